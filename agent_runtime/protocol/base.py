@@ -1,0 +1,17 @@
+"""Two kinds of message: what a caller sends is strict, what a peer answers is tolerant."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Inbound(BaseModel):
+    """A message a caller sends us: unknown fields and wrong types are refused by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+class Peer(BaseModel):
+    """A message a peer or this product answers with: fields we do not know are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)

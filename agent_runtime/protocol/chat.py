@@ -1,0 +1,123 @@
+"""Chat request and reply (DESIGN.md 5), and the body that the AI SDK's `useChat` sends."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from .base import Inbound, Peer
+from .usage import Usage
+
+OnBusy = Literal["queue", "reject", "steer", "interrupt"]
+DEFAULT_WAIT_SECONDS = 120.0
+MAX_WAIT_SECONDS = 600.0
+
+
+class TextPart(Inbound):
+    """Text of a user message."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ChatRequest(Inbound):
+    """A user message: either `message` or `parts`."""
+
+    message: str | None = Field(default=None, min_length=1)
+    """The message as plain text."""
+    parts: tuple[TextPart, ...] | None = Field(default=None, min_length=1, strict=False)
+    """The message as AI SDK parts."""
+    session_id: str | None = Field(default=None, min_length=1, max_length=200)
+    """The conversation; none means the principal's main session."""
+    user: str | None = Field(default=None, min_length=1, max_length=200)
+    """The principal on whose behalf the token's holder speaks."""
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    """The model for this turn; it stays until changed."""
+    agent: str | None = Field(default=None, min_length=1, max_length=200)
+    """The agent for this turn."""
+    on_busy: OnBusy = "queue"
+    """What to do while a turn runs in this session."""
+    message_id: str | None = Field(default=None, min_length=1, max_length=200)
+    """The caller's id: the same id with the same content is the same message."""
+    wait: float = Field(default=DEFAULT_WAIT_SECONDS, ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)
+    """Seconds a JSON reply waits for the turn before it answers 202."""
+
+    @model_validator(mode="after")
+    def _one_of_message_and_parts(self) -> ChatRequest:
+        if (self.message is None) == (self.parts is None):
+            raise ValueError("give exactly one of message and parts")
+        return self
+
+    @property
+    def content(self) -> tuple[TextPart, ...]:
+        """The message as parts, however it was given."""
+        return self.parts or (TextPart(type="text", text=self.message or ""),)
+
+
+class UIMessage(BaseModel):
+    """One message as an AI SDK frontend holds it; fields of later versions survive."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: str = ""
+    role: Literal["system", "user", "assistant"]
+    metadata: Any = None
+    parts: list[dict[str, Any]]
+
+
+class UseChatRequest(BaseModel):
+    """The body that `useChat` posts. Only the last of `messages` counts; extra keys are tolerated."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: str | None = Field(default=None, min_length=1, max_length=200)
+    messages: list[UIMessage] = Field(min_length=1)
+    trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
+    messageId: str | None = None  # noqa: N815  the AI SDK's name
+
+
+class ResetRequest(Inbound):
+    """Archive a conversation and start afresh."""
+
+    session_id: str | None = Field(default=None, min_length=1, max_length=200)
+    user: str | None = Field(default=None, min_length=1, max_length=200)
+
+
+class ResetReply(Peer):
+    """The session that was archived, if there was one, and the one that takes its place."""
+
+    session_id: str
+    archived: str | None = None
+
+
+class ToolOutput(Peer):
+    """One tool call of a turn, as a JSON reply shows it."""
+
+    id: str
+    name: str
+    input: Any = None
+    output: Any = None
+    state: str
+
+
+class ChatReply(Peer):
+    """A finished turn as one JSON object."""
+
+    session_id: str
+    message_id: str
+    response: str
+    tool_outputs: list[ToolOutput] = Field(default_factory=list[ToolOutput])
+    usage: Usage = Field(default_factory=Usage)
+    tokens_used: int = 0
+    finish_reason: str
+    limit: str | None = None
+
+
+class ChatPending(Peer):
+    """Answer 202: the message is on disk, its turn has not ended within `wait`."""
+
+    session_id: str
+    message_id: str
+    status: Literal["queued", "running", "waiting"]
+    pending: Any = None

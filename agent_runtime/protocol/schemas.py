@@ -1,0 +1,26 @@
+"""JSON Schemas of every message, by file name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from .chat import ChatPending, ChatReply, ChatRequest, ResetReply, ResetRequest, UseChatRequest
+from .chunks import chunk_adapter
+from .mesh import ModelCard
+from .problem import Problem
+from .status import AgentStatus, Capabilities
+from .task import TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget
+
+_MESSAGES = (
+    *(TaskAssignment, TokenBudget, TaskAccepted, TaskResult, TaskRecord),
+    *(ChatRequest, UseChatRequest, ChatReply, ChatPending, ResetRequest, ResetReply),
+    *(AgentStatus, Capabilities, ModelCard, Problem),
+)
+
+
+def json_schemas() -> dict[str, dict[str, Any]]:
+    """Name -> JSON Schema (draft 2020-12) of each message and of the chunk union."""
+    schemas = {message.__name__: TypeAdapter(message).json_schema() for message in _MESSAGES}
+    return {**schemas, "Chunk": chunk_adapter.json_schema()}

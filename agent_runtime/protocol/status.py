@@ -1,0 +1,83 @@
+"""AgentStatus and Capabilities (spec/agent-container.md section 1, DESIGN.md 5)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from .base import Peer
+
+AgentState = Literal["starting", "idle", "working", "blocked", "draining", "failed"]
+ToolSource = Literal["builtin", "custom", "mcp"]
+
+
+class SessionCounts(Peer):
+    running: int = 0
+    queued: int = 0
+    waiting: int = 0
+
+
+class EffectiveLimits(Peer):
+    """The limits in force."""
+
+    max_iterations: int
+    max_rounds: int
+    max_concurrent_turns: int
+    max_queue: int
+    tool_timeout_seconds: float
+    context_limit: int
+
+
+class AgentStatus(Peer):
+    """What the agent is doing right now, answered from memory."""
+
+    agent_id: str
+    role: str
+    state: AgentState
+    current_task: str | None = None
+    current_tasks: list[str] = Field(default_factory=list)
+    capabilities: list[str] = Field(default_factory=list)
+    uptime_seconds: float
+    tasks_completed: int = 0
+    tasks_failed: int = 0
+    context_tokens: int = 0
+    """Occupancy of the window at the most recent model call."""
+    context_max: int
+    context_pct: float = 0.0
+    last_iteration_ts: int | None = None
+    """Epoch milliseconds of the last completed step."""
+    iterations_since_boot: int = 0
+    sessions: SessionCounts = Field(default_factory=SessionCounts)
+    queue_limit: int
+    channel: str = "off"
+    mesh: str = "unknown"
+    confinement: str = "unknown"
+    """How commands and skills are held: `bubblewrap`, `none` or `off`."""
+    limits: EffectiveLimits
+    version: str = ""
+
+
+class SkillState(Peer):
+    """One `@skill` plugin and whether it can be called."""
+
+    name: str
+    file: str
+    version: int = 1
+    state: Literal["active", "failed", "disabled"]
+    error: str | None = None
+
+
+class Capabilities(Peer):
+    """The agent's card."""
+
+    agent_id: str
+    role: str
+    tools: list[str]
+    tool_definitions: list[dict[str, Any]]
+    """OpenAI function format."""
+    tool_sources: dict[str, ToolSource]
+    skills: list[SkillState] = Field(default_factory=list[SkillState])
+    packages: list[dict[str, str]] = Field(default_factory=list[dict[str, str]])
+    models: list[str] = Field(default_factory=list[str])
+    protocols: dict[str, str] = Field(default_factory=dict)

@@ -1,0 +1,105 @@
+"""TaskAssignment in, TaskResult out (spec/agent-container.md section 1, DESIGN.md 5)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from typing import Any, Literal
+
+from pydantic import Field
+
+from .base import Inbound, Peer
+from .usage import Usage
+
+TaskStatus = Literal["complete", "failed", "cancelled", "timeout", "skipped", "pending"]
+RecordStatus = Literal["queued", "running", "waiting", "complete", "failed", "cancelled", "timeout", "skipped"]
+IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._:\-]*$"
+
+
+def new_task_id() -> str:
+    return f"task_{secrets.token_hex(6)}"
+
+
+class TokenBudget(Inbound):
+    """What a task may spend. Present without a field means that field's default."""
+
+    max_tokens: int = Field(default=500_000, gt=0)
+    """Most tokens the task may use in all, `used_tokens` included."""
+    used_tokens: int = Field(default=0, ge=0)
+    """Tokens that were already spent on this task elsewhere."""
+    max_cost_usd: float = Field(default=5.0, gt=0, allow_inf_nan=False)
+    """Most US dollars the task may cost; needs a model with a known price when set."""
+    estimated_cost_usd: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Dollars that were already spent on this task elsewhere."""
+
+
+class TaskAssignment(Inbound):
+    """One objective with an expected output, given by an orchestrator."""
+
+    task_id: str = Field(default_factory=new_task_id, min_length=1, max_length=200, pattern=IDENTIFIER)
+    """The caller's id: the same id with the same content is the same task."""
+    workflow_id: str = Field(min_length=1, max_length=200)
+    """The workflow that this task is a step of."""
+    step_id: str = Field(min_length=1, max_length=200)
+    """The step inside that workflow."""
+    task_type: str = Field(min_length=1, max_length=200)
+    """What kind of work it is, in the orchestrator's words."""
+    input_data: dict[str, Any]
+    """The task's input, shown to the agent."""
+    context: dict[str, Any] = Field(default_factory=dict)
+    """Facts beside the input, shown to the agent."""
+    timeout: float = Field(default=120, gt=0, le=604_800, allow_inf_nan=False)
+    """Seconds the run may take, counted from its start and not from the queue."""
+    max_retries: int = Field(default=0, ge=0, le=100)
+    """Further attempts after a transient model failure."""
+    token_budget: TokenBudget | None = None
+    """Spending limits; none means no limit beyond the settings."""
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON after defaults, without the id."""
+        content = self.model_dump(mode="json", exclude={"task_id"})
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class TaskResult(Peer):
+    """What became of a task."""
+
+    task_id: str
+    status: TaskStatus
+    result: dict[str, Any] | None = None
+    """The answer; after a limit, what there is of it."""
+    error: str | None = None
+    """Why there is no full answer, in words."""
+    error_code: str | None = None
+    """The same as a stable code."""
+    limit: str | None = None
+    """The limit that ended the run, if one did."""
+    promote_to_blackboard: dict[str, Any] = Field(default_factory=dict)
+    """What the agent wants other agents to see."""
+    tokens_used: int = 0
+    duration_ms: int = 0
+    usage: Usage = Field(default_factory=Usage)
+    session_id: str | None = None
+
+
+class TaskRecord(TaskResult):
+    """A task at any point of its life. Times are epoch milliseconds UTC."""
+
+    status: RecordStatus  # type: ignore[assignment]  # a record also knows the states before the end
+    created_at: int
+    started_at: int | None = None
+    finished_at: int | None = None
+    attempts: int = 0
+
+
+class TaskAccepted(Peer):
+    """Answer to `POST /task`: the task is on disk."""
+
+    accepted: Literal[True] = True
+    task_id: str
+    session_id: str
+    status: RecordStatus
+    queued_behind: int = 0
+    """Turns that were admitted before this one and have not ended."""

@@ -1,0 +1,44 @@
+"""Token accounting in five disjoint buckets (spec/agent-system.md section 6)."""
+
+from __future__ import annotations
+
+from .base import Peer
+
+
+class Usage(Peer):
+    """Tokens of one or more model calls. The buckets do not overlap; their sum is the total."""
+
+    input: int = 0
+    """Prompt tokens that were neither read from nor written to a cache."""
+    output: int = 0
+    """Generated tokens without the reasoning ones."""
+    reasoning: int = 0
+    """Generated tokens the model spent thinking."""
+    cache_read: int = 0
+    """Prompt tokens served from the provider's cache."""
+    cache_write: int = 0
+    """Prompt tokens the provider stored in its cache."""
+    cost_usd: float | None = None
+    """Price in US dollars; null when the model has no known price."""
+
+    @property
+    def total(self) -> int:
+        """Sum of the five buckets."""
+        return self.input + self.output + self.reasoning + self.cache_read + self.cache_write
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum; its cost is unknown as soon as one call with tokens has no known cost."""
+        return Usage(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            reasoning=self.reasoning + other.reasoning,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+            cost_usd=_add_costs(self, other),
+        )
+
+
+def _add_costs(left: Usage, right: Usage) -> float | None:
+    unknown = any(part.cost_usd is None and part.total for part in (left, right))
+    known = [part.cost_usd for part in (left, right) if part.cost_usd is not None]
+    return None if unknown or not known else sum(known)
