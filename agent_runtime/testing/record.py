@@ -1,0 +1,76 @@
+"""What the provider was asked, kept raw: nothing is parsed before someone looks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One HTTP request as it came over the wire."""
+
+    method: str
+    path: str
+    """With the query, if there is one."""
+    raw_headers: Sequence[tuple[bytes, bytes]]
+    body: bytes
+    at: float
+    """`time.monotonic()` when the last byte had come."""
+
+    @cached_property
+    def headers(self) -> Mapping[str, str]:
+        """Names in lower case; of a repeated one the last."""
+        return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self.raw_headers}
+
+    @cached_property
+    def json(self) -> Any:
+        """The body. Raises ValueError when it is not JSON."""
+        return json.loads(self.body)
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation as the caller sent it; empty for other requests."""
+        return _list_of_objects(self.json, "messages")
+
+    @property
+    def tool_names(self) -> list[str]:
+        """Names of the offered tools."""
+        functions = [tool.get("function") for tool in _list_of_objects(self.json, "tools")]
+        return [str(cast(Any, function)["name"]) for function in functions if isinstance(function, dict)]
+
+    @property
+    def last_user_text(self) -> str:
+        """Text of the last user message, of its text parts when it has parts."""
+        for message in reversed(self.messages):
+            if message.get("role") == "user":
+                return text_of(message.get("content"))
+        return ""
+
+    def describe(self) -> dict[str, Any]:
+        """JSON form for `GET /_requests`. A body that is not JSON appears as text."""
+        try:
+            body = self.json
+        except ValueError:
+            body = self.body.decode("utf-8", "replace")
+        return {"method": self.method, "path": self.path, "headers": self.headers, "body": body, "at": self.at}
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's `content`: a string, or a list of parts."""
+    if isinstance(content, list):
+        parts = cast(list[Any], content)
+        return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def _list_of_objects(body: Any, key: str) -> list[dict[str, Any]]:
+    if not isinstance(body, dict):
+        return []
+    found = cast(dict[str, Any], body).get(key)
+    if not isinstance(found, list):
+        return []
+    return [cast(dict[str, Any], item) for item in cast(list[Any], found) if isinstance(item, dict)]

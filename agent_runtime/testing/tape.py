@@ -1,0 +1,217 @@
+"""A step, turned into what happens on the wire: bytes, pauses and an end. Pure, so that playing it is trivial.
+
+Usage is counted by one rule: a piece of the answer is a token, and so are four bytes of the request's body.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, cast
+
+from .record import Recorded
+from .steps import Call, Drop, Fail, Garbage, Hang, Say, Step
+
+_PIECE = re.compile(r"\s*\S+\s*")
+_ARGUMENT_PIECE = 24  # characters
+_numbers = itertools.count(1)
+_quote = json.encoder.encode_basestring_ascii
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Stand still until released; lose the connection when that takes longer."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The end of the connection, once what was written is out."""
+
+
+Tape = list[bytes | Pause | Hold | Close]
+
+
+def tape_of(step: Step, request: Recorded) -> Tape:
+    """What the step does to a chat completion request."""
+    match step:
+        case Fail():
+            return [_failure(step)]
+        case Garbage():
+            return _garbage(step)
+        case Drop():
+            before = _cut(_answer(step.reply, request), step.after)
+            return [*before, b"0\r\n\r\n" if step.clean else Close()]
+        case Hang():
+            whole = _answer(step.reply, request)
+            before = _cut(whole, step.after)
+            return [*before, Hold(step.seconds), *whole[len(before) :]]
+        case Call():
+            return _joined(_answer(Say(step.text, calls=(step,)), request))
+        case Say():
+            return _joined(_answer(step, request))
+
+
+def json_reply(status: int, body: Any, *headers: str) -> bytes:
+    """A whole HTTP response."""
+    return _whole(status, json.dumps(body).encode(), "application/json", *headers)
+
+
+def _whole(status: int, body: bytes, content_type: str, *headers: str) -> bytes:
+    return _head(status, f"content-type: {content_type}", f"content-length: {len(body)}", *headers) + body
+
+
+def _head(status: int, *headers: str) -> bytes:
+    return "\r\n".join((f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *headers, "", "")).encode("latin-1")
+
+
+def _failure(step: Fail) -> bytes:
+    error = {"message": step.message, "type": "scripted_error", "param": None, "code": step.code}
+    body = json.dumps({"error": error}) if step.body is None else step.body
+    retry = () if step.retry_after is None else (f"retry-after: {step.retry_after}",)
+    return _whole(step.status, body.encode(), "application/json", *retry)
+
+
+def _garbage(step: Garbage) -> Tape:
+    body = step.body.encode()
+    length = len(body) if step.length is None else step.length
+    head = _head(200, f"content-type: {step.content_type}", f"content-length: {length}", "connection: close")
+    return [head + body, Close()]
+
+
+# ---------------------------------------------------------------- answers
+
+
+def _answer(say: Say, request: Recorded) -> Tape:
+    """Head, pieces and end as separate items, pauses between them."""
+    body = request.json
+    if body.get("tool_choice") == "none" and say.calls:
+        say = Say(say.text or "ok", reasoning=say.reasoning, usage=say.usage, wait=say.wait, delay=say.delay)
+    tape: Tape = [Pause(say.wait)] if say.wait else []
+    if body.get("stream"):
+        return [*tape, _stream_head, *_events(say, request, body)]
+    return [*tape, json_reply(200, _completion(say, request, body))]
+
+
+_stream_head = _head(200, "content-type: text/event-stream; charset=utf-8", "transfer-encoding: chunked")
+
+
+def _events(say: Say, request: Recorded, body: dict[str, Any]) -> Iterator[bytes | Pause]:
+    shell = {"id": _new_id("chatcmpl"), "object": "chat.completion.chunk", "created": int(time.time())}
+    shell["model"] = body.get("model", "default")
+    prefix = json.dumps(shell)[:-1] + ', "choices": [{"index": 0, "delta": '
+    yield _event(prefix + '{"role": "assistant", "content": ""}, "finish_reason": null}]}')
+    deltas = _deltas(say)
+    for number, delta in enumerate(deltas):
+        if number and say.delay:
+            yield Pause(say.delay)
+        yield _event(f'{prefix}{delta}, "finish_reason": null}}]}}')
+    yield _event(f'{prefix}{{}}, "finish_reason": {_quote(_finish_reason(say))}}}]}}')
+    if (body.get("stream_options") or {}).get("include_usage"):
+        usage = _usage(say, request, len(deltas))
+        yield _event(json.dumps({**shell, "choices": [], "usage": usage}))
+    yield _event("[DONE]")
+    yield b"0\r\n\r\n"
+
+
+def _event(data: str) -> bytes:
+    return f"{len(data) + 8:x}\r\ndata: {data}\n\n\r\n".encode("ascii")
+
+
+def _deltas(say: Say) -> list[str]:
+    """Each piece as the JSON of its delta."""
+    deltas = [f'{{"reasoning_content": {_quote(piece)}}}' for piece in _PIECE.findall(say.reasoning)]
+    deltas += [f'{{"content": {_quote(piece)}}}' for piece in _pieces(say)]
+    for index, call in enumerate(say.calls):
+        function = {"name": call.name, "arguments": ""}
+        opening = {"index": index, "id": call.id or _new_id("call"), "type": "function", "function": function}
+        deltas.append(json.dumps({"tool_calls": [opening]}))
+        for piece in _argument_pieces(call):
+            deltas.append(json.dumps({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
+    return deltas
+
+
+def _completion(say: Say, request: Recorded, body: dict[str, Any]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(_pieces(say)) or None}
+    if say.reasoning:
+        message["reasoning_content"] = say.reasoning
+    if say.calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id or _new_id("call"),
+                "type": "function",
+                "function": {"name": call.name, "arguments": _arguments(call)},
+            }
+            for call in say.calls
+        ]
+    return {
+        "id": _new_id("chatcmpl"),
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": body.get("model", "default"),
+        "choices": [{"index": 0, "message": message, "finish_reason": _finish_reason(say)}],
+        "usage": _usage(say, request, len(_deltas(say))),
+    }
+
+
+def _pieces(say: Say) -> Sequence[str]:
+    return _PIECE.findall(say.text) if say.pieces is None else say.pieces
+
+
+def _arguments(call: Call) -> str:
+    return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
+
+
+def _argument_pieces(call: Call) -> list[str]:
+    text = _arguments(call)
+    return [text[start : start + _ARGUMENT_PIECE] for start in range(0, len(text), _ARGUMENT_PIECE)]
+
+
+def _finish_reason(say: Say) -> str:
+    return say.finish_reason or ("tool_calls" if say.calls else "stop")
+
+
+def _usage(say: Say, request: Recorded, pieces: int) -> dict[str, Any]:
+    prompt = -(-len(request.body) // 4)
+    counted = {"prompt_tokens": prompt, "completion_tokens": pieces, "total_tokens": prompt + pieces}
+    thought = {"completion_tokens_details": {"reasoning_tokens": len(_PIECE.findall(say.reasoning))}}
+    return {**counted, **(thought if say.reasoning else {}), **(say.usage or {})}
+
+
+def _new_id(kind: str) -> str:
+    return f"{kind}_{next(_numbers)}"
+
+
+# ---------------------------------------------------------------- cutting and joining
+
+
+def _cut(tape: Tape, pieces: int) -> Tape:
+    """The beginning of a tape, up to and with so many pieces; head and role event go before the first of them."""
+    if pieces == 0:
+        return []
+    written = 0
+    for position, item in enumerate(tape):
+        written += isinstance(item, bytes)
+        if written == pieces + 2:
+            return tape[: position + 1]
+    return tape[:-1]
+
+
+def _joined(tape: Tape) -> Tape:
+    """The same tape with fewer writes: what is due at once goes out together."""
+    joined: Tape = []
+    for are_bytes, run in itertools.groupby(tape, lambda item: isinstance(item, bytes)):
+        items = list(run)
+        joined += [b"".join(cast(list[bytes], items))] if are_bytes else items
+    return joined
