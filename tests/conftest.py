@@ -1,0 +1,10 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+import os
+
+# A developer's own keys and settings must not reach a test: without a key no real model can be called.
+for name in list(os.environ):
+    if name.startswith(("AGENT_", "MESH_", "OPENAI_")) or name == "MODEL" or name.lower().endswith("_proxy"):
+        del os.environ[name]

@@ -1,0 +1,132 @@
+"""Rules about the project itself that no other tool checks."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts import schemas
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("agent_runtime", "agent_host")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+CALLERS = SOURCES + sorted(path for folder in ("examples", "scripts") for path in (ROOT / folder).rglob("*.py"))
+LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+# ---------------------------------------------------------------- faces
+
+
+def imports(path: Path) -> Iterator[tuple[int, tuple[str, ...], tuple[str, ...]]]:
+    """Line, absolute module and imported names of every import of ours in a file."""
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = (*base, *(node.module.split(".") if node.module else ()))
+            yield node.lineno, module, tuple(alias.name for alias in node.names)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, tuple(alias.name.split(".")), ()
+
+
+def face(room: Path) -> set[str]:
+    """The names in the `__all__` of a room."""
+    for node in parse(room / "__init__.py").body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                return set(ast.literal_eval(value))
+            case _:
+                continue
+    return set()
+
+
+def breaches(path: Path) -> Iterator[str]:
+    """Imports that reach past the face of a room that the file does not live in."""
+    for line, module, names in imports(path):
+        if len(module) < 2 or module[0] not in PACKAGES or not (ROOT / module[0] / module[1]).is_dir():
+            continue
+        room = ROOT / module[0] / module[1]
+        if path.is_relative_to(room):
+            continue
+        where = f"{path.relative_to(ROOT)}:{line}"
+        if len(module) > 2:
+            yield f"{where}: imports {'.'.join(module)}, not {module[0]}.{module[1]}"
+        yield from (f"{where}: {name} is not in {module[1]}.__all__" for name in names if name not in face(room))
+
+
+def test_no_room_is_reached_past_its_face() -> None:
+    assert [breach for path in CALLERS for breach in breaches(path)] == []
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def functions() -> list[tuple[int, str]]:
+    """Length and place of every function of both packages."""
+    return [
+        ((node.end_lineno or node.lineno) - node.lineno + 1, f"{path.relative_to(ROOT)}:{node.lineno} {node.name}")
+        for path in SOURCES
+        for node in ast.walk(parse(path))
+        if isinstance(node, Function)
+    ]
+
+
+def test_files_are_small() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
+
+
+def test_functions_fit_a_screen() -> None:
+    lengths = sorted(functions())
+    assert [where for lines, where in lengths if lines > 80] == []
+    assert lengths[math.ceil(len(lengths) * 0.95) - 1][0] <= 40, lengths[-len(lengths) // 20 :]
+
+
+# ---------------------------------------------------------------- what is committed
+
+
+def tracked() -> Iterator[tuple[str, str]]:
+    """Path and text of every file under version control."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    for name in filter(None, listed.split("\0")):
+        path = ROOT / name
+        if path.is_file():
+            yield name, path.read_text(encoding="utf-8", errors="replace")
+
+
+def test_nothing_names_a_registry_or_a_machine() -> None:
+    registries = ("pypi" + ".org", "pythonhosted" + ".org", "npmjs" + ".org", "--index-url", "--find-links")
+    banned = re.compile("|".join(map(re.escape, (*registries, str(ROOT)))) + r"|/(home|Users)/[a-z]+/")
+    this = str(Path(__file__).relative_to(ROOT))
+    slips = [
+        f"{name}:{number}: {found[0]}"
+        for name, text in tracked()
+        if name != this
+        for number, line in enumerate(text.splitlines(), 1)
+        if (found := banned.search(line))
+    ]
+    assert slips == []
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_every_locked_requirement_is_hashed(lock: Path) -> None:
+    entries = re.split(r"\n(?=\S)", lock.read_text(encoding="utf-8").strip())
+    assert len(entries) > 1
+    for entry in entries:
+        assert re.match(r"[A-Za-z0-9._-]+==\S+ .*\\\n    --hash=sha256:[0-9a-f]{64}", entry), entry
+
+
+def test_schemas_on_disk_are_those_of_the_code() -> None:
+    assert schemas.written() == schemas.rendered(), "run: make schemas"
