@@ -27,8 +27,8 @@ class LiveProcess:
                          ready_url="http://127.0.0.1:8400/healthz") as server: ...
 
     `env` is added to this process's own environment. Ready means that `ready_url` answers with a status below 400;
-    without one, that the process was started. `timeout` bounds the start, in seconds. Output of both kinds goes to one file.
-    The child leads a process group, all of which is killed at the end.
+    without one, that the process was started. `timeout` bounds the start, in seconds. Output of both kinds goes to one
+    file. The child leads a process group, all of which is killed at the end.
     """
 
     def __init__(

@@ -32,15 +32,22 @@ class Recorded:
         return json.loads(self.body)
 
     @property
+    def fields(self) -> dict[str, Any]:
+        """The body as a JSON object. Raises ValueError when it is not one."""
+        body = self.json
+        if not isinstance(body, dict):
+            raise ValueError("the body must be a JSON object")
+        return cast(dict[str, Any], body)
+
+    @property
     def messages(self) -> list[dict[str, Any]]:
         """The conversation as the caller sent it; empty for other requests."""
-        return _list_of_objects(self.json, "messages")
+        return _objects(self.fields.get("messages"))
 
     @property
     def tool_names(self) -> list[str]:
         """Names of the offered tools."""
-        functions = [tool.get("function") for tool in _list_of_objects(self.json, "tools")]
-        return [str(cast(Any, function)["name"]) for function in functions if isinstance(function, dict)]
+        return [str(tool["function"]["name"]) for tool in _objects(self.fields.get("tools"))]
 
     @property
     def last_user_text(self) -> str:
@@ -61,16 +68,9 @@ class Recorded:
 
 def text_of(content: Any) -> str:
     """The text of a message's `content`: a string, or a list of parts."""
-    if isinstance(content, list):
-        parts = cast(list[Any], content)
-        return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
-    return content if isinstance(content, str) else ""
+    return content if isinstance(content, str) else "\n".join(str(part.get("text", "")) for part in _objects(content))
 
 
-def _list_of_objects(body: Any, key: str) -> list[dict[str, Any]]:
-    if not isinstance(body, dict):
-        return []
-    found = cast(dict[str, Any], body).get(key)
-    if not isinstance(found, list):
-        return []
-    return [cast(dict[str, Any], item) for item in cast(list[Any], found) if isinstance(item, dict)]
+def _objects(value: Any) -> list[dict[str, Any]]:
+    items = cast(list[Any], value) if isinstance(value, list) else []
+    return [cast(dict[str, Any], item) for item in items if isinstance(item, dict)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from .directives import follow_directives
 from .record import Recorded
@@ -55,7 +55,7 @@ class Script:
 
     def load(self, value: Any) -> None:
         """Takes the JSON form: a list of steps, or `{"steps"?: [...], "otherwise"?: step, "append"?: true}`."""
-        described: dict[str, Any] = value if isinstance(value, dict) else {"steps": value}
+        described = cast(dict[str, Any], value) if isinstance(value, dict) else {"steps": value}
         unknown = described.keys() - {"steps", "otherwise", "append"}
         if unknown:
             raise ValueError(f"unknown member: {', '.join(sorted(unknown))}")

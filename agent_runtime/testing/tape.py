@@ -95,7 +95,7 @@ def _garbage(step: Garbage) -> Tape:
 
 def _answer(say: Say, request: Recorded) -> Tape:
     """Head, pieces and end as separate items, pauses between them."""
-    body = request.json
+    body = request.fields
     if body.get("tool_choice") == "none" and say.calls:
         say = Say(say.text or "ok", reasoning=say.reasoning, usage=say.usage, wait=say.wait, delay=say.delay)
     tape: Tape = [Pause(say.wait)] if say.wait else []
