@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import signal
+import sys
 from pathlib import Path
 
 import uvloop
@@ -31,7 +32,8 @@ def main() -> None:
 async def _serve(server: ProviderServer, port: int) -> None:
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    print(await server.start(port), flush=True)
+    sys.stdout.write(await server.start(port) + "\n")
+    sys.stdout.flush()
     await stopping.wait()
     await server.stop()
 

@@ -61,10 +61,11 @@ class Script:
             raise ValueError(f"unknown member: {', '.join(sorted(unknown))}")
         raw = described.get("steps")
         steps = None if raw is None else [step_from_json(step) for step in raw]
-        if described.get("append"):
-            return self.append(*steps or ())
         otherwise = described.get("otherwise")
-        self.replace(steps, None if otherwise is None else step_from_json(otherwise))
+        if described.get("append"):
+            self.append(*steps or ())
+        else:
+            self.replace(steps, None if otherwise is None else step_from_json(otherwise))
 
 
 def _always(step: Step | Reply | None) -> Reply:

@@ -118,7 +118,8 @@ def _events(say: Say, request: Recorded, body: dict[str, Any]) -> Iterator[bytes
             yield Pause(say.delay)
         yield _event(f'{prefix}{delta}, "finish_reason": null}}]}}')
     yield _event(f'{prefix}{{}}, "finish_reason": {_quote(_finish_reason(say))}}}]}}')
-    if (body.get("stream_options") or {}).get("include_usage"):
+    options: dict[str, Any] = body.get("stream_options") or {}
+    if options.get("include_usage"):
         usage = _usage(say, request, len(deltas))
         yield _event(json.dumps({**shell, "choices": [], "usage": usage}))
     yield _event("[DONE]")
