@@ -1,0 +1,123 @@
+"""`make demo`: starts a mesh and one runtime, has the agent carry out a task, and stops everything again.
+
+Progress goes to stderr. The last two lines on stdout are the place of the report and the TaskResult as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from agent_runtime.protocol import TaskAssignment, TokenBudget
+
+from .mesh import DemoError, running_mesh, running_runtime
+from .task import follow, result_of, submit
+from .view import StepView
+
+EXAMPLES = Path(__file__).parents[1]
+DEFAULT_FOLDER = EXAMPLES.parent / ".demo"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+INSTRUCTIONS = """\
+Read brief.md in your workspace and do what it asks. Work out the numbers with code that reads sales.csv, write
+report.md into your workspace and read it once more before you finish."""
+ANSWER = """\
+Your final answer is one JSON object and nothing else:
+{"result": {"report": "report.md", "orders": <number of orders>, "total": <total amount>,
+"top_product": "<its name>"}, "promote": {"sales/top_product": "<its name>"}}"""
+
+
+def provider() -> str:
+    """A key or an endpoint in the environment means the real model, then comes MODEL, then the scripted one."""
+    if os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL"):
+        return "openai"
+    model = os.environ.get("MODEL") or "demo"
+    if model not in ("demo", "local"):
+        raise DemoError(f"MODEL is `local` or `demo`, not {model!r}; others need OPENAI_API_KEY or OPENAI_BASE_URL")
+    return model
+
+
+def assignment() -> TaskAssignment:
+    return TaskAssignment(
+        workflow_id="demo",
+        step_id="report",
+        task_type="sales_report",
+        input_data={
+            "instructions": INSTRUCTIONS,
+            "answer": ANSWER,
+            "files": ["brief.md", "sales.csv"],
+            "output": "report.md",
+        },
+        timeout=600,
+        token_budget=TokenBudget(max_tokens=500_000),
+    )
+
+
+def fresh(folder: Path) -> Path:
+    """An empty folder. Only the demo's own is emptied; one that the user named must be empty already."""
+    if folder == DEFAULT_FOLDER:
+        shutil.rmtree(folder, ignore_errors=True)
+    elif folder.exists() and any(folder.iterdir()):
+        raise DemoError(f"{folder} is not empty")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def run(files: Path, folder: Path, console: Console) -> bool:
+    name = provider()
+    console.print(f"Provider [bold]{name}[/], files from {files}", highlight=False)
+    with (
+        console.status("Starting the mesh and the agent") as status,
+        running_mesh(fresh(folder), name) as mesh,
+        running_runtime(mesh) as (agent, workspace),
+    ):
+        shutil.copytree(files, workspace, dirs_exist_ok=True)
+        task_id = submit(agent, assignment())
+        view = StepView(console, status)
+        for chunk in follow(agent, task_id):
+            view.show(chunk)
+        result = result_of(agent, task_id)
+        status.update("Stopping what was started")
+
+    report = workspace / "report.md"
+    done = result.status == "complete" and report.is_file()
+    if not done:
+        console.print(result.error or "The agent wrote no report.", style="red", markup=False, soft_wrap=True)
+    print(f"report: {report}")
+    print(result.model_dump_json())
+    return done
+
+
+def leave(number: int, _frame: FrameType | None) -> None:
+    """Ends the demo by an exception, so that everything it started is stopped on the way out, undisturbed."""
+    for every in SIGNALS:
+        signal.signal(every, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
+    parser.add_argument("--files", type=Path, default=EXAMPLES / "sales", help="folder with the brief and its data")
+    parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER, help="where everything that comes to be lies")
+    options = parser.parse_args()
+    for number in SIGNALS:
+        signal.signal(number, leave)
+    # A proxy for the outside must not be asked for our own loopback ports.
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = ",".join(filter(None, [os.environ.get("no_proxy"), "127.0.0.1"]))
+    console = Console(stderr=True)
+    try:
+        sys.exit(0 if run(options.files, options.folder.absolute(), console) else 1)
+    except DemoError as error:
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
