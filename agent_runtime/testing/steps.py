@@ -5,7 +5,6 @@ In JSON every step is an object whose `type` is the class's name in lower case: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -121,7 +120,3 @@ def step_from_json(value: Any) -> Step:
 def step_to_json(step: Step) -> dict[str, Any]:
     """The JSON form of a step."""
     return _adapter.dump_python(step, mode="json", exclude_none=True)
-
-
-def steps_to_json(steps: Iterable[Step]) -> list[dict[str, Any]]:
-    return [step_to_json(step) for step in steps]

@@ -21,7 +21,7 @@ class Exchange:
     status: int
     body: bytes
     first: float
-    """When the first byte of the body came."""
+    """When the first piece of the body came, or the first that holds the mark."""
     wall: float
 
     def json(self) -> Any:
@@ -45,14 +45,14 @@ class Client(asyncio.Protocol):
     async def get(self, path: str) -> Exchange:
         return await self.exchange("GET", path)
 
-    async def post(self, path: str, body: Any) -> Exchange:
-        return await self.exchange("POST", path, json.dumps(body).encode())
+    async def post(self, path: str, body: Any, mark: bytes = b"") -> Exchange:
+        return await self.exchange("POST", path, json.dumps(body).encode(), mark)
 
-    async def exchange(self, method: str, path: str, body: bytes = b"") -> Exchange:
+    async def exchange(self, method: str, path: str, body: bytes = b"", mark: bytes = b"") -> Exchange:
         """Sends one request and reads the reply to its end. Raises TimeoutError or ConnectionError."""
         self._parser = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
-        self._first = 0.0
+        self._first, self._mark = 0.0, mark
         self._done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         head = f"{method} {path} HTTP/1.1\r\nhost: {self._host}\r\ncontent-length: {len(body)}\r\n"
         kind = "content-type: application/json\r\n\r\n" if body else "\r\n"
@@ -79,7 +79,8 @@ class Client(asyncio.Protocol):
             self._done.set_exception(exc or ConnectionError("the server closed the connection"))
 
     def on_body(self, body: bytes) -> None:
-        self._first = self._first or time.perf_counter()
+        if not self._first and self._mark in body:
+            self._first = time.perf_counter()
         self._pieces.append(body)
 
     def on_message_complete(self) -> None:

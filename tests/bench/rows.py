@@ -1,0 +1,105 @@
+"""The rows: how often each measurement is taken, what is made of its samples, and where the bar lies."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from . import load
+
+Figures = Mapping[str, float]
+"""Metric -> one figure, of one target in one round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measurement. Slices of the targets take turns, so that a noisy moment hits both."""
+
+    name: str
+    take: load.Slice
+    slices: int
+    reduce: Mapping[str, tuple[str, Callable[[Sequence[float]], float]]]
+    """Metric -> the samples it is made of, and how."""
+    floor_too: bool = True
+
+
+def p95(samples: Sequence[float]) -> float:
+    return statistics.quantiles(samples, n=20, method="inclusive")[-1] if len(samples) > 1 else samples[0]
+
+
+p50 = statistics.median
+
+ROWS = (
+    Row("idle", load.memory, 1, {"RSS before the first turn, MiB": ("memory", p50)}),
+    Row(
+        "turn",
+        load.turns,
+        5,
+        {"turn p50, ms": ("turn", p50), "turn p95, ms": ("turn", p95), "CPU per turn, ms": ("cpu", p50)},
+    ),
+    Row("used", load.memory, 1, {"RSS after a hundred turns, MiB": ("memory", p50)}),
+    Row("tools", load.tool_rounds, 5, {"tool round, ms": ("round", p50)}, floor_too=False),
+    Row("first", load.first_token, 2, {"time to first token, ms": ("first", p50)}),
+    Row("tokens", load.tokens, 3, {"tokens/s": ("tokens", p50)}),
+    Row(
+        "crowd",
+        load.crowd,
+        2,
+        {
+            "turns/s, 16 clients": ("rate", p50),
+            "turn p50, 16 clients, ms": ("wall", p50),
+            "turn p95, 16 clients, ms": ("wall", p95),
+            "busy /status p50, ms": ("status", p50),
+            "busy /status p95, ms": ("status", p95),
+        },
+    ),
+    Row(
+        "growth",
+        load.conversation,
+        1,
+        {
+            "CPU at turn 10, ms": ("cpu10", p50),
+            "CPU at turn 100, ms": ("cpu100", p50),
+            "CPU at turn 200, ms": ("cpu200", p50),
+        },
+    ),
+)
+COLD_START = "cold start, ms"
+GROWTH = "CPU above the floor, turn 200 / turn 10"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What a figure must keep to: a multiple of the floor's in the same round, or a plain number."""
+
+    limit: float
+    of: str = "floor"
+    """`floor`: the ratio to it; `ours`: our figure itself."""
+    least: bool = False
+    """The limit is the least that is wanted, not the most."""
+
+    def holds(self, value: float) -> bool:
+        return value >= self.limit if self.least else value <= self.limit
+
+    def __str__(self) -> str:
+        return f"{'>=' if self.least else '<='} {self.limit:g}{'x' if self.of == 'floor' else ''}"
+
+
+BARS = {
+    COLD_START: Bar(2),
+    "RSS before the first turn, MiB": Bar(60, of="ours"),
+    "RSS after a hundred turns, MiB": Bar(110, of="ours"),
+    "turn p50, ms": Bar(2),
+    "turns/s, 16 clients": Bar(0.5, least=True),
+    "tokens/s": Bar(0.5, least=True),
+    "busy /status p95, ms": Bar(4),
+    GROWTH: Bar(1.7, of="ours"),
+}
+
+
+def growth(ours: Figures, floor: Figures) -> float:
+    """How our CPU per turn above the floor's grows over a conversation."""
+    at = {turn: f"CPU at turn {turn}, ms" for turn in (10, 200)}
+    early, late = (ours[at[turn]] - floor[at[turn]] for turn in (10, 200))
+    return late / early if early > 0 else float("nan")

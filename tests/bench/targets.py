@@ -1,0 +1,111 @@
+"""What is measured: a kind of server, and one that lives."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psutil
+
+from agent_runtime.testing import LiveProcess
+
+_START_SECONDS = 30.0
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A kind of server: how to start one on a port, with a data directory and a provider."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Callable[[int, str, str], Mapping[str, str]]
+
+
+OURS = Target(
+    "ours",
+    (sys.executable, "-m", "agent_runtime", "serve"),
+    lambda port, data, provider: {
+        "AGENT_PORT": str(port),
+        "AGENT_DATA_DIR": data,
+        "AGENT_LLM_BASE_URL": provider,
+    },
+)
+FLOOR = Target(
+    "floor",
+    (sys.executable, "-m", "tests.bench.floor"),
+    lambda port, data, provider: {"FLOOR_PORT": str(port), "FLOOR_DATA_DIR": data, "FLOOR_LLM_BASE_URL": provider},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A server that answers."""
+
+    name: str
+    url: str
+    pid: int
+    started_in: float
+    """Seconds from the start of its process to the first 200 from `/healthz`."""
+
+    def memory(self) -> float:
+        """Resident MiB of the process and its children."""
+        return sum(process.memory_info().rss for process in self._tree()) / _MIB
+
+    def cpu(self) -> float:
+        """Seconds of CPU used so far by the process and its living children."""
+        return sum(
+            time.clock_gettime(~process.pid << 3 | 2) for process in self._tree()
+        )  # Linux: a process's CPU clock
+
+    def _tree(self) -> list[psutil.Process]:
+        root = psutil.Process(self.pid)
+        return [root, *root.children(recursive=True)]
+
+
+@contextmanager
+def running(target: Target, provider: str) -> Generator[Live]:
+    """Starts a server in an empty data directory; stops it at the end."""
+    port = _free_port()
+    with tempfile.TemporaryDirectory(prefix="bench-") as data:
+        started = time.perf_counter()
+        with LiveProcess(target.argv, env=target.env(port, data, provider)) as process:
+            _await_health(process, port)
+            took = time.perf_counter() - started
+            yield Live(target.name, f"http://127.0.0.1:{port}", process.pid, took)
+
+
+@contextmanager
+def provider() -> Generator[str]:
+    """The scripted provider as a process of its own; gives its base URL."""
+    with LiveProcess([sys.executable, "-m", "agent_runtime.testing"]) as process:
+        yield process.wait_for_output(r"^http://\S+$")[0]
+
+
+def _await_health(process: LiveProcess, port: int) -> None:
+    """Asks every other millisecond, over raw sockets: the question must not cost what it measures."""
+    deadline = time.monotonic() + _START_SECONDS
+    while not _healthy(port):
+        if process.returncode is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"{' '.join(process.argv)} did not become healthy:\n{process.output()}")
+        time.sleep(0.002)
+
+
+def _healthy(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")
+            return connection.recv(64).startswith(b"HTTP/1.1 200")
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
