@@ -20,6 +20,7 @@ TEXT = "say:" + "lorem ipsum dolor sit amet " * 18  # about half a KiB each way
 _session_numbers = itertools.count(1)
 _CONVERSATION_STOPS = (10, 100, 200)
 _WINDOW = 5  # turns on either side of a stop
+_SETTLED_SECONDS = 2.0
 
 
 def new_session() -> str:
@@ -54,6 +55,12 @@ async def forget(provider: str) -> None:
     client = await Client.connect(provider)
     await client.exchange("DELETE", "/_requests")
     client.close()
+
+
+async def idle_memory(live: Live, _provider: str) -> Samples:
+    """A while after the start, so that what loads behind the open port counts."""
+    await asyncio.sleep(_SETTLED_SECONDS)
+    return await memory(live, _provider)
 
 
 async def memory(live: Live, _provider: str) -> Samples:
@@ -106,7 +113,7 @@ async def tokens(live: Live, _provider: str, count: int = 2000) -> Samples:
     return {"tokens": rates}
 
 
-async def crowd(live: Live, _provider: str, clients: int = 16, seconds: float = 2.0) -> Samples:
+async def crowd(live: Live, _provider: str, clients: int = 16, seconds: float = 1.0) -> Samples:
     """Sixteen clients in sessions of their own, and one that asks for `/status` all the while."""
     stop = time.perf_counter() + seconds
     walls: list[float] = []

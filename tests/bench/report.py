@@ -35,7 +35,7 @@ def lines(rounds: Sequence[Round]) -> list[Line]:
     """One line per metric that was measured, in the order of the first round."""
     table = [_line(metric, rounds) for metric in rounds[0].ours]
     if "CPU at turn 200, ms" in rounds[0].ours:
-        value = statistics.median(growth(one.ours, one.floor) for one in rounds)
+        value = growth(lambda metric: statistics.median(one.ours[metric] - one.floor[metric] for one in rounds))
         bar = BARS[GROWTH]
         table.append(Line(GROWTH, value, None, None, str(bar), bar.holds(value)))
     return table

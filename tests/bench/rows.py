@@ -31,7 +31,7 @@ def p95(samples: Sequence[float]) -> float:
 p50 = statistics.median
 
 ROWS = (
-    Row("idle", load.memory, 1, {"RSS before the first turn, MiB": ("memory", p50)}),
+    Row("idle", load.idle_memory, 1, {"RSS before the first turn, MiB": ("memory", p50)}),
     Row(
         "turn",
         load.turns,
@@ -45,7 +45,7 @@ ROWS = (
     Row(
         "crowd",
         load.crowd,
-        2,
+        4,
         {
             "turns/s, 16 clients": ("rate", p50),
             "turn p50, 16 clients, ms": ("wall", p50),
@@ -57,7 +57,7 @@ ROWS = (
     Row(
         "growth",
         load.conversation,
-        1,
+        2,
         {
             "CPU at turn 10, ms": ("cpu10", p50),
             "CPU at turn 100, ms": ("cpu100", p50),
@@ -98,8 +98,7 @@ BARS = {
 }
 
 
-def growth(ours: Figures, floor: Figures) -> float:
-    """How our CPU per turn above the floor's grows over a conversation."""
-    at = {turn: f"CPU at turn {turn}, ms" for turn in (10, 200)}
-    early, late = (ours[at[turn]] - floor[at[turn]] for turn in (10, 200))
+def growth(above: Callable[[str], float]) -> float:
+    """How our CPU per turn above the floor's grows over a conversation; `above` is the difference in a metric."""
+    early, late = (above(f"CPU at turn {turn}, ms") for turn in (10, 200))
     return late / early if early > 0 else float("nan")

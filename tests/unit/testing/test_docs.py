@@ -1,0 +1,20 @@
+"""The programs in docs/testing.md run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+TEXT = (Path(__file__).parents[3] / "docs" / "testing.md").read_text("utf-8")
+PROGRAMS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_of_the_page_runs(program: str) -> None:
+    exec(compile(program, "docs/testing.md", "exec"), {})  # noqa: S102
+
+
+def test_the_page_has_programs() -> None:
+    assert len(PROGRAMS) == 2
