@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .report import Round, lines, table
 from .rounds import note, take_round
-from .rows import ROWS
+from .rows import GROWTH, ROWS
 from .targets import FLOOR, OURS, provider, running
 
 COLD = "cold"
@@ -37,7 +37,8 @@ def main() -> int:
         for number in range(1 if options.quick else options.rounds):
             note(f"round {number + 1}")
             rounds.append(take_round(ours, FLOOR, rows, starts, url))
-    found = lines(rounds)
+    # What a thing costs above itself is noise, and noise has no growth.
+    found = [line for line in lines(rounds) if line.metric != GROWTH or not options.against_itself]
     print(table(found))
     if options.json:
         described = {"lines": [asdict(line) for line in found], "rounds": [asdict(one) for one in rounds]}
