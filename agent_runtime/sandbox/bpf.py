@@ -1,0 +1,78 @@
+"""A small assembler for classic BPF, as far as seccomp needs it.
+
+A program is a list of instructions. Conditions take the instructions that run when they hold, so that jumps are counted
+here and nowhere else. Offsets are those of `struct seccomp_data`: nr, arch, instruction pointer, six 64 bit arguments.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+LOAD_WORD = 0x20  # BPF_LD | BPF_W | BPF_ABS
+JUMP_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
+JUMP_AT_LEAST = 0x35  # BPF_JMP | BPF_JGE | BPF_K
+JUMP_ANY_BIT = 0x45  # BPF_JMP | BPF_JSET | BPF_K
+RETURN = 0x06  # BPF_RET | BPF_K
+
+ALLOW = 0x7FFF0000
+KILL_PROCESS = 0x80000000
+ERRNO = 0x00050000
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    code: int
+    k: int
+    yes: int = 0
+    no: int = 0
+
+
+Program = list[Instruction]
+
+
+def load_number() -> Instruction:
+    return Instruction(LOAD_WORD, 0)
+
+
+def load_arch() -> Instruction:
+    return Instruction(LOAD_WORD, 4)
+
+
+def load_argument(index: int) -> Instruction:
+    """The low word of an argument, on a little-endian machine: all the kernel looks at where it takes an int."""
+    return Instruction(LOAD_WORD, 16 + 8 * index)
+
+
+def allow() -> Instruction:
+    return Instruction(RETURN, ALLOW)
+
+
+def kill() -> Instruction:
+    return Instruction(RETURN, KILL_PROCESS)
+
+
+def fail(number: int) -> Instruction:
+    """The system call returns this errno."""
+    return Instruction(RETURN, ERRNO | number)
+
+
+def if_equal(value: int, then: Program) -> Program:
+    return [Instruction(JUMP_EQUAL, value, 0, len(then)), *then]
+
+
+def unless_equal(value: int, then: Program) -> Program:
+    return [Instruction(JUMP_EQUAL, value, len(then), 0), *then]
+
+
+def if_at_least(value: int, then: Program) -> Program:
+    return [Instruction(JUMP_AT_LEAST, value, 0, len(then)), *then]
+
+
+def if_any_bit(mask: int, then: Program) -> Program:
+    return [Instruction(JUMP_ANY_BIT, mask, 0, len(then)), *then]
+
+
+def assemble(program: Program) -> bytes:
+    """As `struct sock_filter[]`, the form that bubblewrap and the kernel take."""
+    return b"".join(struct.pack("=HBBI", one.code, one.yes, one.no, one.k) for one in program)

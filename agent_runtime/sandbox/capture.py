@@ -1,0 +1,105 @@
+"""What a command prints, held in bounded memory: all of it while it is short, else its beginning and its end.
+
+The whole, up to a cap, goes to a file, so that nothing the command said is lost for one that wants to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+OUTPUT_LIMIT = 200 * 1024
+"""Bytes of both streams together that a result may carry."""
+SPILL_LIMIT = 10 * 1024 * 1024
+"""Bytes of output that the file takes. What goes beyond is counted, not kept."""
+
+OpenSpill = Callable[[], BinaryIO]
+
+
+@dataclass(slots=True)
+class Stream:
+    """The first and the last `limit` bytes of one stream."""
+
+    limit: int
+    total: int = 0
+    head: bytearray = field(default_factory=bytearray)
+    tail: bytearray = field(default_factory=bytearray)
+
+    def feed(self, chunk: bytes) -> None:
+        self.total += len(chunk)
+        room = self.limit - len(self.head)
+        self.head += chunk[:room]
+        self.tail += chunk[room:]
+        # Cut in large steps: cutting at every chunk would copy the tail each time.
+        if len(self.tail) > 2 * self.limit:
+            del self.tail[: -self.limit]
+
+    def text(self, share: int) -> str:
+        """All of it when it fits into `share` bytes, else half a share from either end and a line between them."""
+        if self.total <= share:
+            return (self.head + self.tail).decode(errors="replace")
+        half = share // 2
+        head = bytes(self.head[:half]).decode(errors="ignore")
+        tail = bytes((self.head + self.tail)[-(share - half) :]).decode(errors="ignore")
+        return f"{head}\n[... {self.total - share} bytes left out ...]\n{tail}"
+
+
+class Capture:
+    """The two streams of one command, and the file for the rest. `close` it."""
+
+    def __init__(self, limit: int = OUTPUT_LIMIT, spill: OpenSpill | None = None) -> None:
+        self.stdout = Stream(limit)
+        self.stderr = Stream(limit)
+        self._limit = limit
+        self._open = spill
+        self._early: list[bytes] = []
+        self._file: BinaryIO | None = None
+        self._spilled = 0
+        self.output_path: str | None = None
+
+    @property
+    def total(self) -> int:
+        return self.stdout.total + self.stderr.total
+
+    @property
+    def truncated(self) -> bool:
+        return self.total > self._limit
+
+    @property
+    def full(self) -> bool:
+        """Nothing more is kept, whatever comes."""
+        return self.total >= SPILL_LIMIT
+
+    def feed(self, stream: Stream, chunk: bytes) -> None:
+        stream.feed(chunk)
+        if self._open is None:
+            return
+        if not self.truncated:
+            self._early.append(chunk)
+            return
+        if self._file is None:
+            self._file = self._open()
+            self.output_path = self._file.name
+            self._spill(b"".join(self._early))
+            self._early.clear()
+        self._spill(chunk)
+
+    def _spill(self, data: bytes) -> None:
+        if self._file is not None:
+            kept = data[: SPILL_LIMIT - self._spilled]
+            self._spilled += len(kept)
+            self._file.write(kept)
+
+    def texts(self) -> tuple[str, str]:
+        """stdout and stderr, together within the limit: a short one whole, the other one gets the rest."""
+        half = self._limit // 2
+        if self.stdout.total <= half:
+            return self.stdout.text(half), self.stderr.text(self._limit - self.stdout.total)
+        if self.stderr.total <= half:
+            return self.stdout.text(self._limit - self.stderr.total), self.stderr.text(half)
+        return self.stdout.text(half), self.stderr.text(half)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
