@@ -29,7 +29,8 @@ class StepView:
         """What is shown of each tool call of the step, by its id."""
         self._tokens = 0
         """Of the whole turn so far."""
-        self._new_tokens = 0
+        self._tokens_before = 0
+        """The same when the step began."""
 
     def show(self, chunk: chunks.AnyChunk) -> None:
         match chunk:
@@ -48,6 +49,8 @@ class StepView:
                 self._end()
             case chunks.MessageMetadata() | chunks.Finish():
                 self._count(chunk.messageMetadata or {})
+            case chunks.DataChunk(type="data-status", data={"state": "retrying", "message": str(message)}):
+                self._console.print(f"The model call failed and is made again: {message}", style="yellow", markup=False)
             case chunks.ErrorChunk():
                 self._console.print(chunk.errorText, style="red", markup=False)
             case _:
@@ -55,6 +58,7 @@ class StepView:
 
     def _begin(self) -> None:
         self._step += 1
+        self._tokens_before = self._tokens
         self._began = time.monotonic()
         self._text = ""
         self._calls.clear()
@@ -66,14 +70,13 @@ class StepView:
 
     def _count(self, metadata: dict[str, Any]) -> None:
         if "usage" in metadata:
-            total = Usage.model_validate(metadata["usage"]).total
-            self._new_tokens, self._tokens = total - self._tokens, total
+            self._tokens = Usage.model_validate(metadata["usage"]).total
 
     def _end(self) -> None:
-        seconds = time.monotonic() - self._began
+        seconds, tokens = time.monotonic() - self._began, self._tokens - self._tokens_before
         lines = list(self._calls.values()) or [described("answer", clipped(self._text))]
         for number, line in enumerate(lines):
-            head = f"step {self._step:2}  {seconds:6.1f} s  {self._new_tokens:6} tokens" if number == 0 else ""
+            head = f"step {self._step:2}  {seconds:6.1f} s  {tokens:6} tokens" if number == 0 else ""
             self._console.print(Text(f"{head:32}  ", style="dim").append_text(line), no_wrap=True, overflow="ellipsis")
 
 
