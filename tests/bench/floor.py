@@ -86,6 +86,7 @@ def app(floor: Floor) -> Starlette:
         Route("/chat/stream", floor.chat_stream, methods=["POST"]),
         Route("/status", floor.status),
         Route("/healthz", floor.status),
+        Route("/readyz", floor.status),
     ]
     return Starlette(routes=routes, lifespan=floor.lifespan)
 

@@ -11,7 +11,7 @@ import uvloop
 
 from .load import Samples, forget
 from .report import Round
-from .rows import COLD_START, Row, p50
+from .rows import COLD_START, READY, Row, p50
 from .targets import Live, Target, running
 
 Measured = dict[str, dict[str, float]]
@@ -34,12 +34,13 @@ def take_round(ours: Target, floor: Target, rows: Sequence[Row], starts: int, pr
 
 def _cold_starts(targets: Sequence[Target], starts: int, provider: str) -> Measured:
     note("  cold")
-    times: dict[str, list[float]] = defaultdict(list)
+    times: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(starts):
         for target in targets:
             with running(target, provider) as live:
-                times[target.name].append(live.started_in * 1000)
-    return {name: {COLD_START: p50(taken)} for name, taken in times.items()}
+                times[target.name].append((live.started_in * 1000, live.ready_in * 1000))
+    metrics = (COLD_START, READY)
+    return {name: dict(zip(metrics, map(p50, zip(*taken, strict=True)), strict=True)) for name, taken in times.items()}
 
 
 def _measure(row: Row, targets: Sequence[Live], provider: str) -> Measured:

@@ -66,6 +66,7 @@ ROWS = (
     ),
 )
 COLD_START = "cold start, ms"
+READY = "start to ready for turns, ms"
 GROWTH = "CPU above the floor, turn 200 / turn 10"
 
 

@@ -45,13 +45,15 @@ FLOOR = Target(
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A server that answers."""
+    """A server that is ready for work."""
 
     name: str
     url: str
     pid: int
     started_in: float
     """Seconds from the start of its process to the first 200 from `/healthz`."""
+    ready_in: float
+    """The same for `/readyz`."""
 
     def memory(self) -> float:
         """Resident MiB of the process and its children."""
@@ -75,9 +77,11 @@ def running(target: Target, provider: str) -> Generator[Live]:
     with tempfile.TemporaryDirectory(prefix="bench-") as data:
         started = time.perf_counter()
         with LiveProcess(target.argv, env=target.env(port, data, provider)) as process:
-            _await_health(process, port)
-            took = time.perf_counter() - started
-            yield Live(target.name, f"http://127.0.0.1:{port}", process.pid, took)
+            _await(process, port, "/healthz")
+            alive = time.perf_counter() - started
+            _await(process, port, "/readyz")
+            ready = time.perf_counter() - started
+            yield Live(target.name, f"http://127.0.0.1:{port}", process.pid, alive, ready)
 
 
 @contextmanager
@@ -87,19 +91,19 @@ def provider() -> Generator[str]:
         yield process.wait_for_output(r"^http://\S+$")[0]
 
 
-def _await_health(process: LiveProcess, port: int) -> None:
+def _await(process: LiveProcess, port: int, path: str) -> None:
     """Asks every other millisecond, over raw sockets: the question must not cost what it measures."""
     deadline = time.monotonic() + _START_SECONDS
-    while not _healthy(port):
+    while not _answers(port, path):
         if process.returncode is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"{' '.join(process.argv)} did not become healthy:\n{process.output()}")
+            raise RuntimeError(f"{' '.join(process.argv)} did not answer {path}:\n{process.output()}")
         time.sleep(0.002)
 
 
-def _healthy(port: int) -> bool:
+def _answers(port: int, path: str) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")
+            connection.sendall(f"GET {path} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n".encode())
             return connection.recv(64).startswith(b"HTTP/1.1 200")
     except OSError:
         return False
