@@ -39,7 +39,12 @@ class RequestError(AgentRuntimeError):
     code = "bad_request"
 
     def __init__(
-        self, message: str | None = None, *, code: str | None = None, headers: dict[str, str] | None = None, **extra: Any
+        self,
+        message: str | None = None,
+        *,
+        code: str | None = None,
+        headers: dict[str, str] | None = None,
+        **extra: Any,
     ) -> None:
         super().__init__(message)
         self.code = code or type(self).code
@@ -90,7 +95,12 @@ class ModelError(AgentRuntimeError):
     """The model call failed."""
 
     def __init__(
-        self, message: str, *, code: ModelErrorCode = "model_unavailable", transient: bool = False, retry_after: float | None = None
+        self,
+        message: str,
+        *,
+        code: ModelErrorCode = "model_unavailable",
+        transient: bool = False,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
         self.code: ModelErrorCode = code

@@ -1,6 +1,7 @@
 """What both ends must agree on: the shape of every message. No sockets, no files, no clock."""
 
 from . import chunks
+from .base import is_object
 from .chat import (
     MAX_WAIT_SECONDS,
     ChatPending,
@@ -53,6 +54,7 @@ __all__ = [
     "Usage",
     "UseChatRequest",
     "chunks",
+    "is_object",
     "json_schemas",
     "new_task_id",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeGuard
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -15,3 +17,8 @@ class Peer(BaseModel):
     """A message a peer or this product answers with: fields we do not know are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """True for a JSON object."""
+    return isinstance(value, dict)

@@ -6,9 +6,12 @@ round trip; an unknown `type` does not, except for `data-*`.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
+
+from .base import is_object
 
 # ruff: noqa: N815  the SDK's camelCase names are the wire
 
@@ -26,7 +29,7 @@ STREAM_HEADERS = {
 class Chunk(BaseModel):
     """Base of every chunk; `type` tells which."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     def event(self) -> bytes:
         """The chunk as one server-sent event."""
@@ -197,8 +200,8 @@ class Finish(Chunk):
 
 
 def _tag(value: Any) -> str:
-    kind: Any = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return "data" if isinstance(kind, str) and kind.startswith("data-") else str(kind)
+    kind = str(value.get("type") if is_object(value) else getattr(value, "type", None))
+    return "data" if kind.startswith("data-") else kind
 
 
 AnyChunk = Annotated[
@@ -230,5 +233,8 @@ AnyChunk = Annotated[
     Discriminator(_tag),
 ]
 
-chunk_adapter: TypeAdapter[AnyChunk] = TypeAdapter(AnyChunk)
-"""Reads any chunk: `chunk_adapter.validate_json(data)`."""
+
+@cache
+def chunk_adapter() -> TypeAdapter[AnyChunk]:
+    """Reads any chunk: `chunk_adapter().validate_json(data)`. Built when first asked for: it is slow to build."""
+    return TypeAdapter(AnyChunk)

@@ -23,4 +23,4 @@ _MESSAGES = (
 def json_schemas() -> dict[str, dict[str, Any]]:
     """Name -> JSON Schema (draft 2020-12) of each message and of the chunk union."""
     schemas = {message.__name__: TypeAdapter(message).json_schema() for message in _MESSAGES}
-    return {**schemas, "Chunk": chunk_adapter.json_schema()}
+    return {**schemas, "Chunk": chunk_adapter().json_schema()}

@@ -37,6 +37,17 @@ class Usage(Peer):
             cost_usd=_add_costs(self, other),
         )
 
+    def minus(self, other: Usage) -> Usage:
+        """What came since `other`, an earlier state of the same sum."""
+        return Usage(
+            input=self.input - other.input,
+            output=self.output - other.output,
+            reasoning=self.reasoning - other.reasoning,
+            cache_read=self.cache_read - other.cache_read,
+            cache_write=self.cache_write - other.cache_write,
+            cost_usd=None if self.cost_usd is None else self.cost_usd - (other.cost_usd or 0.0),
+        )
+
 
 def _add_costs(left: Usage, right: Usage) -> float | None:
     unknown = any(part.cost_usd is None and part.total for part in (left, right))

@@ -1,0 +1,92 @@
+"""The one place where errors become HTTP: problem+json with a stable code, never a trace of our own code."""
+
+from __future__ import annotations
+
+import secrets
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from pydantic import ValidationError
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+
+from ..errors import InvalidRequest, MeshUnavailable, RequestError, StoreError
+from ..protocol import PROBLEM_JSON, FieldFault, Problem
+
+log = structlog.get_logger()
+_CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
+
+
+def problem(
+    status: int, code: str, detail: str, instance: str, *, headers: dict[str, str] | None = None, **extra: Any
+) -> Response:
+    """A problem+json response; `extra` become members beside the usual ones."""
+    body = Problem(
+        title=HTTPStatus(status).phrase, status=status, detail=detail, instance=instance, code=code, **extra
+    ).body()
+    return Response(to_json(body), status, headers, media_type=PROBLEM_JSON)
+
+
+def install(app: FastAPI) -> None:
+    """Registers a handler for every kind of error."""
+    app.add_exception_handler(RequestError, _refused)
+    app.add_exception_handler(ValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(StoreError, _store)
+    app.add_exception_handler(MeshUnavailable, _mesh)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def faults_of(error: ValidationError) -> list[FieldFault]:
+    """Each wrong field with what is wrong about it."""
+    return [
+        FieldFault(
+            field=".".join(str(part) for part in one["loc"]) or "body", message=_message(one["type"], one["msg"])
+        )
+        for one in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+
+
+def _message(kind: str, text: str) -> str:
+    if kind == "extra_forbidden":
+        return "unknown field; remove it"
+    return "this field is required; add it" if kind == "missing" else text.removeprefix("Value error, ")
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)  # noqa: S101
+    extra = dict(error.extra)
+    if isinstance(error, InvalidRequest) and error.faults:
+        extra["errors"] = [FieldFault(field=field, message=message) for field, message in error.faults]
+    return problem(error.status, error.code, error.message, request.url.path, headers=error.headers, **extra)
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ValidationError)  # noqa: S101
+    faults = faults_of(error)
+    detail = "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
+    return problem(422, "invalid_request", detail, request.url.path, errors=faults)
+
+
+def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    code = _CODES.get(error.status_code, "http_error")
+    headers = dict(error.headers) if error.headers else None
+    return problem(error.status_code, code, str(error.detail), request.url.path, headers=headers)
+
+
+def _store(request: Request, error: Exception) -> Response:
+    return problem(503, "store_unavailable", str(error), request.url.path, headers={"Retry-After": "5"})
+
+
+def _mesh(request: Request, error: Exception) -> Response:
+    return problem(503, "mesh_unavailable", str(error), request.url.path, headers={"Retry-After": "5"})
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    error_id = secrets.token_hex(6)
+    log.error("unexpected error", error_id=error_id, path=request.url.path, exc_info=error)
+    return problem(500, "internal_error", f"unexpected error {error_id}; the log says more", request.url.path)

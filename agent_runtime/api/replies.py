@@ -1,0 +1,51 @@
+"""How an answer is written: one JSON object, or a stream of server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi.responses import Response, StreamingResponse
+from pydantic import BaseModel
+from pydantic_core import to_json
+
+from ..loop import Admission, Turn
+from ..protocol import chunks as c
+from ..sessions import Message, replay
+
+
+def message(body: BaseModel, status: int = 200, *, exclude_none: bool = False) -> Response:
+    """A message of the protocol as JSON."""
+    return Response(
+        body.__pydantic_serializer__.to_json(body, exclude_none=exclude_none), status, media_type="application/json"
+    )
+
+
+def as_json(body: dict[str, Any], status: int = 200) -> Response:
+    return Response(to_json(body), status, media_type="application/json")
+
+
+def live_stream(turn: Turn, admission: Admission) -> Response:
+    """A turn's chunks from the first one, then live. Whoever hangs up only stops watching."""
+    return StreamingResponse(_follow(turn, admission), headers=c.STREAM_HEADERS)
+
+
+def recorded_stream(reply: Message | None) -> Response:
+    """The chunks of a turn that has ended, made from its record."""
+    events = [chunk.event() for chunk in replay(reply)] if reply else []
+    return Response(b"".join([*events, c.DONE]), headers=c.STREAM_HEADERS)
+
+
+def accepts(*shapes: type[BaseModel]) -> dict[str, Any]:
+    """The OpenAPI description of a body that the route reads itself."""
+    schemas = [shape.model_json_schema() for shape in shapes]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+async def _follow(turn: Turn, admission: Admission) -> AsyncIterator[bytes]:
+    if turn.state == "queued":
+        place = {"position": admission.ahead(turn), **turn.names()}
+        yield c.DataChunk(type="data-queue", data=place, transient=True).event()
+    async for events in turn.live.follow():
+        yield events

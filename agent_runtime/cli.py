@@ -1,0 +1,55 @@
+"""`agent-runtime serve`. Kept on argparse: a microVM's cold start is a number that users feel."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Sequence
+
+from . import __version__
+from .errors import StartError
+from .settings import PREFIX, Settings, load_settings, secret_fields
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit code is 0, or 1 when the server could not start."""
+    _parser().parse_args(argv)
+    try:
+        settings = load_settings()
+        from .telemetry import configure
+
+        configure(settings.log_level)
+        from .server import serve
+
+        serve(settings)
+    except StartError as error:
+        print(f"agent-runtime: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agent-runtime", description="A runtime for one LLM agent.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser(
+        "serve",
+        help="run the agent's server",
+        description="Runs the agent's server. It is set up by environment variables:",
+        epilog=settings_help(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def settings_help() -> str:
+    """One entry per setting: name, what it does, default."""
+    lines: list[str] = []
+    for name, field in Settings.model_fields.items():
+        default = "" if field.get_default() is None else f" [{field.get_default()}]"
+        lines.append(f"  {PREFIX}{name.upper()}{default}")
+        lines += textwrap.wrap(field.description or "", 100, initial_indent="      ", subsequent_indent="      ")
+        if name in secret_fields(Settings):
+            lines.append(f"      {PREFIX}{name.upper()}_FILE names a file that holds it.")
+    return "\n".join(lines)

@@ -1,0 +1,32 @@
+"""The one loop: turns, limits, the repeat guard, the only scheduler, live streams."""
+
+from .admission import Admission
+from .chats import Chats, Finished, Incoming, reply_of
+from .conversations import Conversation, Conversations
+from .hallway import Hallway
+from .recovery import recover
+from .runner import Counters, TurnRunner
+from .state import Limits, Outcome, Turn
+from .streams import LiveTurn
+from .tasks import MIGRATIONS, Assigned, Tasks
+
+__all__ = [
+    "MIGRATIONS",
+    "Admission",
+    "Assigned",
+    "Chats",
+    "Conversation",
+    "Conversations",
+    "Counters",
+    "Finished",
+    "Hallway",
+    "Incoming",
+    "Limits",
+    "LiveTurn",
+    "Outcome",
+    "Tasks",
+    "Turn",
+    "TurnRunner",
+    "recover",
+    "reply_of",
+]

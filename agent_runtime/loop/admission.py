@@ -1,0 +1,186 @@
+"""The only scheduler: every demand for a turn comes through here, whichever door it used.
+
+One turn at a time per session, sessions in parallel up to a limit, first come first served among those that could
+start. A place is reserved before the first await and the turn starts only after its admission is on disk, so that two
+callers can never both find a session idle and nothing runs that a crash would forget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import structlog
+
+from ..errors import Busy, RequestError
+from ..store import Database, Unit
+from .conversations import Conversation
+from .state import Turn
+
+log = structlog.get_logger()
+
+Run = Callable[[Turn], Awaitable[None]]
+"""Brings a turn to its end and settles it: by running it, or by cancelling it before it ran."""
+CANCEL_SECONDS = 10.0
+
+
+class Admission:
+    """Lanes of turns by session, and the slots they share."""
+
+    def __init__(self, database: Database, run: Run, cancel: Run, *, slots: int, queue: int) -> None:
+        self._database, self._run, self._cancel = database, run, cancel
+        self._free, self._queue_limit = slots, queue
+        self._lanes: dict[str, deque[Turn]] = {}
+        self._resting: set[str] = set()
+        """Sessions whose queue rests because their last turn ended in error."""
+        self._ready: deque[Turn] = deque()
+        self._turns: dict[str, Turn] = {}
+        self._draining = False
+
+    # -- doors
+
+    async def admit(self, turn: Turn, unit: Callable[[Turn], Unit[None]]) -> None:
+        """Makes the turn durable and sees to it that it runs. `unit` stores it, given whether it must queue.
+
+        Raises Busy when the queue is full, and whatever the unit raises; then nothing has happened.
+        """
+        self._reserve(turn)
+        try:
+            await self._database.write(unit(turn), durable=True)
+        except BaseException:
+            self._withdraw(turn)
+            raise
+        turn.durable = True
+        self._resting.discard(turn.conversation.id)
+        if turn.state == "running":
+            self._start(turn)
+        else:
+            self._offer(turn.conversation.id)
+
+    def readmit(self, turn: Turn) -> None:
+        """Takes back a turn that was queued in an earlier life."""
+        turn.durable = turn.was_queued = True
+        self._hold(turn)
+        self._offer(turn.conversation.id)
+
+    async def stop(self, turn: Turn) -> None:
+        """Cancels a turn, queued or running; returns once it has ended. A turn that has ended stays as it is."""
+        if turn.state == "queued" and turn.durable:
+            self._leave(turn)
+            await self._cancel(turn)
+            turn.state = "ended"
+            turn.ended.set()
+            return
+        turn.stop("cancelled")
+        async with asyncio.timeout(CANCEL_SECONDS):
+            await turn.ended.wait()
+
+    # -- looking
+
+    def turn(self, message_id: str) -> Turn | None:
+        """A turn that has not ended."""
+        return self._turns.get(message_id)
+
+    def current(self, conversation: Conversation) -> Turn | None:
+        """The turn at the head of a session's lane."""
+        lane = self._lanes.get(conversation.id)
+        return lane[0] if lane else None
+
+    def turns(self, state: Literal["queued", "running"]) -> list[Turn]:
+        wanted = ("queued",) if state == "queued" else ("running", "settling")
+        return [turn for turn in self._turns.values() if turn.state in wanted]
+
+    def ahead(self, turn: Turn) -> int:
+        """Turns that were admitted before this one and have not ended; 0 for one that runs."""
+        if turn.state != "queued":
+            return 0
+        return list(self._turns).index(turn.message_id)
+
+    # -- end of this life
+
+    async def drain(self, grace: float) -> None:
+        """Admits nothing more, gives running turns their grace, then breaks them off: the next life takes them up."""
+        self._draining = True
+        running = [turn.runner for turn in self.turns("running") if turn.runner is not None]
+        if running and grace > 0:
+            await asyncio.wait(running, timeout=grace)
+        for turn in self.turns("running"):
+            turn.stop("shutdown")
+        if running:
+            await asyncio.wait(running, timeout=CANCEL_SECONDS)
+        for turn in list(self._turns.values()):
+            turn.live.close()
+
+    # -- lanes
+
+    def _reserve(self, turn: Turn) -> None:
+        if self._draining:
+            raise RequestError("the server is shutting down", code="draining")
+        lane = self._lanes.get(turn.conversation.id)
+        if lane or self._free == 0:
+            waiting = len(self.turns("queued"))
+            if waiting >= self._queue_limit:
+                raise Busy(f"{waiting} turns are waiting; try again later", headers={"Retry-After": "5"})
+            turn.was_queued = True
+        else:
+            self._free -= 1
+            turn.state = "running"
+        self._hold(turn)
+
+    def _hold(self, turn: Turn) -> None:
+        self._lanes.setdefault(turn.conversation.id, deque()).append(turn)
+        self._turns[turn.message_id] = turn
+        turn.conversation.users += 1
+
+    def _withdraw(self, turn: Turn) -> None:
+        """The admission failed: its place goes to the next."""
+        if turn.state == "running":
+            self._free += 1
+        self._leave(turn)
+        turn.state = "ended"
+        turn.ended.set()
+
+    def _leave(self, turn: Turn) -> None:
+        session_id = turn.conversation.id
+        lane = self._lanes[session_id]
+        lane.remove(turn)
+        if not lane:
+            del self._lanes[session_id]
+        del self._turns[turn.message_id]
+        turn.conversation.users -= 1
+        if turn in self._ready:
+            self._ready.remove(turn)
+        self._offer(session_id)
+
+    def _offer(self, session_id: str) -> None:
+        """Puts the head of a lane forward if it could start, then starts what fits."""
+        lane = self._lanes.get(session_id)
+        head = lane[0] if lane else None
+        if head is not None and session_id not in self._resting and head.could_start and head not in self._ready:
+            self._ready.append(head)
+        while self._free > 0 and self._ready and not self._draining:
+            self._free -= 1
+            turn = self._ready.popleft()
+            turn.state = "running"
+            self._start(turn)
+
+    def _start(self, turn: Turn) -> None:
+        turn.runner = asyncio.create_task(self._own(turn), name=f"turn {turn.message_id}")
+
+    async def _own(self, turn: Turn) -> None:
+        try:
+            await self._run(turn)
+        except asyncio.CancelledError:
+            log.info("turn broken off", message_id=turn.message_id, reason=turn.stop_reason)
+        except Exception:
+            log.exception("turn could not be settled", message_id=turn.message_id)
+        finally:
+            self._free += 1
+            if turn.outcome is not None and turn.outcome.status == "failed":
+                self._resting.add(turn.conversation.id)
+            turn.state = "ended"
+            turn.live.close()
+            turn.ended.set()
+            self._leave(turn)

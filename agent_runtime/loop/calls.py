@@ -1,0 +1,87 @@
+"""The tool calls of one step: parsed, run side by side up to a limit, answered in the order they finish."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from ..context import Call, Step
+from ..ports import ToolCall, ToolContext, ToolResult, Toolset
+from ..protocol import chunks as c
+from ..protocol import is_object
+from .guard import RepeatGuard
+from .pen import Pen
+
+CANCEL_SECONDS = 2.0
+"""Longest wait for a tool that was told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs calls with one turn's tools."""
+
+    tools: Toolset
+    guard: RepeatGuard
+    pen: Pen
+    context: ToolContext
+    parallel: int
+
+    async def run(self, step: Step, calls: list[Call]) -> AsyncIterator[c.Chunk]:
+        """Runs `calls` (some of `step.calls`) and fills in their outputs."""
+        slots = asyncio.Semaphore(self.parallel)
+        pending = {asyncio.create_task(self._one(call, slots)): call for call in calls}
+        try:
+            while pending:
+                done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in [task for task in pending if task in done]:
+                    call = pending.pop(task)
+                    for chunk in self._answer(call, task.result()):
+                        yield chunk
+        finally:
+            await _stop(list(pending))
+
+    async def _one(self, call: Call, slots: asyncio.Semaphore) -> ToolResult:
+        async with slots:
+            context = ToolContext(
+                session_id=self.context.session_id,
+                call_id=call.id,
+                workspace=self.context.workspace,
+                scratch=self.context.scratch,
+                principal=self.context.principal,
+                interactive=self.context.interactive,
+            )
+            return await self.tools.run(call.name, call.input, context)
+
+    def _answer(self, call: Call, result: ToolResult) -> list[c.Chunk]:
+        if warning := self.guard.seen(call.name, call.input, result):
+            result.metadata["warning"] = warning
+        call.output = result.envelope()
+        if result.type == "output":
+            return list(self.pen.call_done(call.id, call.output))
+        return list(self.pen.call_failed(call.id, result.error_text or "the tool failed", result.metadata))
+
+
+def parse(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
+    """The arguments of a call, or what is wrong with them, in words for the model."""
+    if not call.arguments.strip():
+        return {}
+    try:
+        arguments: Any = from_json(call.arguments)
+    except ValueError as error:
+        if cut_off:
+            return "the arguments were cut off by the output limit: send less in one call"
+        return f"the arguments are not valid JSON ({error}): send one JSON object"
+    if not is_object(arguments):
+        return f"the arguments must be one JSON object, not {type(arguments).__name__}"
+    return arguments
+
+
+async def _stop(tasks: list[asyncio.Task[ToolResult]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=CANCEL_SECONDS)

@@ -1,0 +1,175 @@
+"""Chats: a user message in, a turn out. Every door that speaks for a person comes through here."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import to_json
+
+from ..errors import Conflict, InvalidRequest
+from ..protocol import ChatReply, OnBusy, ToolOutput, Usage
+from ..sessions import Message, NewTurn, TurnRow, history, rows, text_of, tool_name
+from ..store import Unit
+from .conversations import MAIN, Conversation
+from .hallway import Hallway
+from .state import Limits, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A user message as a door hands it over."""
+
+    principal: str
+    parts: list[dict[str, Any]]
+    session: str | None = None
+    message_id: str | None = None
+    """The caller's id."""
+    model: str | None = None
+    on_busy: OnBusy = "queue"
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(to_json(self.parts)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A turn that has ended, read from the record."""
+
+    names: dict[str, str]
+    reply: Message | None
+    outcome: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class _Taken(Exception):
+    """The message id is taken: somebody sent it before or at the same moment."""
+
+
+class Chats:
+    """Admits user messages and answers for them."""
+
+    def __init__(self, hallway: Hallway, limits: Callable[[], Limits]) -> None:
+        self._hall, self._limits = hallway, limits
+
+    async def send(self, incoming: Incoming) -> Turn | Finished:
+        """Admits the message; one that is known already gives what it started. Raises Conflict, NotFound, Busy."""
+        conversation = await self._hall.conversations.find(incoming.principal, incoming.session)
+        if incoming.message_id is not None and (known := await self._known(incoming, conversation)) is not None:
+            return known
+        running = self._hall.admission.current(conversation)
+        self._check(incoming, conversation, running)
+        turn = self._turn(incoming, conversation)
+        try:
+            await self._hall.admission.admit(turn, lambda admitted: self._unit(incoming, admitted))
+        except _Taken:
+            known = await self._known(incoming, conversation)
+            assert known is not None  # noqa: S101  its row has just been seen
+            return known
+        if incoming.on_busy == "interrupt" and running is not None:
+            await self._hall.admission.stop(running)
+        return turn
+
+    async def reset(self, principal: str, session: str | None) -> tuple[str, str | None]:
+        """Archives a session, if it is there, and begins its successor under the same alias: new id, old id."""
+        old = await self._hall.conversations.get(principal, session)
+        alias = session if session is not None and (old is None or session != old.id) else MAIN
+        if old is not None:
+            while (turn := self._hall.admission.current(old)) is not None:
+                await self._hall.admission.stop(turn)
+            self._hall.conversations.forget(old)
+        fresh = self._hall.conversations.begin(principal, alias)
+        now = self._hall.clock.now_ms()
+
+        def unit(connection: sqlite3.Connection) -> None:
+            if old is not None:
+                rows.archive(connection, old.id, now)
+            rows.insert_session(connection, fresh.new_row(self._hall.workspace), now)
+
+        await self._hall.database.write(unit, durable=True)
+        fresh.stored = True
+        return fresh.id, old.id if old is not None and old.stored else None
+
+    def _check(self, incoming: Incoming, conversation: Conversation, running: Turn | None) -> None:
+        if conversation.archived:
+            raise Conflict(f"session {conversation.id} is archived; use another one", code="session_archived")
+        if incoming.on_busy == "steer":
+            raise InvalidRequest("steering is not offered", faults=[("on_busy", "must be queue, reject or interrupt")])
+        if incoming.on_busy == "reject" and running is not None:
+            raise Conflict("a turn is running in this session", code="session_busy", running=running.names())
+
+    async def _known(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished | None:
+        """What this message id has started, if it was seen before."""
+        client_id = incoming.message_id or ""
+        row = await self._hall.database.read(
+            lambda connection: history.turn_by_client(connection, conversation.id, client_id)
+        )
+        if row is None:
+            return None
+        if row.fingerprint != incoming.fingerprint():
+            raise Conflict(f"message {client_id} exists with other content", code="message_conflict")
+        turn = self._hall.admission.turn(row.message_id)
+        return turn if turn is not None else await self._finished(row, incoming)
+
+    async def _finished(self, row: TurnRow, incoming: Incoming) -> Finished:
+        reply = await self._hall.database.read(lambda connection: history.message(connection, row.reply_id))
+        names = {"session_id": incoming.session or row.session_id, "message_id": row.client_id or row.message_id}
+        return Finished(names, reply, row.outcome or {})
+
+    def _turn(self, incoming: Incoming, conversation: Conversation) -> Turn:
+        if incoming.model is not None:
+            conversation.model = incoming.model
+        message_id = self._hall.ids.new("msg")
+        return Turn(
+            conversation=conversation,
+            message_id=message_id,
+            reply_id=self._hall.ids.new("msg"),
+            parts=incoming.parts,
+            limits=self._limits(),
+            model=conversation.model,
+            session_name=incoming.session or conversation.id,
+            message_name=incoming.message_id or message_id,
+            interactive=True,
+        )
+
+    def _unit(self, incoming: Incoming, turn: Turn) -> Unit[None]:
+        now = turn.conversation.stamp(self._hall.clock.now_ms())
+        parts = tuple((self._hall.ids.new("prt"), part) for part in turn.parts)
+        session = None if turn.conversation.stored else turn.conversation.new_row(self._hall.workspace)
+        row = NewTurn(
+            turn.message_id, turn.conversation.id, turn.reply_id, parts, incoming.fingerprint(), turn.was_queued,
+            client_id=incoming.message_id,
+        )  # fmt: skip
+
+        def unit(connection: sqlite3.Connection) -> None:
+            if session is not None:
+                rows.insert_session(connection, session, now)
+            if incoming.model is not None:
+                rows.set_model(connection, row.session_id, incoming.model, now)
+            try:
+                rows.insert_turn(connection, row, now)
+            except sqlite3.IntegrityError as error:
+                raise _Taken from error
+
+        return unit
+
+
+def reply_of(names: dict[str, str], parts: list[dict[str, Any]], usage: Usage, outcome: dict[str, Any]) -> ChatReply:
+    """A turn as one JSON object."""
+    return ChatReply(
+        session_id=names["session_id"],
+        message_id=names["message_id"],
+        response=text_of(parts),
+        tool_outputs=[_tool_output(part, name) for part in parts if (name := tool_name(part)) is not None],
+        usage=usage,
+        tokens_used=usage.total,
+        finish_reason=outcome.get("finish_reason", "other"),
+        limit=outcome.get("limit"),
+    )
+
+
+def _tool_output(part: dict[str, Any], name: str) -> ToolOutput:
+    output = part["output"] if part["state"] == "output-available" else part.get("errorText")
+    return ToolOutput(id=part["toolCallId"], name=name, input=part.get("input"), output=output, state=part["state"])

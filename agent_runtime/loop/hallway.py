@@ -1,0 +1,23 @@
+"""What every door needs to admit a turn: HTTP, mediation, hub, triggers and the file drop lead into one hallway."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ports import Clock
+from ..sessions import Ids
+from ..store import Database
+from .admission import Admission
+from .conversations import Conversations
+
+
+@dataclass(frozen=True, slots=True)
+class Hallway:
+    """The rooms behind the doors."""
+
+    database: Database
+    admission: Admission
+    conversations: Conversations
+    ids: Ids
+    clock: Clock
+    workspace: str

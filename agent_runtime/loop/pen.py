@@ -1,0 +1,106 @@
+"""Writes well-formed chunks: a delta only after its start, every text closed, every tool call answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..ports import ToolSpec
+from ..protocol import chunks as c
+
+
+class Pen:
+    """Keeps track of what is open in one turn's stream."""
+
+    def __init__(self, specs: Mapping[str, ToolSpec]) -> None:
+        self._specs = specs
+        self._count = 0
+        self._text: str | None = None
+        self._reasoning: str | None = None
+        self._step = False
+        self._calls: dict[str, tuple[str, bool]] = {}
+        """Calls without an answer: id -> tool name and whether its input is complete."""
+        self._ids: set[str] = set()
+
+    def begin_step(self) -> Iterator[c.Chunk]:
+        self._step = True
+        yield c.StartStep()
+
+    def end_step(self) -> Iterator[c.Chunk]:
+        yield from self.close_text()
+        if self._step:
+            self._step = False
+            yield c.FinishStep()
+
+    def text(self, piece: str) -> Iterator[c.Chunk]:
+        if self._text is None:
+            yield from self.close_text()
+            self._text = self._new_id("text")
+            yield c.TextStart(id=self._text)
+        yield c.TextDelta(id=self._text, delta=piece)
+
+    def reasoning(self, piece: str) -> Iterator[c.Chunk]:
+        if self._reasoning is None:
+            yield from self.close_text()
+            self._reasoning = self._new_id("reasoning")
+            yield c.ReasoningStart(id=self._reasoning)
+        yield c.ReasoningDelta(id=self._reasoning, delta=piece)
+
+    def close_text(self) -> Iterator[c.Chunk]:
+        if self._text is not None:
+            yield c.TextEnd(id=self._text)
+        if self._reasoning is not None:
+            yield c.ReasoningEnd(id=self._reasoning)
+        self._text = self._reasoning = None
+
+    def call_id(self, provider_id: str) -> str:
+        """The id of a call in this turn: the provider's, unless it has used that before."""
+        call_id, number = provider_id, 1
+        while call_id in self._ids:
+            number += 1
+            call_id = f"{provider_id}_{number}"
+        self._ids.add(call_id)
+        return call_id
+
+    def call_started(self, call_id: str, name: str) -> Iterator[c.Chunk]:
+        yield from self.close_text()
+        self._calls[call_id] = (name, False)
+        yield c.ToolInputStart(toolCallId=call_id, toolName=name, dynamic=self._dynamic(name))
+
+    def call_ready(self, call_id: str, name: str, arguments: object) -> Iterator[c.Chunk]:
+        self._calls[call_id] = (name, True)
+        yield c.ToolInputAvailable(toolCallId=call_id, toolName=name, input=arguments, dynamic=self._dynamic(name))
+
+    def call_refused(self, call_id: str, name: str, arguments: object, why: str) -> Iterator[c.Chunk]:
+        """The call never ran: its input is broken or not wanted."""
+        self._calls.pop(call_id, None)
+        yield c.ToolInputError(
+            toolCallId=call_id, toolName=name, input=arguments, errorText=why, dynamic=self._dynamic(name)
+        )
+
+    def call_done(self, call_id: str, output: object) -> Iterator[c.Chunk]:
+        name, _ = self._calls.pop(call_id)
+        yield c.ToolOutputAvailable(toolCallId=call_id, output=output, dynamic=self._dynamic(name))
+
+    def call_failed(self, call_id: str, why: str, metadata: dict[str, object] | None = None) -> Iterator[c.Chunk]:
+        name, _ = self._calls.pop(call_id)
+        meta = {"metadata": metadata} if metadata else None
+        yield c.ToolOutputError(toolCallId=call_id, errorText=why, toolMetadata=meta, dynamic=self._dynamic(name))
+
+    def close_calls(self, why: str) -> Iterator[c.Chunk]:
+        """Closes what the model was saying and answers every call that has no answer yet."""
+        yield from self.close_text()
+        for call_id, (name, complete) in list(self._calls.items()):
+            yield from self.call_failed(call_id, why) if complete else self.call_refused(call_id, name, {}, why)
+
+    def close(self, why: str) -> Iterator[c.Chunk]:
+        """Closes all that is open, truthfully."""
+        yield from self.close_calls(why)
+        yield from self.end_step()
+
+    def _dynamic(self, name: str) -> bool | None:
+        spec = self._specs.get(name)
+        return True if spec is not None and spec.source != "builtin" else None
+
+    def _new_id(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}-{self._count}"

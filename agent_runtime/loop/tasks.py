@@ -1,0 +1,249 @@
+"""Tasks: assignments with a result contract, each in a session of its own, kept by id for good."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import Conflict, NotFound
+from ..protocol import TaskAccepted, TaskAssignment, TaskRecord
+from ..sessions import Message, NewTurn, history, rows
+from ..store import Migration, Unit
+from .contract import ended, task_message
+from .hallway import Hallway
+from .state import Limits, Outcome, Turn
+
+_TABLE = """
+CREATE TABLE tasks (
+  principal TEXT NOT NULL,
+  task_id TEXT NOT NULL,
+  fingerprint TEXT NOT NULL,
+  assignment_json TEXT NOT NULL,
+  message_id TEXT NOT NULL UNIQUE,
+  record_json TEXT NOT NULL,
+  finished_at INTEGER,
+  PRIMARY KEY (principal, task_id)
+) WITHOUT ROWID
+"""
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute(_TABLE)
+    connection.execute("CREATE INDEX tasks_finished ON tasks (principal, finished_at)")
+
+
+MIGRATIONS = (Migration(2, "tasks", _create),)
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """What became of an assignment: accepted now, or known from before."""
+
+    accepted: TaskAccepted | None
+    record: TaskRecord
+    turn: Turn | None
+
+
+class _Known(Exception):
+    """The task id is taken: somebody posted it before or at the same moment."""
+
+
+class Tasks:
+    """Admits assignments and answers for them."""
+
+    def __init__(self, hallway: Hallway, limits: Callable[[TaskAssignment], Limits]) -> None:
+        self._hall, self._limits = hallway, limits
+
+    async def assign(self, assignment: TaskAssignment, principal: str) -> Assigned:
+        """Admits the task, or finds it. Raises Conflict for other content under the same id, and Busy."""
+        if (known := await self._known(assignment, principal)) is not None:
+            return known
+        turn = self._turn(assignment, principal)
+        try:
+            await self._hall.admission.admit(turn, lambda admitted: self._unit(assignment, admitted))
+        except _Known:
+            known = await self._known(assignment, principal)
+            assert known is not None  # noqa: S101  its row has just been seen
+            return known
+        record = await self.record(assignment.task_id, principal)
+        accepted = TaskAccepted(
+            task_id=record.task_id,
+            session_id=turn.conversation.id,
+            status=record.status,
+            queued_behind=self._hall.admission.ahead(turn),
+        )
+        return Assigned(accepted, record, turn)
+
+    async def record(self, task_id: str, principal: str) -> TaskRecord:
+        """The task as it stands. Raises NotFound."""
+        row = await self._hall.database.read(lambda connection: _row(connection, principal, task_id))
+        if row is None:
+            raise NotFound(f"there is no task {task_id}", code="unknown_task")
+        return self._fresh(row)
+
+    async def latest(self, principal: str) -> TaskRecord | None:
+        """The task that finished last."""
+        row = await self._hall.database.read(lambda connection: _latest(connection, principal))
+        return self._fresh(row) if row else None
+
+    async def turn(self, task_id: str, principal: str) -> Turn | None:
+        """The task's turn while it has not ended. Raises NotFound for an unknown task."""
+        row = await self._hall.database.read(lambda connection: _row(connection, principal, task_id))
+        if row is None:
+            raise NotFound(f"there is no task {task_id}", code="unknown_task")
+        return self._hall.admission.turn(row["message_id"])
+
+    async def reply(self, task_id: str, principal: str) -> Message | None:
+        """The recorded reply of a task; none when it never said anything. Raises NotFound for an unknown task."""
+
+        def unit(connection: sqlite3.Connection) -> tuple[bool, Message | None]:
+            row = _row(connection, principal, task_id)
+            turn = history.turn(connection, row["message_id"]) if row else None
+            return row is not None, history.message(connection, turn.reply_id) if turn else None
+
+        found, reply = await self._hall.database.read(unit)
+        if not found:
+            raise NotFound(f"there is no task {task_id}", code="unknown_task")
+        return reply
+
+    async def cancel(self, task_id: str, principal: str) -> TaskRecord:
+        """Cancels a task, queued or running; one that has ended stays as it is."""
+        turn = await self.turn(task_id, principal)
+        if turn is not None:
+            await self._hall.admission.stop(turn)
+        return await self.record(task_id, principal)
+
+    def restore(self, turn: history.TurnRow, assignment: TaskAssignment, principal: str, stored: Turn) -> None:
+        """Gives a turn of an earlier life the duties of its task."""
+        stored.limits = self._limits(assignment)
+        self._bind(stored, turn.task_id or "", principal)
+
+    async def _known(self, assignment: TaskAssignment, principal: str) -> Assigned | None:
+        row = await self._hall.database.read(lambda connection: _row(connection, principal, assignment.task_id))
+        if row is None:
+            return None
+        if row["fingerprint"] != assignment.fingerprint():
+            raise Conflict(f"task {assignment.task_id} exists with other content", code="task_conflict")
+        return Assigned(None, self._fresh(row), self._hall.admission.turn(row["message_id"]))
+
+    def _turn(self, assignment: TaskAssignment, principal: str) -> Turn:
+        conversation = self._hall.conversations.begin(principal)
+        message_id = self._hall.ids.new("msg")
+        turn = Turn(
+            conversation=conversation,
+            message_id=message_id,
+            reply_id=self._hall.ids.new("msg"),
+            parts=[{"type": "text", "text": task_message(assignment)}],
+            limits=self._limits(assignment),
+            model=conversation.model,
+            session_name=conversation.id,
+            message_name=message_id,
+            task_id=assignment.task_id,
+        )
+        self._bind(turn, assignment.task_id, principal)
+        return turn
+
+    def _bind(self, turn: Turn, task_id: str, principal: str) -> None:
+        key = (principal, task_id)
+        turn.on_start = lambda connection, _, now: _started(connection, key, now)
+        turn.on_end = lambda connection, turn, now: _ended(connection, key, turn, now)
+
+    def _unit(self, assignment: TaskAssignment, turn: Turn) -> Unit[None]:
+        now = turn.conversation.stamp(self._hall.clock.now_ms())
+        conversation, queued, task_id = turn.conversation, turn.was_queued, assignment.task_id
+        record = TaskRecord(
+            task_id=task_id,
+            status="queued" if queued else "running",
+            session_id=conversation.id,
+            created_at=now,
+            started_at=None if queued else now,
+            attempts=0 if queued else 1,
+        )
+        parts = tuple((self._hall.ids.new("prt"), part) for part in turn.parts)
+        trigger = {"source": "api", "fired_at": now, "delivery_id": task_id}
+        row = NewTurn(
+            turn.message_id, conversation.id, turn.reply_id, parts, assignment.fingerprint(), queued,
+            task_id=task_id, metadata={"trigger": trigger},
+        )  # fmt: skip
+        values = (conversation.principal, task_id, row.fingerprint, assignment.model_dump_json(), turn.message_id)
+
+        def unit(connection: sqlite3.Connection) -> None:
+            if _row(connection, conversation.principal, task_id) is not None:
+                raise _Known
+            rows.insert_session(connection, conversation.new_row(self._hall.workspace), now)
+            rows.insert_turn(connection, row, now)
+            connection.execute("INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, NULL)", (*values, record.model_dump_json()))
+
+        return unit
+
+    def _fresh(self, row: sqlite3.Row) -> TaskRecord:
+        """The stored record, with what only memory knows of a task that is under way."""
+        record = TaskRecord.model_validate_json(row["record_json"])
+        turn = self._hall.admission.turn(row["message_id"])
+        if turn is None or record.finished_at is not None or turn.started_at is None:
+            return record
+        running = round((self._hall.clock.monotonic() - turn.started_at) * 1000)
+        live = {"duration_ms": running, "tokens_used": turn.usage.total, "usage": turn.usage}
+        return record.model_copy(update=live)
+
+
+def interrupted(
+    connection: sqlite3.Connection, principal: str, turn: history.TurnRow, outcome: Outcome, now: int
+) -> None:
+    """Ends the record of a task that a crash broke off, with what there is of a result."""
+    row = _row(connection, principal, turn.task_id or "")
+    if row is None:
+        return
+    record = TaskRecord.model_validate_json(row["record_json"])
+    reply = history.message(connection, turn.reply_id)
+    done = ended(record, outcome, reply.parts if reply else [], record.usage)
+    _store(connection, (principal, record.task_id), done.model_copy(update={"finished_at": now}), now)
+
+
+def assignment_of(connection: sqlite3.Connection, message_id: str) -> tuple[str, TaskAssignment] | None:
+    """Principal and assignment of the task behind a turn."""
+    row = connection.execute(
+        "SELECT principal, assignment_json FROM tasks WHERE message_id = ?", (message_id,)
+    ).fetchone()
+    return (row[0], TaskAssignment.model_validate_json(row[1])) if row else None
+
+
+def _row(connection: sqlite3.Connection, principal: str, task_id: str) -> sqlite3.Row | None:
+    return connection.execute(
+        "SELECT * FROM tasks WHERE principal = ? AND task_id = ?", (principal, task_id)
+    ).fetchone()
+
+
+def _latest(connection: sqlite3.Connection, principal: str) -> sqlite3.Row | None:
+    return connection.execute(
+        "SELECT * FROM tasks WHERE principal = ? AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT 1",
+        (principal,),
+    ).fetchone()
+
+
+def _started(connection: sqlite3.Connection, key: tuple[str, str], now: int) -> None:
+    row = _row(connection, *key)
+    if row is not None:
+        record: dict[str, Any] = json.loads(row["record_json"])
+        record |= {"status": "running", "started_at": now, "attempts": record["attempts"] + 1}
+        _store(connection, key, TaskRecord.model_validate(record), None)
+
+
+def _ended(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn, now: int) -> None:
+    row = _row(connection, *key)
+    if row is None or turn.outcome is None:
+        return
+    record = TaskRecord.model_validate_json(row["record_json"])
+    done = ended(record, turn.outcome, turn.reply, turn.usage)
+    changes = {"finished_at": now, "duration_ms": turn.duration_ms, "attempts": record.attempts + turn.retries}
+    _store(connection, key, done.model_copy(update=changes), now)
+
+
+def _store(connection: sqlite3.Connection, key: tuple[str, str], record: TaskRecord, finished: int | None) -> None:
+    connection.execute(
+        "UPDATE tasks SET record_json = ?, finished_at = ? WHERE principal = ? AND task_id = ?",
+        (record.model_dump_json(), finished, *key),
+    )

@@ -1,0 +1,251 @@
+"""The one loop: a turn as an async generator of chunks, from the user's message to the finished reply.
+
+Each step asks the model, then runs the tools it calls for; a step without calls is the answer. Limits, cancellation
+and failures leave the loop as exceptions and meet in `run_turn`, which ends every turn the same way: all that is open
+is closed truthfully, then comes exactly one terminal chunk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..context import NOTICE, RETRY, Call, Step, View, error_envelope, lower_tools
+from ..errors import ModelError
+from ..ports import (
+    CallPiece,
+    CallStarted,
+    Completion,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    ReasoningPiece,
+    Retrying,
+    TextPiece,
+    ToolContext,
+    Toolset,
+)
+from ..protocol import chunks as c
+from .calls import Runner, parse
+from .guard import RepeatGuard
+from .pen import Pen
+from .state import LimitReached, Outcome, Turn
+
+LAST_STEP = (
+    "This is the last step you have. Give your final answer now, from what you know; "
+    "say plainly what is not finished. Tools are off."
+)
+MOST_INVALID = 2
+"""Steps in a row with broken tool calls before tools are switched off: the first is told to the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What a turn works with."""
+
+    model: Model
+    tools: Toolset
+    view: View
+    context: ToolContext
+    parallel_tools: int
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What the model has said so far in one call."""
+
+    pieces: list[str] = field(default_factory=list[str])
+    ids: dict[str, str] = field(default_factory=dict[str, str])
+    """The provider's call ids -> ours, which are unique in the turn."""
+
+
+async def run_turn(turn: Turn, kit: Kit) -> AsyncIterator[c.Chunk]:
+    """The whole turn. Sets `turn.outcome` before its terminal chunk; raises only what nobody asked for."""
+    loop = _Loop(turn, kit)
+    yield c.Start(messageId=turn.reply_id, messageMetadata=turn.names())
+    try:
+        async for chunk in loop.steps():
+            yield chunk
+    except LimitReached as reached:
+        turn.outcome = reached.outcome
+    except ModelError as error:
+        turn.outcome = Outcome("failed", "error", error.code, error.message)
+    except asyncio.CancelledError:
+        turn.outcome = _stopped(turn)
+    outcome = turn.outcome or Outcome("complete", "stop")
+    for chunk in (*loop.pen.close(outcome.error or "the turn ended"), *_ending(turn, outcome)):
+        yield chunk
+
+
+class _Loop:
+    """The state of one run of the loop."""
+
+    def __init__(self, turn: Turn, kit: Kit) -> None:
+        self.turn, self.kit = turn, kit
+        self.pen = Pen({spec.name: spec for spec in kit.tools.specs})
+        self._guard = RepeatGuard()
+        self._runner = Runner(kit.tools, self._guard, self.pen, kit.context, kit.parallel_tools)
+        self._definitions = lower_tools(kit.tools.specs)
+        self._invalid = 0
+        self._stop: Literal["stop", "length", "content-filter", "tool-calls", "other"] = "stop"
+
+    async def steps(self) -> AsyncIterator[c.Chunk]:
+        """Step after step until an answer."""
+        limit: str | None = None
+        step = Step()
+        for number in range(1, self.turn.limits.steps + 1):
+            limit = "iterations" if number == self.turn.limits.steps else self._tripped()
+            step = Step()
+            for chunk in self.pen.begin_step():
+                yield chunk
+            async for chunk in self._ask(step, tools=limit is None):
+                yield chunk
+            self.turn.steps = number
+            self.turn.check_budget()
+            if limit or not step.calls:
+                break
+            async for chunk in self._act(step, last_comes_next=number + 1 == self.turn.limits.steps):
+                yield chunk
+        self.kit.view.add_step(step)
+        reason = "stop" if self._stop == "tool-calls" else self._stop
+        self.turn.outcome = Outcome("complete", reason, limit=limit)
+
+    async def _act(self, step: Step, *, last_comes_next: bool) -> AsyncIterator[c.Chunk]:
+        """Runs the step's calls and closes it."""
+        ready = [call for call in step.calls if call.output is None]
+        self._invalid = 0 if ready else self._invalid + 1
+        async for chunk in self._runner.run(step, ready):
+            yield chunk
+        if last_comes_next or self._tripped():
+            step.notices.append(LAST_STEP)
+            yield c.DataChunk(type=NOTICE, data={"text": LAST_STEP})
+        for chunk in self.pen.end_step():
+            yield chunk
+        self.kit.view.add_step(step)
+
+    async def _ask(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
+        """One model call, made again after a transient failure as often as the turn allows."""
+        while True:
+            self.turn.check_budget(for_another_call=True)
+            try:
+                async for chunk in self._stream(step, tools=tools):
+                    yield chunk
+                return
+            except ModelError as error:
+                if not error.transient or self.turn.retries >= self.turn.limits.retries:
+                    raise
+                self.turn.retries += 1
+                for chunk in self._broke_off(step, error):
+                    yield chunk
+                await asyncio.sleep(min(8.0, 0.25 * 2**self.turn.retries))
+
+    async def _stream(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
+        answer = _Answer()
+        async for event in self.kit.model.stream(self._request(tools=tools)):
+            if isinstance(event, Completion):
+                step.text = "".join(answer.pieces)
+                for chunk in self._completed(step, event, answer.ids, tools=tools):
+                    yield chunk
+            else:
+                for chunk in self._heard(answer, event):
+                    yield chunk
+
+    def _heard(self, answer: _Answer, event: ModelEvent) -> Iterator[c.Chunk]:
+        """What a piece of the model's answer looks like in the stream."""
+        match event:
+            case TextPiece(text):
+                answer.pieces.append(text)
+                yield from self.pen.text(text)
+            case ReasoningPiece(text):
+                yield from self.pen.reasoning(text)
+            case CallStarted(call_id, name):
+                answer.ids[call_id] = self.pen.call_id(call_id)
+                yield from self.pen.call_started(answer.ids[call_id], name)
+            case CallPiece(call_id, text):
+                yield c.ToolInputDelta(toolCallId=answer.ids[call_id], inputTextDelta=text)
+            case Retrying():
+                yield self._retrying(event)
+            case Completion():
+                return
+
+    def _completed(
+        self, step: Step, completion: Completion, names: dict[str, str], *, tools: bool
+    ) -> Iterator[c.Chunk]:
+        """Takes the books of a finished call, and its tool calls as far as they can be read."""
+        turn = self.turn
+        turn.retrying = None
+        turn.usage = turn.usage.plus(completion.usage)
+        turn.conversation.context_tokens = completion.usage.total
+        self._stop = completion.stop_reason
+        yield from self.pen.close_text()
+        for call in completion.calls:
+            arguments = parse(call, cut_off=completion.stop_reason == "length")
+            if not tools:
+                arguments = "tools are off: this was the last step"
+            call_id = names[call.id]
+            if isinstance(arguments, str):
+                step.calls.append(_refused(call_id, call.name, call.arguments, arguments))
+                yield from self.pen.call_refused(call_id, call.name, call.arguments, arguments)
+            else:
+                step.calls.append(Call(call_id, call.name, arguments))
+                yield from self.pen.call_ready(call_id, call.name, arguments)
+        model = completion.model or turn.model
+        yield c.MessageMetadata(messageMetadata={"usage": turn.usage.model_dump(), "model": model})
+
+    def _request(self, *, tools: bool) -> ModelRequest:
+        """The forced last step keeps the tools and forbids their use, so that the prompt's prefix stays the same."""
+        return ModelRequest(
+            model=self.turn.model,
+            messages=self.kit.view.messages,
+            tools=self._definitions,
+            tool_choice="auto" if tools else "none",
+            max_tokens=self.turn.output_cap(),
+        )
+
+    def _tripped(self) -> str | None:
+        return "repeats" if self._guard.tripped else "invalid_calls" if self._invalid >= MOST_INVALID else None
+
+    def _retrying(self, event: Retrying) -> c.Chunk:
+        self.turn.retrying = event.message
+        status = {"state": "retrying", "attempt": event.attempt, "message": event.message}
+        return c.DataChunk(type="data-status", data=status, transient=True)
+
+    def _broke_off(self, step: Step, error: ModelError) -> Iterator[c.Chunk]:
+        yield from self.pen.close_calls("the model call broke off")
+        step.text = ""
+        step.calls.clear()
+        yield c.DataChunk(type=RETRY, data={"attempt": self.turn.retries, "error": error.message})
+
+
+def _refused(call_id: str, name: str, arguments: str, why: str) -> Call:
+    return Call(call_id, name, arguments, error_envelope(why))
+
+
+def _stopped(turn: Turn) -> Outcome:
+    """The outcome of a turn that was told to stop. A cancellation that nobody explained, or the end of this life,
+    goes on up: then the turn is not over."""
+    task = asyncio.current_task()
+    if turn.stop_reason in (None, "shutdown") or task is None:
+        raise asyncio.CancelledError
+    task.uncancel()
+    if turn.stop_reason == "deadline":
+        text = f"the deadline of {turn.limits.seconds:g} s passed"
+        return Outcome("timeout", "other", "deadline_exceeded", text, "deadline")
+    return Outcome("cancelled", "abort", "cancelled", "the turn was cancelled")
+
+
+def _ending(turn: Turn, outcome: Outcome) -> Iterator[c.Chunk]:
+    """The terminal chunk, with the books."""
+    turn.outcome = outcome
+    books = {"usage": turn.usage.model_dump(), "finish_reason": outcome.finish_reason, "outcome": outcome.json()}
+    if outcome.limit:
+        books["limit"] = outcome.limit
+    if outcome.finish_reason == "abort":
+        yield c.MessageMetadata(messageMetadata=books)
+        yield c.Abort(reason=outcome.error)
+        return
+    if outcome.finish_reason == "error":
+        yield c.ErrorChunk(errorText=outcome.error or "the turn failed")
+    yield c.Finish(finishReason=outcome.finish_reason, messageMetadata=books)

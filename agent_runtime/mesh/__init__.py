@@ -1,0 +1,21 @@
+"""The way out: the model client and what else the mesh offers. The heavy imports wait until someone asks."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .catalog import Catalog
+    from .client import MeshClient
+    from .model import ModelClient, Patience
+
+__all__ = ["Catalog", "MeshClient", "ModelClient", "Patience"]
+
+_HOMES = {"Catalog": "catalog", "MeshClient": "client", "ModelClient": "model", "Patience": "model"}
+
+
+def __getattr__(name: str) -> Any:
+    """httpx takes 70 ms to import, which a cold start does not have before its port is open."""
+    if name not in _HOMES:
+        raise AttributeError(name)
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,121 @@
+"""Puts a streamed completion together: server-sent lines in, model events out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic_core import from_json
+
+from ..errors import ModelError
+from ..ports import CallPiece, CallStarted, Completion, ModelEvent, ReasoningPiece, TextPiece, ToolCall
+from ..protocol import is_object
+from . import failures
+from .usage import estimated, usage_of
+
+_STOP: dict[str, Literal["stop", "length", "content-filter", "tool-calls", "other"]] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "content-filter",
+    "tool_calls": "tool-calls",
+    "function_call": "tool-calls",
+}
+
+
+class Lines:
+    """Splits a byte stream into the payloads of its `data:` lines."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                yield line[5:].strip()
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str
+    name: str
+    pieces: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class Assembly:
+    """One completion while it streams in."""
+
+    sent: int
+    """Bytes of the request, for providers that report no usage."""
+    received: int = 0
+    finish: str | None = None
+    done: bool = False
+    model: str | None = None
+    report: dict[str, Any] | None = None
+    _calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
+
+    def take(self, payload: bytes) -> Iterator[ModelEvent]:
+        """The events in one `data:` payload. Raises ModelError for what is not a completion chunk."""
+        if payload == b"[DONE]":
+            self.done = True
+            return
+        event = _parse(payload)
+        if "error" in event:
+            raise failures.from_event(event["error"])
+        if event.get("usage"):
+            self.report = event["usage"]
+        self.model = event.get("model") or self.model
+        for choice in event.get("choices") or ():
+            self.finish = choice.get("finish_reason") or self.finish
+            delta: dict[str, Any] = choice.get("delta") or {}
+            if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
+                self.received += len(reasoning)
+                yield ReasoningPiece(reasoning)
+            if text := delta.get("content"):
+                self.received += len(text)
+                yield TextPiece(text)
+            for call in delta.get("tool_calls") or ():
+                yield from self._call(call)
+
+    def completion(self) -> Completion:
+        """What it all came to. Raises ModelError when the stream broke off before its end."""
+        if self.finish is None and not self.done:
+            raise ModelError("the model's stream broke off before its end", transient=True)
+        calls = tuple(ToolCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
+        usage = usage_of(self.report) if self.report else estimated(self.sent, self.received)
+        stop = _STOP.get(self.finish or "stop", "other")
+        return Completion("tool-calls" if calls and stop == "stop" else stop, calls, usage, self.model)
+
+    def _call(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
+        function: dict[str, Any] = delta.get("function") or {}
+        index: int = delta.get("index", len(self._calls) - 1 if not function.get("name") else len(self._calls))
+        call = self._calls.get(index)
+        if call is None:
+            call = self._calls[index] = _Call(delta.get("id") or f"call_{index}", function.get("name") or "")
+            yield CallStarted(call.id, call.name)
+        if piece := function.get("arguments"):
+            self.received += len(piece)
+            call.pieces.append(piece)
+            yield CallPiece(call.id, piece)
+
+
+def _parse(payload: bytes) -> dict[str, Any]:
+    try:
+        event: Any = from_json(payload)
+    except ValueError:
+        event = _parse_with_lone_surrogates(payload)
+    if not is_object(event):
+        raise ModelError("the model's stream holds something that is not a completion chunk", transient=True)
+    return event
+
+
+def _parse_with_lone_surrogates(payload: bytes) -> Any:
+    """Some providers cut an emoji in two; the halves are replaced, for nothing else could be stored or sent."""
+    try:
+        text = json.dumps(json.loads(payload), ensure_ascii=False)
+    except ValueError as error:
+        raise ModelError(f"the model's stream is not JSON: {payload[:100]!r}", transient=True) from error
+    return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))

@@ -1,0 +1,82 @@
+"""What skills may ask of the mesh: chat and embeddings. The calls that are not streamed go through `openai`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MeshUnavailable
+from ..net import http_client
+from ..protocol import ModelCard
+from .catalog import Catalog
+
+if TYPE_CHECKING:
+    import httpx
+    from openai import AsyncOpenAI
+
+TIMEOUT_SECONDS = 120.0
+OPTIONS = frozenset({"model", "temperature", "top_p", "max_tokens", "stop", "seed", "response_format"})
+"""Options of `chat` that are passed on; anything else is refused by name."""
+
+
+class MeshClient:
+    """Implements ports.Mesh."""
+
+    def __init__(self, url: str, token: str | None, model: str, catalog: Catalog) -> None:
+        self._url, self._token, self._model, self._catalog = url, token, model, catalog
+        self._http: httpx.AsyncClient | None = None
+        self._openai: AsyncOpenAI | None = None
+        self._lock = asyncio.Lock()
+
+    async def models(self) -> Sequence[ModelCard]:
+        return await self._catalog.models()
+
+    async def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
+        """One completion: `{content, finish_reason, usage}`."""
+        if unknown := sorted(set(options) - OPTIONS):
+            raise MeshUnavailable(f"chat has no option {unknown[0]!r}; it takes {', '.join(sorted(OPTIONS))}")
+        client = await self._client()
+        body = {"model": self._model, **options, "messages": list(messages)}
+        raw: dict[str, Any] = await self._call(client.post("/chat/completions", cast_to=object, body=body))
+        choice = raw["choices"][0]
+        return {
+            "content": choice["message"].get("content") or "",
+            "finish_reason": choice.get("finish_reason"),
+            "usage": raw.get("usage") or {},
+        }
+
+    async def embed(self, texts: Sequence[str], *, model: str | None = None) -> list[list[float]]:
+        client = await self._client()
+        body = {"model": model or self._model, "input": list(texts)}
+        raw: dict[str, Any] = await self._call(client.post("/embeddings", cast_to=object, body=body))
+        return [entry["embedding"] for entry in raw["data"]]
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def _call(self, call: Any) -> dict[str, Any]:
+        from openai import OpenAIError
+
+        try:
+            return await call
+        except OpenAIError as error:
+            raise MeshUnavailable(f"the mesh refused: {error}") from error
+
+    async def _client(self) -> AsyncOpenAI:
+        """Loads `openai` when it is first needed, off the event loop: it takes half a second and 30 MiB."""
+        async with self._lock:
+            if self._openai is None:
+                await asyncio.to_thread(importlib.import_module, "openai")
+                from openai import AsyncOpenAI
+
+                self._http, base = http_client(self._url, timeout=TIMEOUT_SECONDS)
+                self._openai = AsyncOpenAI(
+                    base_url=base,
+                    api_key=self._token or "none",
+                    http_client=self._http,  # pyright: ignore[reportArgumentType]  it takes httpx clients too
+                    max_retries=0,
+                )
+            return self._openai

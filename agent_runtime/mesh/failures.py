@@ -1,0 +1,80 @@
+"""What a failed model call means: one place that turns HTTP into ModelError."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx
+from pydantic_core import from_json
+
+from ..errors import ModelError
+from ..protocol import is_object
+
+_OVERFLOW_CODES = {"context_length_exceeded", "string_above_max_length", "request_too_large"}
+_OVERFLOW_WORDS = ("context length", "context window", "maximum context", "too many tokens")
+_TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
+_DETAIL_CHARACTERS = 500
+
+
+def from_response(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
+    """The error behind an HTTP status."""
+    message, code = _read(body)
+    text = f"the model endpoint answered {status}: {message}"
+    if status in (401, 403) or code == "provider_auth":
+        return ModelError(text, code="model_auth")
+    if status == 413 or code in _OVERFLOW_CODES or any(word in message.lower() for word in _OVERFLOW_WORDS):
+        return ModelError(text, code="context_overflow")
+    if status in _TRANSIENT and code != "insufficient_quota":
+        return ModelError(text, transient=True, retry_after=_retry_after(headers.get("retry-after")))
+    if status in (400, 404, 405, 415, 422):
+        return ModelError(text, code="model_config")
+    return ModelError(text)
+
+
+def from_event(error: Any) -> ModelError:
+    """The error that a provider reports inside its stream."""
+    body = error if is_object(error) else {"message": str(error)}
+    message, code = str(body.get("message") or error)[:_DETAIL_CHARACTERS], body.get("code")
+    if code == "provider_auth":
+        return ModelError(message, code="model_auth")
+    if code in _OVERFLOW_CODES or any(word in message.lower() for word in _OVERFLOW_WORDS):
+        return ModelError(message, code="context_overflow")
+    return ModelError(f"the model's stream reported an error: {message}", transient=True)
+
+
+def from_transport(error: httpx.HTTPError, idle_seconds: float) -> ModelError:
+    """The error behind a connection that failed."""
+    if isinstance(error, httpx.ReadTimeout):
+        return ModelError(f"the model sent nothing for {idle_seconds:g} s", transient=True)
+    reason = str(error) or type(error).__name__
+    return ModelError(f"the model endpoint cannot be reached: {reason}", transient=True)
+
+
+def _read(body: bytes) -> tuple[str, str | None]:
+    """Message and code of an OpenAI-style error body, or whatever text there is."""
+    try:
+        parsed: Any = from_json(body)
+    except ValueError:
+        return body[:_DETAIL_CHARACTERS].decode(errors="replace").strip() or "no reason given", None
+    error = parsed.get("error", parsed) if is_object(parsed) else parsed
+    if not is_object(error):
+        return str(error)[:_DETAIL_CHARACTERS], None
+    return str(error.get("message") or error.get("detail") or error)[:_DETAIL_CHARACTERS], error.get("code")
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds to wait; the header holds a number or a date."""
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        when = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, (when - datetime.now(tz=UTC)).total_seconds())

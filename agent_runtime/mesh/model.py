@@ -1,0 +1,108 @@
+"""The model client: streams completions from the mesh (or any OpenAI-compatible endpoint) over one pooled connection.
+
+It speaks HTTP itself instead of through the `openai` client, whose typed path walks every message of a request and
+builds a model of every streamed token; on a long conversation that costs more than the rest of a turn together
+(spec/performance.md). What is sent is already bytes, what comes back is parsed once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx
+from pydantic_core import to_json
+
+from ..errors import ModelError
+from ..net import http_client
+from ..ports import Completion, ModelEvent, ModelRequest, Retrying
+from . import failures
+from .assembly import Assembly, Lines
+from .catalog import Catalog
+from .usage import priced
+
+LONGEST_WAIT = 60.0
+"""Seconds; a provider that asks for more is given up on."""
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.5, 16.0
+_CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long and how often a call is tried."""
+
+    attempts: int = 4
+    idle_seconds: float = 120.0
+
+
+class ModelClient:
+    """Implements ports.Model."""
+
+    def __init__(self, url: str, headers: dict[str, str], catalog: Catalog, patience: Patience) -> None:
+        self._catalog, self._patience = catalog, patience
+        timeout = httpx.Timeout(patience.idle_seconds, connect=_CONNECT_SECONDS, pool=_CONNECT_SECONDS)
+        self._http, base = http_client(url, timeout=timeout)
+        self._url = f"{base}/chat/completions"
+        self._headers = {"content-type": "application/json", "accept-encoding": "identity", **headers}
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Retries with backoff before the first token only: what the caller has seen is never taken back."""
+        body = _body(request)
+        for attempt in range(1, self._patience.attempts + 1):
+            started = False
+            try:
+                async for event in self._once(request.model, body):
+                    started = True
+                    yield event
+                return
+            except ModelError as error:
+                delay = _delay(attempt, error)
+                if started or attempt == self._patience.attempts or delay is None:
+                    raise
+                yield Retrying(attempt, error.message, delay)
+                await asyncio.sleep(delay)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _once(self, model: str, body: bytes) -> AsyncIterator[ModelEvent]:
+        assembly, lines = Assembly(sent=len(body)), Lines()
+        try:
+            async with self._http.stream("POST", self._url, content=body, headers=self._headers) as response:
+                if response.status_code != 200:
+                    raise failures.from_response(response.status_code, response.headers, await response.aread())
+                async for data in response.aiter_raw():
+                    for payload in lines.feed(data):
+                        for event in assembly.take(payload):
+                            yield event
+        except httpx.HTTPError as error:
+            raise failures.from_transport(error, self._patience.idle_seconds) from error
+        yield self._priced(model, assembly.completion())
+
+    def _priced(self, model: str, completion: Completion) -> Completion:
+        card = self._catalog.known(model)
+        return replace(completion, usage=priced(completion.usage, card.pricing if card else None))
+
+
+def _body(request: ModelRequest) -> bytes:
+    """The request as JSON, joined from pieces that were serialised once."""
+    head: dict[str, Any] = {"model": request.model, "stream": True, "stream_options": {"include_usage": True}}
+    if request.max_tokens is not None:
+        head["max_tokens"] = request.max_tokens
+    pieces = [to_json(head)[:-1], b',"messages":[', b",".join(request.messages), b"]"]
+    if request.tools is not None:
+        pieces += [b',"tools":', request.tools, b',"tool_choice":"', request.tool_choice.encode(), b'"']
+    return b"".join((*pieces, b"}"))
+
+
+def _delay(attempt: int, error: ModelError) -> float | None:
+    """Seconds until the next attempt: what the provider asks for, else doubling; with jitter. None: no next one."""
+    if not error.transient or (error.retry_after or 0) > LONGEST_WAIT:
+        return None
+    jitter = random.random()  # noqa: S311  spreads load, guards nothing
+    if error.retry_after is not None:
+        return error.retry_after + jitter * 0.25
+    return min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** (attempt - 1)) * (0.5 + jitter / 2)

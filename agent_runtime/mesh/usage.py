@@ -1,0 +1,48 @@
+"""A provider's usage report in our five buckets (spec/agent-system.md U2, U3, U5), and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..protocol import Pricing, Usage
+
+BYTES_PER_TOKEN = 4
+"""Rough size of a token, for providers that report no usage."""
+
+
+def usage_of(report: Mapping[str, Any]) -> Usage:
+    """OpenAI-style numbers contain the cached and the reasoning ones; ours do not overlap."""
+    prompt: Mapping[str, Any] = report.get("prompt_tokens_details") or {}
+    completion: Mapping[str, Any] = report.get("completion_tokens_details") or {}
+    cache_read = _count(prompt.get("cached_tokens"))
+    cache_write = _count(report.get("cache_creation_input_tokens"))
+    reasoning = _count(completion.get("reasoning_tokens"))
+    return Usage(
+        input=max(0, _count(report.get("prompt_tokens")) - cache_read - cache_write),
+        output=max(0, _count(report.get("completion_tokens")) - reasoning),
+        reasoning=reasoning,
+        cache_read=cache_read,
+        cache_write=cache_write,
+        cost_usd=report.get("cost_usd"),
+    )
+
+
+def estimated(sent: int, received: int) -> Usage:
+    """Usage of a call whose provider reports none, from the bytes that went each way."""
+    return Usage(input=-(-sent // BYTES_PER_TOKEN), output=-(-received // BYTES_PER_TOKEN))
+
+
+def priced(usage: Usage, pricing: Pricing | None) -> Usage:
+    """The usage with its cost, where the provider gave none and the model has a price."""
+    if pricing is None or usage.cost_usd is not None:
+        return usage
+    read = pricing.input if pricing.cache_read is None else pricing.cache_read
+    write = pricing.input if pricing.cache_write is None else pricing.cache_write
+    generated = (usage.output + usage.reasoning) * pricing.output
+    cost = usage.input * pricing.input + usage.cache_read * read + usage.cache_write * write + generated
+    return usage.model_copy(update={"cost_usd": cost / 1_000_000})
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

@@ -1,0 +1,5 @@
+"""Transports by URL: the same call works over TCP and over a unix socket."""
+
+from .http import http_client, serve_socket
+
+__all__ = ["http_client", "serve_socket"]

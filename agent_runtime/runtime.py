@@ -1,0 +1,146 @@
+"""The composition root: the only place where rooms meet. Reads top to bottom as the life of a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from .api import Desk, Front, create_app
+from .clock import SystemClock
+from .context import digest, system_prompt
+from .loop import MIGRATIONS as LOOP_MIGRATIONS
+from .loop import Admission, Chats, Conversations, Counters, Hallway, Limits, Tasks, TurnRunner, recover
+from .protocol import TaskAssignment
+from .sandbox import choose_confinement
+from .sessions import MIGRATIONS as SESSION_MIGRATIONS
+from .sessions import Ids
+from .settings import Settings
+from .skills import SkillHost
+from .store import Database
+from .tools import ToolRegistry, builtin_tools
+from .workspace import Home, bootstrap
+
+log = structlog.get_logger()
+DEFAULT_CONTEXT = 128_000
+
+
+class Runtime:
+    """One agent. `open` before the port is bound, `warm` behind it, `drain` and `close` at the end."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.clock = settings, SystemClock()
+        self.home = Home(settings.data_dir)
+        self.database = Database(self.home.database, (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS))
+        self.front = Front(settings, self.clock.monotonic())
+        self.app = create_app(self.front, self.clock)
+        self._closing: list[Any] = []
+        """What `close` must close, last opened first."""
+
+    def open(self) -> None:
+        """Takes the data directory. Raises StartError that says why it cannot."""
+        self.home.prepare()
+        self.database.open()
+
+    async def warm(self) -> None:
+        """Loads what is slow to load, takes up what the last life left, then opens the doors. Raises StartError."""
+        from .mesh import Catalog, MeshClient, ModelClient, Patience
+
+        settings, clock = self.settings, self.clock
+        headers = _bearer(settings)
+        catalog = self._own(Catalog(settings.model_url, headers, clock))
+        patience = Patience(settings.model_attempts, settings.model_idle_timeout)
+        model = self._own(ModelClient(settings.model_url, headers, catalog, patience))
+        token = settings.mesh_token.get_secret_value() if settings.mesh_token else None
+        mesh = self._own(MeshClient(settings.model_url, token, settings.model, catalog))
+        confinement = await choose_confinement(settings.confinement, self.home.data_dir)
+        home = self.home = self.home.owned_by(confinement.uid)
+        skills = self._own(SkillHost(settings.skills_path, confinement, mesh, memory_mb=settings.skill_memory_mb))
+        await skills.start()
+        tools = ToolRegistry(builtin_tools(confinement, timeout=settings.tool_timeout), skills)
+
+        def draft(_: str) -> tuple[str, str, tuple[str, ...]]:
+            files = bootstrap(home)
+            prompt = system_prompt(agent_id=settings.id, role=settings.role, files=files, now_ms=clock.now_ms())
+            return prompt, digest(prompt), tuple(spec.name for spec in tools.snapshot().specs)
+
+        ids, counters = Ids(clock), Counters()
+        runner = TurnRunner(self.database, ids, clock, model, tools, home, settings.max_parallel_tools, counters)
+        admission = Admission(
+            self.database, runner.run, runner.cancel, slots=settings.max_concurrent_turns, queue=settings.max_queue
+        )
+        conversations = Conversations(self.database, ids, clock, settings.model, draft)
+        hallway = Hallway(self.database, admission, conversations, ids, clock, str(home.workspace))
+        limits = _Limits(settings, catalog)
+        tasks = Tasks(hallway, limits.task)
+        await recover(hallway, tasks, limits.chat())
+        self.front.desk = Desk(
+            settings=settings,
+            hallway=hallway,
+            chats=Chats(hallway, limits.chat),
+            tasks=tasks,
+            tools=tools,
+            mesh=mesh,
+            models=catalog,
+            counters=counters,
+            confinement=confinement.name,
+            context_limit=limits.context,
+        )
+
+    async def drain(self) -> None:
+        """No new work; running turns get their grace, what is left is kept for the next life."""
+        self.front.draining = True
+        if self.front.desk is not None:
+            await self.front.desk.hallway.admission.drain(self.settings.drain_grace)
+
+    async def close(self) -> None:
+        while self._closing:
+            await self._closing.pop().close()
+        self.database.close()
+
+    def _own(self, thing: Any) -> Any:
+        self._closing.append(thing)
+        return thing
+
+
+class _Limits:
+    """The limits of a turn, from the settings, the assignment and what the mesh says about the model."""
+
+    def __init__(self, settings: Settings, catalog: Any) -> None:
+        self._settings, self._catalog = settings, catalog
+
+    def context(self) -> int:
+        card = self._catalog.known(self._settings.model)
+        return self._settings.context_limit or (card and card.context_limit) or DEFAULT_CONTEXT
+
+    def chat(self) -> Limits:
+        return Limits(self._settings.max_rounds, self._settings.turn_timeout, max_output=self._max_output())
+
+    def task(self, assignment: TaskAssignment) -> Limits:
+        budget = assignment.token_budget
+        if budget is None:
+            return Limits(
+                self._settings.max_iterations,
+                assignment.timeout,
+                retries=assignment.max_retries,
+                max_output=self._max_output(),
+            )
+        return Limits(
+            self._settings.max_iterations,
+            assignment.timeout,
+            tokens=budget.max_tokens,
+            tokens_before=budget.used_tokens,
+            cost_usd=budget.max_cost_usd,
+            cost_before=budget.estimated_cost_usd,
+            retries=assignment.max_retries,
+            max_output=self._max_output(),
+        )
+
+    def _max_output(self) -> int | None:
+        card = self._catalog.known(self._settings.model)
+        return card.max_output_tokens if card else None
+
+
+def _bearer(settings: Settings) -> dict[str, str]:
+    token = settings.mesh_token
+    return {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}

@@ -1,0 +1,77 @@
+"""Saving a text that grows, at a cost in proportion to its bytes.
+
+Rewriting a part on every flush would cost the square of its length. Instead the row holds valid JSON that is padded
+with blanks to the next power of two, and each flush writes only the new characters in place (SQLite's incremental
+blob I/O touches only the changed pages). Whoever reads the row in between sees whole, valid JSON.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_json
+
+_CLOSE = b'"}'
+_SMALLEST = 1024
+
+
+@dataclass(slots=True)
+class GrowingText:
+    """Where the text of one streaming part ends inside its row."""
+
+    rowid: int
+    end: int
+    """Bytes used, the closing quote and brace included."""
+    capacity: int
+
+    @classmethod
+    def insert(cls, connection: sqlite3.Connection, columns: dict[str, Any], data: dict[str, Any]) -> GrowingText:
+        """Writes the part's row for the first time; `text` must be a key of `data`."""
+        body = _body(data)
+        capacity = _capacity(len(body))
+        rowid: int = connection.execute(UPSERT_PART, {**columns, "data_json": _padded(body, capacity)}).fetchone()[0]
+        return cls(rowid, len(body), capacity)
+
+    def append(self, connection: sqlite3.Connection, text: str, data: dict[str, Any], now: int) -> None:
+        """Adds `text`, which `data` already holds."""
+        escaped = to_json(text)[1:-1]
+        if self.end + len(escaped) > self.capacity:
+            self._rewrite(connection, data, now)
+            return
+        with connection.blobopen("chat_parts", "data_json", self.rowid) as blob:
+            blob.seek(self.end - len(_CLOSE))
+            blob.write(escaped + _CLOSE)
+        self.end += len(escaped)
+
+    def _rewrite(self, connection: sqlite3.Connection, data: dict[str, Any], now: int) -> None:
+        body = _body(data)
+        self.end, self.capacity = len(body), _capacity(len(body))
+        connection.execute(
+            "UPDATE chat_parts SET data_json = ?, updated_at = ? WHERE rowid = ?",
+            (_padded(body, self.capacity), now, self.rowid),
+        )
+
+
+UPSERT_PART = """
+    INSERT INTO chat_parts
+      (id, message_id, session_id, "index", type, data_json, tool_call_id, tool_state, created_at, updated_at)
+    VALUES (:id, :message_id, :session_id, :index, :type, :data_json, :tool_call_id, :tool_state, :now, :now)
+    ON CONFLICT (id) DO UPDATE
+      SET data_json = excluded.data_json, tool_state = excluded.tool_state, updated_at = excluded.updated_at
+    RETURNING rowid
+"""
+
+
+def _body(data: dict[str, Any]) -> bytes:
+    rest = {key: value for key, value in data.items() if key != "text"}
+    return to_json({**rest, "text": data["text"]})
+
+
+def _padded(body: bytes, capacity: int) -> str:
+    return (body + b" " * (capacity - len(body))).decode()
+
+
+def _capacity(used: int) -> int:
+    return max(_SMALLEST, 1 << (2 * used - 1).bit_length())

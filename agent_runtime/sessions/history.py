@@ -1,0 +1,140 @@
+"""Reading what was recorded: sessions, messages with their parts, and the ledger of turns."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A stored session."""
+
+    id: str
+    principal: str
+    agent: str
+    model: str
+    prompt: str
+    digest: str
+    tools: tuple[str, ...]
+    archived: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A stored message with its parts in order."""
+
+    id: str
+    role: str
+    metadata: dict[str, Any]
+    parts: list[dict[str, Any]]
+    created_at: int
+
+    @property
+    def shown(self) -> bool:
+        """True for what belongs to the conversation: neither hidden nor still waiting in the queue."""
+        return "hidden_at" not in self.metadata and "queued_at" not in self.metadata
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """A turn as the ledger knows it."""
+
+    message_id: str
+    session_id: str
+    reply_id: str
+    client_id: str | None
+    fingerprint: str
+    task_id: str | None
+    state: str
+    outcome: dict[str, Any] | None
+    created_at: int
+
+
+def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | None:
+    row = connection.execute(
+        "SELECT s.*, p.body FROM chat_sessions s LEFT JOIN system_prompts p"
+        " ON p.digest = json_extract(s.metadata_json, '$.system_prompt_digest') WHERE s.id = ?",
+        (session_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    metadata: dict[str, Any] = json.loads(row["metadata_json"])
+    return SessionRow(
+        id=row["id"],
+        principal=metadata["principal"],
+        agent=row["agent"],
+        model=json.loads(row["model_json"])["model_id"],
+        prompt=row["body"] or "",
+        digest=metadata["system_prompt_digest"],
+        tools=tuple(metadata["tools"]),
+        archived=row["archived_at"] is not None,
+    )
+
+
+def alias(connection: sqlite3.Connection, principal: str, name: str) -> str | None:
+    row = connection.execute(
+        "SELECT session_id FROM session_aliases WHERE principal = ? AND alias = ?", (principal, name)
+    ).fetchone()
+    return row[0] if row else None
+
+
+def messages(connection: sqlite3.Connection, session_id: str) -> Iterator[Message]:
+    """Every message of the session, oldest first."""
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for row in connection.execute(
+        'SELECT message_id, data_json FROM chat_parts WHERE session_id = ? ORDER BY message_id, "index"', (session_id,)
+    ):
+        parts.setdefault(row["message_id"], []).append(json.loads(row["data_json"]))
+    for row in connection.execute(
+        "SELECT * FROM chat_messages WHERE session_id = ? ORDER BY created_at, id", (session_id,)
+    ):
+        yield _message(row, parts.get(row["id"], []))
+
+
+def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
+    row = connection.execute("SELECT * FROM chat_messages WHERE id = ?", (message_id,)).fetchone()
+    if row is None:
+        return None
+    parts = connection.execute('SELECT data_json FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message_id,))
+    return _message(row, [json.loads(part[0]) for part in parts])
+
+
+def turn(connection: sqlite3.Connection, message_id: str) -> TurnRow | None:
+    row = connection.execute("SELECT * FROM turns WHERE message_id = ?", (message_id,)).fetchone()
+    return _turn(row) if row else None
+
+
+def turn_by_client(connection: sqlite3.Connection, session_id: str, client_id: str) -> TurnRow | None:
+    row = connection.execute(
+        "SELECT * FROM turns WHERE session_id = ? AND client_id = ?", (session_id, client_id)
+    ).fetchone()
+    return _turn(row) if row else None
+
+
+def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
+    """Turns that were queued or running when the last life ended, in the order of their admission."""
+    found = connection.execute("SELECT * FROM turns WHERE state != 'ended' ORDER BY created_at, message_id")
+    return [_turn(row) for row in found]
+
+
+def _message(row: sqlite3.Row, parts: list[dict[str, Any]]) -> Message:
+    return Message(row["id"], row["role"], json.loads(row["metadata_json"]), parts, row["created_at"])
+
+
+def _turn(row: sqlite3.Row) -> TurnRow:
+    outcome = json.loads(row["outcome_json"]) if row["outcome_json"] else None
+    return TurnRow(
+        message_id=row["message_id"],
+        session_id=row["session_id"],
+        reply_id=row["reply_id"],
+        client_id=row["client_id"],
+        fingerprint=row["fingerprint"],
+        task_id=row["task_id"],
+        state=row["state"],
+        outcome=outcome,
+        created_at=row["created_at"],
+    )

@@ -1,0 +1,43 @@
+"""Row ids: `ses_`, `msg_`, `prt_` + 12 hex + 14 base62 characters (spec/agent-system.md D3).
+
+The 12 hex digits are milliseconds times 4096 plus a counter, in 48 bits, so they wrap every 795 days: rows are
+ordered by `(created_at, id)`, never by id alone (C4).
+"""
+
+from __future__ import annotations
+
+import secrets
+import string
+import threading
+from typing import Literal
+
+from ..ports import Clock
+
+Kind = Literal["ses", "msg", "prt"]
+_BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_STAMP_BITS = 48
+
+
+class Ids:
+    """Makes ids that sort by insertion, also within one millisecond and when the clock goes back."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def new(self, kind: Kind) -> str:
+        with self._lock:
+            self._last = max(self._clock.now_ms() << 12, self._last + 1)
+            stamp = self._last & ((1 << _STAMP_BITS) - 1)
+        number = int.from_bytes(secrets.token_bytes(10))
+        tail: list[str] = []
+        for _ in range(14):
+            number, digit = divmod(number, 62)
+            tail.append(_BASE62[digit])
+        return f"{kind}_{stamp:012x}{''.join(tail)}"
+
+
+def is_session_id(text: str) -> bool:
+    """True for ids in our own shape; anything else a caller gives is an alias."""
+    return len(text) == 30 and text.startswith("ses_") and text[4:].isalnum()

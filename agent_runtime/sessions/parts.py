@@ -1,0 +1,133 @@
+"""Chunks become parts: the AI SDK's own reducer, kept for one assistant message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..protocol import chunks as c
+
+
+@dataclass(slots=True)
+class Part:
+    """One part of a message, in the SDK's verbatim JSON shape, and what the recorder must know to save it."""
+
+    id: str
+    index: int
+    data: dict[str, Any]
+    dirty: bool = True
+    pending: list[str] = field(default_factory=list[str])
+    """Pieces of a growing text that are not yet in `data`."""
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return self.data["text"] + "".join(self.pending)
+
+    def fold(self) -> str:
+        """Moves the pending pieces into the text and gives them back as one."""
+        added = "".join(self.pending)
+        if added:
+            self.data["text"] += added
+            self.pending.clear()
+        return added
+
+
+class MessageParts:
+    """The parts of one assistant message while it is being made."""
+
+    def __init__(self, new_id: Any) -> None:
+        self.parts: list[Part] = []
+        self.metadata: dict[str, Any] = {}
+        self._new_id = new_id
+        self._open: dict[str, Part] = {}
+        """Growing texts by chunk id, tool calls by call id, data parts by their id."""
+
+    def apply(self, chunk: c.Chunk) -> Part | None:
+        """Takes one chunk; gives the part that it changed, if any. Chunks of the transport change none."""
+        match chunk:
+            case c.TextDelta() | c.ReasoningDelta():
+                part = self._open[chunk.id]
+                part.pending.append(chunk.delta)
+            case c.TextStart() | c.ReasoningStart():
+                kind = chunk.type.removesuffix("-start")
+                part = self._add({"type": kind, "text": "", "state": "streaming"}, chunk.id)
+            case c.TextEnd() | c.ReasoningEnd():
+                part = self._open.pop(chunk.id)
+                part.fold()
+                part.data["state"] = "done"
+            case c.StartStep():
+                part = self._add({"type": "step-start"})
+            case c.DataChunk() if not chunk.transient:
+                part = self._data(chunk)
+            case c.Start() | c.MessageMetadata() | c.Finish():
+                self.metadata.update(chunk.messageMetadata or {})
+                return None
+            case _:
+                return self._tool(chunk)
+        part.dirty = True
+        return part
+
+    def _tool(self, chunk: c.Chunk) -> Part | None:
+        match chunk:
+            case c.ToolInputStart():
+                part = self._call(chunk, "input-streaming")
+            case c.ToolInputAvailable():
+                part = self._call(chunk, "input-available", input=chunk.input)
+            case c.ToolInputError():
+                part = self._call(chunk, "output-error", input=chunk.input, errorText=chunk.errorText)
+            case c.ToolOutputAvailable():
+                part = self._open[chunk.toolCallId]
+                part.data |= {"state": "output-available", "output": chunk.output}
+            case c.ToolOutputError():
+                part = self._open[chunk.toolCallId]
+                part.data |= {"state": "output-error", "errorText": chunk.errorText}
+                if chunk.toolMetadata:
+                    part.data["toolMetadata"] = chunk.toolMetadata
+            case _:
+                return None
+        part.dirty = True
+        return part
+
+    def _call(self, chunk: c.ToolInputStart | c.ToolInputAvailable | c.ToolInputError, state: str, **more: Any) -> Part:
+        part = self._open.get(chunk.toolCallId)
+        if part is None:
+            fixed = {"type": f"tool-{chunk.toolName}"}
+            kind = {"type": "dynamic-tool", "toolName": chunk.toolName} if chunk.dynamic else fixed
+            part = self._add({**kind, "toolCallId": chunk.toolCallId}, chunk.toolCallId)
+        part.data |= {"state": state, **more}
+        return part
+
+    def _data(self, chunk: c.DataChunk) -> Part:
+        if chunk.id is None:
+            return self._add({"type": chunk.type, "data": chunk.data})
+        key = f"{chunk.type}:{chunk.id}"
+        known = self._open.get(key)
+        if known is None:
+            return self._add({"type": chunk.type, "id": chunk.id, "data": chunk.data}, key)
+        known.data["data"] = chunk.data
+        return known
+
+    def _add(self, data: dict[str, Any], key: str | None = None) -> Part:
+        part = Part(self._new_id("prt"), len(self.parts), data)
+        self.parts.append(part)
+        if key is not None:
+            self._open[key] = part
+        return part
+
+
+def tool_name(part: dict[str, Any]) -> str | None:
+    """The tool of a tool part; none for any other part."""
+    kind: str = part["type"]
+    return part["toolName"] if kind == "dynamic-tool" else kind[5:] if kind.startswith("tool-") else None
+
+
+def text_of(parts: list[dict[str, Any]]) -> str:
+    """The answer: the text of the last step that has any."""
+    answer, current = "", ""
+    for part in parts:
+        if part["type"] == "step-start":
+            answer, current = current or answer, ""
+        elif part["type"] == "text":
+            current += part["text"]
+    return current or answer

@@ -1,0 +1,147 @@
+"""Saves one turn while it happens: every chunk is on disk at most 50 ms or 64 KiB later, whoever is watching."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..ports import Clock
+from ..protocol import Usage
+from ..protocol import chunks as c
+from ..store import Database
+from . import rows
+from .growth import GrowingText
+from .ids import Ids
+from .parts import MessageParts, Part
+from .rows import MessageRow
+
+FLUSH_SECONDS = 0.05
+FLUSH_CHARACTERS = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A part as it was when a flush began: the writer thread never looks at what the loop goes on changing."""
+
+    part: Part
+    data: dict[str, Any]
+    added: str
+    """Text that is in `data` and not yet in the row."""
+
+    @classmethod
+    def of(cls, part: Part) -> _Change:
+        added = part.fold()
+        return cls(part, dict(part.data), added)
+
+    @property
+    def grows(self) -> bool:
+        return self.data.get("state") == "streaming" and "text" in self.data
+
+
+class Recorder:
+    """One assistant message. `take` every chunk, then `settle` once. The row appears with the first flush."""
+
+    def __init__(self, database: Database, ids: Ids, clock: Clock, row: MessageRow) -> None:
+        self.message = MessageParts(ids.new)
+        self._database, self._clock, self._row = database, clock, row
+        self._growing: dict[str, GrowingText] = {}
+        """By part id; touched by the writer thread only."""
+        self._dirty: dict[int, Part] = {}
+        self._characters = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._last: asyncio.Future[None] | None = None
+        self._booked = Usage()
+        """What the session's rollups already count of this message."""
+
+    def take(self, chunk: c.Chunk) -> None:
+        """Remembers the chunk and sees to it that it is saved in time."""
+        part = self.message.apply(chunk)
+        if part is not None:
+            self._dirty[part.index] = part
+        if isinstance(chunk, c.TextDelta | c.ReasoningDelta):
+            self._characters += len(chunk.delta)
+        if self._characters >= FLUSH_CHARACTERS:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Hands what has changed to the writer. At most one flush is on its way: a slow disk makes them larger."""
+        self._cancel_timer()
+        if self._last is not None and not self._last.done():
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
+            return
+        booked = self._booked
+        self._last = self._database.write(self._unit())
+        self._last.add_done_callback(lambda flushed: self._flushed(flushed, booked))
+
+    async def settle(self, also: Callable[[sqlite3.Connection, int], None]) -> None:
+        """Saves the rest and, in the same transaction, whatever ends the turn. Raises StoreError."""
+        self._cancel_timer()
+        if self._last is not None:
+            await asyncio.wait([self._last])
+        unit, now = self._unit(), self._clock.now_ms()
+
+        def whole(connection: sqlite3.Connection) -> None:
+            unit(connection)
+            also(connection, now)
+
+        await self._database.write(whole, durable=True)
+
+    def close(self) -> None:
+        """Hands over what is left, without waiting: for a turn that the next life will take up."""
+        self._cancel_timer()
+        if self._dirty:
+            self._last = self._database.write(self._unit())
+            self._last.add_done_callback(lambda flushed: self._flushed(flushed, self._booked))
+
+    def data(self) -> list[dict[str, Any]]:
+        """The parts as they are now, in the SDK's JSON shape."""
+        return [{**part.data, "text": part.text} if part.pending else part.data for part in self.message.parts]
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _flushed(self, flushed: asyncio.Future[None], booked: Usage) -> None:
+        """After a failed flush everything counts as unsaved; the next one, or `settle`, writes all of it."""
+        if not flushed.cancelled() and flushed.exception() is not None:
+            self._booked = booked
+            self._growing.clear()
+            self._dirty = {part.index: part for part in self.message.parts}
+
+    def _unit(self) -> Callable[[sqlite3.Connection], None]:
+        changes = [_Change.of(part) for part in self._dirty.values()]
+        self._dirty.clear()
+        self._characters = 0
+        metadata, now = dict(self.message.metadata), self._clock.now_ms()
+        total = Usage.model_validate(metadata.get("usage", {}))
+        spent, self._booked = total.minus(self._booked), total
+
+        def save(connection: sqlite3.Connection) -> None:
+            rows.upsert_message(connection, replace(self._row, metadata=metadata, updated_at=now))
+            for change in changes:
+                self._save_part(connection, change, now)
+            if spent.total:
+                rows.add_usage(connection, self._row.session_id, spent, now)
+
+        return save
+
+    def _save_part(self, connection: sqlite3.Connection, change: _Change, now: int) -> None:
+        part, data = change.part, change.data
+        growing = self._growing.get(part.id)
+        if not change.grows:
+            self._growing.pop(part.id, None)
+            rows.upsert_part(connection, self._part_row(change, now))
+        elif growing is None:
+            self._growing[part.id] = GrowingText.insert(connection, self._part_row(change, now).columns(), data)
+        else:
+            growing.append(connection, change.added, data, now)
+
+    def _part_row(self, change: _Change, now: int) -> rows.PartRow:
+        part = change.part
+        return rows.PartRow(part.id, self._row.id, self._row.session_id, part.index, change.data, now)

@@ -1,0 +1,194 @@
+"""The SQL of this room: each function is a unit of work or a part of one, and runs on the connection it is given."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import to_json
+
+from ..protocol import Usage
+from .growth import UPSERT_PART
+
+Row = sqlite3.Row
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """A session that is about to be stored, with the prompt it keeps for life."""
+
+    id: str
+    principal: str
+    agent: str
+    workspace: str
+    model: str
+    prompt: str
+    digest: str
+    tools: Sequence[str]
+    """Order in which the model sees the tools."""
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewTurn:
+    """A user message that is about to be admitted."""
+
+    message_id: str
+    session_id: str
+    reply_id: str
+    parts: tuple[tuple[str, dict[str, Any]], ...]
+    """Pairs of part id and the part's JSON."""
+    fingerprint: str
+    queued: bool
+    client_id: str | None = None
+    task_id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """The columns of a message."""
+
+    id: str
+    session_id: str
+    role: str
+    metadata: dict[str, Any]
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """The columns of a part; type, call id and state are read from its JSON."""
+
+    id: str
+    message_id: str
+    session_id: str
+    index: int
+    data: dict[str, Any]
+    now: int
+
+    def columns(self) -> dict[str, Any]:
+        call_id = self.data.get("toolCallId")
+        return {
+            "id": self.id,
+            "message_id": self.message_id,
+            "session_id": self.session_id,
+            "index": self.index,
+            "type": self.data["type"],
+            "data_json": dump(self.data),
+            "tool_call_id": call_id,
+            "tool_state": self.data["state"] if call_id else None,
+            "now": self.now,
+        }
+
+
+def insert_session(connection: sqlite3.Connection, session: NewSession, now: int) -> None:
+    """Stores a session unless it is there already: two first messages may race."""
+    metadata = {
+        "principal": session.principal,
+        "system_prompt_digest": session.digest,
+        "tools": list(session.tools),
+        "schema_version": 1,
+    }
+    connection.execute("INSERT OR IGNORE INTO system_prompts VALUES (?, ?)", (session.digest, session.prompt))
+    connection.execute(
+        "INSERT OR IGNORE INTO chat_sessions"
+        " (id, agent, workspace_root, model_json, metadata_json, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (session.id, session.agent, session.workspace, model_json(session.model), dump(metadata), now, now),
+    )
+    for alias in session.aliases:
+        connection.execute(
+            "INSERT OR REPLACE INTO session_aliases VALUES (?, ?, ?)", (session.principal, alias, session.id)
+        )
+
+
+def insert_turn(connection: sqlite3.Connection, turn: NewTurn, now: int) -> None:
+    """The user row with its parts and the ledger row: one unit, so that a message is admitted whole or not at all."""
+    metadata = {**turn.metadata, "schema_version": 1}
+    if turn.queued:
+        metadata |= {"queued_at": now, "queue_enqueued_at": now}
+    upsert_message(connection, MessageRow(turn.message_id, turn.session_id, "user", metadata, now, now))
+    for index, (part_id, data) in enumerate(turn.parts):
+        upsert_part(connection, PartRow(part_id, turn.message_id, turn.session_id, index, data, now))
+    connection.execute(
+        "INSERT INTO turns (message_id, session_id, reply_id, client_id, fingerprint, task_id, state, created_at,"
+        " updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(turn.message_id, turn.session_id, turn.reply_id, turn.client_id, turn.fingerprint, turn.task_id),
+            *("queued" if turn.queued else "running", now, now),
+        ),
+    )
+
+
+def upsert_message(connection: sqlite3.Connection, row: MessageRow) -> None:
+    connection.execute(
+        "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE"
+        " SET metadata_json = excluded.metadata_json, updated_at = excluded.updated_at",
+        (row.id, row.session_id, row.role, dump(row.metadata), row.created_at, row.updated_at),
+    )
+
+
+def upsert_part(connection: sqlite3.Connection, row: PartRow) -> None:
+    connection.execute(UPSERT_PART, row.columns())
+
+
+def start_turn(connection: sqlite3.Connection, message_id: str, now: int) -> None:
+    """A queued message fires: it leaves the queue and takes its place at the end of the conversation."""
+    connection.execute("UPDATE turns SET state = 'running', updated_at = ? WHERE message_id = ?", (now, message_id))
+    connection.execute(
+        "UPDATE chat_messages SET metadata_json = json_remove(metadata_json, '$.queued_at'),"
+        " created_at = ?, updated_at = ? WHERE id = ?",
+        (now, now, message_id),
+    )
+
+
+def end_turn(connection: sqlite3.Connection, message_id: str, outcome: dict[str, Any], now: int) -> None:
+    connection.execute(
+        "UPDATE turns SET state = 'ended', outcome_json = ?, updated_at = ? WHERE message_id = ?",
+        (dump(outcome), now, message_id),
+    )
+
+
+def cancel_queued(connection: sqlite3.Connection, message_id: str, now: int) -> None:
+    """Keeps the message as a hidden tombstone, so that a retry of it is recognised."""
+    connection.execute(
+        "UPDATE chat_messages SET metadata_json = json_set(json_remove(metadata_json, '$.queued_at'),"
+        " '$.queue_canceled_at', ?, '$.hidden_at', ?), updated_at = ? WHERE id = ?",
+        (now, now, now, message_id),
+    )
+
+
+def add_usage(connection: sqlite3.Connection, session_id: str, usage: Usage, now: int) -> None:
+    connection.execute(
+        "UPDATE chat_sessions SET prompt_tokens = prompt_tokens + ?, completion_tokens = completion_tokens + ?,"
+        " reasoning_tokens = reasoning_tokens + ?, cache_read = cache_read + ?, cache_write = cache_write + ?,"
+        " total_tokens = total_tokens + ?, cost_usd = cost_usd + ?, updated_at = ? WHERE id = ?",
+        (
+            *(usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write, usage.total),
+            *(usage.cost_usd or 0.0, now, session_id),
+        ),
+    )
+
+
+def set_model(connection: sqlite3.Connection, session_id: str, model: str, now: int) -> None:
+    connection.execute(
+        "UPDATE chat_sessions SET model_json = ?, updated_at = ? WHERE id = ?", (model_json(model), now, session_id)
+    )
+
+
+def archive(connection: sqlite3.Connection, session_id: str, now: int) -> None:
+    """Puts a session away: it is found by its id only."""
+    connection.execute("DELETE FROM session_aliases WHERE session_id = ?", (session_id,))
+    connection.execute("UPDATE chat_sessions SET archived_at = ?, updated_at = ? WHERE id = ?", (now, now, session_id))
+
+
+def model_json(model: str) -> str:
+    return dump({"provider_id": "mesh", "model_id": model})
+
+
+def dump(value: Any) -> str:
+    """Compact JSON."""
+    return to_json(value).decode()

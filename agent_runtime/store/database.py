@@ -1,0 +1,130 @@
+"""Opens the one SQLite file: lock, pragmas, migrations, one writer thread, readers beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ..errors import StartError
+from .writer import Unit, Writer
+
+T = TypeVar("T")
+READERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered change of the schema. Numbers are never reused; a released one is never edited."""
+
+    number: int
+    name: str
+    apply: Callable[[sqlite3.Connection], None]
+
+
+class Database:
+    """The database of one runtime. `open()` first, `close()` last."""
+
+    def __init__(self, path: Path, migrations: Sequence[Migration]) -> None:
+        self.path = path
+        self._migrations = sorted(migrations, key=lambda migration: migration.number)
+        self._lock_fd = -1
+        self._local = threading.local()
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
+        self._reading: list[sqlite3.Connection] = []
+        self._writer: Writer | None = None
+
+    def open(self) -> None:
+        """Takes the lock and brings the schema up to date. Raises StartError that says why it cannot."""
+        self._lock()
+        try:
+            normal = _connect(self.path, "NORMAL")
+            self._migrate(normal)
+            self._writer = Writer(_connect(self.path, "FULL"), normal)
+        except sqlite3.DatabaseError as error:
+            self._unlock()
+            raise StartError(f"{self.path} cannot be opened as a database: {error}") from error
+        except StartError:
+            self._unlock()
+            raise
+
+    def write(self, unit: Unit[T], *, durable: bool = False) -> asyncio.Future[T]:
+        """Commits a unit of work behind everything handed in before it. Durable ones survive a power cut."""
+        if self._writer is None:
+            raise RuntimeError("the database is not open")
+        return self._writer.submit(unit, durable=durable)
+
+    async def read(self, unit: Unit[T]) -> T:
+        """Runs a reading unit on a connection of its own; it sees every write that has been committed."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: unit(self._reader()))
+
+    def close(self) -> None:
+        """Finishes the writes, then lets go of the file and the lock."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        self._readers.shutdown(wait=True)
+        for connection in self._reading:
+            connection.close()
+        self._unlock()
+
+    def _reader(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = _connect(self.path, "NORMAL")
+            connection.execute("PRAGMA query_only = ON")
+            self._local.connection = connection
+            self._reading.append(connection)
+        return connection
+
+    def _lock(self) -> None:
+        """One server per data directory: the kernel gives the lock back when its holder dies, however it dies."""
+        path = self.path.with_name(self.path.name + ".lock")
+        try:
+            self._lock_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self._lock_fd, 32).decode() or "unknown"
+            self._unlock()
+            raise StartError(f"{self.path.parent} is in use by another server (process {holder})") from None
+        except OSError as error:
+            raise StartError(f"cannot lock {path}: {error.strerror}") from error
+        os.ftruncate(self._lock_fd, 0)
+        os.pwrite(self._lock_fd, str(os.getpid()).encode(), 0)
+
+    def _unlock(self) -> None:
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        newest = self._migrations[-1].number if self._migrations else 0
+        if found > newest:
+            raise StartError(
+                f"{self.path} has schema version {found}, this program knows {newest}: "
+                "start a newer program or restore an older database"
+            )
+        for migration in self._migrations:
+            if migration.number > found:
+                connection.execute("BEGIN IMMEDIATE")
+                migration.apply(connection)
+                connection.execute(f"PRAGMA user_version = {migration.number:d}")
+                connection.execute("COMMIT")
+
+
+def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+    connection.execute("PRAGMA busy_timeout = 5000")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.row_factory = sqlite3.Row
+    return connection

@@ -1,0 +1,129 @@
+"""One thread that writes, in the order in which work was handed in.
+
+Units of work that wait at the same moment share one transaction (group commit), so that many turns pay for one fsync.
+A batch with at least one durable unit commits with `synchronous=FULL`; as the write-ahead log is one file, that also
+makes everything durable that was written before it.
+
+What if we die here: a unit is applied whole or not at all, and its future resolves only after its commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from ..errors import StoreError
+
+T = TypeVar("T")
+Unit = Callable[[sqlite3.Connection], T]
+"""A piece of work inside a transaction: runs SQL on the connection, gives a value."""
+
+MAX_WAITING = 10_000
+MAX_BATCH = 256
+
+
+@dataclass(slots=True)
+class _Job:
+    unit: Unit[Any]
+    durable: bool
+    future: asyncio.Future[Any]
+    value: Any = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Owns both writing connections: one with `synchronous=FULL`, one with NORMAL."""
+
+    def __init__(self, full: sqlite3.Connection, normal: sqlite3.Connection) -> None:
+        self._full, self._normal = full, normal
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, unit: Unit[T], *, durable: bool) -> asyncio.Future[T]:
+        """Hands in a unit; the future resolves once it is committed, or raises StoreError or what the unit raised."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if self._jobs.qsize() >= MAX_WAITING:
+            future.set_exception(StoreError(f"{MAX_WAITING} writes are waiting for the disk"))
+        else:
+            self._jobs.put(_Job(unit, durable, cast("asyncio.Future[Any]", future)))
+        return future
+
+    def close(self) -> None:
+        """Writes what was handed in, then ends the thread."""
+        self._jobs.put(None)
+        self._thread.join()
+        self._full.close()
+        self._normal.close()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            batch, last = self._gather(job)
+            self._commit(batch)
+            _resolve(batch)
+            if last:
+                return
+
+    def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
+        batch = [first]
+        while len(batch) < MAX_BATCH and not self._jobs.empty():
+            job = self._jobs.get()
+            if job is None:
+                return batch, True
+            batch.append(job)
+        return batch, False
+
+    def _commit(self, batch: list[_Job]) -> None:
+        connection = self._full if any(job.durable for job in batch) else self._normal
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for job in batch:
+                _apply(connection, job, alone=len(batch) == 1)
+            connection.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            for job in batch:
+                job.error = job.error or StoreError(f"the database refused: {error}")
+
+
+def _apply(connection: sqlite3.Connection, job: _Job, *, alone: bool) -> None:
+    """Runs one unit. With others in the same transaction it gets a savepoint, so that its failure is its own."""
+    if not alone:
+        connection.execute("SAVEPOINT unit")
+    try:
+        job.value = job.unit(connection)
+    except sqlite3.OperationalError:  # the disk, not the unit: nothing of this batch can be trusted
+        raise
+    except Exception as error:  # noqa: BLE001  handed to whoever waits for this unit
+        job.error = error
+        connection.execute("ROLLBACK" if alone else "ROLLBACK TO unit")
+        if alone:
+            connection.execute("BEGIN IMMEDIATE")
+    if not alone:
+        connection.execute("RELEASE unit")
+
+
+def _resolve(batch: list[_Job]) -> None:
+    loops = {job.future.get_loop() for job in batch}
+    for loop in loops:
+        mine = [job for job in batch if job.future.get_loop() is loop]
+        try:
+            loop.call_soon_threadsafe(_settle, mine)
+        except RuntimeError:  # the loop is gone: nobody waits any more
+            continue
+
+
+def _settle(batch: list[_Job]) -> None:
+    for job in batch:
+        if job.future.cancelled():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.value)
