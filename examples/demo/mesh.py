@@ -6,16 +6,17 @@ import contextlib
 import secrets
 import socket
 import sys
-import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
+from pydantic import ValidationError
 
+from agent_runtime.protocol import Problem
 from agent_runtime.testing import LiveProcess
 
-READY_SECONDS = 60.0
+READY_SECONDS = 30.0
 AGENT = "demo"
 
 
@@ -51,12 +52,9 @@ def running_runtime(operator: httpx.Client) -> Generator[tuple[httpx.Client, Pat
     """One runtime under the mesh's process driver; gives the client of its HTTP face and its workspace."""
     made = checked(operator.post("/workspaces", json={"id": AGENT})).json()
     try:
-        checked(operator.post(f"/workspaces/{AGENT}/start"))
-        with client_of(made["url"], made["token"]) as agent:
-            wait_until_ready(agent)
-            workspace = Path(made["data_dir"]) / "workspace"
-            workspace.mkdir(parents=True, exist_ok=True)
-            yield agent, workspace
+        running = checked(operator.post(f"/workspaces/{AGENT}/start")).json()  # answers when the runtime is ready
+        with client_of(running["url"], made["token"]) as agent:
+            yield agent, Path(running["data_dir"]) / "workspace"
     finally:
         with contextlib.suppress(httpx.HTTPError):
             operator.post(f"/workspaces/{AGENT}/stop", timeout=15.0)
@@ -66,25 +64,15 @@ def client_of(url: str, token: str) -> httpx.Client:
     return httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=60.0, trust_env=False)
 
 
-def wait_until_ready(client: httpx.Client) -> None:
-    deadline = time.monotonic() + READY_SECONDS
-    answer = "nothing"
-    while time.monotonic() < deadline:
-        with contextlib.suppress(httpx.TransportError):
-            response = client.get("/readyz")
-            if response.is_success:
-                return
-            answer = response.text
-        time.sleep(0.02)
-    raise DemoError(f"The runtime did not get ready within {READY_SECONDS:.0f} s; it says: {answer}")
-
-
 def checked(response: httpx.Response) -> httpx.Response:
     """The response, if it is a success."""
-    if not response.is_success:
-        request = response.request
-        raise DemoError(f"{request.method} {request.url} answered {response.status_code}: {response.text}")
-    return response
+    if response.is_success:
+        return response
+    try:
+        why = Problem.model_validate_json(response.content).detail
+    except ValidationError:
+        why = response.text
+    raise DemoError(f"{response.request.method} {response.request.url} answered {response.status_code}: {why}")
 
 
 def free_port() -> int:
