@@ -60,10 +60,10 @@ def breaches(path: Path) -> Iterator[str]:
         room = ROOT / module[0] / module[1]
         if path.is_relative_to(room):
             continue
-        where = f"{path.relative_to(ROOT)}:{line}"
-        if len(module) > 2:
-            yield f"{where}: imports {'.'.join(module)}, not {module[0]}.{module[1]}"
-        yield from (f"{where}: {name} is not in {module[1]}.__all__" for name in names if name not in face(room))
+        wanted = module[2:3] or names  # a file that the face names is part of it
+        hidden = ", ".join(name for name in wanted if name not in face(room))
+        if hidden or len(module) > 3:
+            yield f"{path.relative_to(ROOT)}:{line}: {hidden or module[-1]} is behind the face of {room.name}"
 
 
 def test_no_room_is_reached_past_its_face() -> None:
