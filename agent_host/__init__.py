@@ -1,0 +1,1 @@
+"""The host: holds every credential and every authority, and runs the mesh that agents live in."""

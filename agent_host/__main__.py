@@ -1,0 +1,5 @@
+"""`python -m agent_host`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,80 @@
+"""Tells from a bearer token who is calling, without asking the database at every request."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from ..clock import Clock
+from ..errors import Forbidden, Unauthorized
+from .tokens import OPERATOR, TokenStore, digest
+
+_TRUST_SECONDS = 5.0
+_CACHE_SIZE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is calling: an agent, or the operator under the id `operator`."""
+
+    agent_id: str
+
+    @property
+    def is_operator(self) -> bool:
+        return self.agent_id == OPERATOR
+
+
+class Guard:
+    """Remembers a good token for a few seconds, after which a revoked one is found out.
+
+    Tokens are compared by their SHA-256: how long a look-up takes says nothing about a token.
+    """
+
+    def __init__(self, store: TokenStore, clock: Clock, operator_token: str | None = None) -> None:
+        self._store = store
+        self._clock = clock
+        self._operator = digest(operator_token) if operator_token else None
+        self._known: dict[str, tuple[Caller, float]] = {}
+
+    async def identify(self, authorization: str | None) -> Caller:
+        """The caller behind an Authorization header. Raises Unauthorized."""
+        scheme, _, token = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise Unauthorized
+        key = digest(token.strip())
+        caller, until = self._known.get(key, (None, 0.0))
+        if caller is None or until < self._clock.monotonic():
+            caller = await self._look_up(key)
+            self._remember(key, caller)
+        return caller
+
+    async def _look_up(self, key: str) -> Caller:
+        self._known.pop(key, None)
+        # A token from the settings is the only one of the operator: one from the database then no longer counts.
+        if self._operator is not None and hmac.compare_digest(key, self._operator):
+            return Caller(OPERATOR)
+        owner = await self._store.owner(key)
+        if owner is None or (owner == OPERATOR and self._operator is not None):
+            raise Unauthorized("this bearer token is not known to the mesh; make one with `agent-host token ID`")
+        return Caller(owner)
+
+    def _remember(self, key: str, caller: Caller) -> None:
+        if len(self._known) >= _CACHE_SIZE:
+            self._known.clear()
+        self._known[key] = caller, self._clock.monotonic() + _TRUST_SECONDS
+
+
+async def identify(request: Request) -> Caller:
+    """FastAPI dependency: whoever has a token."""
+    guard: Guard = request.app.state.guard
+    return await guard.identify(request.headers.get("authorization"))
+
+
+async def operator(caller: Annotated[Caller, Depends(identify)]) -> Caller:
+    """FastAPI dependency: the operator only."""
+    if not caller.is_operator:
+        raise Forbidden
+    return caller

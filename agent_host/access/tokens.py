@@ -1,0 +1,78 @@
+"""Tokens: made here, shown once, kept only as their SHA-256.
+
+They are 256 random bits, so a plain hash is enough: there is nothing to guess from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from typing import Literal
+
+from sqlalchemy import Connection, delete, insert, select
+
+from ..clock import Clock
+from ..database import Database, tokens
+from ..errors import InvalidRequest
+
+OPERATOR = "operator"
+"""The id that means the operator; no agent may have it."""
+Purpose = Literal["manual", "fleet"]
+_AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def digest(token: str) -> str:
+    """Hex SHA-256 of a token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def check_agent_id(agent_id: str) -> None:
+    """Raises InvalidRequest unless an agent may have this id."""
+    if not _AGENT_ID.fullmatch(agent_id):
+        message = "must be 1 to 100 letters, digits, '.', '_' or '-', and begin with a letter or digit"
+    elif agent_id == OPERATOR:
+        message = "is taken by the operator; choose another"
+    else:
+        return
+    raise InvalidRequest(f"id {agent_id!r} {message}", faults=[("id", message)])
+
+
+class TokenStore:
+    """The tokens in the database."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def mint(self, agent_id: str, purpose: Purpose) -> str:
+        """A new token for an agent. One for the fleet takes the place of the fleet's earlier ones."""
+        return await self._database.run(lambda connection: self.mint_in(connection, agent_id, purpose))
+
+    def mint_in(self, connection: Connection, agent_id: str, purpose: Purpose) -> str:
+        """The same inside a transaction. A new operator token takes the place of the one before."""
+        token = f"{'mesh_operator' if agent_id == OPERATOR else 'mesh'}_{secrets.token_urlsafe(32)}"
+        if purpose == "fleet" or agent_id == OPERATOR:
+            mine = (tokens.c.agent_id == agent_id) & (tokens.c.purpose == purpose)
+            connection.execute(delete(tokens).where(mine))
+        row = {"digest": digest(token), "agent_id": agent_id, "purpose": purpose, "created_at": self._clock.now_ms()}
+        connection.execute(insert(tokens).values(row))
+        return token
+
+    def revoke_in(self, connection: Connection, agent_id: str) -> int:
+        """Deletes all tokens of an agent; returns how many there were."""
+        return connection.execute(delete(tokens).where(tokens.c.agent_id == agent_id)).rowcount
+
+    async def owner(self, token_digest: str) -> str | None:
+        """The agent whose token has this digest."""
+        query = select(tokens.c.agent_id).where(tokens.c.digest == token_digest)
+        return await self._database.run(lambda connection: connection.execute(query).scalar())
+
+    async def first_operator_token(self) -> str | None:
+        """Mints the operator's token when there is none yet; returns it, or None when there is one."""
+
+        def work(connection: Connection) -> str | None:
+            known = connection.execute(select(tokens.c.digest).where(tokens.c.agent_id == OPERATOR)).first()
+            return None if known else self.mint_in(connection, OPERATOR, "manual")
+
+        return await self._database.run(work)

@@ -1,0 +1,113 @@
+"""`agent-host`: `up` runs the host, `token` makes a token, `models` shows the catalog."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, ParamSpec
+
+import typer
+
+from .errors import RequestError, StartError
+from .settings import Settings, env_name, is_secret, load_settings
+
+P = ParamSpec("P")
+
+
+def settings_help() -> str:
+    """One entry for each setting: name, default, what it does."""
+    lines = ["\b", "Settings (environment variables):"]
+    for name, field in Settings.model_fields.items():
+        default = "~/.local/share/agent-mesh" if name == "data_dir" else field.default
+        lines.append(f"  {env_name(name)}" + (f" [{default}]" if default is not None else ""))
+        lines += textwrap.wrap(field.description or "", 90, initial_indent="      ", subsequent_indent="      ")
+        if is_secret(field):
+            lines.append(f"      {env_name(name)}_FILE names a file that holds it.")
+    return "\n".join(lines)
+
+
+app = typer.Typer(
+    help="The mesh: holds every key, answers the agents' model calls, starts agents.",
+    epilog=settings_help(),
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _plainly(command: Callable[P, None]) -> Callable[P, None]:
+    """What cannot start says why, a fault a line, and exits with 1."""
+
+    @wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except (StartError, RequestError) as error:
+            for line in error.message.splitlines():
+                print(f"agent-host: {line}", file=sys.stderr)
+            raise typer.Exit(1) from None
+
+    return wrapped
+
+
+@app.command(epilog=settings_help())
+@_plainly
+def up() -> None:
+    """Run the host until SIGTERM or Ctrl-C."""
+    from .serve import serve
+
+    serve(load_settings(), lambda line: print(line, flush=True))
+
+
+@app.command()
+@_plainly
+def token(
+    agent_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The agent's id; `operator` replaces the operator's token.")
+    ],
+    revoke: Annotated[bool, typer.Option("--revoke", help="Delete all tokens of this agent instead.")] = False,
+) -> None:
+    """Make a bearer token for an agent and print it. It is shown only now; the host keeps its SHA-256."""
+    from .access import OPERATOR, TokenStore, check_agent_id
+    from .clock import SystemClock
+    from .database import open_database
+    from .serve import make_data_dir
+
+    if agent_id != OPERATOR:
+        check_agent_id(agent_id)
+    settings = load_settings()
+    make_data_dir(settings.data_dir)
+    database = open_database(settings.database)
+    tokens = TokenStore(database, SystemClock())
+    try:
+        if revoke:
+            print(f"revoked: {database.run_now(lambda connection: tokens.revoke_in(connection, agent_id))}")
+        else:
+            print(database.run_now(lambda connection: tokens.mint_in(connection, agent_id, "manual")))
+    finally:
+        database.close()
+
+
+@app.command()
+@_plainly
+def models() -> None:
+    """Show the models an agent may name."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from .proxy import load_catalog
+
+    table = Table("model", "provider", "its name there", "context", "output", "$/M in", "$/M out", "capabilities")
+    for model in load_catalog(load_settings()).models.values():
+        prices = (model.pricing.input, model.pricing.output) if model.pricing else (None, None)
+        known = [model.context_limit, model.max_output_tokens, *prices]
+        shown = ["unknown" if value is None else f"{value:,}" for value in known]
+        table.add_row(model.name, model.provider, model.upstream, *shown, ", ".join(model.capabilities))
+    Console(soft_wrap=True).print(table)
+
+
+def main() -> None:
+    app()

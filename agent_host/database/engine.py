@@ -1,0 +1,84 @@
+"""The connection to the database, opened with its schema up to date."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from ..errors import StartError
+from .migrate import migrate
+
+T = TypeVar("T")
+
+
+class Database:
+    """Runs a function inside one transaction, on a thread, so that the event loop never waits for a disk."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def run(self, work: Callable[[Connection], T]) -> T:
+        """Commits what `work` did and returns its value; rolls back when it raises."""
+        return await asyncio.to_thread(self.run_now, work)
+
+    def run_now(self, work: Callable[[Connection], T]) -> T:
+        """The same on the calling thread, for the command line."""
+        with self._engine.begin() as connection:
+            return work(connection)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def open_database(url: str) -> Database:
+    """Opens the database and brings its schema up to date.
+
+    Raises StartError: the URL is not one, its driver is not installed, it cannot be opened, or it was made by a
+    newer version.
+    """
+    try:
+        engine = _engine(url)
+    except (SQLAlchemyError, ImportError) as error:
+        raise StartError(f"MESH_DATABASE_URL: {_first_line(error)}") from error
+    except OSError as error:
+        raise StartError(f"the database cannot be opened: {error.strerror}: {error.filename}") from error
+    try:
+        migrate(engine)
+    except BaseException as error:
+        engine.dispose()
+        if isinstance(error, SQLAlchemyError):
+            raise StartError(f"the database {_shown(url)} cannot be opened: {_first_line(error)}") from error
+        raise
+    return Database(engine)
+
+
+def _engine(url: str) -> Engine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return create_engine(parsed, pool_pre_ping=True)
+    if parsed.database and parsed.database != ":memory:":
+        # Nobody but the owner may read tokens; the files that SQLite adds take the mode of this one.
+        os.close(os.open(Path(parsed.database), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    engine = create_engine(parsed)
+    event.listen(engine, "connect", _set_up_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _shown(url: str) -> str:
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0]

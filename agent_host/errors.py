@@ -1,0 +1,73 @@
+"""What the host refuses, as members of the one tree of errors. `agent_host.problems` maps them to HTTP.
+
+RequestError
+├── Unauthorized    401  no token, or a wrong one
+├── Forbidden       403  the token is not enough
+├── TooLarge        413
+├── Unavailable     503  the host itself cannot, for now
+└── ProviderFailed  502, 504  the model's provider did not do its part
+"""
+
+from __future__ import annotations
+
+from agent_runtime.errors import AgentRuntimeError, Conflict, InvalidRequest, NotFound, RequestError, StartError
+
+__all__ = [
+    "AgentRuntimeError",
+    "Conflict",
+    "Forbidden",
+    "InvalidRequest",
+    "NotFound",
+    "ProviderFailed",
+    "RequestError",
+    "StartError",
+    "TooLarge",
+    "Unauthorized",
+    "Unavailable",
+]
+
+
+class Unauthorized(RequestError):
+    """This needs a bearer token of the mesh: the operator's, or one made by `agent-host token ID`."""
+
+    status = 401
+    code = "unauthorized"
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message, headers={"www-authenticate": 'Bearer realm="mesh"'})
+
+
+class Forbidden(RequestError):
+    """This needs the operator's token; an agent's is not enough."""
+
+    status = 403
+    code = "forbidden"
+
+
+class TooLarge(RequestError):
+    """The body is too large."""
+
+    status = 413
+    code = "body_too_large"
+
+
+class Unavailable(RequestError):
+    """The host cannot do this at the moment; try again later."""
+
+    status = 503
+    code = "unavailable"
+
+
+class ProviderFailed(RequestError):
+    """The model's provider failed. Its code tells a caller whether another attempt makes sense.
+
+    `provider_auth` (the host's key was refused) does not heal by itself; `provider_unreachable`,
+    `provider_dropped`, `provider_timeout` and `provider_error` may.
+    """
+
+    status = 502
+    code = "provider_error"
+
+    def __init__(self, message: str, *, code: str = "provider_error") -> None:
+        super().__init__(message, code=code)
+        self.status = 504 if code == "provider_timeout" else 502

@@ -1,0 +1,90 @@
+"""The fleet's records: one row for each workspace."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from ..clock import Clock
+from ..database import Database, workspaces
+from ..errors import Conflict, NotFound
+
+State = Literal["stopped", "starting", "running", "stopping", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A runtime's place, whether it runs or not."""
+
+    id: str
+    driver: str
+    state: State
+    detail: str | None
+    """Why it is in this state, when there is something to say."""
+    url: str
+    """Where its runtime is reached while it runs."""
+    data_dir: Path
+    token: str = field(repr=False)
+    created_at: int
+    """Epoch milliseconds."""
+
+
+class Workspaces:
+    """The rows, and the folder that each workspace has under `root`."""
+
+    def __init__(self, database: Database, root: Path, clock: Clock) -> None:
+        self._database = database
+        self._root = root
+        self._clock = clock
+
+    async def reset(self) -> None:
+        """Nothing runs when the host begins: children die with it."""
+        query = update(workspaces).values(state="stopped", detail=None)
+        await self._database.run(lambda connection: connection.execute(query))
+
+    async def create(self, workspace_id: str, driver: str, url: str) -> Workspace:
+        """A new, stopped workspace with a token of its own. Raises Conflict when the id is taken."""
+        row = {
+            "id": workspace_id,
+            "driver": driver,
+            "state": "stopped",
+            "url": url,
+            "token": f"agent_{secrets.token_urlsafe(32)}",
+            "created_at": self._clock.now_ms(),
+        }
+
+        def work(connection: Connection) -> None:
+            if connection.execute(select(workspaces.c.id).where(workspaces.c.id == workspace_id)).first():
+                raise Conflict(f"there is a workspace {workspace_id!r} already; choose another id", code="id_taken")
+            connection.execute(insert(workspaces).values(row))
+
+        await self._database.run(work)
+        return await self.get(workspace_id)
+
+    async def get(self, workspace_id: str) -> Workspace:
+        """Raises NotFound."""
+        query = select(workspaces).where(workspaces.c.id == workspace_id)
+        row = await self._database.run(lambda connection: connection.execute(query).mappings().first())
+        if row is None:
+            raise NotFound(f"there is no workspace {workspace_id!r}")
+        return self._read(row)
+
+    async def all(self) -> list[Workspace]:
+        query = select(workspaces).order_by(workspaces.c.id)
+        rows = await self._database.run(lambda connection: connection.execute(query).mappings().all())
+        return [self._read(row) for row in rows]
+
+    async def set_state(
+        self, workspace_id: str, state: State, detail: str | None = None, url: str | None = None
+    ) -> Workspace:
+        values = {"state": state, "detail": detail, **({"url": url} if url else {})}
+        query = update(workspaces).where(workspaces.c.id == workspace_id).values(values)
+        await self._database.run(lambda connection: connection.execute(query))
+        return await self.get(workspace_id)
+
+    def _read(self, row: RowMapping) -> Workspace:
+        return Workspace(**row, data_dir=self._root / row["id"])

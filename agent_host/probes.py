@@ -1,0 +1,33 @@
+"""Whether the host lives and can work, for whoever watches it; and its routes, for the operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import JSONResponse, Response
+
+from .access import operator
+from .proxy import Ledger
+
+router = APIRouter()
+
+
+@router.get("/healthz")
+async def healthz() -> dict[str, str]:
+    """The process lives."""
+    return {"status": "alive"}
+
+
+@router.get("/readyz")
+async def readyz(request: Request) -> Response:
+    """Whether it can do its work, with reason codes when it cannot."""
+    ledger: Ledger = request.app.state.ledger
+    reasons = ["database_unavailable"] if ledger.failing else []
+    return JSONResponse({"status": "not_ready" if reasons else "ready", "reasons": reasons}, 503 if reasons else 200)
+
+
+@router.get("/openapi.json", dependencies=[Depends(operator)], include_in_schema=False)
+async def openapi(request: Request) -> dict[str, Any]:
+    """The routes as OpenAPI."""
+    return request.app.openapi()

@@ -1,0 +1,10 @@
+"""The model proxy: answers the agents' model calls with the host's keys, and writes down what they used."""
+
+from .catalog import Catalog, Model
+from .endpoint import ModelProxy
+from .ledger import Ledger
+from .loading import load_catalog
+from .providers import Providers
+from .routes import model_routes, router
+
+__all__ = ["Catalog", "Ledger", "Model", "ModelProxy", "Providers", "load_catalog", "model_routes", "router"]

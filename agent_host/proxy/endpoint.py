@@ -1,0 +1,159 @@
+"""`/v1/chat/completions` and `/v1/embeddings`: the hot path of every turn, so one plain ASGI app for both.
+
+A request is parsed once and written once; a stream's bytes pass through.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from pydantic_core import from_json
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive, Scope, Send
+
+from ..access import Caller, Guard
+from ..clock import Clock
+from ..errors import InvalidRequest
+from .catalog import Catalog, Model, Operation
+from .ledger import CallRecord, Ledger
+from .loose import members
+from .providers import Call, Providers
+from .relay import Relay
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A request that was understood: whose, for which model, and the call to make."""
+
+    caller: Caller
+    request_id: str
+    model: Model
+    call: Call
+    hide_usage: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProxy:
+    """What both operations share."""
+
+    guard: Guard
+    catalog: Catalog
+    providers: Providers
+    ledger: Ledger
+    clock: Clock
+
+    async def order(self, request: Request, operation: Operation) -> Order:
+        """Reads and checks a request. Raises RequestError."""
+        caller = await self.guard.identify(request.headers.get("authorization"))
+        self.ledger.admit()
+        payload = _payload(await request.body(), operation)
+        model = self.catalog.resolve(payload["model"], operation)
+        payload["model"] = model.upstream
+        streamed = operation == "chat" and bool(payload.get("stream"))
+        hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
+        call = Call(operation, payload, streamed, request.headers.get("idempotency-key"))
+        return Order(caller, _request_id(request.headers), model, call, hide_usage)
+
+    async def carry_out(self, order: Order, send: Send) -> None:
+        """Makes the call, sends its answer and records it, whatever becomes of it."""
+        began_at, began = self.clock.now_ms(), self.clock.monotonic()
+        relay = Relay(send, order.request_id, order.model.pricing, hide_usage=order.hide_usage)
+        last: list[Message] = []
+        try:
+            last = await relay.carry(self.providers.get(order.model.provider), order.call)
+        finally:
+            duration_ms = round((self.clock.monotonic() - began) * 1000)
+            self.ledger.record(_record(order, relay, began_at, duration_ms))
+        for message in last:
+            await send(message)
+
+
+class ModelEndpoint:
+    """One operation as an ASGI app. A client that goes away ends the provider's call with it."""
+
+    def __init__(self, proxy: ModelProxy, operation: Operation) -> None:
+        self._proxy = proxy
+        self._operation: Operation = operation
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            order = await self._proxy.order(Request(scope, receive), self._operation)
+        except ClientDisconnect:
+            return
+        async with anyio.create_task_group() as group:
+            group.start_soon(_cancel_when_gone, receive, group.cancel_scope)
+            await self._proxy.carry_out(order, send)
+            group.cancel_scope.cancel()
+
+
+async def _cancel_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _payload(body: bytes, operation: Operation) -> dict[str, Any]:
+    """The body as a JSON object whose fields we look at are sound; the others are the provider's business."""
+    try:
+        payload = members(from_json(body))
+    except ValueError as error:
+        raise _invalid(f"the body is no JSON: {error}") from error
+    if not payload:
+        raise _invalid("the body must be a JSON object")
+    needed = "messages" if operation == "chat" else "input"
+    if not isinstance(payload.get("model"), str):
+        raise _invalid("model: must be the name of a model, such as 'default'; GET /v1/models lists them", "model")
+    if not payload.get(needed):
+        raise _invalid(f"{needed}: must be given and not be empty", needed)
+    if operation == "chat" and not isinstance(payload["messages"], list):
+        raise _invalid("messages: must be a list of messages", "messages")
+    if not isinstance(payload.get("stream"), bool | None):
+        raise _invalid("stream: must be true or false", "stream")
+    if not isinstance(payload.get("stream_options"), dict | None):
+        raise _invalid("stream_options: must be an object", "stream_options")
+    return payload
+
+
+def _invalid(message: str, param: str | None = None) -> InvalidRequest:
+    error = InvalidRequest(message)
+    error.status, error.extra = 400, {"param": param}
+    return error
+
+
+def _force_usage(payload: dict[str, Any]) -> bool:
+    """Asks for the usage of a stream; True when the client did not ask for it."""
+    options: dict[str, Any] = payload.get("stream_options") or {}
+    payload["stream_options"] = {**options, "include_usage": True}
+    return not options.get("include_usage")
+
+
+def _request_id(headers: Mapping[str, str]) -> str:
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
+
+
+def _record(order: Order, relay: Relay, began_at: int, duration_ms: int) -> CallRecord:
+    return CallRecord(
+        request_id=order.request_id,
+        agent_id=order.caller.agent_id,
+        operation=order.call.operation,
+        model=order.model.name,
+        provider=order.model.provider,
+        upstream_model=order.model.upstream,
+        streamed=order.call.streamed,
+        status=relay.outcome.status,
+        http_status=relay.outcome.http_status,
+        started_at=began_at,
+        duration_ms=duration_ms,
+        usage=relay.outcome.usage,
+    )

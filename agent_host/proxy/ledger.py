@@ -1,0 +1,140 @@
+"""The ledger of model calls: one row a call, written behind the call's back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import structlog
+from sqlalchemy import Connection, insert
+from sqlalchemy.exc import SQLAlchemyError
+
+from agent_runtime.protocol import Usage
+
+from ..database import Database, model_calls
+from ..errors import Unavailable
+from .catalog import Operation
+
+log = structlog.get_logger(__name__)
+
+CallStatus = Literal["complete", "failed", "dropped", "client_gone"]
+_BATCH = 500
+_FLUSH_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One model call that went, or tried to go, to a provider."""
+
+    request_id: str
+    agent_id: str
+    operation: Operation
+    model: str
+    provider: str
+    upstream_model: str
+    streamed: bool
+    status: CallStatus
+    """`failed`: the provider refused or could not be reached; `dropped`: its answer ended half-way; `client_gone`:
+    nobody listened any more."""
+    http_status: int | None
+    """What the provider answered; None when it did not."""
+    started_at: int
+    """Epoch milliseconds."""
+    duration_ms: int
+    usage: Usage | None
+    """None when the provider said nothing about it."""
+
+    def row(self) -> dict[str, Any]:
+        names = ("input", "output", "reasoning", "cache_read", "cache_write", "cost_usd")
+        buckets = {name: getattr(self.usage, name) if self.usage else None for name in names}
+        others = {name: getattr(self, name) for name in self.__slots__ if name != "usage"}
+        return {**others, **buckets}
+
+
+class Ledger:
+    """Rows wait in memory until one task has written them, a batch a transaction.
+
+    What may be lost: a process that is killed loses the rows that were not written yet, as a rule those of the last
+    few milliseconds. A stop in good order loses none. A database that fails loses none while the process lives: the
+    writer tries again, and once `limit` rows wait, new calls are refused, so that none goes unrecorded.
+    """
+
+    def __init__(self, database: Database, limit: int = 10_000, retry_seconds: float = 1.0) -> None:
+        self._database = database
+        self._limit = limit
+        self._retry_seconds = retry_seconds
+        self._waiting: list[CallRecord] = []
+        self._news = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closing = False
+        self._writer: asyncio.Task[None] | None = None
+        self.failing: str | None = None
+        """Why the last write failed; None when it did not."""
+
+    def start(self) -> None:
+        self._writer = asyncio.create_task(self._write_all(), name="ledger-writer")
+
+    def admit(self) -> None:
+        """Raises Unavailable when there is no room for another call's row."""
+        if len(self._waiting) >= self._limit:
+            raise Unavailable(
+                "the usage ledger cannot be written and is full, so no model call is taken",
+                code="ledger_full",
+                headers={"retry-after": "5"},
+            )
+
+    def record(self, call: CallRecord) -> None:
+        """Takes the row; it is written soon."""
+        self._waiting.append(call)
+        self._idle.clear()
+        self._news.set()
+
+    async def settle(self, seconds: float = 2.0) -> None:
+        """Waits until no row waits, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), seconds)
+
+    async def close(self) -> None:
+        """Writes what waits, within ten seconds, and ends the writer."""
+        self._closing = True
+        self._news.set()
+        if self._writer is not None:
+            done, _ = await asyncio.wait([self._writer], timeout=_FLUSH_SECONDS)
+            if not done:
+                self._writer.cancel()
+        if self._waiting:
+            log.error("ledger_rows_lost", rows=len(self._waiting), why=self.failing)
+
+    async def _write_all(self) -> None:
+        while not self._closing or self._waiting:
+            await self._news.wait()
+            self._news.clear()
+            while self._waiting and await self._write_batch():
+                pass
+            if self._waiting:  # the database failed
+                if self._closing:
+                    return
+                await asyncio.sleep(self._retry_seconds)
+                self._news.set()
+
+    async def _write_batch(self) -> bool:
+        batch = self._waiting[:_BATCH]
+        rows = [call.row() for call in batch]
+
+        def write(connection: Connection) -> None:
+            connection.execute(insert(model_calls), rows)
+
+        try:
+            await self._database.run(write)
+        except (SQLAlchemyError, OSError) as error:
+            self.failing = str(error).splitlines()[0]
+            log.error("ledger_write_failed", waiting=len(self._waiting), why=self.failing)
+            return False
+        del self._waiting[: len(batch)]
+        self.failing = None
+        if not self._waiting:
+            self._idle.set()
+        return True

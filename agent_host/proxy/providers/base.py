@@ -1,0 +1,41 @@
+"""The seam between the proxy and whatever answers for a model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..catalog import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One model call, as the provider shall see it."""
+
+    operation: Operation
+    payload: dict[str, Any]
+    """OpenAI's request body, with the provider's own name for the model."""
+    streamed: bool = False
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a provider answers: any status, and the body's bytes as they come."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Lower-case names."""
+    body: AsyncIterator[bytes]
+
+
+class Provider(Protocol):
+    """Answers model calls. Leaving the context of a call ends it, finished or not."""
+
+    def call(self, call: Call) -> AbstractAsyncContextManager[Answer]:
+        """Raises ProviderFailed, on entry or while the body is read."""
+        ...
+
+    async def close(self) -> None: ...

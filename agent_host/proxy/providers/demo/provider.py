@@ -1,0 +1,55 @@
+"""The demo model as a provider."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pydantic_core import to_json
+
+from ....clock import Clock
+from .. import wire
+from ..base import Answer, Call
+from .chat import chat
+from .replay import Action, next_move, read_turn
+from .report import is_report_task, report
+from .vectors import embed
+
+
+class DemoProvider:
+    """Follows a script, needs no network and no key, and says on every answer that it is a demo model."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    @asynccontextmanager
+    async def call(self, call: Call) -> AsyncGenerator[Answer]:
+        if call.operation == "embeddings":
+            yield Answer(200, wire.JSON_HEADERS, wire.one_by_one([to_json(embed(call.payload))]))
+            return
+        move = decide(call.payload)
+        created = self._clock.now_ms() // 1000
+        if isinstance(move, str):
+            said = wire.reply(call.payload, move, None, created)
+        else:
+            tool_call = wire.ToolCall(_call_id(call.payload, move), move.tool, move.arguments)
+            said = wire.reply(call.payload, move.saying, tool_call, created)
+        yield wire.answer(call.payload, call.streamed, said)
+
+    async def close(self) -> None:
+        pass
+
+
+def decide(payload: dict[str, Any]) -> Action | str:
+    """The tool call or the words that the script has for these messages."""
+    turn = read_turn(payload)
+    script = report(turn.text) if is_report_task(turn.text) and turn.tools else chat(turn.text)
+    return next_move(script, turn)
+
+
+def _call_id(payload: dict[str, Any], move: Action) -> str:
+    """The same for the same conversation, another at every step of it."""
+    place = to_json([len(payload["messages"]), payload["messages"][-1], move.tool, move.arguments])
+    return f"call_{hashlib.sha256(place).hexdigest()[:24]}"

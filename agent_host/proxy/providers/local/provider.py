@@ -1,0 +1,93 @@
+"""The local model as a provider."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from ....clock import Clock
+from ....errors import ProviderFailed
+from ...catalog import ProviderSpec
+from .. import wire
+from ..base import Answer, Call
+from ..openai_compatible import OpenAICompatible
+from .engine import Engine, load
+from .prompt import call_request, plain_request, read_call, wants_call
+
+NOTICE = "[SmolLM2-135M, a very small local model: do not rely on what it says] "
+_CONNECT_SECONDS = 5.0
+
+
+class LocalProvider:
+    """Loads the model with the first call. Every answer in words begins with a notice of how small the model is."""
+
+    def __init__(self, clock: Clock, idle_timeout: float, load_engine: Callable[[], Engine] = load) -> None:
+        self._clock = clock
+        self._idle_timeout = idle_timeout
+        self._load = load_engine
+        self._loading = asyncio.Lock()
+        self._engine: Engine | None = None
+        self._client: OpenAICompatible | None = None
+
+    @asynccontextmanager
+    async def call(self, call: Call) -> AsyncGenerator[Answer]:
+        client = await self._ready()
+        if tools := wants_call(call.payload):
+            yield await self._tool_call(client, call, tools)
+            return
+        streaming = {"stream": True, "stream_options": {"include_usage": True}} if call.streamed else {}
+        asked = Call("chat", {**plain_request(call.payload), **streaming}, call.streamed)
+        async with client.call(asked) as answer:
+            if answer.status != 200:
+                yield answer
+            elif call.streamed:
+                yield Answer(200, wire.STREAM_HEADERS, self._noticed(call, answer.body))
+            else:
+                yield Answer(200, wire.JSON_HEADERS, _noticed_whole(answer.body))
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+        held, self._engine = [self._engine], None
+        await asyncio.to_thread(held.clear)  # the server stops when nobody holds it, and that waits for its thread
+
+    async def _ready(self) -> OpenAICompatible:
+        async with self._loading:
+            if self._client is None:
+                self._engine = await asyncio.to_thread(self._load)
+                spec = ProviderSpec("local", "openai", self._engine.url, self._engine.key)
+                self._client = OpenAICompatible(spec, _CONNECT_SECONDS, self._idle_timeout)
+            return self._client
+
+    async def _tool_call(self, client: OpenAICompatible, call: Call, tools: list[str]) -> Answer:
+        async with client.call(Call("chat", call_request(call.payload, tools))) as answer:
+            body = b"".join([data async for data in answer.body])
+        if answer.status != 200:
+            return Answer(answer.status, wire.JSON_HEADERS, wire.one_by_one([body]))
+        made = from_json(body)
+        chosen = read_call(made["choices"][0]["message"]["content"] or "")
+        if chosen is None:
+            raise ProviderFailed("the local model did not finish its tool call")
+        tool_call = wire.ToolCall(f"call_{secrets.token_hex(12)}", *chosen)
+        said = self._reply(call, tool_call, made["usage"])
+        return wire.answer(call.payload, call.streamed, said)
+
+    async def _noticed(self, call: Call, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        yield wire.chunk(self._reply(call), {"role": "assistant", "content": NOTICE})
+        async for data in body:
+            yield data
+
+    def _reply(self, call: Call, tool_call: wire.ToolCall | None = None, usage: Any = None) -> wire.Reply:
+        return wire.Reply(call.payload["model"], self._clock.now_ms() // 1000, 0, [], tool_call, reported=usage)
+
+
+async def _noticed_whole(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    reply = from_json(b"".join([data async for data in body]))
+    message = reply["choices"][0]["message"]
+    message["content"] = NOTICE + (message["content"] or "")
+    yield to_json(reply)

@@ -1,0 +1,69 @@
+"""Any endpoint that speaks OpenAI's HTTP: the real thing, a gateway, a server on the next machine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import httpx
+from pydantic_core import to_json
+
+from ...errors import ProviderFailed
+from ..catalog import ProviderSpec
+from .base import Answer, Call
+
+_PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
+
+
+class OpenAICompatible:
+    """One endpoint behind one pool of connections, opened with the first call."""
+
+    def __init__(self, spec: ProviderSpec, connect_timeout: float, idle_timeout: float) -> None:
+        self._spec = spec
+        self._timeout = httpx.Timeout(idle_timeout, connect=connect_timeout, pool=None)
+        self._opened: httpx.AsyncClient | None = None
+
+    @asynccontextmanager
+    async def call(self, call: Call) -> AsyncGenerator[Answer]:
+        # Only these go upstream: what else the agent sent, its own bearer first of all, stays here.
+        headers = {"content-type": "application/json"}
+        if call.idempotency_key:
+            headers["idempotency-key"] = call.idempotency_key
+        url = self._spec.base_url + _PATHS[call.operation]
+        reached = False
+        try:
+            async with self._client.stream("POST", url, content=to_json(call.payload), headers=headers) as response:
+                reached = True
+                self._check_key(response.status_code)
+                yield Answer(response.status_code, response.headers, response.aiter_raw())
+        except httpx.TimeoutException as error:
+            raise ProviderFailed(f"{self._name} was silent for too long", code="provider_timeout") from error
+        except httpx.TransportError as error:
+            code = "provider_dropped" if reached else "provider_unreachable"
+            what = "broke off its answer" if reached else "cannot be reached"
+            raise ProviderFailed(f"{self._name} {what}: {error or type(error).__name__}", code=code) from error
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.aclose()
+
+    @property
+    def _name(self) -> str:
+        return f"the provider {self._spec.name!r}"
+
+    @property
+    def _client(self) -> httpx.AsyncClient:
+        if self._opened is None:
+            # Events must come through unpacked, or usage could not be found in them.
+            headers = {"accept-encoding": "identity", "user-agent": "agent-host"}
+            if self._spec.api_key:
+                headers["authorization"] = f"Bearer {self._spec.api_key}"
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+            self._opened = httpx.AsyncClient(headers=headers, timeout=self._timeout, limits=limits)
+        return self._opened
+
+    def _check_key(self, status: int) -> None:
+        # Not passed on as it came: to the agent a 401 means that its own token is wrong.
+        if status in (401, 403):
+            text = f"{self._name} refused the host's key (HTTP {status}); the operator must mend it"
+            raise ProviderFailed(text, code="provider_auth")

@@ -1,0 +1,41 @@
+"""Opens the providers of a catalog, each with its first call, and closes them all."""
+
+from __future__ import annotations
+
+from ...clock import Clock
+from ...settings import Settings
+from ..catalog import Catalog, ProviderSpec
+from .base import Provider
+from .demo import DemoProvider
+from .local import LocalProvider
+from .openai_compatible import OpenAICompatible
+
+
+class Providers:
+    """Providers by name."""
+
+    def __init__(self, catalog: Catalog, settings: Settings, clock: Clock) -> None:
+        self._specs = catalog.providers
+        self._settings = settings
+        self._clock = clock
+        self._open: dict[str, Provider] = {}
+
+    def get(self, name: str) -> Provider:
+        """The provider of that name, which the catalog has."""
+        if name not in self._open:
+            self._open[name] = self._make(self._specs[name])
+        return self._open[name]
+
+    async def close(self) -> None:
+        for provider in self._open.values():
+            await provider.close()
+
+    def _make(self, spec: ProviderSpec) -> Provider:
+        connect, idle = self._settings.upstream_connect_timeout, self._settings.upstream_idle_timeout
+        match spec.kind:
+            case "openai":
+                return OpenAICompatible(spec, connect, idle)
+            case "demo":
+                return DemoProvider(self._clock)
+            case "local":
+                return LocalProvider(self._clock, idle)

@@ -1,0 +1,139 @@
+"""OpenAI's answers, for providers that make them here: chunks for a stream, one object otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_json
+
+from ..loose import members
+from .base import Answer
+
+_WORD = re.compile(r"\s*\S+\s*|\s+")
+_ARGUMENT_PIECE = 32  # characters
+JSON_HEADERS = {"content-type": "application/json"}
+STREAM_HEADERS = {"content-type": "text/event-stream"}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of one of the agent's tools."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model says: text, then perhaps one tool call.
+
+    Usage is counted by one rule: a word of the text or a 32-character piece of the arguments is a token, and so are
+    four bytes of the request's messages and tools.
+    """
+
+    model: str
+    created: int
+    """Epoch seconds."""
+    prompt_tokens: int
+    words: Sequence[str]
+    call: ToolCall | None = None
+    cut: bool = False
+    """The text was cut at the caller's `max_tokens`."""
+    reported: dict[str, Any] | None = None
+    """Usage that was measured and not counted."""
+
+    @property
+    def id(self) -> str:
+        return f"chatcmpl-{self.model}-{self.created}-{self.prompt_tokens}"
+
+    @property
+    def finish_reason(self) -> str:
+        return "length" if self.cut else "tool_calls" if self.call else "stop"
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        if self.reported is not None:
+            return self.reported
+        completion = len(self.words) + len(_pieces(self.call))
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": completion,
+            "total_tokens": self.prompt_tokens + completion,
+        }
+
+
+def reply(payload: dict[str, Any], text: str, call: ToolCall | None, created: int) -> Reply:
+    """A reply to a request, within its `max_tokens`: what goes beyond is cut, and a call is not made by halves."""
+    words = _WORD.findall(text)
+    most: Any = payload.get("max_completion_tokens") or payload.get("max_tokens")
+    prompt = -(-len(to_json([payload.get("messages"), payload.get("tools")])) // 4)
+    if isinstance(most, int) and 0 < most < len(words) + len(_pieces(call)):
+        return Reply(str(payload["model"]), created, prompt, words[:most], None, cut=True)
+    return Reply(str(payload["model"]), created, prompt, words, call)
+
+
+def answer(payload: dict[str, Any], streamed: bool, said: Reply) -> Answer:
+    """The reply as the request wants it."""
+    if streamed:
+        with_usage = bool(members(payload.get("stream_options")).get("include_usage"))
+        return Answer(200, STREAM_HEADERS, one_by_one(_events(said, with_usage)))
+    return Answer(200, JSON_HEADERS, one_by_one([to_json(_whole(said))]))
+
+
+async def one_by_one(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+def event(value: dict[str, Any]) -> bytes:
+    """One server-sent event."""
+    return b"data: " + to_json(value) + b"\n\n"
+
+
+def chunk(said: Reply, delta: dict[str, Any], finish: str | None = None) -> bytes:
+    """One chunk of a stream."""
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    return event({**_envelope(said, "chat.completion.chunk"), "choices": [choice]})
+
+
+def _events(said: Reply, with_usage: bool) -> list[bytes]:
+    events = [chunk(said, {"role": "assistant", "content": ""})]
+    events += [chunk(said, {"content": word}) for word in said.words]
+    events += [chunk(said, {"tool_calls": [piece]}) for piece in _call_deltas(said.call)]
+    events.append(chunk(said, {}, said.finish_reason))
+    if with_usage:
+        events.append(event({**_envelope(said, "chat.completion.chunk"), "choices": [], "usage": said.usage}))
+    return [*events, b"data: [DONE]\n\n"]
+
+
+def _call_deltas(call: ToolCall | None) -> list[dict[str, Any]]:
+    if call is None:
+        return []
+    head = {"index": 0, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
+    return [head, *({"index": 0, "function": {"arguments": piece}} for piece in _pieces(call))]
+
+
+def _whole(said: Reply) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(said.words) or None, "refusal": None}
+    if said.call is not None:
+        function = {"name": said.call.name, "arguments": _arguments(said.call)}
+        message["tool_calls"] = [{"id": said.call.id, "type": "function", "function": function}]
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": said.finish_reason}
+    return {**_envelope(said, "chat.completion"), "choices": [choice], "usage": said.usage}
+
+
+def _envelope(said: Reply, kind: str) -> dict[str, Any]:
+    return {"id": said.id, "object": kind, "created": said.created, "model": said.model}
+
+
+def _arguments(call: ToolCall) -> str:
+    return to_json(call.arguments).decode()
+
+
+def _pieces(call: ToolCall | None) -> list[str]:
+    text = _arguments(call) if call else ""
+    return [text[start : start + _ARGUMENT_PIECE] for start in range(0, len(text), _ARGUMENT_PIECE)]

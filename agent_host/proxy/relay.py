@@ -1,0 +1,132 @@
+"""Carries a provider's answer to the client: a stream as it comes, anything else whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json, to_json
+from starlette.types import Message, Send
+
+from agent_runtime.protocol import Pricing, Usage
+
+from ..errors import ProviderFailed
+from ..problems import openai_error
+from .ledger import CallStatus
+from .loose import members
+from .providers import Answer, Call, Provider
+from .tap import UsageTap
+from .usage import read_usage
+
+_PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
+_QUOTED = 500  # characters of a provider's own words in our error
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the call; until it says otherwise, the client is gone."""
+
+    status: CallStatus = "client_gone"
+    http_status: int | None = None
+    usage: Usage | None = None
+
+
+class Relay:
+    """One call. `carry` returns the messages that are still to be sent, so that its row can be written before."""
+
+    def __init__(self, send: Send, request_id: str, pricing: Pricing | None, *, hide_usage: bool) -> None:
+        self._send = send
+        self._request_id = request_id
+        self._pricing = pricing
+        self._tap = UsageTap(pricing, hidden=hide_usage)
+        self._streaming = False
+        self.outcome = Outcome()
+
+    async def carry(self, provider: Provider, call: Call) -> list[Message]:
+        try:
+            async with provider.call(call) as answer:
+                self.outcome.http_status = answer.status
+                if answer.status >= 300:
+                    return await self._refused(answer)
+                if answer.headers.get("content-type", "").startswith("text/event-stream"):
+                    return await self._stream(answer)
+                return await self._whole(answer)
+        except ProviderFailed as error:
+            return self._failed(error)
+        finally:
+            self.outcome.usage = self.outcome.usage or self._tap.usage
+
+    async def _stream(self, answer: Answer) -> list[Message]:
+        headers = {"content-type": "text/event-stream", "cache-control": "no-cache", "x-accel-buffering": "no"}
+        await self._send(self._start(answer.status, headers, answer))
+        self._streaming = True
+        async for data in answer.body:
+            if passed := self._tap.feed(data):
+                await self._send({"type": "http.response.body", "body": passed, "more_body": True})
+        rest = self._tap.end()
+        self.outcome.status = "complete"
+        return [{"type": "http.response.body", "body": rest}]
+
+    async def _whole(self, answer: Answer) -> list[Message]:
+        body = await _read(answer)
+        try:
+            reply: Any = from_json(body)
+        except ValueError as error:
+            raise ProviderFailed(f"the provider answered {answer.status} with no JSON: {_quote(body)}") from error
+        reported = members(members(reply).get("usage"))
+        if reported:
+            self.outcome.usage = read_usage(reported, self._pricing)
+            if self._pricing is not None:
+                reported["cost_usd"] = self.outcome.usage.cost_usd
+                body = to_json(reply)
+        self.outcome.status = "complete"
+        return self._reply(answer.status, body, answer)
+
+    async def _refused(self, answer: Answer) -> list[Message]:
+        """Status and words of the provider as they are; its words take OpenAI's shape if they have not."""
+        body = await _read(answer)
+        self.outcome.status = "failed"
+        if answer.status < 400:
+            return self._failed(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
+        return self._reply(answer.status, body if _has_shape(body) else _shaped(answer.status, body), answer)
+
+    def _failed(self, error: ProviderFailed) -> list[Message]:
+        if not self._streaming:
+            self.outcome.status = "failed"
+            return self._reply(error.status, to_json(openai_error(error)))
+        # The status line is out: an event of its own tells that the stream did not end as it should have.
+        self.outcome.status = "dropped"
+        return [{"type": "http.response.body", "body": b"\n\ndata: " + to_json(openai_error(error)) + b"\n\n"}]
+
+    def _reply(self, status: int, body: bytes, answer: Answer | None = None) -> list[Message]:
+        headers = {"content-type": "application/json", "content-length": str(len(body))}
+        return [self._start(status, headers, answer), {"type": "http.response.body", "body": body}]
+
+    def _start(self, status: int, headers: dict[str, str], answer: Answer | None) -> Message:
+        passed = answer.headers.items() if answer else ()
+        kept = {name: value for name, value in passed if name in _PASSED_HEADERS or name.startswith("x-ratelimit-")}
+        all_headers = {**headers, **kept, "x-request-id": self._request_id}
+        pairs = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in all_headers.items()]
+        return {"type": "http.response.start", "status": status, "headers": pairs}
+
+
+async def _read(answer: Answer) -> bytes:
+    return b"".join([data async for data in answer.body])
+
+
+def _has_shape(body: bytes) -> bool:
+    try:
+        error = members(members(from_json(body)).get("error"))
+    except ValueError:
+        return False
+    return isinstance(error.get("message"), str)
+
+
+def _shaped(status: int, body: bytes) -> bytes:
+    error = ProviderFailed(f"the provider answered {status}: {_quote(body)}")
+    error.status = status
+    return to_json(openai_error(error))
+
+
+def _quote(body: bytes) -> str:
+    return repr(body.decode("utf-8", "replace")[:_QUOTED])

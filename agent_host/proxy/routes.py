@@ -1,0 +1,52 @@
+"""The proxy's HTTP face: OpenAI's routes for agents, the ledger for the operator."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.routing import Route
+
+from ..access import identify, operator
+from ..database import Database
+from .catalog import Catalog
+from .endpoint import ModelEndpoint, ModelProxy
+from .ledger import Ledger
+from .report import LedgerReport, read_report
+
+router = APIRouter()
+
+
+def model_routes(proxy: ModelProxy) -> list[Route]:
+    """The hot paths, past FastAPI's machinery."""
+    return [
+        Route("/v1/chat/completions", ModelEndpoint(proxy, "chat"), methods=["POST"]),
+        Route("/v1/embeddings", ModelEndpoint(proxy, "embeddings"), methods=["POST"]),
+    ]
+
+
+@router.get("/v1/models", dependencies=[Depends(identify)])
+async def models(request: Request) -> dict[str, Any]:
+    """The models an agent may name, in OpenAI's list with limits, prices and capabilities added."""
+    catalog: Catalog = request.app.state.catalog
+    return {"object": "list", "data": [model.card() for model in catalog.models.values()]}
+
+
+@router.get("/v1/models/{name:path}", dependencies=[Depends(identify)])
+async def model(request: Request, name: str) -> dict[str, Any]:
+    """One model."""
+    catalog: Catalog = request.app.state.catalog
+    return catalog.find(name).card()
+
+
+@router.get("/usage", dependencies=[Depends(operator)])
+async def usage(
+    request: Request,
+    agent: Annotated[str | None, Query(description="Only this agent's calls")] = None,
+    limit: Annotated[int, Query(ge=0, le=1000, description="How many recent calls to list")] = 50,
+) -> LedgerReport:
+    """What model calls used: sums by agent and model, and the latest calls."""
+    ledger: Ledger = request.app.state.ledger
+    database: Database = request.app.state.database
+    await ledger.settle()
+    return await database.run(lambda connection: read_report(connection, agent, limit))

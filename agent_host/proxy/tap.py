@@ -1,0 +1,68 @@
+"""Finds usage in an event stream that passes by, and opens no event that carries none."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from agent_runtime.protocol import Pricing, Usage
+
+from .loose import members
+from .usage import read_usage
+
+# Inside a JSON string the quotes would be escaped, so text that speaks of usage does not match.
+_USAGE = re.compile(rb'"usage"\s*:\s*\{')
+
+
+class UsageTap:
+    """Bytes go in as they come and out by whole lines.
+
+    `pricing` adds `usage.cost_usd` to what passes. `hidden` takes out the closing event of usage alone, which the
+    client did not ask for.
+    """
+
+    def __init__(self, pricing: Pricing | None, *, hidden: bool) -> None:
+        self._pricing = pricing
+        self._hidden = hidden
+        self._partial = b""
+        self.usage: Usage | None = None
+        """The last usage seen; providers that report it more than once report running totals."""
+
+    def feed(self, data: bytes) -> bytes:
+        """What may go on to the client now."""
+        if self._partial:
+            data = self._partial + data
+        end = data.rfind(b"\n") + 1
+        self._partial = data[end:]
+        return self._passed(data[:end])
+
+    def end(self) -> bytes:
+        """What is left when the stream has ended without a line break."""
+        rest, self._partial = self._partial, b""
+        return self._passed(rest)
+
+    def _passed(self, lines: bytes) -> bytes:
+        if b'"usage"' not in lines or not _USAGE.search(lines):
+            return lines
+        return b"".join(self._opened(line) for line in lines.splitlines(keepends=True))
+
+    def _opened(self, line: bytes) -> bytes:
+        if not line.startswith(b"data:") or not _USAGE.search(line):
+            return line
+        try:
+            event = members(from_json(line[5:]))
+        except ValueError:
+            return line
+        reported = members(event.get("usage"))
+        return self._noted(line, event, reported) if reported else line
+
+    def _noted(self, line: bytes, event: dict[str, Any], reported: dict[str, Any]) -> bytes:
+        self.usage = read_usage(reported, self._pricing)
+        if self._hidden and not event.get("choices"):
+            return b""
+        if self._pricing is None:
+            return line
+        reported["cost_usd"] = self.usage.cost_usd
+        return b"data: " + to_json(event) + b"\n"

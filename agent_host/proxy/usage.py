@@ -1,0 +1,50 @@
+"""What a model call used and cost, from what a provider reports in OpenAI's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_runtime.protocol import Pricing, Usage
+
+from .loose import members
+
+
+def read_usage(reported: Mapping[str, Any], pricing: Pricing | None) -> Usage:
+    """Five disjoint buckets from OpenAI's overlapping ones, with the cost when the model is priced.
+
+    OpenAI counts cached tokens into `prompt_tokens` and reasoning into `completion_tokens`. A provider is a peer: what
+    is missing or no number counts as 0, and no bucket goes below it.
+    """
+    prompt = members(reported.get("prompt_tokens_details"))
+    completion = members(reported.get("completion_tokens_details"))
+    # DeepSeek and Anthropic have names of their own for what OpenAI nests.
+    cache_read = _count(prompt, "cached_tokens") or _count(reported, "prompt_cache_hit_tokens")
+    cache_write = _count(prompt, "cache_write_tokens") or _count(reported, "cache_creation_input_tokens")
+    reasoning = _count(completion, "reasoning_tokens")
+    usage = Usage(
+        input=max(0, _count(reported, "prompt_tokens") - cache_read - cache_write),
+        output=max(0, _count(reported, "completion_tokens") - reasoning),
+        reasoning=reasoning,
+        cache_read=cache_read,
+        cache_write=cache_write,
+    )
+    return usage.model_copy(update={"cost_usd": cost_of(usage, pricing)}) if pricing else usage
+
+
+def cost_of(usage: Usage, pricing: Pricing) -> float:
+    """US dollars. Reasoning is paid as output; cache prices that are unknown are those of input."""
+    cache_read = pricing.input if pricing.cache_read is None else pricing.cache_read
+    cache_write = pricing.input if pricing.cache_write is None else pricing.cache_write
+    millionths = (
+        usage.input * pricing.input
+        + (usage.output + usage.reasoning) * pricing.output
+        + usage.cache_read * cache_read
+        + usage.cache_write * cache_write
+    )
+    return round(millionths / 1_000_000, 12)
+
+
+def _count(reported: Mapping[str, Any], key: str) -> int:
+    value = reported.get(key)
+    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -1,0 +1,17 @@
+"""Where the providers' keys come from. They go upstream in a header and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def read_key(name: str) -> str | None:
+    """The secret in environment variable `name`, or in the file that `{name}_FILE` names; None when neither is set."""
+    if value := os.environ.get(name, "").strip():
+        return value
+    path = os.environ.get(f"{name}_FILE")
+    try:
+        return (Path(path).read_text().strip() or None) if path else None
+    except (OSError, UnicodeDecodeError):
+        return None
