@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import textwrap
 from collections.abc import Sequence
 
 from . import __version__
 from .errors import StartError
+from .protocol import field_docs
 from .settings import PREFIX, Settings, load_settings, secret_fields
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code is 0, or 1 when the server could not start."""
     _parser().parse_args(argv)
+    gc.disable()  # a start makes no garbage worth looking for; the server turns it on again
     try:
         settings = load_settings()
         from .telemetry import configure
@@ -46,10 +49,11 @@ def _parser() -> argparse.ArgumentParser:
 def settings_help() -> str:
     """One entry per setting: name, what it does, default."""
     lines: list[str] = []
+    docs = field_docs(Settings)
     for name, field in Settings.model_fields.items():
         default = "" if field.get_default() is None else f" [{field.get_default()}]"
         lines.append(f"  {PREFIX}{name.upper()}{default}")
-        lines += textwrap.wrap(field.description or "", 100, initial_indent="      ", subsequent_indent="      ")
+        lines += textwrap.wrap(docs[name], 100, initial_indent="      ", subsequent_indent="      ")
         if name in secret_fields(Settings):
             lines.append(f"      {PREFIX}{name.upper()}_FILE names a file that holds it.")
     return "\n".join(lines)

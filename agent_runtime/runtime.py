@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import structlog
-
 from .api import Desk, Front, create_app
 from .clock import SystemClock
 from .context import digest, system_prompt
@@ -18,10 +16,11 @@ from .sessions import Ids
 from .settings import Settings
 from .skills import SkillHost
 from .store import Database
+from .telemetry import logger
 from .tools import ToolRegistry, builtin_tools
 from .workspace import Home, bootstrap
 
-log = structlog.get_logger()
+log = logger()
 DEFAULT_CONTEXT = 128_000
 
 

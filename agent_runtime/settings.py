@@ -27,9 +27,7 @@ def _default_data_dir() -> Path:
 class Settings(BaseSettings):
     """What an operator may set. Immutable once the process has started."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="ignore", use_attribute_docstrings=True, env_ignore_empty=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True)
 
     id: str = Field(default="agent", pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-]{0,99}$")
     """Name of this agent."""

@@ -6,7 +6,6 @@ import secrets
 from http import HTTPStatus
 from typing import Any
 
-import structlog
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
@@ -15,8 +14,9 @@ from starlette.exceptions import HTTPException
 
 from ..errors import InvalidRequest, MeshUnavailable, RequestError, StoreError
 from ..protocol import PROBLEM_JSON, FieldFault, Problem
+from ..telemetry import logger
 
-log = structlog.get_logger()
+log = logger()
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
 
 

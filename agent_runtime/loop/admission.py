@@ -12,14 +12,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-import structlog
-
 from ..errors import Busy, RequestError
 from ..store import Database, Unit
+from ..telemetry import logger
 from .conversations import Conversation
 from .state import Turn
 
-log = structlog.get_logger()
+log = logger()
 
 Run = Callable[[Turn], Awaitable[None]]
 """Brings a turn to its end and settles it: by running it, or by cancelling it before it ran."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 
-import structlog
-
 from ..errors import NotFound
 from ..sessions import TurnRow, history, interrupt
+from ..telemetry import logger
 from . import tasks
 from .hallway import Hallway
 from .state import Limits, Outcome, Turn
 from .tasks import Tasks
 
-log = structlog.get_logger()
+log = logger()
 
 
 async def recover(hall: Hallway, assigned: Tasks, limits: Limits) -> None:

@@ -6,18 +6,17 @@ import asyncio
 import sqlite3
 from dataclasses import dataclass
 
-import structlog
-
 from ..context import View
 from ..ports import Clock, Model, ToolCatalog, ToolContext
 from ..protocol import chunks as c
 from ..sessions import Ids, MessageRow, Recorder, history, rows
 from ..store import Database
+from ..telemetry import logger
 from ..workspace import Home
 from .state import Outcome, Turn
 from .turn import Kit, run_turn
 
-log = structlog.get_logger()
+log = logger()
 INTERNAL = Outcome("failed", "error", "internal_error", "the runtime failed; its log says more")
 
 

@@ -15,6 +15,7 @@ from .chat import (
     UIMessage,
     UseChatRequest,
 )
+from .docs import field_docs
 from .mesh import ModelCard, ModelList, Pricing
 from .problem import PROBLEM_JSON, FieldFault, Problem
 from .schemas import json_schemas
@@ -54,6 +55,7 @@ __all__ = [
     "Usage",
     "UseChatRequest",
     "chunks",
+    "field_docs",
     "is_object",
     "json_schemas",
     "new_task_id",

@@ -1,5 +1,5 @@
 """Logs, traces, metrics. Used by all rooms, uses none."""
 
-from .logs import configure
+from .logs import Logger, configure, logger
 
-__all__ = ["configure"]
+__all__ = ["Logger", "configure", "logger"]
