@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,26 +18,45 @@ neither Debian nor systemd hands out."""
 TMP = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108 - mount points, not files
 NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 OWN_USERS = ("--unshare-user", "--uid", str(CONFINED_ID), "--gid", str(CONFINED_ID))
-TO_DROP = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
+# To enter the command's folder and then to become its user; that step drops them all.
+KEPT = ("CAP_DAC_READ_SEARCH", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+TO_DROP = tuple(part for name in KEPT for part in ("--cap-add", name))
 
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """Launches commands through `bwrap`. Three ways to the same end, by what the server may do; see `variants`."""
+    """Launches commands through `bwrap`. `here` makes one that fits the server's user."""
 
-    bwrap: str
-    uid: int | None
     before: tuple[str, ...]
-    """Put in front of bubblewrap."""
+    """Bubblewrap, and what is put in front of it."""
     users: tuple[str, ...]
-    """Options of bubblewrap: how it comes to its own right to mount."""
+    """Its options that say where its right to mount comes from."""
     inside: tuple[str, ...]
     """Put in front of the command, inside."""
     filter: bytes
     hidden: tuple[Path, ...]
     """Folders never shown, whatever lies around them."""
-
+    uid: int | None = None
     name: RungName = "bubblewrap"
+
+    @classmethod
+    def here(cls, hidden: Path) -> Bubblewrap:
+        """The rung for this server, which never shows that folder. Raises Missing when a part of it is not here.
+
+        A server that is not root gets its right to mount from a user namespace. Root does not enter one, it becomes
+        another user for good: a process without a single capability that is still uid 0 to the kernel may write to most
+        of /proc/sys, and is exempt from the limit on processes.
+        """
+        first_to_go = (program("choom"), "-n", "800", "--")  # when memory runs out, the kernel takes commands first
+        root = os.geteuid() == 0
+        return cls(
+            before=(*first_to_go, program("bwrap")),
+            users=TO_DROP if root else OWN_USERS,
+            inside=_become(CONFINED_ID) if root else (),
+            filter=seccomp.program(),
+            hidden=(hidden.resolve(),),
+            uid=CONFINED_ID if root else None,
+        )
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
         plan = mounts.plan(box, self.hidden, TMP)
@@ -47,7 +66,7 @@ class Bubblewrap:
         return Launch(
             argv=(
                 *self.before,
-                *(self.bwrap, "--die-with-parent", "--new-session", "--hostname", "agent", "--cap-drop", "ALL"),
+                *("--die-with-parent", "--new-session", "--hostname", "agent", "--cap-drop", "ALL"),
                 *self.users,
                 *NAMESPACES,
                 *("--proc", "/proc", "--dev", "/dev"),
@@ -64,39 +83,6 @@ class Bubblewrap:
             fds=(filter_file,),
             uid=self.uid,
         )
-
-
-def variants(hidden: Sequence[Path]) -> Iterator[Callable[[], Bubblewrap]]:
-    """The ways that may work for this server, best first; each raises Missing when a part of it is not here.
-
-    Root never maps itself into a user namespace: a process without a single capability that is still uid 0 to the
-    kernel may write to most of /proc/sys, and is exempt from the limit on processes.
-    """
-    if os.geteuid() == 0:
-        yield lambda: _bubblewrap(hidden, uid=CONFINED_ID, users=TO_DROP, inside=_become(CONFINED_ID))
-        yield lambda: _bubblewrap(hidden, uid=CONFINED_ID, users=OWN_USERS, before=_become(CONFINED_ID))
-    else:
-        yield lambda: _bubblewrap(hidden, uid=None, users=OWN_USERS)
-
-
-def _bubblewrap(
-    hidden: Sequence[Path],
-    *,
-    uid: int | None,
-    users: tuple[str, ...],
-    before: tuple[str, ...] = (),
-    inside: tuple[str, ...] = (),
-) -> Bubblewrap:
-    first_to_go = (program("choom"), "-n", "800", "--")  # when memory runs out, the kernel takes commands first
-    return Bubblewrap(
-        bwrap=program("bwrap"),
-        uid=uid,
-        before=(*first_to_go, *before),
-        users=users,
-        inside=inside,
-        filter=seccomp.program(),
-        hidden=tuple(path.resolve() for path in hidden),
-    )
 
 
 def _become(uid: int) -> tuple[str, ...]:

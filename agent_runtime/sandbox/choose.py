@@ -9,17 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-import structlog
-
 from ..errors import AgentRuntimeError, StartError
+from ..telemetry import logger
 from .bare import Bare
 from .box import Box
-from .bubblewrap import variants
+from .bubblewrap import Bubblewrap
 from .confinement import Confinement
 from .rung import Missing, Rung
 
 ConfinementMode = Literal["auto", "required", "off"]
 
+Build = Callable[[Path], Rung]
+
+RUNGS: tuple[Build, ...] = (Bubblewrap.here,)
+"""Best first."""
 PROBE_SECONDS = 10.0
 # Run inside the rung: it must be able to do what commands need, and unable to do what they must not.
 PROBE = """
@@ -44,7 +47,7 @@ faults = [
 sys.exit("; ".join(faults) or 0)
 """
 
-log = structlog.stdlib.get_logger(__name__)
+log = logger()
 
 
 async def choose_confinement(mode: ConfinementMode, data_dir: Path) -> Confinement:
@@ -54,27 +57,28 @@ async def choose_confinement(mode: ConfinementMode, data_dir: Path) -> Confineme
     `off` runs commands bare.
     """
     if mode == "off":
-        log.warning("confinement_off", effect="commands and skills run as the server itself and can read its token")
+        log.warning("confinement off", effect="commands and skills run as the server itself and can read its token")
         return Confinement(Bare())
     reasons: list[str] = []
-    for build in variants((data_dir,)):
+    for build in RUNGS:
         rung, fault = await _try(build, data_dir)
-        if rung is not None and not fault:
+        if rung is not None:
             return Confinement(rung)
         reasons.append(fault)
     reason = f"bubblewrap does not work ({'; '.join(reasons)}). Install it, or set AGENT_CONFINEMENT=off to run bare"
     if mode == "required":
         raise StartError(f"AGENT_CONFINEMENT=required, but {reason}")
-    log.warning("confinement_none", reason=reason, effect="bash and skills are unavailable")
+    log.warning("confinement unavailable", reason=reason, effect="bash and skills are unavailable")
     return Confinement(None, reason)
 
 
-async def _try(build: Callable[[], Rung], data_dir: Path) -> tuple[Rung | None, str]:
-    """The rung, and what is wrong with it when it was run for real."""
+async def _try(build: Build, data_dir: Path) -> tuple[Rung | None, str]:
+    """The rung when it holds, else why not."""
     try:
-        rung = build()
+        rung = build(data_dir)
         with tempfile.TemporaryDirectory(prefix="probe-", dir=data_dir) as hidden:
-            return rung, await _probe(rung, Path(hidden))
+            fault = await _probe(rung, Path(hidden))
+            return (None, fault) if fault else (rung, "")
     except (Missing, AgentRuntimeError, OSError) as error:
         return None, str(error)
 

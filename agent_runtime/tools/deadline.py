@@ -1,0 +1,51 @@
+"""An end to every wait, also for one who will not be cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+GRACE = 5.0
+"""Seconds a cancelled tool may take to clean up."""
+
+
+class Expired(Exception):
+    """The deadline passed first."""
+
+
+class Deadline:
+    """Runs awaitables against the clock. It owns those that did not even end when they were cancelled."""
+
+    def __init__(self, grace: float = GRACE) -> None:
+        self._grace = grace
+        self._strays: set[asyncio.Future[Any]] = set()
+
+    @property
+    def strays(self) -> int:
+        return len(self._strays)
+
+    async def run(self, work: Awaitable[Any], seconds: float) -> Any:
+        """The work's result. Raises Expired when it takes longer, and whatever the work raises."""
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task}, timeout=seconds)
+        except asyncio.CancelledError:
+            await self._end(task)
+            raise
+        if task.done():
+            return task.result()
+        await self._end(task)
+        raise Expired
+
+    async def _end(self, task: asyncio.Future[Any]) -> None:
+        task.cancel()
+        await asyncio.wait({task}, timeout=self._grace)
+        if not task.done():
+            self._strays.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Future[Any]) -> None:
+        self._strays.discard(task)
+        if not task.cancelled():
+            task.exception()  # it was given up: nobody else will look

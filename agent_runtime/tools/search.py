@@ -1,0 +1,115 @@
+"""`glob` and `grep`: which files there are, and which lines say something. The work is done by `finder`, confined."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from ..errors import ToolFailure
+from ..ports import ToolContext, ToolSpec
+from ..sandbox import Box, Confinement, Limits
+from .contract import Output, Requirements, Tool
+from .files import place
+
+GLOB_LIMIT = 1000
+GREP_LIMIT = 200
+SECONDS = 30.0
+ANSWER_LIMIT = 4 * 1024 * 1024
+"""Bytes of the finder's answer; within the limits above it cannot be larger."""
+FINDER = Path(__file__).with_name("finder.py")
+READS = Requirements(read=("{workspace}", "{scratch}"))
+
+Engine = Literal["ripgrep", "python"]
+
+LEFT_OUT = "Folders named .git, .venv, node_modules and __pycache__ are left out unless the pattern or path names them."
+GLOB = (
+    "List files whose path fits a glob pattern: * within a name, ** across folders, {a,b} for choices. A pattern "
+    f"without a slash fits at any depth. At most {GLOB_LIMIT} entries, sorted; `truncated` says that there are more. "
+    f"{LEFT_OUT} Not for content (grep)."
+)
+GREP = (
+    "Find lines that match a regular expression, in one file or all files below a folder. "
+    f"At most {GREP_LIMIT} matches; `truncated` says that there are more. "
+    f"{LEFT_OUT} Binary files are not searched. Not for names (glob); to see more of a file, read it."
+)
+FOLDER = {"type": "string", "minLength": 1, "description": "The folder to search; default: the workspace"}
+
+
+def _schema(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
+
+
+GLOB_PARAMETERS = _schema(
+    "pattern", pattern={"type": "string", "minLength": 1, "description": "Such as **/*.py"}, path=FOLDER
+)
+GREP_PARAMETERS = _schema(
+    "pattern",
+    pattern={"type": "string", "minLength": 1, "description": "A regular expression; (?i) in front ignores case"},
+    path={**FOLDER, "description": "A file, or a folder to search; default: the workspace"},
+    include={"type": "string", "minLength": 1, "description": "Only files that fit this glob pattern, such as *.py"},
+)
+
+
+def glob_tool(confinement: Confinement) -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        root = place(arguments.get("path", "."), context).path
+        if not root.is_dir():
+            raise ToolFailure("path: is not a folder; look into its parent", kind="invalid")
+        pattern = _below(arguments["pattern"], root)
+        request = {"kind": "glob", "root": str(root), "pattern": pattern, "limit": GLOB_LIMIT}
+        found = await _find(confinement, request, context)
+        found["entries"] = [_name(root, entry, context) for entry in found["entries"]]
+        return Output(found, truncated=found["truncated"])
+
+    return Tool(ToolSpec("glob", GLOB, GLOB_PARAMETERS, read_only=True, idempotent=True), run, READS)
+
+
+def grep_tool(confinement: Confinement, engine: Engine = "ripgrep") -> Tool:
+    """`engine` says what matches lines; ripgrep gives way to Python where it is not installed."""
+
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        at = place(arguments.get("path", "."), context).path
+        root, only = (at, None) if at.is_dir() else (at.parent, at.name)
+        if only is not None and not at.is_file():
+            raise ToolFailure("path: there is no such file or folder; look for it with glob", kind="invalid")
+        include = _below(arguments.get("include", "**"), root)
+        request = {"kind": "grep", "root": str(root), "only": only, "pattern": arguments["pattern"], "include": include}
+        found = await _find(confinement, {**request, "limit": GREP_LIMIT, "engine": engine}, context)
+        for match in found["matches"]:
+            match["path"] = _name(root, match["path"], context)
+        return Output(found, truncated=found["truncated"])
+
+    return Tool(ToolSpec("grep", GREP, GREP_PARAMETERS, read_only=True, idempotent=True), run, READS)
+
+
+async def _find(confinement: Confinement, request: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+    done = await confinement.run(
+        (sys.executable, "-I", "-S", str(FINDER)),
+        Box(workdir=context.workspace, readable=(context.workspace, context.scratch), limits=Limits(processes=128)),
+        timeout=SECONDS,
+        stdin=json.dumps(request).encode(),
+        output_limit=ANSWER_LIMIT,
+        helper=True,
+    )
+    if done.timed_out:
+        raise ToolFailure(f"the search took longer than {SECONDS:g} s; narrow the path or the pattern", kind="invalid")
+    if done.exit_code != 0:
+        raise ToolFailure(f"the search ended with {done.exit_code}: {done.stderr.strip()[-300:]}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    if "fault" in found:
+        raise ToolFailure(found["fault"], kind="invalid")
+    return found if found["left_out"] else {key: value for key, value in found.items() if key != "left_out"}
+
+
+def _below(pattern: str, root: Path) -> str:
+    """The pattern as seen from the root, when it was written as an absolute path."""
+    return pattern.removeprefix(f"{root}/")
+
+
+def _name(root: Path, entry: str, context: ToolContext) -> str:
+    """The name of a found file, as `read` takes it."""
+    path = root / entry
+    return str(path.relative_to(context.workspace)) if path.is_relative_to(context.workspace) else str(path)
