@@ -36,6 +36,7 @@ def running_mesh(folder: Path, provider: str) -> Generator[httpx.Client]:
         "MESH_DATA_DIR": str(folder),
         "MESH_ADMIN_TOKEN": token,
         "MESH_PROVIDER": provider,
+        "AGENT_DRAIN_GRACE": "1",  # handed on to the runtime: who interrupts the demo does not want to wait for a turn
     }
     command = [sys.executable, "-m", "agent_host", "up"]
     with ExitStack() as stack:

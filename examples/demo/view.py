@@ -76,7 +76,7 @@ class StepView:
         seconds, tokens = time.monotonic() - self._began, self._tokens - self._tokens_before
         lines = list(self._calls.values()) or [described("answer", clipped(self._text))]
         for number, line in enumerate(lines):
-            head = f"step {self._step:2}  {seconds:6.1f} s  {tokens:6} tokens" if number == 0 else ""
+            head = f"step {self._step:2}  {seconds:6.2f} s  {tokens:6} tokens" if number == 0 else ""
             self._console.print(Text(f"{head:32}  ", style="dim").append_text(line), no_wrap=True, overflow="ellipsis")
 
 
