@@ -103,7 +103,7 @@ class TurnRunner:
         if conversation.view is None:
             conversation.view = await self._read_view(turn)
         conversation.view.add_user(turn.parts)
-        scratch = self.home.scratch(conversation.id)
+        scratch = self.home.make_scratch(conversation.id)
         context = ToolContext(
             session_id=conversation.id,
             call_id="",
