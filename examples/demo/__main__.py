@@ -25,6 +25,12 @@ EXAMPLES = Path(__file__).parents[1]
 DEFAULT_FOLDER = EXAMPLES.parent / ".demo"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+PROVIDERS = {
+    "openai": "the one that OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL name",
+    "local": "SmolLM2, a real one, so small that it seldom gets a report done",
+    "demo": "a script in its place, which calls real tools and needs no key",
+}
+
 INSTRUCTIONS = """\
 Read brief.md in your workspace and do what it asks. Work out the numbers with code that reads sales.csv, write
 report.md into your workspace and read it once more before you finish."""
@@ -72,7 +78,7 @@ def fresh(folder: Path) -> Path:
 
 def run(files: Path, folder: Path, console: Console) -> bool:
     name = provider()
-    console.print(f"Provider [bold]{name}[/], files from {files}", highlight=False)
+    console.print(f"Model: {PROVIDERS[name]}", highlight=False)
     with (
         console.status("Starting the mesh and the agent") as status,
         running_mesh(fresh(folder), name) as mesh,
