@@ -38,11 +38,9 @@ class Snapshot:
 class ToolRegistry:
     """All tools there are now. A name belongs to whoever had it first: the product, then the providers in order."""
 
-    def __init__(
-        self, builtins: Sequence[Tool], providers: Sequence[ToolProvider] = (), *, gate: Gate | None = None
-    ) -> None:
+    def __init__(self, builtins: Sequence[Tool], *providers: ToolProvider, gate: Gate | None = None) -> None:
         self._builtins = {tool.spec.name: tool for tool in builtins}
-        self._providers = tuple(providers)
+        self._providers = providers
         self._gate = gate or Gate()
 
     def snapshot(self, order: Sequence[str] = ()) -> Snapshot:

@@ -1,0 +1,105 @@
+"""What a worker says about its skills, checked: the worker is as untrusted as the plugin in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ..ports import ToolSpec
+from ..tools import LOCKED, schema_fault
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+DESCRIPTION_LIMIT = 2000
+SCHEMA_LIMIT = 32 * 1024
+DEEPEST = 8
+LONGEST_TIMEOUT = 3600.0
+
+KEYWORDS = frozenset(
+    {
+        *("type", "title", "description", "default", "examples", "enum", "const", "format"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
+        *("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
+        *("items", "minItems", "maxItems", "uniqueItems", "anyOf", "oneOf", "allOf", "not"),
+    }
+)
+"""Arguments are checked in the server. `pattern` and `$ref` are not here: either can be written so that checking takes
+for ever, or reaches out for another document."""
+
+
+class Refused(Exception):
+    """This declaration cannot become a tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A skill that may become a tool."""
+
+    spec: ToolSpec
+    timeout: float | None
+
+
+def check(skill: Mapping[str, Any]) -> Declared:
+    """The skill as declared. Raises Refused that names the field and the fix."""
+    name, description, timeout = skill.get("name"), skill.get("description"), skill.get("timeout")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise Refused("name: must be 1 to 64 letters, digits, _ or -, not beginning with a digit")
+    if name in LOCKED:
+        raise Refused(f"name: {name} is a tool of the runtime; take another name")
+    if not isinstance(description, str) or not 0 < len(description.strip()) <= DESCRIPTION_LIMIT:
+        raise Refused(f"description: must say what the skill does, in at most {DESCRIPTION_LIMIT} characters")
+    if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout <= LONGEST_TIMEOUT):
+        raise Refused(f"timeout: must be seconds, more than 0 and at most {LONGEST_TIMEOUT:g}")
+    spec = ToolSpec(
+        name=name,
+        description=description.strip(),
+        parameters=_parameters(skill.get("parameters")),
+        source="custom",
+        read_only=skill.get("read_only") is True,
+        idempotent=skill.get("idempotent") is True,
+    )
+    return Declared(spec, timeout)
+
+
+def _parameters(schema: Any) -> Mapping[str, Any]:
+    try:
+        size = len(json.dumps(schema))
+    except RecursionError:
+        raise Refused("parameters: are nested too deep") from None
+    if size > SCHEMA_LIMIT:
+        raise Refused(f"parameters: must be at most {SCHEMA_LIMIT // 1024} KiB")
+    _plain(schema, "parameters", 0)
+    fault = schema_fault(schema)
+    if fault is not None:
+        raise Refused(f"parameters: {fault}")
+    return schema
+
+
+def _plain(schema: Any, where: str, depth: int) -> None:
+    """Refuses what is not a schema of the permitted keywords."""
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, dict):
+        raise Refused(f"{where}: must be a JSON Schema")
+    if depth > DEEPEST:
+        raise Refused(f"{where}: is nested more than {DEEPEST} levels deep")
+    for keyword, value in cast("dict[str, Any]", schema).items():
+        if keyword not in KEYWORDS:
+            raise Refused(f"{where}: the keyword {keyword} is not supported; check it in the function")
+        for name, inner in _inner(keyword, value):
+            _plain(inner, f"{where}.{name}", depth + 1)
+
+
+def _inner(keyword: str, value: Any) -> list[tuple[str, Any]]:
+    """The schemas inside a keyword's value."""
+    match keyword, value:
+        case "properties", dict():
+            return list(value.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        case (("anyOf" | "oneOf" | "allOf"), list()):
+            return [(f"{keyword}[{number}]", one) for number, one in enumerate(value)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        case (("items" | "additionalProperties" | "not"), _):
+            return [(keyword, value)]
+        case _:
+            return []
