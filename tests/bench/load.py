@@ -16,7 +16,8 @@ Samples = dict[str, list[float]]
 Slice = Callable[[Live, str], Coroutine[None, None, Samples]]
 """Takes a live server and the provider's URL."""
 
-TEXT = "say:" + "lorem ipsum dolor sit amet " * 18  # about half a KiB each way
+# About one KiB a turn, most of it ours: the reply is short, for what a token costs has a row of its own.
+TEXT = "say:All is well here.\n" + "lorem ipsum dolor sit amet " * 36
 _session_numbers = itertools.count(1)
 _CONVERSATION_STOPS = (10, 100, 200)
 _WINDOW = 5  # turns on either side of a stop

@@ -81,7 +81,11 @@ def running(target: Target, provider: str) -> Generator[Live]:
             alive = time.perf_counter() - started
             _await(process, port, "/readyz")
             ready = time.perf_counter() - started
-            yield Live(target.name, f"http://127.0.0.1:{port}", process.pid, alive, ready)
+            try:
+                yield Live(target.name, f"http://127.0.0.1:{port}", process.pid, alive, ready)
+            except Exception as error:
+                error.add_note(f"{target.name} has printed:\n{process.output()[-4000:]}")
+                raise
 
 
 @contextmanager
