@@ -13,6 +13,7 @@ from pydantic_core import from_json
 from ..errors import InvalidRequest
 from ..loop import Finished, Incoming, Turn, reply_of
 from ..protocol import (
+    DEFAULT_WAIT_SECONDS,
     ChatPending,
     ChatReply,
     ChatRequest,
@@ -72,7 +73,7 @@ async def _read(request: Request) -> _Asked:
     accept = request.headers.get("accept", "")
     if _is_use_chat(raw):
         asked = _from_use_chat(request, UseChatRequest.model_validate_json(raw))
-        return _Asked(asked, 0.0, stream=accept.strip() != "application/json")
+        return _Asked(asked, DEFAULT_WAIT_SECONDS, stream=accept.strip() != "application/json")
     own = ChatRequest.model_validate_json(raw)
     if own.agent not in (None, "default"):
         raise InvalidRequest(f"there is no agent {own.agent}", faults=[("agent", "must be default")])

@@ -3,6 +3,7 @@
 from . import chunks
 from .base import is_object
 from .chat import (
+    DEFAULT_WAIT_SECONDS,
     MAX_WAIT_SECONDS,
     ChatPending,
     ChatReply,
@@ -24,6 +25,7 @@ from .task import RecordStatus, TaskAccepted, TaskAssignment, TaskRecord, TaskRe
 from .usage import Usage
 
 __all__ = [
+    "DEFAULT_WAIT_SECONDS",
     "MAX_WAIT_SECONDS",
     "PROBLEM_JSON",
     "AgentStatus",
