@@ -15,8 +15,8 @@ router = APIRouter()
 
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """The process lives."""
-    return {"status": "alive"}
+    """The process answers."""
+    return {"status": "ok"}
 
 
 @router.get("/readyz")
@@ -24,7 +24,7 @@ async def readyz(request: Request) -> Response:
     """Whether it can do its work, with reason codes when it cannot."""
     ledger: Ledger = request.app.state.ledger
     reasons = ["database_unavailable"] if ledger.failing else []
-    return JSONResponse({"status": "not_ready" if reasons else "ready", "reasons": reasons}, 503 if reasons else 200)
+    return JSONResponse({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
 
 @router.get("/openapi.json", dependencies=[Depends(operator)], include_in_schema=False)

@@ -13,7 +13,6 @@ from ..errors import Forbidden, Unauthorized
 from .tokens import OPERATOR, TokenStore, digest
 
 _TRUST_SECONDS = 5.0
-_CACHE_SIZE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,13 @@ class Guard:
     Tokens are compared by their SHA-256: how long a look-up takes says nothing about a token.
     """
 
-    def __init__(self, store: TokenStore, clock: Clock, operator_token: str | None = None) -> None:
+    def __init__(
+        self, store: TokenStore, clock: Clock, operator_token: str | None = None, cache_size: int = 10_000
+    ) -> None:
         self._store = store
         self._clock = clock
         self._operator = digest(operator_token) if operator_token else None
+        self._cache_size = cache_size
         self._known: dict[str, tuple[Caller, float]] = {}
 
     async def identify(self, authorization: str | None) -> Caller:
@@ -62,7 +64,7 @@ class Guard:
         return Caller(owner)
 
     def _remember(self, key: str, caller: Caller) -> None:
-        if len(self._known) >= _CACHE_SIZE:
+        if len(self._known) >= self._cache_size:
             self._known.clear()
         self._known[key] = caller, self._clock.monotonic() + _TRUST_SECONDS
 

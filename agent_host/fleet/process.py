@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,10 +20,10 @@ LOG_NAME = "runtime.log"
 _POLL_SECONDS = 0.02
 _KILL_SECONDS = 5.0
 _LOG_TAIL = 2_000  # bytes of the log that an error quotes
-_PR_SET_PDEATHSIG = 1
 _PASSED = frozenset({"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"})
 _NEVER_PASSED = frozenset({"AGENT_LLM_BASE_URL", "AGENT_TOKEN_FILE", "AGENT_MESH_TOKEN_FILE"})
 _SERVE = (sys.executable, "-m", "agent_runtime", "serve")
+_LEASH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("leash.py")))
 
 
 class ProcessDriver:
@@ -41,7 +39,8 @@ class ProcessDriver:
 
     async def start(self, launch: Launch) -> ChildRuntime:
         url = launch.url if _is_free(launch.url) else self.place()
-        log = launch.data_dir / LOG_NAME
+        launch.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = Log(launch.data_dir / LOG_NAME)
         child = ChildRuntime(url, await self._spawn(launch, url, log), self._stop_grace)
         try:
             await self._ready(child, log)
@@ -50,21 +49,21 @@ class ProcessDriver:
             raise
         return child
 
-    async def _spawn(self, launch: Launch, url: str, log: Path) -> asyncio.subprocess.Process:
-        launch.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    async def _spawn(self, launch: Launch, url: str, log: Log) -> asyncio.subprocess.Process:
         listen = {"AGENT_HOST": "127.0.0.1", "AGENT_PORT": str(urlsplit(url).port)}
-        with log.open("ab") as output:
+        with log.path.open("ab") as output:
             return await asyncio.create_subprocess_exec(
+                *_LEASH,
+                str(os.getpid()),
                 *self._command,
                 env={**inherited(os.environ), **launch.environment(), **listen},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,  # a Ctrl-C in the host's terminal is for the host alone
-                preexec_fn=_die_with_parent(),
             )
 
-    async def _ready(self, child: ChildRuntime, log: Path) -> None:
+    async def _ready(self, child: ChildRuntime, log: Log) -> None:
         """Asks the child until it is ready, it has ended, or the time is up."""
         answer = "nothing yet"
         try:
@@ -79,9 +78,9 @@ class ProcessDriver:
         except TimeoutError:
             raise StartFailed(
                 f"the runtime was not ready within {self._start_timeout:g} s (MESH_START_TIMEOUT); "
-                f"it answers {answer}; {_tail(log)}"
+                f"it answers {answer}; {log.tail()}"
             ) from None
-        raise StartFailed(f"the runtime {await child.wait()} before it was ready; {_tail(log)}")
+        raise StartFailed(f"the runtime {await child.wait()} before it was ready; {log.tail()}")
 
 
 class ChildRuntime:
@@ -129,20 +128,6 @@ def inherited(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _die_with_parent() -> Callable[[], None] | None:
-    """What the child does before it becomes the runtime: asks the kernel to be killed when the host dies."""
-    if sys.platform != "linux":
-        return None
-    libc = ctypes.CDLL(None, use_errno=True)  # loaded before the fork, where little may be done safely
-    return partial(_ask_to_die, libc.prctl, os.getpid())
-
-
-def _ask_to_die(prctl: Callable[[int, int], int], parent: int) -> None:  # pragma: no cover  runs in the child
-    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # the host died in between
-        os._exit(1)
-
-
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
@@ -156,6 +141,13 @@ def _is_free(url: str) -> bool:
     return True
 
 
-def _tail(log: Path) -> str:
-    text = log.read_bytes()[-_LOG_TAIL:].decode("utf-8", "replace").strip()
-    return f"the end of {log}: {text}" if text else f"{log} is empty"
+class Log:
+    """What a runtime prints. Of earlier lives nothing is told."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._begin = path.stat().st_size if path.exists() else 0
+
+    def tail(self) -> str:
+        text = self.path.read_bytes()[self._begin :][-_LOG_TAIL:].decode("utf-8", "replace").strip()
+        return f"the end of {self.path}: {text}" if text else f"{self.path} says nothing"

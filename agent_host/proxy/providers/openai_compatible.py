@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import httpx
 from pydantic_core import to_json
@@ -20,19 +20,15 @@ class OpenAICompatible:
 
     def __init__(self, spec: ProviderSpec, connect_timeout: float, idle_timeout: float) -> None:
         self._spec = spec
-        self._timeout = httpx.Timeout(idle_timeout, connect=connect_timeout, pool=None)
+        self._urls = {operation: httpx.URL(spec.base_url + path) for operation, path in _PATHS.items()}
+        self._timeout = httpx.Timeout(idle_timeout, connect=connect_timeout, pool=None).as_dict()
         self._opened: httpx.AsyncClient | None = None
 
     @asynccontextmanager
     async def call(self, call: Call) -> AsyncGenerator[Answer]:
-        # Only these go upstream: what else the agent sent, its own bearer first of all, stays here.
-        headers = {"content-type": "application/json"}
-        if call.idempotency_key:
-            headers["idempotency-key"] = call.idempotency_key
-        url = self._spec.base_url + _PATHS[call.operation]
         reached = False
         try:
-            async with self._client.stream("POST", url, content=to_json(call.payload), headers=headers) as response:
+            async with aclosing(await self._client.send(self._request(call), stream=True)) as response:
                 reached = True
                 self._check_key(response.status_code)
                 yield Answer(response.status_code, response.headers, response.aiter_raw())
@@ -54,13 +50,21 @@ class OpenAICompatible:
     @property
     def _client(self) -> httpx.AsyncClient:
         if self._opened is None:
-            # Events must come through unpacked, or usage could not be found in them.
-            headers = {"accept-encoding": "identity", "user-agent": "agent-host"}
-            if self._spec.api_key:
-                headers["authorization"] = f"Bearer {self._spec.api_key}"
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-            self._opened = httpx.AsyncClient(headers=headers, timeout=self._timeout, limits=limits)
+            self._opened = httpx.AsyncClient(limits=limits)
         return self._opened
+
+    def _request(self, call: Call) -> httpx.Request:
+        """Made by hand: the client's way from defaults to a request costs a third of a small call."""
+        # Only these headers go upstream: what else the agent sent, its own bearer first of all, stays here.
+        # Events must come through unpacked, or usage could not be found in them.
+        headers = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "agent-host"}
+        if self._spec.api_key:
+            headers["authorization"] = f"Bearer {self._spec.api_key}"
+        if call.idempotency_key:
+            headers["idempotency-key"] = call.idempotency_key
+        content, url = to_json(call.payload), self._urls[call.operation]
+        return httpx.Request("POST", url, headers=headers, content=content, extensions={"timeout": self._timeout})
 
     def _check_key(self, status: int) -> None:
         # Not passed on as it came: to the agent a 401 means that its own token is wrong.

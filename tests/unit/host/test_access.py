@@ -1,0 +1,135 @@
+"""Tokens and the guard: who is let in, for how long, and what is kept of a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from agent_host.access import Guard, TokenStore, check_agent_id
+from agent_host.database import Database, open_database, tokens
+from agent_host.errors import InvalidRequest, Unauthorized
+from agent_runtime.testing import ManualClock
+
+
+class CountingDatabase(Database):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    async def run(self, work):  # pyright: ignore  # type: ignore
+        self.asked += 1
+        return await super().run(work)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[CountingDatabase]:
+    opened = open_database(f"sqlite:///{tmp_path / 'mesh.db'}")
+    with closing(CountingDatabase(opened._engine)) as database:
+        yield database
+
+
+@pytest.fixture
+def store(database: CountingDatabase, clock: ManualClock) -> TokenStore:
+    return TokenStore(database, clock)
+
+
+async def who(guard: Guard, token: str) -> str:
+    return (await guard.identify(f"Bearer {token}")).agent_id
+
+
+async def test_a_token_is_its_agents_and_only_its_hash_is_kept(
+    store: TokenStore, database: CountingDatabase, clock: ManualClock
+) -> None:
+    token = await store.mint("writer", "manual")
+    caller = await Guard(store, clock).identify(f"bearer  {token} ")
+    assert (caller.agent_id, caller.is_operator) == ("writer", False)
+    kept = str(await database.run(lambda connection: connection.execute(select(tokens)).all()))
+    assert "writer" in kept
+    assert token not in kept
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer  ", "Basic abc", "Bearer wrong", "Bearer \udce9"])
+async def test_anything_else_is_refused(store: TokenStore, clock: ManualClock, header: str | None) -> None:
+    await store.mint("writer", "manual")
+    with pytest.raises(Unauthorized) as caught:
+        await Guard(store, clock).identify(header)
+    assert caught.value.headers == {"www-authenticate": 'Bearer realm="mesh"'}
+
+
+async def test_a_known_token_costs_no_query(store: TokenStore, database: CountingDatabase, clock: ManualClock) -> None:
+    guard, token = Guard(store, clock), await store.mint("writer", "manual")
+    await who(guard, token)
+    before = database.asked
+    for _ in range(10):
+        assert await who(guard, token) == "writer"
+    assert database.asked == before
+
+
+async def test_a_revoked_token_is_found_out(store: TokenStore, database: CountingDatabase, clock: ManualClock) -> None:
+    guard, token = Guard(store, clock), await store.mint("writer", "manual")
+    await who(guard, token)
+    assert await database.run(lambda connection: store.revoke_in(connection, "writer")) == 1
+    assert await who(guard, token) == "writer"
+    clock.advance(6)
+    with pytest.raises(Unauthorized):
+        await who(guard, token)
+
+
+async def test_many_tokens_do_not_fill_the_memory(store: TokenStore, clock: ManualClock) -> None:
+    guard = Guard(store, clock, cache_size=2)
+    for number in range(5):
+        token = await store.mint(f"agent{number}", "manual")
+        assert await who(guard, token) == f"agent{number}"
+    assert len(guard._known) <= 2
+
+
+async def test_a_fleet_token_replaces_the_fleets_earlier_one_and_no_other(
+    store: TokenStore, clock: ManualClock
+) -> None:
+    manual, first = await store.mint("writer", "manual"), await store.mint("writer", "fleet")
+    second = await store.mint("writer", "fleet")
+    guard = Guard(store, clock)
+    assert await who(guard, manual) == "writer"
+    assert await who(guard, second) == "writer"
+    with pytest.raises(Unauthorized):
+        await who(guard, first)
+
+
+async def test_the_operators_token_is_made_once_and_replaced_on_demand(store: TokenStore, clock: ManualClock) -> None:
+    first = await store.first_operator_token()
+    assert first is not None
+    assert await store.first_operator_token() is None
+    assert (await Guard(store, clock).identify(f"Bearer {first}")).is_operator
+    second = await store.mint("operator", "manual")
+    assert await who(Guard(store, clock), second) == "operator"
+    with pytest.raises(Unauthorized):
+        await who(Guard(store, clock), first)
+
+
+async def test_a_token_from_the_settings_is_the_only_one_of_the_operator(store: TokenStore, clock: ManualClock) -> None:
+    made = await store.first_operator_token()
+    guard = Guard(store, clock, "from-settings")
+    assert await who(guard, "from-settings") == "operator"
+    with pytest.raises(Unauthorized):
+        await who(guard, str(made))
+
+
+@pytest.mark.parametrize("agent_id", ["", "-a", ".", "a b", "a/b", "ä", "x" * 101, "operator", "a\n"])
+def test_ids_that_no_agent_may_have(agent_id: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check_agent_id(agent_id)
+    assert caught.value.faults[0][0] == "id"
+
+
+@pytest.mark.parametrize("agent_id", ["a", "Agent-1", "a.b_c", "9", "x" * 100])
+def test_ids_that_an_agent_may_have(agent_id: str) -> None:
+    check_agent_id(agent_id)

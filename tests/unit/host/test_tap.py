@@ -1,0 +1,90 @@
+"""The tap in an event stream: what passes, what is read, what is changed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agent_host.proxy.tap import UsageTap
+from agent_runtime.protocol import Pricing, Usage
+
+PRICES = Pricing(input=1_000_000, output=2_000_000)
+TEXT = b'data: {"choices":[{"delta":{"content":"hi"}}],"usage":null}\n\n'
+LAST = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}\n\n'
+DONE = b"data: [DONE]\n\n"
+
+
+def run(
+    stream: bytes, size: int, *, pricing: Pricing | None = None, hidden: bool = False
+) -> tuple[bytes, Usage | None]:
+    tap = UsageTap(pricing, hidden=hidden)
+    passed = b"".join(tap.feed(stream[start : start + size]) for start in range(0, len(stream), size))
+    return passed + tap.end(), tap.usage
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_an_unpriced_stream_passes_untouched(size: int) -> None:
+    stream = TEXT + LAST + DONE
+    assert run(stream, size) == (stream, Usage(input=3, output=2))
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_a_price_is_added_to_the_usage_and_nothing_else_changes(size: int) -> None:
+    passed, usage = run(TEXT + LAST + DONE, size, pricing=PRICES)
+    assert passed.startswith(TEXT)
+    assert passed.endswith(b"\n\n" + DONE)
+    event = json.loads(passed[len(TEXT) :].split(b"\n")[0].removeprefix(b"data: "))
+    assert event == {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "cost_usd": 7.0}}
+    assert usage == Usage(input=3, output=2, cost_usd=7.0)
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_usage_that_nobody_asked_for_is_taken_out(size: int) -> None:
+    passed, usage = run(TEXT + LAST + DONE, size, hidden=True)
+    assert b'"usage":{' not in passed
+    assert passed == TEXT + b"\n" + DONE
+    assert usage == Usage(input=3, output=2)
+
+
+def test_hidden_usage_beside_a_choice_stays() -> None:
+    event = b'data: {"choices":[{"delta":{}}],"usage":{"prompt_tokens":3}}\n\n'
+    assert run(event, 10, hidden=True) == (event, Usage(input=3))
+
+
+def test_the_last_of_running_totals_counts() -> None:
+    events = [{"choices": [{}], "usage": {"completion_tokens": count}} for count in (1, 2, 3)]
+    stream = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+    assert run(stream, 11)[1] == Usage(output=3)
+
+
+def test_a_whole_line_is_passed_at_once_and_half_a_one_is_kept() -> None:
+    tap = UsageTap(None, hidden=False)
+    assert tap.feed(TEXT + b"data: {") == TEXT
+    assert tap.feed(b"}\n") == b"data: {}\n"
+
+
+def test_a_stream_that_ends_without_a_line_break_loses_nothing() -> None:
+    stream = (TEXT + LAST).rstrip()
+    assert run(stream, 9) == (stream, Usage(input=3, output=2))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b': a comment about "usage": {1}\n',
+        b'data: {"usage": {broken\n',
+        b'data: {"choices":[{"delta":{"content":"the \\"usage\\": {}"}}]}\n',
+        b'data: {"inner": {"usage": {"prompt_tokens": 1}}}\n',
+        b'data: ["usage", {"usage": {}}]\n',
+        b'data: {"usage": {}}\n',
+    ],
+)
+def test_what_only_looks_like_usage_passes(line: bytes) -> None:
+    assert run(line, 10_000, pricing=PRICES, hidden=True) == (line, None)
+
+
+def test_crlf_is_a_line_break_too() -> None:
+    stream: Any = LAST.replace(b"\n", b"\r\n")
+    assert run(stream, 8) == (stream, Usage(input=3, output=2))
