@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
 from ..errors import Busy, RequestError
@@ -18,7 +18,7 @@ from ..telemetry import logger
 from .conversations import Conversation
 from .state import Turn
 
-log = logger()
+log = logger(__name__)
 
 Run = Callable[[Turn], Awaitable[None]]
 """Brings a turn to its end and settles it: by running it, or by cancelling it before it ran."""
@@ -43,20 +43,17 @@ class Admission:
     async def admit(self, turn: Turn, unit: Callable[[Turn], Unit[None]]) -> None:
         """Makes the turn durable and sees to it that it runs. `unit` stores it, given whether it must queue.
 
-        Raises Busy when the queue is full, and whatever the unit raises; then nothing has happened.
+        Raises Busy when the queue is full, and whatever the unit raises; then nothing has happened. A caller who is
+        cancelled while he waits takes nothing back: what is on its way to the disk is admitted.
         """
         self._reserve(turn)
         try:
-            await self._database.write(unit(turn), durable=True)
+            turn.admission = self._database.write(unit(turn), durable=True)
         except BaseException:
             self._withdraw(turn)
             raise
-        turn.durable = True
-        self._resting.discard(turn.conversation.id)
-        if turn.state == "running":
-            self._start(turn)
-        else:
-            self._offer(turn.conversation.id)
+        turn.admission.add_done_callback(lambda written: self._admitted(turn, written))
+        await asyncio.shield(turn.admission)
 
     def readmit(self, turn: Turn) -> None:
         """Takes back a turn that was queued in an earlier life."""
@@ -66,15 +63,13 @@ class Admission:
 
     async def stop(self, turn: Turn) -> None:
         """Cancels a turn, queued or running; returns once it has ended. A turn that has ended stays as it is."""
-        if turn.state == "queued" and turn.durable:
-            self._leave(turn)
-            await self._cancel(turn)
-            turn.state = "ended"
-            turn.ended.set()
-            return
-        turn.stop("cancelled")
         async with asyncio.timeout(CANCEL_SECONDS):
-            await turn.ended.wait()
+            await _admissions([turn])
+            if turn.state == "queued":
+                await self._drop(turn)
+            else:
+                turn.stop("cancelled")
+                await turn.ended.wait()
 
     # -- looking
 
@@ -102,6 +97,7 @@ class Admission:
     async def drain(self, grace: float) -> None:
         """Admits nothing more, gives running turns their grace, then breaks them off: the next life takes them up."""
         self._draining = True
+        await _admissions(self._turns.values())
         running = [turn.runner for turn in self.turns("running") if turn.runner is not None]
         if running and grace > 0:
             await asyncio.wait(running, timeout=grace)
@@ -133,6 +129,28 @@ class Admission:
         self._turns[turn.message_id] = turn
         turn.conversation.users += 1
 
+    def _admitted(self, turn: Turn, written: asyncio.Future[None]) -> None:
+        if written.exception() is not None:
+            self._withdraw(turn)
+            return
+        turn.durable = True
+        self._resting.discard(turn.conversation.id)
+        if turn.state == "running":
+            self._start(turn)
+        else:
+            self._offer(turn.conversation.id)
+
+    async def _drop(self, turn: Turn) -> None:
+        """Cancels a turn that waits in its lane."""
+        turn.state = "settling"
+        self._leave(turn)
+        try:
+            await self._cancel(turn)
+        finally:
+            turn.state = "ended"
+            turn.live.close()
+            turn.ended.set()
+
     def _withdraw(self, turn: Turn) -> None:
         """The admission failed: its place goes to the next."""
         if turn.state == "running":
@@ -147,6 +165,7 @@ class Admission:
         lane.remove(turn)
         if not lane:
             del self._lanes[session_id]
+            self._resting.discard(session_id)
         del self._turns[turn.message_id]
         turn.conversation.users -= 1
         if turn in self._ready:
@@ -183,3 +202,10 @@ class Admission:
             turn.live.close()
             turn.ended.set()
             self._leave(turn)
+
+
+async def _admissions(turns: Iterable[Turn]) -> None:
+    """Waits until it is known of each turn whether it was admitted."""
+    under_way = [turn.admission for turn in turns if turn.admission is not None and not turn.admission.done()]
+    if under_way:
+        await asyncio.wait(under_way)

@@ -57,6 +57,12 @@ class Chats:
     async def send(self, incoming: Incoming) -> Turn | Finished:
         """Admits the message; one that is known already gives what it started. Raises Conflict, NotFound, Busy."""
         conversation = await self._hall.conversations.find(incoming.principal, incoming.session)
+        try:
+            return await self._send(incoming, conversation)
+        finally:
+            self._hall.conversations.release(conversation)
+
+    async def _send(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
         if incoming.message_id is not None and (known := await self._known(incoming, conversation)) is not None:
             return known
         running = self._hall.admission.current(conversation)
@@ -68,6 +74,8 @@ class Chats:
             known = await self._known(incoming, conversation)
             assert known is not None  # noqa: S101  its row has just been seen
             return known
+        if incoming.model is not None:
+            conversation.model = incoming.model
         if incoming.on_busy == "interrupt" and running is not None:
             await self._hall.admission.stop(running)
         return turn
@@ -119,8 +127,6 @@ class Chats:
         return Finished(names, reply, row.outcome or {})
 
     def _turn(self, incoming: Incoming, conversation: Conversation) -> Turn:
-        if incoming.model is not None:
-            conversation.model = incoming.model
         message_id = self._hall.ids.new("msg")
         return Turn(
             conversation=conversation,
@@ -128,7 +134,7 @@ class Chats:
             reply_id=self._hall.ids.new("msg"),
             parts=incoming.parts,
             limits=self._limits(),
-            model=conversation.model,
+            model=incoming.model or conversation.model,
             session_name=incoming.session or conversation.id,
             message_name=incoming.message_id or message_id,
             interactive=True,

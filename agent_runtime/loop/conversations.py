@@ -109,6 +109,11 @@ class Conversations:
         for alias in [key for key, session_id in self._aliases.items() if session_id == conversation.id]:
             del self._aliases[alias]
 
+    def release(self, conversation: Conversation) -> None:
+        """Forgets a session that never came to be, because its first message was refused."""
+        if not conversation.stored and conversation.users == 0 and conversation.id in self._known:
+            self._drop(conversation.id)
+
     def _begin(self, principal: str, name: str) -> Conversation:
         if is_session_id(name):
             raise NotFound(f"there is no session {name}", code="unknown_session")
@@ -148,5 +153,8 @@ class Conversations:
                 return
             if known.users == 0 and known.stored:
                 size -= known.view.size if known.view else 0
-                del self._known[session_id]
-                self._aliases = {key: value for key, value in self._aliases.items() if value != session_id}
+                self._drop(session_id)
+
+    def _drop(self, session_id: str) -> None:
+        del self._known[session_id]
+        self._aliases = {key: value for key, value in self._aliases.items() if value != session_id}

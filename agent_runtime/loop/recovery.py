@@ -12,7 +12,7 @@ from .hallway import Hallway
 from .state import Limits, Outcome, Turn
 from .tasks import Tasks
 
-log = logger()
+log = logger(__name__)
 
 
 async def recover(hall: Hallway, assigned: Tasks, limits: Limits) -> None:

@@ -16,7 +16,7 @@ from ..workspace import Home
 from .state import Outcome, Turn
 from .turn import Kit, run_turn
 
-log = logger()
+log = logger(__name__)
 INTERNAL = Outcome("failed", "error", "internal_error", "the runtime failed; its log says more")
 
 

@@ -82,8 +82,12 @@ class Turn:
     state: Literal["queued", "running", "settling", "ended"] = "queued"
     was_queued: bool = False
     """It could not start when it came."""
+    admission: asyncio.Future[None] | None = None
+    """The write that makes it durable."""
     durable: bool = False
     """Its admission is on disk."""
+    interruptible: bool = False
+    """The loop has begun. A turn that is stopped before that ends as soon as it begins, so that its end is settled."""
     stop_reason: StopReason | None = None
     outcome: Outcome | None = None
     usage: Usage = field(default_factory=Usage)
@@ -110,9 +114,10 @@ class Turn:
 
     def stop(self, reason: StopReason) -> None:
         """Cancels whatever the turn waits for. The first reason counts; a turn that is being settled goes on."""
-        if self.state == "running" and self.stop_reason is None and self.runner is not None:
+        if self.state == "running" and self.stop_reason is None:
             self.stop_reason = reason
-            self.runner.cancel()
+            if self.interruptible and self.runner is not None:
+                self.runner.cancel()
 
     def check_budget(self, *, for_another_call: bool = False) -> None:
         """Raises LimitReached when the budget is overdrawn, or used up and another call is due."""

@@ -68,6 +68,8 @@ class Tasks:
             known = await self._known(assignment, principal)
             assert known is not None  # noqa: S101  its row has just been seen
             return known
+        finally:
+            self._hall.conversations.release(turn.conversation)
         record = await self.record(assignment.task_id, principal)
         accepted = TaskAccepted(
             task_id=record.task_id,

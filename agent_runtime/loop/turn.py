@@ -66,6 +66,9 @@ async def run_turn(turn: Turn, kit: Kit) -> AsyncIterator[c.Chunk]:
     loop = _Loop(turn, kit)
     yield c.Start(messageId=turn.reply_id, messageMetadata=turn.names())
     try:
+        turn.interruptible = True
+        if turn.stop_reason is not None:
+            raise asyncio.CancelledError
         async for chunk in loop.steps():
             yield chunk
     except LimitReached as reached:

@@ -1,0 +1,270 @@
+"""Stand-ins at the seams of the loop: a model that plays scripts, tools that do what they are told, and the rooms."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_runtime.context import View, digest
+from agent_runtime.loop import MIGRATIONS as LOOP_MIGRATIONS
+from agent_runtime.loop import (
+    Admission,
+    Chats,
+    Conversation,
+    Conversations,
+    Counters,
+    Hallway,
+    Incoming,
+    Limits,
+    Tasks,
+    Turn,
+    TurnRunner,
+    recover,
+)
+from agent_runtime.loop.turn import Kit, run_turn
+from agent_runtime.ports import (
+    CallPiece,
+    CallStarted,
+    Completion,
+    ModelEvent,
+    ModelRequest,
+    TextPiece,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+)
+from agent_runtime.protocol import TaskAssignment, Usage, chunks
+from agent_runtime.sessions import MIGRATIONS as SESSION_MIGRATIONS
+from agent_runtime.sessions import Ids
+from agent_runtime.store import Database
+from agent_runtime.testing import ManualClock
+from agent_runtime.workspace import Home
+
+PATIENCE = 10.0
+"""Seconds after which a test that waits has failed."""
+PROMPT = "You are a test."
+
+Play = Sequence[ModelEvent | BaseException | Awaitable[object]]
+"""One model call: events come out, errors are raised, awaitables are waited for."""
+
+
+def say(*pieces: str, usage: Usage | None = None, stop: Any = "stop") -> list[Any]:
+    """A model call that answers."""
+    return [*map(TextPiece, pieces), Completion(stop, usage=usage or Usage(input=10, output=len(pieces)))]
+
+
+def call(
+    *calls: tuple[str, str, str], text: str = "", usage: Usage | None = None, stop: Any = "tool-calls"
+) -> list[Any]:
+    """A model call that asks for tools: triples of id, name and arguments."""
+    events: list[Any] = [TextPiece(text)] if text else []
+    for call_id, name, arguments in calls:
+        events += [CallStarted(call_id, name), CallPiece(call_id, arguments)]
+    done = tuple(ToolCall(*one) for one in calls)
+    return [*events, Completion(stop, done, usage or Usage(input=10, output=5))]
+
+
+class FakeModel:
+    """Plays one script per call; behind the last one it says `done`."""
+
+    def __init__(self, plays: Iterable[Play] = ()) -> None:
+        self.plays: list[Play] = list(plays)
+        self.requests: list[tuple[ModelRequest, list[bytes]]] = []
+        self.asked = asyncio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append((request, list(request.messages)))
+        self.asked.set()
+        for event in self.plays.pop(0) if self.plays else say("done"):
+            if isinstance(event, BaseException):
+                raise event
+            if isinstance(event, Awaitable):
+                await event
+            else:
+                yield event
+
+
+def spec(name: str, **more: Any) -> ToolSpec:
+    return ToolSpec(name, f"does {name}", {"type": "object"}, **more)
+
+
+Tool = Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult]]
+
+
+async def echo(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    return ToolResult("output", dict(arguments), metadata={"duration_ms": 3})
+
+
+@dataclass
+class FakeTools:
+    """Fills ports.Toolset and ports.ToolCatalog."""
+
+    tools: dict[str, Tool] = field(default_factory=lambda: {"echo": echo})
+    ran: list[str] = field(default_factory=list[str])
+    most_at_once: int = 0
+    _now: int = 0
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        return [spec(name) for name in self.tools]
+
+    async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        self.ran.append(context.call_id)
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
+        try:
+            tool = self.tools.get(name)
+            return await tool(arguments, context) if tool else ToolResult("error", error_text=f"no tool {name}")
+        finally:
+            self._now -= 1
+
+    def snapshot(self, order: Sequence[str] = ()) -> FakeTools:
+        return self
+
+    def skills(self) -> Sequence[Any]:
+        return ()
+
+
+def conversation(session_id: str = "ses_1") -> Conversation:
+    return Conversation(session_id, "operator", "default", "m", PROMPT, digest(PROMPT), ("echo",))
+
+
+def new_turn(**fields: Any) -> Turn:
+    given: dict[str, Any] = {
+        "conversation": conversation(),
+        "message_id": "msg_user",
+        "reply_id": "msg_reply",
+        "parts": [{"type": "text", "text": "hello"}],
+        "limits": Limits(steps=10, seconds=60),
+        "model": "m",
+        "session_name": "ses_1",
+        "message_name": "msg_user",
+        "state": "running",
+    }
+    return Turn(**{**given, **fields})
+
+
+@dataclass
+class Played:
+    """A turn that was run outside the rooms, and what it said."""
+
+    turn: Turn
+    chunks: list[chunks.Chunk]
+    view: View
+
+    @property
+    def kinds(self) -> list[str]:
+        return [getattr(chunk, "type", "?") for chunk in self.chunks]
+
+
+async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | None = None) -> Played:
+    """Runs the bare loop to its end."""
+    turn = turn or new_turn()
+    view = View(PROMPT)
+    view.add_user(turn.parts)
+    kit = Kit(model, tools or FakeTools(), view, ToolContext("ses_1", "", Path(), Path()), 2)
+    said: list[chunks.Chunk] = []
+
+    async def run() -> None:
+        async for chunk in run_turn(turn, kit):
+            said.append(chunk)  # noqa: PERF401  what was said before an error counts
+
+    turn.runner = asyncio.create_task(run())
+    alarm = asyncio.get_running_loop().call_later(turn.limits.seconds, turn.stop, "deadline")
+    async with asyncio.timeout(PATIENCE):
+        await turn.runner
+    alarm.cancel()
+    return Played(turn, said, view)
+
+
+class World:
+    """The rooms behind the doors, on a real database. `async with World(path) as world:`"""
+
+    def __init__(
+        self,
+        path: Path,
+        model: FakeModel | None = None,
+        *,
+        tools: FakeTools | None = None,
+        slots: int = 4,
+        queue: int = 100,
+        limits: Limits | None = None,
+        clock: ManualClock | None = None,
+    ) -> None:
+        self.model, self.tools = model or FakeModel(), tools or FakeTools()
+        self.clock = clock or ManualClock()
+        self.counters = Counters()
+        self.limits = limits or Limits(steps=10, seconds=60)
+        self.home = Home(path)
+        self.home.prepare()
+        self.database = Database(self.home.database, (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS))
+        ids = Ids(self.clock)
+        runner = TurnRunner(self.database, ids, self.clock, self.model, self.tools, self.home, 4, self.counters)
+        self.admission = Admission(self.database, runner.run, runner.cancel, slots=slots, queue=queue)
+        self.conversations = Conversations(
+            self.database, ids, self.clock, "m", lambda _: (PROMPT, digest(PROMPT), ("echo",))
+        )
+        self.hallway = Hallway(self.database, self.admission, self.conversations, ids, self.clock, "/ws")
+        self.chats = Chats(self.hallway, lambda: self.limits)
+        self.tasks = Tasks(self.hallway, self.task_limits)
+
+    def task_limits(self, assignment: TaskAssignment) -> Limits:
+        return Limits(self.limits.steps, assignment.timeout, retries=assignment.max_retries)
+
+    async def __aenter__(self) -> World:
+        self.database.open()
+        await recover(self.hallway, self.tasks, self.limits)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self.admission.drain(0)
+        finally:
+            self.database.close()
+
+    async def send(self, text: str = "hello", **more: Any) -> Turn:
+        sent = await self.chats.send(incoming(text, **more))
+        assert isinstance(sent, Turn)
+        return sent
+
+    async def ended(self, *turns: Turn) -> None:
+        async with asyncio.timeout(PATIENCE):
+            for turn in turns:
+                await turn.ended.wait()
+
+    async def rows(self, sql: str, *values: object) -> list[Any]:
+        return await self.database.read(lambda connection: connection.execute(sql, values).fetchall())
+
+
+def incoming(text: str = "hello", **more: Any) -> Incoming:
+    given: dict[str, Any] = {"principal": "operator", "parts": [{"type": "text", "text": text}]}
+    return Incoming(**{**given, **more})
+
+
+def assignment(**more: Any) -> TaskAssignment:
+    given: dict[str, Any] = {
+        "workflow_id": "w",
+        "step_id": "s",
+        "task_type": "t",
+        "input_data": {"n": 1},
+        "task_id": "task-1",
+    }
+    return TaskAssignment.model_validate({**given, **more})
+
+
+async def settled(world: World, turn: Turn) -> str:
+    """State of a turn in the ledger."""
+    found = await world.rows("SELECT state FROM turns WHERE message_id = ?", turn.message_id)
+    return found[0][0]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets everybody else go on until the condition holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0)
