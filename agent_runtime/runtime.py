@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, Protocol, TypeVar
 
 from .api import Desk, Front, create_app
 from .clock import SystemClock
@@ -17,11 +18,18 @@ from .settings import Settings
 from .skills import SkillHost
 from .store import Database
 from .telemetry import logger
-from .tools import ToolRegistry, builtin_tools
+from .tools import Gate, ToolRegistry, builtin_tools
 from .workspace import Home, bootstrap
 
-log = logger()
+log = logger(__name__)
 DEFAULT_CONTEXT = 128_000
+
+
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=_Closable)
 
 
 class Runtime:
@@ -33,7 +41,9 @@ class Runtime:
         self.database = Database(self.home.database, (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS))
         self.front = Front(settings, self.clock.monotonic())
         self.app = create_app(self.front, self.clock)
-        self._closing: list[Any] = []
+        self._asking: asyncio.Task[Any] | None = None
+        """The first look at the model catalog; nobody waits for it."""
+        self._closing: list[_Closable] = []
         """What `close` must close, last opened first."""
 
     def open(self) -> None:
@@ -54,9 +64,17 @@ class Runtime:
         mesh = self._own(MeshClient(settings.model_url, token, settings.model, catalog))
         confinement = await choose_confinement(settings.confinement, self.home.data_dir)
         home = self.home = self.home.owned_by(confinement.uid)
-        skills = self._own(SkillHost(settings.skills_path, confinement, mesh, memory_mb=settings.skill_memory_mb))
+        skills = self._own(
+            SkillHost(
+                settings.skills_path, confinement, mesh, workspace=home.workspace, memory_mb=settings.skill_memory_mb
+            )
+        )
         await skills.start()
-        tools = ToolRegistry(builtin_tools(confinement, timeout=settings.tool_timeout), skills)
+        tools = ToolRegistry(
+            builtin_tools(confinement, timeout=settings.tool_timeout),
+            skills,
+            gate=Gate(timeout=settings.tool_timeout),
+        )
 
         def draft(_: str) -> tuple[str, str, tuple[str, ...]]:
             files = bootstrap(home)
@@ -73,6 +91,7 @@ class Runtime:
         limits = _Limits(settings, catalog)
         tasks = Tasks(hallway, limits.task)
         await recover(hallway, tasks, limits.chat())
+        self._asking = asyncio.create_task(catalog.card(settings.model))
         self.front.desk = Desk(
             settings=settings,
             hallway=hallway,
@@ -93,11 +112,13 @@ class Runtime:
             await self.front.desk.hallway.admission.drain(self.settings.drain_grace)
 
     async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
         while self._closing:
             await self._closing.pop().close()
         self.database.close()
 
-    def _own(self, thing: Any) -> Any:
+    def _own(self, thing: T) -> T:
         self._closing.append(thing)
         return thing
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import gc
+import importlib
 import signal
 import socket
 from collections.abc import Generator
@@ -18,7 +19,7 @@ from .runtime import Runtime
 from .settings import Settings
 from .telemetry import logger
 
-log = logger()
+log = logger(__name__)
 BACKLOG = 2048
 GOODBYE_SECONDS = 5
 """What open connections get to finish after the drain."""
@@ -26,6 +27,15 @@ GOODBYE_SECONDS = 5
 
 class _Server(uvicorn.Server):
     """Leaves the signals to us: a drain comes before the listener closes."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.opened = asyncio.Event()
+        """The port answers."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.opened.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -60,6 +70,7 @@ async def _main(runtime: Runtime, listening: socket.socket) -> None:
         asyncio.get_running_loop().add_signal_handler(number, told.set)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
+        await _open(server, serving)
         await runtime.warm()
         _settle_memory()
         host, port = listening.getsockname()[:2]
@@ -71,6 +82,13 @@ async def _main(runtime: Runtime, listening: socket.socket) -> None:
         server.should_exit = True
         await serving
         await runtime.close()
+
+
+async def _open(server: _Server, serving: asyncio.Task[None]) -> None:
+    """Returns once the port answers: what is slow to load comes after that."""
+    await asyncio.wait((serving, opened := asyncio.ensure_future(server.opened.wait())), return_when="FIRST_COMPLETED")
+    opened.cancel()
+    await asyncio.to_thread(importlib.import_module, "agent_runtime.mesh.model")
 
 
 def _settle_memory() -> None:

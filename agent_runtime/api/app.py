@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
+from typing import Any
+
 from fastapi import FastAPI
 
 from .. import __version__
@@ -18,6 +21,13 @@ def create_app(front: Front, clock: Clock) -> FastAPI:
     for room in (status, tasks, chat):
         app.include_router(room.router)
     problems.install(app)
+    app.openapi = cache(partial(_describe, app))
     token = front.settings.token
     app.add_middleware(Guard, token=token.get_secret_value() if token else None)
     return app
+
+
+def _describe(app: FastAPI) -> dict[str, Any]:
+    from .openapi import describe
+
+    return describe(app)

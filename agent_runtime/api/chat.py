@@ -24,10 +24,9 @@ from ..protocol import (
 )
 from .desk import Desk, body, desk, principal
 from .problems import problem
-from .replies import accepts, live_stream, message, recorded_stream
+from .replies import live_stream, message, recorded_stream
 
 router = APIRouter(tags=["chat"])
-_ACCEPTS = accepts(ChatRequest, UseChatRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class _Asked:
     stream: bool
 
 
-@router.post("/chat", response_model=ChatReply, openapi_extra=_ACCEPTS)
+@router.post("/chat")
 async def chat(request: Request) -> Response:
     """Sends a message. The reply is a stream when the caller asks for one, else JSON."""
     at = desk(request)
@@ -50,7 +49,7 @@ async def chat(request: Request) -> Response:
     return await _collected(sent, asked.wait, request.url.path)
 
 
-@router.post("/chat/stream", openapi_extra=_ACCEPTS)
+@router.post("/chat/stream")
 async def chat_stream(request: Request) -> Response:
     """Sends a message; the reply is always a stream."""
     at = desk(request)
@@ -58,7 +57,7 @@ async def chat_stream(request: Request) -> Response:
     return _stream(await at.chats.send(asked.incoming), at)
 
 
-@router.post("/chat/reset", response_model=ResetReply, openapi_extra=accepts(ResetRequest))
+@router.post("/chat/reset")
 async def reset(request: Request) -> Response:
     """Archives a session (the main one unless named) and begins its successor."""
     at = desk(request)

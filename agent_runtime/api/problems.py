@@ -16,7 +16,7 @@ from ..errors import InvalidRequest, MeshUnavailable, RequestError, StoreError
 from ..protocol import PROBLEM_JSON, FieldFault, Problem
 from ..telemetry import logger
 
-log = logger()
+log = logger(__name__)
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
 
 

@@ -36,13 +36,6 @@ def recorded_stream(reply: Message | None) -> Response:
     return Response(b"".join([*events, c.DONE]), headers=c.STREAM_HEADERS)
 
 
-def accepts(*shapes: type[BaseModel]) -> dict[str, Any]:
-    """The OpenAPI description of a body that the route reads itself."""
-    schemas = [shape.model_json_schema() for shape in shapes]
-    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
 async def _follow(turn: Turn, admission: Admission) -> AsyncIterator[bytes]:
     if turn.state == "queued":
         place = {"position": admission.ahead(turn), **turn.names()}

@@ -30,14 +30,14 @@ async def readyz(request: Request) -> Response:
     return as_json({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
 
-@router.get("/status", response_model=AgentStatus)
+@router.get("/status")
 async def status(request: Request) -> Response:
     """What the agent does right now, answered from memory in any weather."""
     at = front(request)
     return message(_running(at, at.desk, request) if at.desk else _starting(at, request))
 
 
-@router.get("/capabilities", response_model=Capabilities)
+@router.get("/capabilities")
 async def capabilities(request: Request) -> Response:
     """The agent's card: its tools with their schemas, its skills, its models."""
     at = desk(request)

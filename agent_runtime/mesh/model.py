@@ -72,6 +72,7 @@ class ModelClient:
         assembly, lines = Assembly(sent=len(body)), Lines()
         try:
             async with self._http.stream("POST", self._url, content=body, headers=self._headers) as response:
+                self._catalog.reachable = True
                 if response.status_code != 200:
                     raise failures.from_response(response.status_code, response.headers, await response.aread())
                 async for data in response.aiter_raw():
@@ -79,6 +80,7 @@ class ModelClient:
                         for event in assembly.take(payload):
                             yield event
         except httpx.HTTPError as error:
+            self._catalog.reachable = False
             raise failures.from_transport(error, self._patience.idle_seconds) from error
         yield self._priced(model, assembly.completion())
 

@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     import httpx
+
+# Where rich is installed, httpx would also load a command line of its own: 6 MiB and 25 ms for nothing.
+# A module that is None cannot be imported, and httpx can do without this one.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
 UNIX_SCHEME = "http+unix"
 

@@ -14,6 +14,7 @@ from .box import Box
 from .rung import Launch, RungName, environment, limited, program
 
 # Waits for the server to close its end of the pipe, or to die, and then kills its own process group: the command's.
+# In bash, because plain shells know descriptors up to 9 only.
 LIFELINE = '{{ read -r _; kill -KILL 0; }} <&{fd} >/dev/null 2>&1 & exec {fd}<&-; exec "$@"'
 
 
@@ -26,7 +27,14 @@ class Bare:
         reading, writing = os.pipe()
         return Launch(
             # Processes are not counted: they would be counted together with everything else this user runs.
-            argv=(program("sh"), "-c", LIFELINE.format(fd=reading), "sh", *limited(box.limits, processes=False), *argv),
+            argv=(
+                program("bash"),
+                "-c",
+                LIFELINE.format(fd=reading),
+                "bash",
+                *limited(box.limits, processes=False),
+                *argv,
+            ),
             env=environment(box),
             cwd=box.workdir,
             fds=(reading,),

@@ -47,7 +47,7 @@ faults = [
 sys.exit("; ".join(faults) or 0)
 """
 
-log = logger()
+log = logger(__name__)
 
 
 async def choose_confinement(mode: ConfinementMode, data_dir: Path) -> Confinement:

@@ -13,7 +13,7 @@ from .bare import Bare
 from .box import Box
 from .capture import OUTPUT_LIMIT, Capture, OpenSpill, Stream
 from .child import LINE_LIMIT, Child
-from .rung import Rung
+from .rung import Missing, Rung
 
 ConfinementName = Literal["bubblewrap", "off", "none"]
 
@@ -94,7 +94,11 @@ class Confinement:
         rung = self._rung or (Bare() if helper else None)
         if rung is None:
             raise ToolFailure(f"commands cannot be run here: {self.reason}", kind="unavailable")
-        return await Child.start(rung.launch(argv, box), line_limit=line_limit)
+        try:
+            launch = rung.launch(argv, box)
+        except Missing as missing:
+            raise ToolFailure(f"commands cannot be run here: {missing}", kind="unavailable") from missing
+        return await Child.start(launch, line_limit=line_limit)
 
 
 async def _attend(child: Child, capture: Capture, deadline: float, stdin: bytes) -> int | None:

@@ -23,7 +23,7 @@ AT_ONCE = 4
 PROCESSES = 64
 MEMORY_MB = 512
 
-log = logger()
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ THROTTLE = 0.005
 """Seconds between reads of a plugin that prints without end."""
 LOAD_SECONDS = 15.0
 
-log = logger()
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

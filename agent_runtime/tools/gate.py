@@ -17,7 +17,7 @@ from .envelope import RESULT_LIMIT, fit
 
 DEFAULT_TIMEOUT = 120.0
 
-log = logger()
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from ..telemetry import logger
 from .contract import LOCKED, Tool, ToolProvider
 from .gate import Gate, error
 
-log = logger()
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

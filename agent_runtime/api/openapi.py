@@ -1,0 +1,80 @@
+"""The OpenAPI description, made when somebody asks for it: schemas are slow to build and no request needs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from ..protocol import (
+    AgentStatus,
+    Capabilities,
+    ChatPending,
+    ChatReply,
+    ChatRequest,
+    Problem,
+    ResetReply,
+    ResetRequest,
+    TaskAccepted,
+    TaskAssignment,
+    TaskRecord,
+    TaskResult,
+    UseChatRequest,
+)
+
+Shape = type[BaseModel]
+_BODIES: dict[str, tuple[Shape, ...]] = {
+    "post /task": (TaskAssignment,),
+    "post /chat": (ChatRequest, UseChatRequest),
+    "post /chat/stream": (ChatRequest, UseChatRequest),
+    "post /chat/reset": (ResetRequest,),
+}
+_REPLIES: dict[str, dict[str, Shape]] = {
+    "post /task": {"202": TaskAccepted, "200": TaskRecord},
+    "get /task/{task_id}": {"200": TaskRecord},
+    "post /task/{task_id}/cancel": {"200": TaskRecord},
+    "get /result": {"200": TaskResult},
+    "post /chat": {"200": ChatReply, "202": ChatPending},
+    "post /chat/reset": {"200": ResetReply},
+    "get /status": {"200": AgentStatus},
+    "get /capabilities": {"200": Capabilities},
+}
+_PROBES = ("/healthz", "/readyz")
+_REF = "#/components/schemas/{model}"
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The whole document."""
+    document: dict[str, Any] = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    shapes = {shape for shapes in _BODIES.values() for shape in shapes} | {Problem}
+    shapes |= {shape for replies in _REPLIES.values() for shape in replies.values()}
+    _, schemas = models_json_schema([(shape, "validation") for shape in shapes], ref_template=_REF)
+    document.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            _complete(operation, f"{method} {path}", probe=path in _PROBES)
+    return document
+
+
+def _complete(operation: dict[str, Any], route: str, *, probe: bool) -> None:
+    """Adds what the routes read and answer to their descriptions."""
+    if not probe:
+        operation["security"] = [{"token": []}]
+    if bodies := _BODIES.get(route):
+        refs = [_ref(shape) for shape in bodies]
+        schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    responses: dict[str, Any] = operation["responses"]
+    responses.pop("422", None)
+    for status, shape in _REPLIES.get(route, {}).items():
+        responses[status] = {"description": "", "content": {"application/json": {"schema": _ref(shape)}}}
+    problem = {"application/problem+json": {"schema": _ref(Problem)}}
+    responses["default"] = {"description": "What went wrong", "content": problem}
+
+
+def _ref(shape: Shape) -> dict[str, str]:
+    return {"$ref": _REF.format(model=shape.__name__)}
