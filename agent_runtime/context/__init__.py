@@ -1,12 +1,11 @@
 """What the model sees: the prompt, and a view over the recorded parts."""
 
-from .lower import NOTICE, RETRY, Call, Step, error_envelope
+from .lower import NOTICE, Call, Step, error_envelope
 from .prompt import digest, system_prompt
 from .view import View, definition, lower_tools
 
 __all__ = [
     "NOTICE",
-    "RETRY",
     "Call",
     "Step",
     "View",

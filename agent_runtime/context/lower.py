@@ -12,12 +12,10 @@ from typing import Any
 from pydantic_core import to_json
 
 from ..protocol import is_object
-from ..sessions import tool_name
+from ..sessions import RETRY, tool_name
 
 NOTICE = "data-notice"
 """A part by which the runtime speaks to the model in the middle of a turn."""
-RETRY = "data-retry"
-"""A part that says: the model call before it broke off, what it had said so far is not part of the conversation."""
 
 
 @dataclass(slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_core import from_json
 
-from ..context import Call, Step
+from ..context import Call, Step, error_envelope
 from ..ports import ToolCall, ToolContext, ToolResult, Toolset
 from ..protocol import chunks as c
 from ..protocol import is_object
@@ -18,6 +18,7 @@ from .pen import Pen
 
 CANCEL_SECONDS = 2.0
 """Longest wait for a tool that was told to stop."""
+_BROKE_OFF = ToolResult("error", error_text="the tool broke off: something inside of it was cancelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Runner:
                 done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 for task in [task for task in pending if task in done]:
                     call = pending.pop(task)
-                    for chunk in self._answer(call, task.result()):
+                    for chunk in self._answer(call, _BROKE_OFF if task.cancelled() else task.result()):
                         yield chunk
         finally:
             await _stop(list(pending))
@@ -57,12 +58,15 @@ class Runner:
             return await self.tools.run(call.name, call.input, context)
 
     def _answer(self, call: Call, result: ToolResult) -> list[c.Chunk]:
+        result = replace(result, metadata=dict(result.metadata))
         if warning := self.guard.seen(call.name, call.input, result):
             result.metadata["warning"] = warning
-        call.output = result.envelope()
         if result.type == "output":
+            call.output = result.envelope()
             return list(self.pen.call_done(call.id, call.output))
-        return list(self.pen.call_failed(call.id, result.error_text or "the tool failed", result.metadata))
+        why = result.error_text or "the tool failed"
+        call.output = error_envelope(why, result.metadata)
+        return list(self.pen.call_failed(call.id, why, result.metadata))
 
 
 def parse(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
@@ -70,7 +74,7 @@ def parse(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
     if not call.arguments.strip():
         return {}
     try:
-        arguments: Any = from_json(call.arguments)
+        arguments: Any = from_json(call.arguments, allow_inf_nan=False)
     except ValueError as error:
         if cut_off:
             return "the arguments were cut off by the output limit: send less in one call"

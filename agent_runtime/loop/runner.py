@@ -13,11 +13,10 @@ from ..sessions import Ids, MessageRow, Recorder, history, rows
 from ..store import Database
 from ..telemetry import logger
 from ..workspace import Home
-from .state import Outcome, Turn
+from .state import INTERNAL, Outcome, Turn
 from .turn import Kit, run_turn
 
 log = logger(__name__)
-INTERNAL = Outcome("failed", "error", "internal_error", "the runtime failed; its log says more")
 
 
 @dataclass(slots=True)
@@ -144,14 +143,18 @@ class TurnRunner:
             turn.on_end(connection, turn, now)
 
     async def _fail(self, turn: Turn, recorder: Recorder) -> None:
-        """The runtime itself broke: the record says so, and the reader of the stream is told."""
+        """The turn could not be carried out or settled: the record says so, and the reader of the stream is told."""
         turn.outcome = INTERNAL
+        books = {"finish_reason": "error", "outcome": INTERNAL.json()}
+        end = (c.ErrorChunk(errorText=INTERNAL.error or ""), c.Finish(finishReason="error", messageMetadata=books))
+        for chunk in end:
+            recorder.take(chunk)
         try:
             await self._settle(turn, recorder)
         except Exception as error:  # noqa: BLE001  the disk is gone as well; the next start repairs the record
             log.error("turn could not be settled", message_id=turn.message_id, error=str(error))
-        turn.live.publish(c.ErrorChunk(errorText=INTERNAL.error or ""))
-        turn.live.publish(c.Finish(finishReason="error"))
+        for chunk in end:
+            turn.live.publish(chunk)
 
     def _count(self, turn: Turn) -> None:
         self.counters.context_tokens = turn.conversation.context_tokens

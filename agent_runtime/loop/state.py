@@ -54,6 +54,10 @@ class Outcome:
         return {name: value for name, value in fields.items() if value is not None}
 
 
+INTERNAL = Outcome("failed", "error", "internal_error", "the runtime failed; its log says more")
+"""The outcome of a turn that met a bug of ours, or a disk that is gone."""
+
+
 class LimitReached(Exception):
     """Leaves the loop from anywhere; carries the outcome."""
 

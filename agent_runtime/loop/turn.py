@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..context import NOTICE, RETRY, Call, Step, View, error_envelope, lower_tools
+from ..context import NOTICE, Call, Step, View, error_envelope, lower_tools
 from ..errors import ModelError
 from ..ports import (
     CallPiece,
@@ -28,10 +28,14 @@ from ..ports import (
     Toolset,
 )
 from ..protocol import chunks as c
+from ..sessions import RETRY
+from ..telemetry import logger
 from .calls import Runner, parse
 from .guard import RepeatGuard
 from .pen import Pen
-from .state import LimitReached, Outcome, Turn
+from .state import INTERNAL, LimitReached, Outcome, Turn
+
+log = logger(__name__)
 
 LAST_STEP = (
     "This is the last step you have. Give your final answer now, from what you know; "
@@ -62,7 +66,7 @@ class _Answer:
 
 
 async def run_turn(turn: Turn, kit: Kit) -> AsyncIterator[c.Chunk]:
-    """The whole turn. Sets `turn.outcome` before its terminal chunk; raises only what nobody asked for."""
+    """The whole turn. Sets `turn.outcome` before its terminal chunk; raises only an unexplained cancellation."""
     loop = _Loop(turn, kit)
     yield c.Start(messageId=turn.reply_id, messageMetadata=turn.names())
     try:
@@ -77,6 +81,9 @@ async def run_turn(turn: Turn, kit: Kit) -> AsyncIterator[c.Chunk]:
         turn.outcome = Outcome("failed", "error", error.code, error.message)
     except asyncio.CancelledError:
         turn.outcome = _stopped(turn)
+    except Exception:
+        log.exception("turn failed", message_id=turn.message_id)
+        turn.outcome = INTERNAL
     outcome = turn.outcome or Outcome("complete", "stop")
     for chunk in (*loop.pen.close(outcome.error or "the turn ended"), *_ending(turn, outcome)):
         yield chunk

@@ -3,7 +3,7 @@
 from . import history, rows
 from .history import Message, SessionRow, TurnRow
 from .ids import Ids, is_session_id
-from .parts import text_of, tool_name
+from .parts import RETRY, text_of, tool_name
 from .recorder import Recorder
 from .repair import interrupt
 from .replay import replay
@@ -12,6 +12,7 @@ from .schema import MIGRATIONS
 
 __all__ = [
     "MIGRATIONS",
+    "RETRY",
     "Ids",
     "Message",
     "MessageRow",

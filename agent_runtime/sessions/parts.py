@@ -7,6 +7,9 @@ from typing import Any
 
 from ..protocol import chunks as c
 
+RETRY = "data-retry"
+"""A part that says: the model call before it broke off, what it had said so far is not part of the conversation."""
+
 
 @dataclass(slots=True)
 class Part:
@@ -15,7 +18,6 @@ class Part:
     id: str
     index: int
     data: dict[str, Any]
-    dirty: bool = True
     pending: list[str] = field(default_factory=list[str])
     """Pieces of a growing text that are not yet in `data`."""
 
@@ -41,7 +43,7 @@ class MessageParts:
         self.metadata: dict[str, Any] = {}
         self._new_id = new_id
         self._open: dict[str, Part] = {}
-        """Growing texts by chunk id, tool calls by call id, data parts by their id."""
+        """Growing texts by chunk id; tool calls and data parts by their type and id, which others choose."""
 
     def apply(self, chunk: c.Chunk) -> Part | None:
         """Takes one chunk; gives the part that it changed, if any. Chunks of the transport change none."""
@@ -65,7 +67,6 @@ class MessageParts:
                 return None
             case _:
                 return self._tool(chunk)
-        part.dirty = True
         return part
 
     def _tool(self, chunk: c.Chunk) -> Part | None:
@@ -77,24 +78,24 @@ class MessageParts:
             case c.ToolInputError():
                 part = self._call(chunk, "output-error", input=chunk.input, errorText=chunk.errorText)
             case c.ToolOutputAvailable():
-                part = self._open[chunk.toolCallId]
+                part = self._open[f"tool:{chunk.toolCallId}"]
                 part.data |= {"state": "output-available", "output": chunk.output}
             case c.ToolOutputError():
-                part = self._open[chunk.toolCallId]
+                part = self._open[f"tool:{chunk.toolCallId}"]
                 part.data |= {"state": "output-error", "errorText": chunk.errorText}
                 if chunk.toolMetadata:
                     part.data["toolMetadata"] = chunk.toolMetadata
             case _:
                 return None
-        part.dirty = True
         return part
 
     def _call(self, chunk: c.ToolInputStart | c.ToolInputAvailable | c.ToolInputError, state: str, **more: Any) -> Part:
-        part = self._open.get(chunk.toolCallId)
+        key = f"tool:{chunk.toolCallId}"
+        part = self._open.get(key)
         if part is None:
             fixed = {"type": f"tool-{chunk.toolName}"}
             kind = {"type": "dynamic-tool", "toolName": chunk.toolName} if chunk.dynamic else fixed
-            part = self._add({**kind, "toolCallId": chunk.toolCallId}, chunk.toolCallId)
+            part = self._add({**kind, "toolCallId": chunk.toolCallId}, key)
         part.data |= {"state": state, **more}
         return part
 
@@ -123,11 +124,13 @@ def tool_name(part: dict[str, Any]) -> str | None:
 
 
 def text_of(parts: list[dict[str, Any]]) -> str:
-    """The answer: the text of the last step that has any."""
+    """The answer: the text of the last step that has any, without what was said before a model call broke off."""
     answer, current = "", ""
     for part in parts:
         if part["type"] == "step-start":
             answer, current = current or answer, ""
+        elif part["type"] == RETRY:
+            current = ""
         elif part["type"] == "text":
             current += part["text"]
     return current or answer

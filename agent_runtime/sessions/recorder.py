@@ -12,12 +12,14 @@ from ..ports import Clock
 from ..protocol import Usage
 from ..protocol import chunks as c
 from ..store import Database
+from ..telemetry import logger
 from . import rows
 from .growth import GrowingText
 from .ids import Ids
 from .parts import MessageParts, Part
 from .rows import MessageRow
 
+log = logger(__name__)
 FLUSH_SECONDS = 0.05
 FLUSH_CHARACTERS = 64 * 1024
 
@@ -52,7 +54,8 @@ class Recorder:
         self._dirty: dict[int, Part] = {}
         self._characters = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._last: asyncio.Future[None] | None = None
+        self._flight: asyncio.Future[None] | None = None
+        """The flush that is on its way."""
         self._booked = Usage()
         """What the session's rollups already count of this message."""
 
@@ -71,32 +74,35 @@ class Recorder:
     def flush(self) -> None:
         """Hands what has changed to the writer. At most one flush is on its way: a slow disk makes them larger."""
         self._cancel_timer()
-        if self._last is not None and not self._last.done():
+        if self._flight is not None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
             return
-        booked = self._booked
-        self._last = self._database.write(self._unit())
-        self._last.add_done_callback(lambda flushed: self._flushed(flushed, booked))
+        self._send()
 
     async def settle(self, also: Callable[[sqlite3.Connection, int], None]) -> None:
-        """Saves the rest and, in the same transaction, whatever ends the turn. Raises StoreError."""
+        """Saves the rest and, in the same transaction, whatever ends the turn. Raises StoreError; then nothing was
+        saved, and another `settle` may try again."""
         self._cancel_timer()
-        if self._last is not None:
-            await asyncio.wait([self._last])
+        if self._flight is not None:
+            await asyncio.wait([self._flight])
+        booked = self._booked
         unit, now = self._unit(), self._clock.now_ms()
 
         def whole(connection: sqlite3.Connection) -> None:
             unit(connection)
             also(connection, now)
 
-        await self._database.write(whole, durable=True)
+        try:
+            await self._database.write(whole, durable=True)
+        except Exception:
+            self._unsaved(booked)
+            raise
 
     def close(self) -> None:
         """Hands over what is left, without waiting: for a turn that the next life will take up."""
         self._cancel_timer()
         if self._dirty:
-            self._last = self._database.write(self._unit())
-            self._last.add_done_callback(lambda flushed: self._flushed(flushed, self._booked))
+            self._send()
 
     def data(self) -> list[dict[str, Any]]:
         """The parts as they are now, in the SDK's JSON shape."""
@@ -107,12 +113,23 @@ class Recorder:
             self._timer.cancel()
             self._timer = None
 
-    def _flushed(self, flushed: asyncio.Future[None], booked: Usage) -> None:
-        """After a failed flush everything counts as unsaved; the next one, or `settle`, writes all of it."""
-        if not flushed.cancelled() and flushed.exception() is not None:
-            self._booked = booked
-            self._growing.clear()
-            self._dirty = {part.index: part for part in self.message.parts}
+    def _send(self) -> None:
+        booked = self._booked
+        self._flight = flight = self._database.write(self._unit())
+        flight.add_done_callback(lambda flushed: self._landed(flushed, booked))
+
+    def _landed(self, flushed: asyncio.Future[None], booked: Usage) -> None:
+        if self._flight is flushed:
+            self._flight = None
+        if not flushed.cancelled() and (error := flushed.exception()) is not None:
+            log.warning("a flush failed", message_id=self._row.id, error=str(error))
+            self._unsaved(booked)
+
+    def _unsaved(self, booked: Usage) -> None:
+        """After a failed write everything counts as unsaved; the next one writes all of it."""
+        self._booked = booked
+        self._growing.clear()
+        self._dirty = {part.index: part for part in self.message.parts}
 
     def _unit(self) -> Callable[[sqlite3.Connection], None]:
         changes = [_Change.of(part) for part in self._dirty.values()]
