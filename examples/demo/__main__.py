@@ -95,7 +95,8 @@ def run(files: Path, folder: Path, console: Console) -> bool:
     report = workspace / "report.md"
     done = result.status == "complete" and report.is_file()
     if not done:
-        console.print(result.error or "The agent wrote no report.", style="red", markup=False, soft_wrap=True)
+        why = result.error or (result.result or {}).get("error") or "The agent wrote no report."
+        console.print(str(why), style="red", markup=False, soft_wrap=True)
     print(f"report: {report}")
     print(result.model_dump_json())
     return done
