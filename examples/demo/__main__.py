@@ -6,6 +6,7 @@ Progress goes to stderr. The last two lines on stdout are the place of the repor
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import shutil
 import signal
@@ -67,12 +68,19 @@ def assignment() -> TaskAssignment:
 
 
 def fresh(folder: Path) -> Path:
-    """An empty folder. Only the demo's own is emptied; one that the user named must be empty already."""
-    if folder == DEFAULT_FOLDER:
-        shutil.rmtree(folder, ignore_errors=True)
-    elif folder.exists() and any(folder.iterdir()):
-        raise DemoError(f"{folder} is not empty")
-    folder.mkdir(parents=True, exist_ok=True)
+    """An empty folder, ours until we end. Only the demo's own is emptied; one that the user named must be empty."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        leftovers = list(folder.iterdir())
+        if leftovers and folder != DEFAULT_FOLDER:
+            raise DemoError(f"{folder} is not empty")
+        for path in leftovers:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    except BlockingIOError:
+        raise DemoError(f"another demo runs in {folder}") from None
+    except OSError as error:
+        raise DemoError(f"cannot use {folder}: {error}") from error
     return folder
 
 
