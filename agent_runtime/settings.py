@@ -87,6 +87,11 @@ class Settings(BaseSettings):
             raise ValueError("must begin with http://, https:// or http+unix://")
         return value.rstrip("/") if value else value
 
+    @field_validator("data_dir", "skills_dir")
+    @classmethod
+    def _home_folder(cls, value: Path | None) -> Path | None:
+        return value.expanduser() if value else value
+
     @field_validator("token")
     @classmethod
     def _token_beyond_loopback(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:

@@ -136,6 +136,7 @@ class Conversations:
     def _restore(self, row: SessionRow) -> Conversation:
         conversation = Conversation(row.id, row.principal, row.agent, row.model, row.prompt, row.digest, row.tools)
         conversation.stored, conversation.archived = True, row.archived
+        conversation.stamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
         self._remember(conversation)
         return conversation
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import Conflict, NotFound
-from ..protocol import TaskAccepted, TaskAssignment, TaskRecord
+from ..protocol import TaskAccepted, TaskAssignment, TaskRecord, Usage
 from ..sessions import Message, NewTurn, history, rows
 from ..store import Migration, Unit
 from .contract import ended, task_message
@@ -201,7 +201,8 @@ def interrupted(
         return
     record = TaskRecord.model_validate_json(row["record_json"])
     reply = history.message(connection, turn.reply_id)
-    done = ended(record, outcome, reply.parts if reply else [], record.usage)
+    usage = Usage.model_validate(reply.metadata.get("usage", {})) if reply else record.usage
+    done = ended(record, outcome, reply.parts if reply else [], usage)
     _store(connection, (principal, record.task_id), done.model_copy(update={"finished_at": now}), now)
 
 

@@ -21,6 +21,8 @@ class SessionRow:
     digest: str
     tools: tuple[str, ...]
     archived: bool
+    last_ms: int
+    """Time of its latest message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class TurnRow:
 
 def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | None:
     row = connection.execute(
-        "SELECT s.*, p.body FROM chat_sessions s LEFT JOIN system_prompts p"
+        "SELECT s.*, p.body, (SELECT max(created_at) FROM chat_messages m WHERE m.session_id = s.id) AS last_ms"
+        " FROM chat_sessions s LEFT JOIN system_prompts p"
         " ON p.digest = json_extract(s.metadata_json, '$.system_prompt_digest') WHERE s.id = ?",
         (session_id,),
     ).fetchone()
@@ -72,6 +75,7 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
         digest=metadata["system_prompt_digest"],
         tools=tuple(metadata["tools"]),
         archived=row["archived_at"] is not None,
+        last_ms=row["last_ms"] or 0,
     )
 
 

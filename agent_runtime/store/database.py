@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import sqlite3
@@ -44,16 +45,15 @@ class Database:
     def open(self) -> None:
         """Takes the lock and brings the schema up to date. Raises StartError that says why it cannot."""
         self._lock()
-        try:
-            normal = _connect(self.path, "NORMAL")
-            self._migrate(normal)
-            self._writer = Writer(_connect(self.path, "FULL"), normal)
-        except sqlite3.DatabaseError as error:
-            self._unlock()
-            raise StartError(f"{self.path} cannot be opened as a database: {error}") from error
-        except StartError:
-            self._unlock()
-            raise
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._unlock)
+            try:
+                normal = undo.enter_context(contextlib.closing(_connect(self.path, "NORMAL")))
+                self._migrate(normal)
+                self._writer = Writer(_connect(self.path, "FULL"), normal)
+            except sqlite3.DatabaseError as error:
+                raise StartError(f"{self.path} cannot be opened as a database: {error}") from error
+            undo.pop_all()
 
     def write(self, unit: Unit[T], *, durable: bool = False) -> asyncio.Future[T]:
         """Commits a unit of work behind everything handed in before it. Durable ones survive a power cut."""

@@ -98,15 +98,20 @@ def _apply(connection: sqlite3.Connection, job: _Job, *, alone: bool) -> None:
         connection.execute("SAVEPOINT unit")
     try:
         job.value = job.unit(connection)
-    except sqlite3.OperationalError:  # the disk, not the unit: nothing of this batch can be trusted
-        raise
-    except Exception as error:  # noqa: BLE001  handed to whoever waits for this unit
+    except Exception as error:
+        if _of_the_disk(error) or not connection.in_transaction:
+            raise  # nothing of this batch can be trusted
         job.error = error
         connection.execute("ROLLBACK" if alone else "ROLLBACK TO unit")
         if alone:
             connection.execute("BEGIN IMMEDIATE")
     if not alone:
         connection.execute("RELEASE unit")
+
+
+def _of_the_disk(error: Exception) -> bool:
+    """Whether the database itself refused. SQLITE_ERROR is about the statement, and so about its unit alone."""
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR
 
 
 def _resolve(batch: list[_Job]) -> None:

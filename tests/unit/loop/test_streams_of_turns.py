@@ -29,7 +29,7 @@ from agent_runtime.ports import (
 )
 from agent_runtime.protocol import Usage, chunks
 from agent_runtime.sessions import history
-from tests.unit.loop.support import PATIENCE, PROMPT, FakeModel, FakeTools, World, new_turn, play
+from tests.unit.loop.support import PATIENCE, PROMPT, FakeModel, FakeTools, Play, World, new_turn, play
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 NAMES = st.sampled_from(["echo", "fail", "stop", "hang", "unknown"])
@@ -81,7 +81,7 @@ class Stops:
         await asyncio.Event().wait()
 
 
-def plays(steps: list[Step], stops: Stops) -> list[list[Any]]:
+def plays(steps: list[Step], stops: Stops) -> list[Play]:
     return [[*_events(step), *_end(step, stops)] for step in steps]
 
 
@@ -125,7 +125,7 @@ def tools(stops: Stops) -> FakeTools:
     return FakeTools({"echo": echo, "fail": fail, "stop": stop, "hang": hang})
 
 
-def close_unused(scripts: list[list[Any]]) -> None:
+def close_unused(scripts: list[Play]) -> None:
     for script in scripts:
         for event in script:
             if asyncio.iscoroutine(event):
@@ -210,11 +210,11 @@ def test_the_view_read_back_is_the_one_that_grew(turns: list[list[Step]], limits
         model = FakeModel()
         async with World(Path(path), model, tools=tools(stops), limits=limits) as world:
             for steps in turns:
-                model.plays = list(plays(steps, stops))
+                model.plays = plays(steps, stops)
                 turn = await world.send("question")
                 async with asyncio.timeout(PATIENCE):
                     await turn.ended.wait()
-                close_unused([list(left) for left in model.plays])
+                close_unused(model.plays)
                 session = turn.conversation
                 stored = await world.database.read(lambda db, name=session.id: list(history.messages(db, name)))
                 read_back = View.of(PROMPT, stored)
@@ -225,9 +225,8 @@ def test_the_view_read_back_is_the_one_that_grew(turns: list[list[Step]], limits
                 assert turn.outcome is not None
                 assert reply.metadata["outcome"] == turn.outcome.json()
                 sums = await world.rows("SELECT total_tokens, cost_usd FROM chat_sessions WHERE id = ?", session.id)
-            spent = [request for request in stored if request.role == "assistant"]
-            total = sum(Usage.model_validate(message.metadata["usage"]).total for message in spent)
-            assert sums[0]["total_tokens"] == total
+                spent = [Usage.model_validate(one.metadata["usage"]) for one in stored if one.role == "assistant"]
+                assert sums[0]["total_tokens"] == sum(usage.total for usage in spent)
 
     with TemporaryDirectory() as path:
         asyncio.run(run(path))

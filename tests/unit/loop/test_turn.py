@@ -17,7 +17,7 @@ from agent_runtime.loop.turn import LAST_STEP
 from agent_runtime.ports import Completion, ReasoningPiece, Retrying, TextPiece, ToolCall, ToolContext, ToolResult
 from agent_runtime.protocol import Usage, chunks
 from agent_runtime.sessions import RETRY
-from tests.unit.loop.support import FakeModel, FakeTools, Played, call, new_turn, play, say
+from tests.unit.loop.support import FakeModel, FakeTools, Played, call, new_turn, play, say, spec
 
 ONE = ("c1", "echo", '{"a": 1}')
 
@@ -167,8 +167,7 @@ async def test_the_token_budget_ends_the_turn(spent: int) -> None:
     assert outcome(played) == ("failed", "length", "budget_exhausted", "tokens")
     assert played.kinds[-1] == "finish"
     assert len(model.requests) == 1
-    answers = [chunk for chunk in played.chunks if getattr(chunk, "type", "").startswith("tool-output")]
-    assert [chunk.toolCallId for chunk in answers] == ["c1"]
+    assert [chunk.toolCallId for chunk in of(played, "tool-output-error")] == ["c1"]
 
 
 async def test_an_answer_that_just_fits_the_budget_counts() -> None:
@@ -255,15 +254,14 @@ async def test_a_providers_ids_may_repeat_between_steps() -> None:
 
 
 async def test_calls_of_tools_that_are_not_built_in_are_dynamic() -> None:
-    from tests.unit.loop.support import spec
-
     class Custom(FakeTools):
         @property
         def specs(self) -> list[Any]:
             return [spec("echo", source="custom")]
 
     played = await play(FakeModel([call(ONE), say("ok")]), Custom())
-    assert all(chunk.dynamic for chunk in played.chunks if getattr(chunk, "type", "").startswith("tool-input-a"))
+    calls = [*of(played, "tool-input-start"), *of(played, "tool-input-available"), *of(played, "tool-output-available")]
+    assert [chunk.dynamic for chunk in calls] == [True] * 3
 
 
 async def test_an_answer_without_text_and_calls_is_an_answer() -> None:
