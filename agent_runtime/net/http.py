@@ -25,9 +25,10 @@ def http_client(url: str, **options: Any) -> tuple[httpx.AsyncClient, str]:
 
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=30)
     parts = urlsplit(url)
+    tls = parts.scheme == "https"  # without it there is no certificate to check, and none of the CAs need be loaded
     if parts.scheme != UNIX_SCHEME:
-        return httpx.AsyncClient(limits=limits, trust_env=False, **options), url.rstrip("/")
-    transport = httpx.AsyncHTTPTransport(uds=unquote(parts.netloc), limits=limits)
+        return httpx.AsyncClient(limits=limits, verify=tls, trust_env=False, **options), url.rstrip("/")
+    transport = httpx.AsyncHTTPTransport(uds=unquote(parts.netloc), limits=limits, verify=False)
     return httpx.AsyncClient(transport=transport, trust_env=False, **options), f"http://localhost{parts.path}".rstrip(
         "/"
     )
