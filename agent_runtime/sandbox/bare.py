@@ -24,17 +24,12 @@ class Bare:
     uid: int | None = None
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        # Processes are not counted: they would be counted together with everything else this user runs.
+        held = (*limited(box.limits, processes=False), *argv)
+        shell = program("bash")
         reading, writing = os.pipe()
         return Launch(
-            # Processes are not counted: they would be counted together with everything else this user runs.
-            argv=(
-                program("bash"),
-                "-c",
-                LIFELINE.format(fd=reading),
-                "bash",
-                *limited(box.limits, processes=False),
-                *argv,
-            ),
+            argv=(shell, "-c", LIFELINE.format(fd=reading), shell, *held),
             env=environment(box),
             cwd=box.workdir,
             fds=(reading,),

@@ -1,0 +1,59 @@
+"""A home, real confinement over it, and the tools as the loop gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_runtime.ports import ToolContext, ToolResult
+from agent_runtime.sandbox import Confinement, Limits, choose_confinement
+from agent_runtime.tools import Gate, ToolRegistry, builtin_tools
+from agent_runtime.workspace import Home
+
+Call = Callable[..., Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True)
+class House:
+    home: Home
+    confinement: Confinement
+    context: ToolContext
+    call: Call
+    """`await house.call("bash", command="true")`"""
+
+    async def bash(self, command: str, **arguments: Any) -> str:
+        """What a command prints, stderr included."""
+        result = await self.call("bash", command=command, **arguments)
+        assert result.type == "output", result.error_text
+        return result.data["stdout"] + result.data["stderr"]
+
+    async def python(self, code: str) -> str:
+        """What a Python program prints that runs as a command."""
+        (self.home.workspace / "program.py").write_text(code)
+        return await self.bash("python3 program.py")
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> House:
+    home = Home(tmp_path / "data")
+    home.prepare()
+    confinement = await choose_confinement("auto", home.data_dir)
+    if confinement.name != "bubblewrap":
+        pytest.skip(confinement.reason)
+    home = home.owned_by(confinement.uid)
+    return furnish(home, confinement)
+
+
+def furnish(home: Home, confinement: Confinement, *, session: str = "ses_1", gate: Gate | None = None) -> House:
+    limits = Limits(processes=100)
+    tools = ToolRegistry(builtin_tools(confinement, timeout=20, limits=limits), gate=gate).snapshot()
+    context = ToolContext(session, "call_1", home.workspace, home.make_scratch(session))
+
+    async def call(name: str, **arguments: Any) -> ToolResult:
+        return await tools.run(name, arguments, context)
+
+    return House(home, confinement, context, call)

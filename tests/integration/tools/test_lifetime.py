@@ -1,0 +1,226 @@
+"""Who dies when: at the deadline, at a cancel, with the server. Under both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import uvloop
+
+import agent_runtime
+from agent_runtime.sandbox import Box, Confinement, choose_confinement
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+SOURCES = Path(agent_runtime.__file__).parents[1]
+
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    return request.param
+
+
+@pytest.fixture(params=["auto", "off"])
+def confinement(request: pytest.FixtureRequest, tmp_path: Path) -> Confinement:
+    chosen = asyncio.run(choose_confinement(request.param, tmp_path))
+    if chosen.name == "none":
+        pytest.skip(chosen.reason)
+    return chosen
+
+
+@pytest.fixture
+def box(tmp_path: Path, confinement: Confinement) -> Box:
+    work = tmp_path / "work"
+    work.mkdir()
+    if confinement.uid is not None:
+        os.chown(work, confinement.uid, confinement.uid)
+    return Box(work, writable=(work,))
+
+
+def living(argument: str) -> list[int]:
+    """Processes whose last argument this is."""
+    found = psutil.process_iter(["cmdline", "status"])
+    return [
+        one.pid for one in found if (one.info["cmdline"] or [""])[-1] == argument and one.info["status"] != "zombie"
+    ]
+
+
+def wait_for(condition: Callable[[], object], seconds: float) -> float:
+    """Seconds until the condition held."""
+    started = time.monotonic()
+    while not condition():
+        assert time.monotonic() - started < seconds, "it did not happen in time"
+        time.sleep(0.005)
+    return time.monotonic() - started
+
+
+async def test_a_deadline_ends_the_whole_tree_at_once(confinement: Confinement, box: Box) -> None:
+    tree = "sleep 7001 & (sleep 7001 & sleep 7001) & trap '' TERM INT; printf started; sleep 7001"
+    started = time.monotonic()
+    done = await confinement.run(("bash", "-c", tree), box, timeout=0.3)
+    assert time.monotonic() - started < 0.3 + 0.2 + 0.3, "the last part is for a busy machine"
+    assert (done.timed_out, done.exit_code, done.stdout) == (True, None, "started")
+    assert wait_for(lambda: not living("7001"), 1) < 0.2
+
+
+def test_what_a_command_leaves_in_the_background_ends_with_it(run: Run, confinement: Confinement, box: Box) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(5):
+            done = await confinement.run(("bash", "-c", "sleep 7002 & echo done"), box, timeout=4)
+        assert (done.stdout, done.exit_code) == ("done\n", 0)
+
+    run(main())
+    wait_for(lambda: not living("7002"), 2)
+
+
+def test_a_daemon_does_not_outlive_its_command(run: Run, tmp_path: Path) -> None:
+    """It leaves its session and its parents, which the process group does not survive but the namespace does."""
+    held = asyncio.run(choose_confinement("auto", tmp_path))
+    if held.name != "bubblewrap":
+        pytest.skip(held.reason)
+
+    async def main() -> None:
+        daemon = "setsid -f sleep 7003; (setsid nohup sleep 7003 >/dev/null 2>&1 &); sleep 0.1; echo done"
+        work = tmp_path / "work"
+        work.mkdir()
+        done = await held.run(("bash", "-c", daemon), Box(work, (work,)), timeout=5)
+        assert done.stdout == "done\n"
+
+    run(main())
+    wait_for(lambda: not living("7003"), 1)
+
+
+def test_a_cancel_ends_the_whole_tree(run: Run, confinement: Confinement, box: Box) -> None:
+    async def main() -> None:
+        call = asyncio.create_task(confinement.run(("bash", "-c", "sleep 7004 & sleep 7004"), box, timeout=60))
+        while len(living("7004")) < 2:
+            await asyncio.sleep(0.01)
+        call.cancel()
+        started = time.monotonic()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert time.monotonic() - started < 0.5
+
+    run(main())
+    assert wait_for(lambda: not living("7004"), 1) < 0.2
+
+
+def test_a_cancel_while_it_starts_leaves_nothing(run: Run, confinement: Confinement, box: Box) -> None:
+    async def main() -> None:
+        for turns in range(6):
+            call = asyncio.create_task(confinement.run(("sleep", "7005"), box, timeout=60))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+    before = len(os.listdir("/proc/self/fd"))
+    run(main())
+    wait_for(lambda: not living("7005"), 2)
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+def test_descriptors_do_not_pile_up(run: Run, confinement: Confinement, box: Box) -> None:
+    async def main() -> None:
+        await confinement.run(("true",), box, timeout=5)
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(10):
+            await confinement.run(("bash", "-c", "echo; echo >&2"), box, timeout=5)
+        assert len(os.listdir("/proc/self/fd")) <= before
+
+    run(main())
+
+
+def test_a_signal_shows_in_the_exit_code(run: Run, confinement: Confinement, box: Box) -> None:
+    async def main() -> None:
+        done = await confinement.run(("bash", "-c", "kill -9 $$"), box, timeout=5)
+        assert (done.exit_code, done.timed_out) == (128 + signal.SIGKILL, False)
+
+    run(main())
+
+
+SERVER = """
+import asyncio, sys
+from pathlib import Path
+import uvloop
+from agent_runtime.sandbox import Box, choose_confinement
+
+async def main():
+    data, work = Path(sys.argv[1]), Path(sys.argv[1]) / "work"
+    confinement = await choose_confinement(sys.argv[2], data)
+    command = "sleep 7006 & (sleep 7006 & sleep 7006) & sleep 7006"
+    await confinement.run(("bash", "-c", command), Box(work, (work,)), timeout=60)
+
+uvloop.run(main())
+"""
+
+
+def test_commands_die_with_a_server_that_is_killed(confinement: Confinement, box: Box, tmp_path: Path) -> None:
+    mode = "off" if confinement.name == "off" else "auto"
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(SERVER), str(tmp_path), mode], cwd=SOURCES) as server:
+        wait_for(lambda: len(living("7006")) == 4, 10)
+        server.kill()
+        server.wait(5)
+        wait_for(lambda: not living("7006"), 2)
+
+
+USER = """
+import asyncio, sys
+sys.path[:0] = {paths!r}
+from pathlib import Path
+from agent_runtime.sandbox import Box, choose_confinement
+
+async def main():
+    data, work = Path(sys.argv[1]), Path(sys.argv[1]) / "work"
+    work.mkdir()
+    confinement = await choose_confinement("required", data)
+    look = "cat ../secret /tmp/*/secret; cat /proc/1/environ | tr '\\\\0' ' '"
+    command = f"id -u; touch made; touch /usr/x /etc/x; {{look}}; unshare -Ur true"
+    done = await confinement.run(("bash", "-c", command), Box(work, (work,)), timeout=10)
+    print(confinement.uid, done.stdout, done.stderr)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="this is about the other case")
+def test_a_server_that_is_not_root_holds_its_commands_as_well() -> None:
+    """Through a user namespace. Run by the system's Python, because another user may not see the one of the tests."""
+    python = shutil.which("python3", path="/usr/bin")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if (
+        python is None
+        or version not in subprocess.run([python, "-V"], capture_output=True, text=True, check=True).stdout
+    ):
+        pytest.skip(f"there is no system Python {version}")
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    data = Path("/tmp") / f"agent-runtime-user-{os.getpid()}"
+    data.mkdir()
+    os.chown(data, 12345, 12345)
+    (data / "secret").write_text("do not tell")
+    try:
+        code = USER.format(paths=[str(SOURCES), packages])
+        ids = ("--reuid=12345", "--regid=12345", "--clear-groups")
+        argv = ("setpriv", *ids, python, "-c", code, str(data))
+        environment = {"PATH": "/usr/bin:/bin", "AGENT_TOKEN": "do not tell"}
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=30, check=False)
+        if "bubblewrap does not work" in done.stderr:
+            pytest.skip(done.stderr.splitlines()[-1])
+        assert done.stdout.startswith("None 61000\n"), done.stderr
+        assert "do not tell" not in done.stdout
+        assert done.stdout.count("Read-only file system") == 2
+        assert "Operation not permitted" in done.stdout
+        assert (data / "work" / "made").stat().st_uid == 12345
+    finally:
+        shutil.rmtree(data)

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_runtime.errors import StartError, ToolFailure
+from agent_runtime.sandbox import Box, Confinement, Launch, choose, choose_confinement
+from agent_runtime.sandbox.bare import Bare
+from agent_runtime.sandbox.rung import program
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Box:
+    return Box(tmp_path, writable=(tmp_path,))
+
+
+@pytest.fixture
+def no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which bubblewrap is not installed."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("sh", "bash", "prlimit", "choom", "setpriv"):
+        (folder / name).symlink_to(program(name))
+    monkeypatch.setenv("PATH", str(folder))
+
+
+async def test_off_runs_bare(tmp_path: Path, box: Box) -> None:
+    confinement = await choose_confinement("off", tmp_path)
+    assert (confinement.name, confinement.uid) == ("off", None)
+    done = await confinement.run(("sh", "-c", "echo $PWD; exit 3"), box, timeout=5)
+    assert (done.stdout, done.exit_code) == (f"{tmp_path}\n", 3)
+
+
+@pytest.mark.usefixtures("no_bubblewrap")
+async def test_auto_without_a_rung_refuses_commands_and_says_why(tmp_path: Path, box: Box) -> None:
+    confinement = await choose_confinement("auto", tmp_path)
+    assert confinement.name == "none"
+    with pytest.raises(ToolFailure, match=r"commands cannot be run here: .*bwrap is not installed") as caught:
+        await confinement.run(("true",), box, timeout=5)
+    assert caught.value.kind == "unavailable"
+    done = await confinement.run(("echo", "ours"), box, timeout=5, helper=True)
+    assert done.stdout == "ours\n", "the product's own helpers still run"
+
+
+@pytest.mark.usefixtures("no_bubblewrap")
+async def test_required_without_a_rung_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match=r"AGENT_CONFINEMENT=required, but .*bwrap is not installed"):
+        await choose_confinement("required", tmp_path)
+
+
+class Leaky:
+    """A rung that starts what it is given and holds nothing."""
+
+    name, uid = "bubblewrap", None
+
+    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        return replace(Bare().launch(argv, box))
+
+
+async def test_a_rung_that_does_not_hold_is_found_out(tmp_path: Path) -> None:
+    fault = await choose._probe(Leaky(), tmp_path)  # type: ignore[arg-type]
+    assert "it sees the data folder" in fault
+    assert "no filter is in force" in fault
+
+
+async def test_a_machine_without_the_launchers_says_so(
+    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolFailure, match="commands cannot be run here: bash is not installed"):
+        await Confinement(Bare()).run(("true",), box, timeout=5)
+
+
+async def test_a_program_that_is_not_there_is_an_ordinary_failure(box: Box) -> None:
+    done = await Confinement(Bare()).run(("no-such-program",), box, timeout=5)
+    assert done.exit_code == 127
+    assert "no-such-program" in done.stderr
+
+
+async def test_an_argument_list_that_is_too_long_is_refused(box: Box) -> None:
+    with pytest.raises(ToolFailure, match=r"could not be started: .*Argument list too long"):
+        await Confinement(Bare()).run(("echo", "x" * 2**20), box, timeout=5)
+
+
+async def test_input_reaches_the_command_and_need_not_be_read(box: Box) -> None:
+    confinement = Confinement(Bare())
+    assert (await confinement.run(("cat",), box, timeout=5, stdin=b"said")).stdout == "said"
+    done = await confinement.run((sys.executable, "-S", "-c", "pass"), box, timeout=5, stdin=b"x" * 2**20)
+    assert done.exit_code == 0

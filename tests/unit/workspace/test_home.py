@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_runtime.errors import StartError
+from agent_runtime.workspace import Home
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+SOMEBODY = 61000
+
+
+def test_prepare_makes_the_folders_and_is_repeatable(tmp_path: Path) -> None:
+    home = Home(tmp_path / "a" / "b")
+    home.prepare()
+    home.prepare()
+    assert home.workspace.is_dir()
+    assert home.skills.is_dir()
+    assert home.database == tmp_path / "a" / "b" / "agent.db"
+    assert home.data_dir.stat().st_mode & 0o077 == 0, "others see nothing of it"
+
+
+def test_a_link_to_the_data_directory_is_resolved(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert Home(tmp_path / "link").workspace == tmp_path / "real" / "workspace"
+
+
+def test_a_folder_that_cannot_be_made_stops_the_start_and_says_which(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StartError, match="file/data cannot be created: Not a directory"):
+        Home(tmp_path / "file" / "data").prepare()
+
+
+@pytest.mark.parametrize("name", ["", "..", ".", "a/b", "-x", "a\0b", "x" * 129])
+def test_a_session_id_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="cannot name a folder"):
+        Home(tmp_path).scratch(name)
+
+
+def test_scratch_comes_and_goes_and_links_in_it_are_not_followed(tmp_path: Path) -> None:
+    home = Home(tmp_path / "data")
+    home.prepare()
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    scratch = home.make_scratch("ses_1")
+    assert home.make_scratch("ses_1") == scratch == home.scratch("ses_1")
+    (scratch / "link").symlink_to(precious)
+    home.remove_scratch("ses_1")
+    home.remove_scratch("ses_1")
+    assert not scratch.exists()
+    assert (precious / "file").exists()
+    scratch.symlink_to(precious)
+    home.remove_scratch("ses_1")
+    assert (precious / "file").exists()
+    assert not scratch.is_symlink()
+
+
+@AS_ROOT
+def test_root_gives_the_home_to_the_user_of_commands_but_not_what_links_lead_to(tmp_path: Path) -> None:
+    home = Home(tmp_path / "data")
+    home.prepare()
+    outside = tmp_path / "outside"
+    outside.touch()
+    (home.workspace / "src").mkdir()
+    (home.workspace / "src" / "file").touch()
+    (home.workspace / "link").symlink_to(outside)
+    owned = home.owned_by(SOMEBODY)
+    assert [path.lstat().st_uid for path in (home.workspace / "src" / "file", home.workspace / "link")] == [
+        SOMEBODY
+    ] * 2
+    assert (outside.stat().st_uid, home.data_dir.stat().st_uid, home.skills.stat().st_uid) == (0, 0, 0)
+    assert owned.make_scratch("ses_1").stat().st_uid == SOMEBODY
+
+
+def test_a_server_that_is_not_root_keeps_its_home(tmp_path: Path) -> None:
+    home = Home(tmp_path / "data")
+    assert home.owned_by(None) == home
+
+
+@AS_ROOT
+def test_a_home_that_cannot_be_given_away_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="workspace cannot be given to user 61000"):
+        Home(tmp_path / "never prepared").owned_by(SOMEBODY)
