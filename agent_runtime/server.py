@@ -62,6 +62,7 @@ async def _main(runtime: Runtime, listening: socket.socket) -> None:
         access_log=False,
         server_header=False,
         date_header=False,
+        proxy_headers=False,
         backlog=BACKLOG,
         timeout_graceful_shutdown=GOODBYE_SECONDS,
     )
