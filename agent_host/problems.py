@@ -9,12 +9,13 @@ from typing import Any
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from agent_runtime.protocol import PROBLEM_JSON, FieldFault, Problem
 
-from .errors import InvalidRequest, RequestError
+from .errors import InvalidRequest, RequestError, Unavailable
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +28,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestError, _on_request_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(SQLAlchemyError, _on_database_error)
     app.add_exception_handler(Exception, _on_crash)
 
 
@@ -81,6 +83,11 @@ def _field(where: Sequence[int | str]) -> str:
     # FastAPI puts the place first (body, query, path); of broken JSON only the offset follows.
     inner = [str(part) for part in where[1:] if not isinstance(part, int) or len(where) > 2]
     return ".".join(inner) or str(where[0])
+
+
+async def _on_database_error(request: Request, error: Exception) -> Response:
+    log.error("database_failed", path=request.url.path, error=str(error).splitlines()[0])
+    return render(Unavailable("the host's database does not answer", code="database_unavailable"), request.url.path)
 
 
 async def _on_crash(request: Request, error: Exception) -> Response:

@@ -63,10 +63,10 @@ def _engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
         return create_engine(parsed, pool_pre_ping=True)
+    engine = create_engine(parsed)
     if parsed.database and parsed.database != ":memory:":
         # Nobody but the owner may read tokens; the files that SQLite adds take the mode of this one.
         os.close(os.open(Path(parsed.database), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    engine = create_engine(parsed)
     event.listen(engine, "connect", _set_up_sqlite)
     return engine
 

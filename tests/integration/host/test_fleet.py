@@ -1,0 +1,258 @@
+"""The fleet and its process driver, with a stand-in for the runtime: what it is given, and every way it can end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+import pytest
+
+from agent_host.access import Guard, TokenStore
+from agent_host.database import open_database
+from agent_host.errors import Conflict, InvalidRequest, NotFound, RequestError, Unauthorized
+from agent_host.fleet import Fleet, ProcessDriver, Workspaces
+from agent_runtime.testing import LiveProcess, ManualClock
+
+from .live import PATIENCE
+
+STAND_IN = Path(__file__).with_name("stand_in.py")
+MESH = "http://127.0.0.1:8420"
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path, mode: str = "good", *, patience: float = PATIENCE, grace: float = 5
+) -> AsyncGenerator[Fleet]:
+    async with AsyncExitStack() as stack:
+        database = stack.enter_context(closing(open_database(f"sqlite:///{folder / 'mesh.db'}")))
+        clock = ManualClock()
+        driver = ProcessDriver(patience, grace, [sys.executable, str(STAND_IN), mode])
+        workspaces = Workspaces(database, folder / "workspaces", clock)
+        fleet = Fleet(workspaces, {"process": driver}, TokenStore(database, clock), MESH)
+        await fleet.open()
+        stack.push_async_callback(fleet.close)
+        yield fleet
+
+
+def pid_of(home: Path, name: str = "pid") -> int:
+    return int((home / name).read_text())
+
+
+async def until(check: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not check():
+            await asyncio.sleep(0.01)
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+async def test_a_workspace_from_its_making_to_its_end(tmp_path: Path) -> None:
+    async with opened(tmp_path) as fleet:
+        made = await fleet.create("writer", "process")
+        assert (made.id, made.driver, made.state, made.detail) == ("writer", "process", "stopped", None)
+        assert made.url.startswith("http://127.0.0.1:")
+        assert made.data_dir == tmp_path / "workspaces/writer"
+        assert made.token not in repr(made)
+
+        running = await fleet.start("writer")
+        assert (running.state, running.url) == ("running", made.url)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.get(f"{made.url}/readyz")).status_code == 200
+        pid = pid_of(made.data_dir)
+        assert (await fleet.start("writer")).state == "running"
+        assert pid_of(made.data_dir) == pid, "a second start changes nothing"
+        assert [workspace.id for workspace in await fleet.list()] == ["writer"]
+
+        assert (await fleet.stop("writer")).state == "stopped"
+        assert gone(pid)
+        assert (await fleet.stop("writer")).state == "stopped"
+        assert (await fleet.start("writer")).state == "running"
+        assert pid_of(made.data_dir) != pid
+        assert "this is the stand-in" in (made.data_dir / "runtime.log").read_text()
+    assert gone(pid_of(made.data_dir)), "closing the fleet stops what runs"
+
+
+async def test_what_a_runtime_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "OPENAI_API_KEY",
+        "MESH_ADMIN_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "AGENT_LLM_BASE_URL",
+        "AGENT_TOKEN_FILE",
+    ):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("AGENT_MAX_QUEUE", "7")
+    monkeypatch.setenv("AGENT_TOKEN", "not this one")
+    async with opened(tmp_path) as fleet:
+        made = await fleet.create("writer", "process")
+        await fleet.start("writer")
+        given = json.loads((made.data_dir / "environment.json").read_text())
+        guard = Guard(fleet._tokens, ManualClock())
+        assert (await guard.identify(f"Bearer {given['AGENT_MESH_TOKEN']}")).agent_id == "writer"
+        await fleet.stop("writer")
+        await fleet.start("writer")
+        with pytest.raises(Unauthorized):
+            await Guard(fleet._tokens, ManualClock()).identify(f"Bearer {given['AGENT_MESH_TOKEN']}")
+    assert given["AGENT_ID"] == "writer"
+    assert given["AGENT_TOKEN"] == made.token
+    assert given["AGENT_MESH_URL"] == MESH
+    assert given["AGENT_DATA_DIR"] == str(made.data_dir)
+    assert (given["AGENT_HOST"], given["AGENT_PORT"]) == ("127.0.0.1", str(urlsplit(made.url).port))
+    assert given["AGENT_MAX_QUEUE"] == "7"
+    assert given["PATH"] == os.environ["PATH"]
+    leaked = {name for name in given if name.startswith(("OPENAI_", "MESH_", "AWS_"))}
+    assert leaked | (given.keys() & {"AGENT_LLM_BASE_URL", "AGENT_TOKEN_FILE"}) == set()
+
+
+async def test_ids_and_drivers_are_checked(tmp_path: Path) -> None:
+    async with opened(tmp_path) as fleet:
+        await fleet.create("writer", "process")
+        with pytest.raises(Conflict, match="there is a workspace 'writer' already"):
+            await fleet.create("writer", "process")
+        with pytest.raises(InvalidRequest, match="driver 'magic' must be one of process"):
+            await fleet.create("reader", "magic")
+        with pytest.raises(InvalidRequest):
+            await fleet.create("../up", "process")
+        for call in (fleet.get, fleet.start, fleet.stop):
+            with pytest.raises(NotFound):
+                await call("nobody")
+
+
+async def test_a_runtime_that_ends_at_once(tmp_path: Path) -> None:
+    async with opened(tmp_path, "broken") as fleet:
+        made = await fleet.create("writer", "process")
+        (made.data_dir).mkdir(parents=True)
+        (made.data_dir / "runtime.log").write_text("words of an earlier life\n")
+        with pytest.raises(RequestError) as caught:
+            await fleet.start("writer")
+        assert (caught.value.status, caught.value.code) == (502, "start_failed")
+        assert "ended with exit code 1 before it was ready" in caught.value.message
+        assert caught.value.message.endswith("runtime.log: the disk is full")
+        failed = await fleet.get("writer")
+        assert failed.state == "failed"
+        assert failed.detail is not None
+        assert "the disk is full" in failed.detail
+
+
+async def test_a_runtime_that_never_gets_ready(tmp_path: Path) -> None:
+    async with opened(tmp_path, "deaf", patience=1) as fleet:
+        made = await fleet.create("writer", "process")
+        with pytest.raises(
+            RequestError, match=r"not ready within 1 s \(MESH_START_TIMEOUT\); it answers still thinking"
+        ):
+            await fleet.start("writer")
+        assert gone(pid_of(made.data_dir))
+
+
+async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    async with opened(tmp_path) as fleet:
+        fleet._drivers = {"process": ProcessDriver(PATIENCE, 1, ["/no/such/program"])}
+        await fleet.create("writer", "process")
+        with pytest.raises(RequestError, match="No such file or directory"):
+            await fleet.start("writer")
+
+
+async def test_a_runtime_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
+    async with opened(tmp_path, "stubborn", grace=0.2) as fleet:
+        made = await fleet.create("writer", "process")
+        await fleet.start("writer")
+        assert (await fleet.stop("writer")).state == "stopped"
+        assert gone(pid_of(made.data_dir))
+
+
+async def test_what_a_runtime_leaves_behind_is_ended_too(tmp_path: Path) -> None:
+    async with opened(tmp_path, "litter") as fleet:
+        made = await fleet.create("writer", "process")
+        await fleet.start("writer")
+        await fleet.stop("writer")
+        await until(lambda: gone(pid_of(made.data_dir, "child")))
+
+
+async def test_a_runtime_that_dies_is_noticed_and_can_be_started_again(tmp_path: Path) -> None:
+    async with opened(tmp_path, "litter") as fleet:
+        made = await fleet.create("writer", "process")
+        await fleet.start("writer")
+        os.kill(pid_of(made.data_dir), signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE):
+            while (workspace := await fleet.get("writer")).state != "failed":
+                await asyncio.sleep(0.01)
+        assert workspace.detail == "the runtime was ended by SIGKILL"
+        await until(lambda: gone(pid_of(made.data_dir, "child")))
+        again = await fleet.start("writer")
+        assert (again.state, again.detail) == ("running", None)
+
+
+async def test_a_place_that_was_taken_meanwhile_is_left(tmp_path: Path) -> None:
+    async with opened(tmp_path) as fleet:
+        made = await fleet.create("writer", "process")
+        with socket.create_server(("127.0.0.1", urlsplit(made.url).port or 0)):
+            running = await fleet.start("writer")
+        assert running.url != made.url
+        assert (await fleet.get("writer")).url == running.url
+
+
+async def test_calls_for_one_workspace_take_turns(tmp_path: Path) -> None:
+    async with opened(tmp_path, "slow") as fleet:
+        await fleet.create("writer", "process")
+        first, second, last = await asyncio.gather(fleet.start("writer"), fleet.start("writer"), fleet.stop("writer"))
+        assert (first.state, second.state, last.state) == ("running", "running", "stopped")
+
+
+async def test_after_a_new_start_of_the_host_all_are_stopped(tmp_path: Path) -> None:
+    async with opened(tmp_path) as fleet:
+        await fleet.create("writer", "process")
+        await fleet._workspaces.set_state("writer", "running")
+    async with opened(tmp_path) as fleet:
+        found = await fleet.get("writer")
+        assert found.state == "stopped"
+        assert (await fleet.start("writer")).url == found.url
+
+
+KEEPER = f"""
+import asyncio, sys, uvloop
+from pathlib import Path
+from agent_host.fleet import Launch, ProcessDriver
+
+async def main():
+    home = Path(sys.argv[1])
+    driver = ProcessDriver(20, 5, [sys.executable, {str(STAND_IN)!r}, "stubborn"])
+    launch = Launch("a", driver.place(), home, "t", "http://127.0.0.1:1", "m")
+    child = await driver.start(launch)
+    print("started", child.pid, flush=True)
+    await asyncio.Event().wait()
+
+uvloop.run(main())
+"""
+
+
+def test_no_runtime_outlives_a_host_that_is_killed(tmp_path: Path) -> None:
+    with LiveProcess([sys.executable, "-c", KEEPER, tmp_path]) as keeper:
+        child = int(keeper.wait_for_output(r"started (\d+)")[1])
+        assert not gone(child)
+        keeper.kill9()
+        deadline = time.monotonic() + 2
+        while not gone(child):
+            assert time.monotonic() < deadline, "it lives on without its host"
+            time.sleep(0.01)
+
+
+def test_a_leash_whose_host_is_dead_already_starts_nothing(tmp_path: Path) -> None:
+    leash = Path(__file__).parents[3] / "agent_host/fleet/leash.py"
+    mark = tmp_path / "mark"
+    done = subprocess.run([sys.executable, leash, "1", "touch", str(mark)], timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert not mark.exists()

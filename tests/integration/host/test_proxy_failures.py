@@ -1,0 +1,252 @@
+"""The model proxy on bad days: what is wrong is told in OpenAI's shape, and the ledger tells the truth."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from agent_runtime.testing import Drop, Fail, Garbage, Hang, Say, ScriptedProvider
+
+from .live import Host, assert_openai_error, said
+
+CHAT = "/v1/chat/completions"
+STREAMED = [False, True]
+
+
+def test_no_token_and_a_wrong_one(host: Host, provider: ScriptedProvider) -> None:
+    for token in (None, "wrong"):
+        for method, path in (("POST", CHAT), ("POST", "/v1/embeddings"), ("GET", "/v1/models")):
+            with host.client(token) as client:
+                reply = client.request(method, path, json=said("hi") if method == "POST" else None)
+            assert_openai_error(reply, 401, "unauthorized")
+            assert reply.headers["www-authenticate"] == 'Bearer realm="mesh"'
+    assert provider.requests == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "param", "words"),
+    [
+        (b"{", "invalid_request", None, "the body is no JSON: "),
+        (b'{"model": "\\ud800"}', "invalid_request", None, "the body is no JSON: "),
+        (b"[]", "invalid_request", None, "the body must be a JSON object"),
+        (b"", "invalid_request", None, "the body is no JSON: "),
+        (b'{"messages": [{}]}', "invalid_request", "model", "model: must be the name of a model"),
+        (b'{"model": 7, "messages": [{}]}', "invalid_request", "model", "model: must be the name of a model"),
+        (b'{"model": "default"}', "invalid_request", "messages", "messages: must be given"),
+        (b'{"model": "default", "messages": []}', "invalid_request", "messages", "messages: must be given"),
+        (b'{"model": "default", "messages": "hi"}', "invalid_request", "messages", "messages: must be a list"),
+        (b'{"model": "default", "messages": [1], "stream": "yes"}', "invalid_request", "stream", "true or false"),
+        (b'{"model": "default", "messages": [1], "stream_options": 1}', "invalid_request", "stream_options", "object"),
+        (b'{"model": "embedding", "messages": [1]}', "unsupported_operation", "model", "it offers embeddings"),
+    ],
+)
+def test_a_wrong_body_names_the_field(
+    agent: httpx.Client, provider: ScriptedProvider, body: bytes, code: str, param: str | None, words: str
+) -> None:
+    assert words in assert_openai_error(agent.post(CHAT, content=body), 400, code, param)
+    assert provider.requests == []
+
+
+def test_an_unknown_model(agent: httpx.Client) -> None:
+    message = assert_openai_error(
+        agent.post(CHAT, json={**said("hi"), "model": "gpt-9"}), 404, "model_not_found", "model"
+    )
+    assert "default" in message
+    assert_openai_error(agent.get("/v1/models/gpt-9"), 404, "model_not_found", "model")
+
+
+def test_unknown_routes_and_methods(agent: httpx.Client) -> None:
+    assert_openai_error(agent.get("/v1/files"), 404, "not_found")
+    assert_openai_error(agent.get(CHAT), 405, "method_not_allowed")
+
+
+def test_a_body_that_is_too_large(host: Host, token: str) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b'{"model": "default", "messages": ["'
+        for _ in range(33):
+            yield b"x" * 1024 * 1024
+
+    with host.client(token) as agent:
+        declared = agent.post(CHAT, content=b"x" * (32 * 1024 * 1024 + 1))
+        assert "is larger than 33554432 bytes" in assert_openai_error(declared, 413, "body_too_large")
+    with host.client(token) as agent:
+        grown = agent.post(CHAT, content=chunks())
+        assert_openai_error(grown, 413, "body_too_large")
+
+
+@pytest.mark.parametrize("streamed", STREAMED)
+@pytest.mark.parametrize("status", [400, 404, 429, 500, 503])
+def test_a_providers_error_passes_with_its_words(
+    agent: httpx.Client, provider: ScriptedProvider, host: Host, status: int, streamed: bool
+) -> None:
+    provider.script.replace([Fail(status, "no such luck", code="unlucky", retry_after=7)])
+    reply = agent.post(CHAT, json=said("hi", stream=streamed))
+    assert assert_openai_error(reply, status, "unlucky") == "no such luck"
+    assert reply.headers["retry-after"] == "7"
+    row = host.recent(limit=1)[0]
+    assert (row["status"], row["http_status"], row["usage"]) == ("failed", status, None)
+
+
+@pytest.mark.parametrize("body", ["<html>Bad Gateway</html>", '{"detail": "odd"}', '{"error": "text"}', "[]"])
+def test_a_providers_error_in_another_shape_is_given_ours(
+    agent: httpx.Client, provider: ScriptedProvider, body: str
+) -> None:
+    provider.script.replace([Fail(503, body=body)])
+    message = assert_openai_error(agent.post(CHAT, json=said("hi")), 503, "provider_error")
+    assert f"the provider answered 503: {body!r}" == message
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_is_the_hosts_trouble_and_not_the_agents(
+    agent: httpx.Client, provider: ScriptedProvider, host: Host, status: int
+) -> None:
+    provider.script.replace([Fail(status, "Incorrect API key provided: sk-upstream")])
+    message = assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_auth")
+    assert message == f"the provider 'upstream' refused the host's key (HTTP {status}); the operator must mend it"
+    assert host.recent(limit=1)[0]["status"] == "failed"
+
+
+def test_a_redirect_is_not_followed_with_the_key(agent: httpx.Client, provider: ScriptedProvider) -> None:
+    provider.script.replace([Fail(307, "elsewhere")])
+    assert "redirect (307)" in assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_error")
+
+
+@pytest.mark.parametrize("streamed", STREAMED)
+def test_a_provider_that_is_not_there(agent: httpx.Client, host: Host, streamed: bool) -> None:
+    reply = agent.post(CHAT, json={**said("hi", stream=streamed), "model": "unreachable"})
+    assert "the provider 'nobody' cannot be reached" in assert_openai_error(reply, 502, "provider_unreachable")
+    row = host.recent(limit=1)[0]
+    assert (row["status"], row["http_status"], row["provider"]) == ("failed", None, "nobody")
+
+
+@pytest.mark.parametrize("streamed", STREAMED)
+def test_a_provider_that_hangs_up_before_a_word(
+    agent: httpx.Client, provider: ScriptedProvider, streamed: bool
+) -> None:
+    provider.script.replace([Drop(after=0)])
+    reply = agent.post(CHAT, json=said("hi", stream=streamed))
+    assert_openai_error(reply, 502, "provider_unreachable")
+
+
+@pytest.mark.parametrize("streamed", STREAMED)
+def test_a_provider_that_says_nothing(agent: httpx.Client, provider: ScriptedProvider, streamed: bool) -> None:
+    provider.script.replace([Hang(after=0, seconds=15)])
+    reply = agent.post(CHAT, json=said("hi", stream=streamed))
+    assert_openai_error(reply, 504, "provider_timeout")
+
+
+@pytest.mark.parametrize("body", ["Gateway says no", "{", ""])
+def test_an_answer_that_is_no_json(agent: httpx.Client, provider: ScriptedProvider, host: Host, body: str) -> None:
+    provider.script.replace([Garbage(body, content_type="application/json")])
+    message = assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_error")
+    assert "answered 200 with no JSON" in message
+    assert host.recent(limit=1)[0]["status"] == "failed"
+
+
+def test_an_answer_that_is_shorter_than_it_claims(agent: httpx.Client, provider: ScriptedProvider) -> None:
+    provider.script.replace([Garbage("{}", content_type="application/json", length=500)])
+    assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_dropped")
+
+
+def test_an_answer_without_usage_is_written_down_as_such(
+    agent: httpx.Client, provider: ScriptedProvider, host: Host
+) -> None:
+    provider.script.replace([Garbage('{"choices": []}', content_type="application/json")])
+    assert agent.post(CHAT, json=said("hi")).json() == {"choices": []}
+    row = host.recent(limit=1)[0]
+    assert (row["status"], row["usage"]) == ("complete", None)
+
+
+# ---------------------------------------------------------------- half-way
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [(Drop(after=2), "provider_dropped"), (Hang(after=2, seconds=15), "provider_timeout")],
+    ids=["drops", "hangs"],
+)
+def test_a_stream_that_breaks_says_so(
+    agent: httpx.Client, provider: ScriptedProvider, host: Host, step: Any, code: str
+) -> None:
+    provider.script.replace([step])
+    reply = agent.post(CHAT, json=said("hi", stream=True))
+    assert reply.status_code == 200
+    lines = [line.removeprefix("data: ") for line in reply.text.split("\n") if line.startswith("data: ")]
+    assert "[DONE]" not in lines
+    last = json.loads(lines[-1])
+    assert last["error"]["code"] == code
+    assert last["error"]["message"].startswith("the provider 'upstream' ")
+    row = host.recent(limit=1)[0]
+    assert (row["status"], row["http_status"], row["usage"]) == ("dropped", 200, None)
+
+
+@contextmanager
+def one_connection() -> Generator[tuple[str, list[bytes], threading.Event]]:
+    """A provider that begins a stream and then waits until its caller hangs up."""
+    got: list[bytes] = []
+    hung_up = threading.Event()
+
+    def serve() -> None:
+        with listener, listener.accept()[0] as connection:
+            connection.settimeout(15)
+            got.append(connection.recv(65536))
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+            connection.sendall(head + b'data: {"choices":[{"delta":{"content":"one"}}]}\n\n')
+            while connection.recv(65536):
+                pass
+            hung_up.set()
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1", got, hung_up
+    thread.join(15)
+
+
+def test_a_client_that_goes_away_ends_the_providers_call(tmp_path: Any) -> None:
+    with one_connection() as (url, got, hung_up), Host(tmp_path, OPENAI_BASE_URL=url) as host:
+        with host.operator.stream("POST", CHAT, json=said("hi", stream=True)) as reply:
+            assert next(reply.iter_bytes()).startswith(b"data: ")
+        assert hung_up.wait(10), "the provider is still being listened to"
+        assert got[0].startswith(b"POST /v1/chat/completions")
+        row = host.recent(limit=1)[0]
+        assert (row["status"], row["http_status"], row["usage"]) == ("client_gone", 200, None)
+
+
+def test_a_client_that_goes_away_before_the_answer(host: Host, token: str, provider: ScriptedProvider) -> None:
+    provider.script.replace([Hang(after=0, seconds=15)])
+    address = httpx.URL(host.url)
+    body = json.dumps(said("hi")).encode()
+    head = (
+        f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nx-request-id: gone-early\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((address.host, address.port or 0)) as connection:
+        connection.sendall(head.encode() + body)
+        provider.wait_for(1)
+    row = next(row for _ in range(1_000) for row in host.recent(limit=5) if row["request_id"] == "gone-early")
+    assert (row["status"], row["http_status"]) == ("client_gone", None)
+
+
+def test_a_client_that_goes_away_before_its_request_is_whole(
+    host: Host, token: str, provider: ScriptedProvider
+) -> None:
+    address = httpx.URL(host.url)
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: 100\r\n\r\n{{"
+    with socket.create_connection((address.host, address.port or 0)) as connection:
+        connection.sendall(head.encode())
+    assert host.operator.get("/healthz").status_code == 200
+    assert provider.requests == []
+
+
+def test_the_host_serves_on_after_all_this(agent: httpx.Client, provider: ScriptedProvider) -> None:
+    provider.script.replace([Say("fine")])
+    assert agent.post(CHAT, json=said("hi")).json()["choices"][0]["message"]["content"] == "fine"
+    assert agent.get("/readyz").json() == {"ready": True, "reasons": []}

@@ -1,0 +1,177 @@
+"""Starting and stopping the host: what it says, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agent_host.settings import setting_names
+from agent_runtime.testing import Hang, LiveProcess, Say, ScriptedProvider
+
+from .live import PATIENCE, UP, Host, assert_problem, said
+
+COMMAND = UP[:-1]
+
+
+def run(*arguments: str, **env: object) -> tuple[int, str]:
+    with LiveProcess([*COMMAND, *arguments], {name: str(value) for name, value in env.items()}) as process:
+        return process.wait(PATIENCE), process.output()
+
+
+def test_help_names_every_setting() -> None:
+    for arguments in (["--help"], ["up", "--help"]):
+        code, text = run(*arguments, COLUMNS=120)
+        assert code == 0
+        for name in setting_names():
+            assert re.search(rf"\b{name}\b", text), name
+        assert "[8420]" in text
+
+
+def test_without_settings_it_makes_an_operator_token_and_shows_it_once(tmp_path: Path) -> None:
+    with Host(tmp_path, MESH_ADMIN_TOKEN="") as host:
+        token = host.process.wait_for_output(r"operator token \(shown only now\): (\S+)")[1]
+        assert "the built-in models of the provider 'demo'" in host.process.output()
+        with host.client(token) as operator:
+            assert operator.get("/usage").status_code == 200
+        host.start()
+        host.process.wait_for_output(r"operator token: as shown when it was made")
+        assert token not in host.process.output()
+        with host.client(token) as operator:
+            assert operator.get("/usage").status_code == 200
+        with host.client(host.token("operator")) as replaced:
+            assert replaced.get("/usage").status_code == 200
+    assert b"mesh_operator_" not in (tmp_path / "mesh.db").read_bytes()
+
+
+def test_every_wrong_setting_is_named(tmp_path: Path) -> None:
+    code, text = run("up", MESH_PORT="x", MESH_PROT="1", MESH_PROVIDER="magic", MESH_DATA_DIR=tmp_path)
+    assert code == 1
+    assert [line.split(":")[1].strip() for line in text.splitlines()] == ["MESH_PROT", "MESH_PORT", "MESH_PROVIDER"]
+    assert "Traceback" not in text
+
+
+def test_a_wrong_catalog_is_told_by_place(tmp_path: Path) -> None:
+    models = tmp_path / "models.yaml"
+    models.write_text("models: {a: {provider: nobody}, b: {provider: demo, context_limit: -1}}")
+    code, text = run("up", MESH_MODELS=models, MESH_DATA_DIR=tmp_path, MESH_PORT=0)
+    assert code == 1
+    assert "models.b.context_limit" in text
+
+
+def test_a_port_in_use_is_said(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, text = run("up", MESH_PORT=port, MESH_DATA_DIR=tmp_path)
+    assert (code, text) == (
+        1,
+        f"agent-host: MESH_PORT: 127.0.0.1:{port} is in use; stop what listens there or set another\n",
+    )
+
+
+@pytest.mark.parametrize("address", ["203.0.113.1", "no-such-host.invalid"])
+def test_an_address_that_is_not_ours_is_said(tmp_path: Path, address: str) -> None:
+    code, text = run("up", MESH_HOST=address, MESH_PORT=0, MESH_DATA_DIR=tmp_path)
+    assert code == 1
+    assert text.startswith(f"agent-host: MESH_HOST: cannot listen on {address}:0: ")
+
+
+def test_a_folder_that_cannot_be_written_is_said() -> None:
+    code, text = run("up", MESH_DATA_DIR="/dev/null/mesh", MESH_PORT=0)
+    assert (code, text) == (1, "agent-host: MESH_DATA_DIR: cannot write to /dev/null/mesh: Not a directory\n")
+    assert run("token", "a", MESH_DATA_DIR="/dev/null/mesh")[0] == 1
+
+
+def test_a_second_host_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with Host(tmp_path) as host:
+        code, text = run("up", **{**host.env, "MESH_PORT": "0"})
+    assert code == 1
+    assert f"another agent-host works in {tmp_path}" in text
+
+
+def test_a_newer_database_is_refused(tmp_path: Path) -> None:
+    with Host(tmp_path):
+        pass
+    with closing(sqlite3.connect(tmp_path / "mesh.db")) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+        database.commit()
+    code, text = run("up", MESH_DATA_DIR=tmp_path, MESH_PORT=0)
+    assert code == 1
+    assert "a newer agent-host made it" in text
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order_and_the_ledger_is_written(tmp_path: Path, number: signal.Signals) -> None:
+    with Host(tmp_path) as host:
+        assert host.operator.post("/v1/chat/completions", json=said("hello")).status_code == 200
+        os.kill(host.process.pid, number)
+        assert host.process.wait(PATIENCE) == 0
+        assert "Traceback" not in host.process.output()
+    with closing(sqlite3.connect(tmp_path / "mesh.db")) as database:
+        assert database.execute("SELECT agent_id, status FROM model_calls").fetchall() == [("operator", "complete")]
+
+
+def test_it_stops_although_a_stream_is_open(tmp_path: Path) -> None:
+    step = Hang(after=1, reply=Say("one two"), seconds=30)
+    with ScriptedProvider([step]) as provider, Host(tmp_path, OPENAI_BASE_URL=provider.url) as host:
+        with host.operator.stream("POST", "/v1/chat/completions", json=said("hi", stream=True)) as reply:
+            assert next(reply.iter_bytes())
+            os.kill(host.process.pid, signal.SIGTERM)
+            assert host.process.wait(PATIENCE) == 0
+        provider.release()
+    with closing(sqlite3.connect(tmp_path / "mesh.db")) as database:
+        assert database.execute("SELECT status FROM model_calls").fetchall() == [("client_gone",)]
+
+
+def test_a_database_that_fails_shows_in_readiness(tmp_path: Path) -> None:
+    with Host(tmp_path) as host:
+        with closing(sqlite3.connect(tmp_path / "mesh.db", timeout=10)) as database:
+            database.execute("ALTER TABLE model_calls RENAME TO hidden")
+        assert host.operator.post("/v1/chat/completions", json=said("hello")).status_code == 200
+        host.process.wait_for_output("ledger_write_failed")
+        reply = host.operator.get("/readyz")
+        assert (reply.status_code, reply.json()["reasons"]) == (503, ["database_unavailable"])
+        assert_problem(host.operator.get("/usage"), 503, "database_unavailable")
+        with closing(sqlite3.connect(tmp_path / "mesh.db", timeout=10)) as database:
+            database.execute("ALTER TABLE hidden RENAME TO model_calls")
+        assert len(host.recent()) == 1
+        assert host.operator.get("/readyz").status_code == 200
+
+
+def test_openai_settings_select_the_real_provider(tmp_path: Path) -> None:
+    env: dict[str, Any] = {"OPENAI_MODEL": "big-2", "OPENAI_API_KEY": "sk-1"}
+    with ScriptedProvider([Say("hello")]) as provider, Host(tmp_path, OPENAI_BASE_URL=provider.url, **env) as host:
+        assert host.operator.post("/v1/chat/completions", json=said("hi")).status_code == 200
+        (asked,) = provider.completions
+    assert asked.json["model"] == "big-2"
+    assert asked.headers["authorization"] == "Bearer sk-1"
+
+
+def test_the_catalog_is_shown() -> None:
+    code, text = run("models", COLUMNS=200)
+    assert code == 0
+    for word in ("default", "embedding", "demo", "128,000", "chat, tools"):
+        assert word in text
+    code, text = run("models", OPENAI_BASE_URL="http://127.0.0.1:1/v1", COLUMNS=200)
+    assert "unknown" in text
+
+
+@pytest.mark.parametrize("agent_id", ["a b", "-x/", ".."])
+def test_a_token_for_an_impossible_id_is_refused(tmp_path: Path, agent_id: str) -> None:
+    code, text = run("token", "--", agent_id, MESH_DATA_DIR=tmp_path)
+    assert code == 1
+    assert text.startswith(f"agent-host: id {agent_id!r} must be 1 to 100 letters")
+
+
+def test_an_ipv6_address_serves_too(tmp_path: Path) -> None:
+    with Host(tmp_path, MESH_HOST="::1") as host:
+        assert host.url.startswith("http://[::1]:")
+        assert httpx.get(f"{host.url}/healthz", trust_env=False).status_code == 200
