@@ -81,18 +81,31 @@ async def turns(live: Live, provider: str, count: int = 20) -> Samples:
     return {"turn": [(wall - own) * 1000 for wall in walls], "cpu": [cpu / count * 1000]}
 
 
-async def tool_rounds(live: Live, provider: str, rounds: int = 20) -> Samples:
-    """What one more round of a cheap tool adds to a turn."""
+async def tool_rounds(live: Live, provider: str) -> Samples:
+    """What one more round of the lightest tool adds to a turn: reading a line of a small file."""
     client = await Client.connect(live.url)
-    short = min([(await _chat(client, new_session(), "tools:1")).wall for _ in range(3)])
+    await _chat(client, new_session(), 'tool:write:{"path": "bench.txt", "content": "one line\\n"}')
+    client.close()
+    return {"round": [await _round(live, provider, 'read:{"path": "bench.txt", "limit": {n}}', 20)]}
+
+
+async def boxed_rounds(live: Live, provider: str) -> Samples:
+    """The same for a tool that works in a confined process of its own."""
+    return {"round": [await _round(live, provider, 'glob:{"pattern": "no-such-file-{n}"}', 4)]}
+
+
+async def _round(live: Live, provider: str, tool: str, rounds: int) -> float:
+    """Milliseconds of a round, the provider's own time taken off."""
+    client = await Client.connect(live.url)
+    short = min([(await _chat(client, new_session(), f"tools:1:{tool}")).wall for _ in range(3)])
     asked_before, before = await _provider_work(provider)
-    long = (await _chat(client, new_session(), f"tools:{rounds}")).wall
+    reply = await _chat(client, new_session(), f"tools:{rounds + 1}:{tool}")
     asked, after = await _provider_work(provider)
     client.close()
-    if asked - asked_before != rounds + 1:
-        raise RuntimeError(f"a turn of {rounds} tool rounds made {asked - asked_before} model calls")
-    own = (after - before) / (rounds + 1)
-    return {"round": [((long - short) / (rounds - 1) - own) * 1000]}
+    answered = [call["state"] for call in reply.json()["tool_outputs"]]
+    if asked - asked_before != rounds + 2 or answered != ["output-available"] * (rounds + 1):
+        raise RuntimeError(f"a turn of tool rounds went astray: {asked - asked_before} model calls, tools {answered}")
+    return ((reply.wall - short) / rounds - (after - before) / (rounds + 2)) * 1000
 
 
 async def first_token(live: Live, _provider: str) -> Samples:

@@ -40,6 +40,7 @@ ROWS = (
     ),
     Row("used", load.memory, 1, {"RSS after a hundred turns, MiB": ("memory", p50)}),
     Row("tools", load.tool_rounds, 5, {"tool round, ms": ("round", p50)}, floor_too=False),
+    Row("boxed", load.boxed_rounds, 2, {"tool round in a box, ms": ("round", p50)}, floor_too=False),
     Row("first", load.first_token, 2, {"time to first token, ms": ("first", p50)}),
     Row("tokens", load.tokens, 3, {"tokens/s": ("tokens", p50)}),
     Row(
