@@ -63,8 +63,14 @@ class Assembly:
             self.done = True
             return
         event = _parse(payload)
-        if "error" in event:
+        if event.get("error"):
             raise failures.from_event(event["error"])
+        try:
+            yield from self._event(event)
+        except (AttributeError, TypeError) as error:
+            raise _not_a_chunk() from error
+
+    def _event(self, event: dict[str, Any]) -> Iterator[ModelEvent]:
         if event.get("usage"):
             self.report = event["usage"]
         self.model = event.get("model") or self.model
@@ -72,34 +78,50 @@ class Assembly:
             self.finish = choice.get("finish_reason") or self.finish
             delta: dict[str, Any] = choice.get("delta") or {}
             if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
-                self.received += len(reasoning)
-                yield ReasoningPiece(reasoning)
+                yield ReasoningPiece(self._text(reasoning))
             if text := delta.get("content"):
-                self.received += len(text)
-                yield TextPiece(text)
+                yield TextPiece(self._text(text))
             for call in delta.get("tool_calls") or ():
                 yield from self._call(call)
 
+    @property
+    def whole(self) -> bool:
+        """Whether the answer came to its end; a usage report may still follow."""
+        return self.finish is not None or self.done
+
     def completion(self) -> Completion:
         """What it all came to. Raises ModelError when the stream broke off before its end."""
-        if self.finish is None and not self.done:
+        if not self.whole:
             raise ModelError("the model's stream broke off before its end", transient=True)
         calls = tuple(ToolCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
-        usage = usage_of(self.report) if self.report else estimated(self.sent, self.received)
+        usage = usage_of(self.report) if is_object(self.report) else estimated(self.sent, self.received)
         stop = _STOP.get(self.finish or "stop", "other")
         return Completion("tool-calls" if calls and stop == "stop" else stop, calls, usage, self.model)
 
     def _call(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
         function: dict[str, Any] = delta.get("function") or {}
-        index: int = delta.get("index", len(self._calls) - 1 if not function.get("name") else len(self._calls))
+        index: int | None = delta.get("index")
+        if index is None:  # some providers do not number their calls: a name begins the next one
+            index = len(self._calls) if function.get("name") else len(self._calls) - 1
         call = self._calls.get(index)
         if call is None:
-            call = self._calls[index] = _Call(delta.get("id") or f"call_{index}", function.get("name") or "")
+            call = self._calls[index] = _Call(self._call_id(delta.get("id"), index), function.get("name") or "")
             yield CallStarted(call.id, call.name)
         if piece := function.get("arguments"):
-            self.received += len(piece)
-            call.pieces.append(piece)
+            call.pieces.append(self._text(piece))
             yield CallPiece(call.id, piece)
+
+    def _call_id(self, given: str | None, index: int) -> str:
+        """The provider's id, made unique: some give none, some give the same to every call of an answer."""
+        taken = {call.id for call in self._calls.values()}
+        call_id = given or f"call_{index}"
+        return f"{call_id}_{index}" if call_id in taken else call_id
+
+    def _text(self, piece: object) -> str:
+        if not isinstance(piece, str):
+            raise TypeError("a piece of an answer must be text")
+        self.received += len(piece)
+        return piece
 
 
 def _parse(payload: bytes) -> dict[str, Any]:
@@ -108,8 +130,12 @@ def _parse(payload: bytes) -> dict[str, Any]:
     except ValueError:
         event = _parse_with_lone_surrogates(payload)
     if not is_object(event):
-        raise ModelError("the model's stream holds something that is not a completion chunk", transient=True)
+        raise _not_a_chunk()
     return event
+
+
+def _not_a_chunk() -> ModelError:
+    return ModelError("the model's stream holds something that is not a completion chunk", transient=True)
 
 
 def _parse_with_lone_surrogates(payload: bytes) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MeshUnavailable
@@ -39,31 +40,35 @@ class MeshClient:
             raise MeshUnavailable(f"chat has no option {unknown[0]!r}; it takes {', '.join(sorted(OPTIONS))}")
         client = await self._client()
         body = {"model": self._model, **options, "messages": list(messages)}
-        raw: dict[str, Any] = await self._call(client.post("/chat/completions", cast_to=object, body=body))
-        choice = raw["choices"][0]
-        return {
-            "content": choice["message"].get("content") or "",
-            "finish_reason": choice.get("finish_reason"),
-            "usage": raw.get("usage") or {},
-        }
+        raw = await self._call(client.post("/chat/completions", cast_to=object, body=body))
+        with _answer_expected():
+            choice = raw["choices"][0]
+            return {
+                "content": choice["message"].get("content") or "",
+                "finish_reason": choice.get("finish_reason"),
+                "usage": raw.get("usage") or {},
+            }
 
     async def embed(self, texts: Sequence[str], *, model: str | None = None) -> list[list[float]]:
         client = await self._client()
         body = {"model": model or self._model, "input": list(texts)}
-        raw: dict[str, Any] = await self._call(client.post("/embeddings", cast_to=object, body=body))
-        return [entry["embedding"] for entry in raw["data"]]
+        raw = await self._call(client.post("/embeddings", cast_to=object, body=body))
+        with _answer_expected():
+            return [entry["embedding"] for entry in raw["data"]]
 
     async def close(self) -> None:
         if self._http is not None:
             await self._http.aclose()
 
-    async def _call(self, call: Any) -> dict[str, Any]:
+    async def _call(self, call: Any) -> Any:
         from openai import OpenAIError
 
         try:
             return await call
         except OpenAIError as error:
             raise MeshUnavailable(f"the mesh refused: {error}") from error
+        except ValueError as error:
+            raise MeshUnavailable("the mesh answered something that is not JSON") from error
 
     async def _client(self) -> AsyncOpenAI:
         """Loads `openai` when it is first needed, off the event loop: it takes half a second and 30 MiB."""
@@ -80,3 +85,12 @@ class MeshClient:
                     max_retries=0,
                 )
             return self._openai
+
+
+@contextlib.contextmanager
+def _answer_expected() -> Generator[None]:
+    """Reads an answer that may be anything."""
+    try:
+        yield
+    except (AttributeError, KeyError, IndexError, TypeError) as error:
+        raise MeshUnavailable("the mesh answered something that is not a completion or embeddings") from error

@@ -25,7 +25,8 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Model
     text = f"the model endpoint answered {status}: {message}"
     if status in (401, 403) or code == "provider_auth":
         return ModelError(text, code="model_auth")
-    if status == 413 or code in _OVERFLOW_CODES or any(word in message.lower() for word in _OVERFLOW_WORDS):
+    worded = status != 429 and any(word in message.lower() for word in _OVERFLOW_WORDS)  # 429 means: per minute
+    if status == 413 or code in _OVERFLOW_CODES or worded:
         return ModelError(text, code="context_overflow")
     if status in _TRANSIENT and code != "insufficient_quota":
         return ModelError(text, transient=True, retry_after=_retry_after(headers.get("retry-after")))
@@ -37,7 +38,7 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Model
 def from_event(error: Any) -> ModelError:
     """The error that a provider reports inside its stream."""
     body = error if is_object(error) else {"message": str(error)}
-    message, code = str(body.get("message") or error)[:_DETAIL_CHARACTERS], body.get("code")
+    message, code = str(body.get("message") or error)[:_DETAIL_CHARACTERS], str(body.get("code"))
     if code == "provider_auth":
         return ModelError(message, code="model_auth")
     if code in _OVERFLOW_CODES or any(word in message.lower() for word in _OVERFLOW_WORDS):
@@ -53,16 +54,16 @@ def from_transport(error: httpx.HTTPError, idle_seconds: float) -> ModelError:
     return ModelError(f"the model endpoint cannot be reached: {reason}", transient=True)
 
 
-def _read(body: bytes) -> tuple[str, str | None]:
+def _read(body: bytes) -> tuple[str, str]:
     """Message and code of an OpenAI-style error body, or whatever text there is."""
     try:
         parsed: Any = from_json(body)
     except ValueError:
-        return body[:_DETAIL_CHARACTERS].decode(errors="replace").strip() or "no reason given", None
+        return body[:_DETAIL_CHARACTERS].decode(errors="replace").strip() or "no reason given", ""
     error = parsed.get("error", parsed) if is_object(parsed) else parsed
     if not is_object(error):
-        return str(error)[:_DETAIL_CHARACTERS], None
-    return str(error.get("message") or error.get("detail") or error)[:_DETAIL_CHARACTERS], error.get("code")
+        return str(error)[:_DETAIL_CHARACTERS], ""
+    return str(error.get("message") or error.get("detail") or error)[:_DETAIL_CHARACTERS], str(error.get("code"))
 
 
 def _retry_after(value: str | None) -> float | None:
@@ -77,4 +78,6 @@ def _retry_after(value: str | None) -> float | None:
         when = parsedate_to_datetime(value)
     except ValueError:
         return None
+    if when.tzinfo is None:  # `-0000` and no zone at all are UTC too
+        when = when.replace(tzinfo=UTC)
     return max(0.0, (when - datetime.now(tz=UTC)).total_seconds())

@@ -81,7 +81,8 @@ class ModelClient:
                             yield event
         except httpx.HTTPError as error:
             self._catalog.reachable = False
-            raise failures.from_transport(error, self._patience.idle_seconds) from error
+            if not assembly.whole:  # what breaks behind the end of the answer breaks nothing
+                raise failures.from_transport(error, self._patience.idle_seconds) from error
         yield self._priced(model, assembly.completion())
 
     def _priced(self, model: str, completion: Completion) -> Completion:

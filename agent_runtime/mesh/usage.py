@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..protocol import Pricing, Usage
+from ..protocol import Pricing, Usage, is_object
 
 BYTES_PER_TOKEN = 4
 """Rough size of a token, for providers that report no usage."""
@@ -13,8 +13,7 @@ BYTES_PER_TOKEN = 4
 
 def usage_of(report: Mapping[str, Any]) -> Usage:
     """OpenAI-style numbers contain the cached and the reasoning ones; ours do not overlap."""
-    prompt: Mapping[str, Any] = report.get("prompt_tokens_details") or {}
-    completion: Mapping[str, Any] = report.get("completion_tokens_details") or {}
+    prompt, completion = _details(report, "prompt_tokens_details"), _details(report, "completion_tokens_details")
     cache_read = _count(prompt.get("cached_tokens"))
     cache_write = _count(report.get("cache_creation_input_tokens"))
     reasoning = _count(completion.get("reasoning_tokens"))
@@ -24,7 +23,7 @@ def usage_of(report: Mapping[str, Any]) -> Usage:
         reasoning=reasoning,
         cache_read=cache_read,
         cache_write=cache_write,
-        cost_usd=report.get("cost_usd"),
+        cost_usd=_cost(report.get("cost_usd")),
     )
 
 
@@ -42,6 +41,16 @@ def priced(usage: Usage, pricing: Pricing | None) -> Usage:
     generated = (usage.output + usage.reasoning) * pricing.output
     cost = usage.input * pricing.input + usage.cache_read * read + usage.cache_write * write + generated
     return usage.model_copy(update={"cost_usd": cost / 1_000_000})
+
+
+def _details(report: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = report.get(name)
+    return found if is_object(found) else {}
+
+
+def _cost(value: Any) -> float | None:
+    """Dollars as the mesh counts them; anything but an amount is no price."""
+    return value if isinstance(value, int | float) and 0 <= value < float("inf") else None
 
 
 def _count(value: Any) -> int:

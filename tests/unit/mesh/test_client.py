@@ -1,0 +1,105 @@
+"""What skills may ask of the mesh, and what the mesh says about its models."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import agent_runtime.mesh
+from agent_runtime.errors import MeshUnavailable
+from agent_runtime.mesh import Catalog, MeshClient
+from agent_runtime.mesh.catalog import FRESH_SECONDS
+from agent_runtime.protocol import ModelCard
+from agent_runtime.testing import Fail, Garbage, ManualClock, Say, ScriptedProvider
+
+ASK: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
+
+
+@asynccontextmanager
+async def mesh_of(url: str) -> AsyncGenerator[tuple[MeshClient, Catalog, ManualClock]]:
+    clock = ManualClock()
+    catalog = Catalog(url, {"authorization": "Bearer t"}, clock)
+    client = MeshClient(url, "t", "default", catalog)
+    try:
+        yield client, catalog, clock
+    finally:
+        await client.close()
+        await catalog.close()
+
+
+async def test_chat_and_embeddings() -> None:
+    with ScriptedProvider([Say("hello", usage={"prompt_tokens": 7})]) as provider:
+        async with mesh_of(provider.url) as (client, _, _):
+            reply = await client.chat(ASK, temperature=0.5)
+            vectors = await client.embed(["a", "b"], model="vectors")
+        sent = provider.requests
+    assert (reply["content"], reply["finish_reason"], reply["usage"]["prompt_tokens"]) == ("hello", "stop", 7)
+    assert len(vectors) == 2
+    assert sent[0].fields["temperature"] == 0.5
+    assert sent[0].headers["authorization"] == "Bearer t"
+    assert sent[1].fields["model"] == "vectors"
+
+
+@pytest.mark.parametrize(
+    "body", ["{}", "[]", '{"choices": []}', '{"choices": [{"message": null}]}', '{"choices": 3}', "not json", '"text"']
+)
+async def test_what_is_no_answer_is_unavailable(body: str) -> None:
+    with ScriptedProvider(otherwise=Garbage(body, "application/json")) as provider:
+        async with mesh_of(provider.url) as (client, _, _):
+            with pytest.raises(MeshUnavailable):
+                await client.chat(ASK)
+
+
+async def test_a_mesh_that_refuses_is_unavailable() -> None:
+    with ScriptedProvider(otherwise=Fail(500, "no luck")) as provider:
+        async with mesh_of(provider.url) as (client, _, _):
+            with pytest.raises(MeshUnavailable, match="no luck"):
+                await client.chat(ASK)
+        assert len(provider.completions) == 1
+
+
+async def test_an_unknown_option_is_refused_by_name() -> None:
+    async with mesh_of("http://127.0.0.1:9/v1") as (client, _, _):
+        with pytest.raises(MeshUnavailable, match="no option 'tools'"):
+            await client.chat(ASK, tools=[])
+
+
+async def test_the_catalog_is_asked_once_a_minute() -> None:
+    with ScriptedProvider(models=[ModelCard(id="big", context_limit=9), "plain"]) as provider:
+        async with mesh_of(provider.url) as (client, catalog, clock):
+            assert catalog.reachable is None
+            assert catalog.known("big") is None
+            both = await asyncio.gather(client.models(), catalog.models())
+            assert [card.id for card in both[0]] == catalog.names() == ["big", "plain"]
+            big = await catalog.card("big")
+            assert big is not None
+            assert big.context_limit == 9
+            assert await catalog.card("unknown") is None
+            asked = [request.path for request in provider.requests]
+            clock.advance(FRESH_SECONDS + 1)
+            await catalog.models()
+            assert [request.path for request in provider.requests] == asked * 2 == ["/v1/models"] * 2
+            assert catalog.reachable
+
+
+async def test_what_was_known_stays_known_when_the_mesh_is_gone() -> None:
+    with contextlib.ExitStack() as life:
+        provider = life.enter_context(ScriptedProvider(models=["big"]))
+        async with mesh_of(provider.url) as (_, catalog, clock):
+            await catalog.models()
+            life.close()
+            clock.advance(FRESH_SECONDS + 1)
+            with pytest.raises(MeshUnavailable):
+                await catalog.models()
+            assert catalog.reachable is False
+            assert await catalog.card("big") is not None
+
+
+async def test_the_face_knows_its_names_only() -> None:
+    with pytest.raises(AttributeError):
+        _ = agent_runtime.mesh.Nothing  # type: ignore[attr-defined]

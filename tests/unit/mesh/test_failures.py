@@ -1,0 +1,81 @@
+"""What a failed call means."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from agent_runtime.errors import ModelError
+from agent_runtime.mesh import failures
+from agent_runtime.mesh.usage import usage_of
+from agent_runtime.protocol import Usage
+
+SOON = datetime.now(tz=UTC) + timedelta(seconds=40)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "transient"),
+    [
+        *((status, b"", "model_unavailable", True) for status in (408, 409, 425, 429, 500, 502, 503, 504, 529)),
+        *((status, b"", "model_config", False) for status in (400, 404, 405, 415, 422)),
+        (302, b"", "model_unavailable", False),
+        (401, b'{"error": {"message": "bad key"}}', "model_auth", False),
+        (502, b'{"error": {"code": "provider_auth"}}', "model_auth", False),
+        (400, b'{"error": {"code": "context_length_exceeded"}}', "context_overflow", False),
+        (400, b'{"message": "too many tokens"}', "context_overflow", False),
+        (429, b'{"message": "Too many tokens, please wait"}', "model_unavailable", True),
+        (429, b'{"error": {"code": ["odd"], "message": "slow down"}}', "model_unavailable", True),
+        (500, b"[1]", "model_unavailable", True),
+        (500, b'{"error": null}', "model_unavailable", True),
+        (500, b"\xff<html>", "model_unavailable", True),
+    ],
+)
+def test_statuses(status: int, body: bytes, code: str, transient: bool) -> None:
+    error = failures.from_response(status, {}, body)
+    assert (error.code, error.transient) == (code, transient)
+    assert str(status) in error.message
+
+
+def test_the_providers_words_are_kept_but_not_endlessly() -> None:
+    assert "bad key" in failures.from_response(401, {}, b'{"error": {"message": "bad key"}}').message
+    assert "wrong field" in failures.from_response(422, {}, b'{"detail": "wrong field"}').message
+    assert "no reason given" in failures.from_response(500, {}, b" ").message
+    assert len(failures.from_response(500, {}, b'"' + b"x" * 10_000 + b'"').message) < 600
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        ("7", 7, 7),
+        ("0.5", 0.5, 0.5),
+        ("-3", 0, 0),
+        ("nan", 0, 0),
+        (SOON.strftime("%a, %d %b %Y %H:%M:%S GMT"), 1, 41),
+        (SOON.strftime("%a, %d %b %Y %H:%M:%S -0000"), 1, 41),
+        (SOON.strftime("%a, %d %b %Y %H:%M:%S"), 1, 41),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+    ],
+)
+def test_retry_after(header: str, least: float, most: float) -> None:
+    wait = failures.from_response(429, {"retry-after": header}, b"").retry_after
+    assert wait is not None
+    assert least <= wait <= most
+
+
+@pytest.mark.parametrize("header", [None, "", "soon", "Wed, 99 Foo 2015"])
+def test_a_retry_after_that_says_nothing(header: str | None) -> None:
+    assert failures.from_response(429, {"retry-after": header} if header is not None else {}, b"").retry_after is None
+
+
+def test_an_error_is_what_it_is() -> None:
+    assert isinstance(failures.from_event({}), ModelError)
+    assert "out of memory" in failures.from_event({"message": "out of memory"}).message
+
+
+def test_odd_usage_is_never_negative() -> None:
+    report = {"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 9},
+              "completion_tokens_details": {"reasoning_tokens": 8}, "cost_usd": float("nan")}  # fmt: skip
+    assert usage_of(report) == Usage(reasoning=8, cache_read=9)
+    assert usage_of({"prompt_tokens": "5", "cache_creation_input_tokens": -1}) == Usage()
+    assert usage_of({"prompt_tokens": 10, "cache_creation_input_tokens": 4}) == Usage(input=6, cache_write=4)

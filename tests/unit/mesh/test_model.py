@@ -1,0 +1,286 @@
+"""The model client against a provider with bad days, over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from agent_runtime.errors import ModelError
+from agent_runtime.mesh import Catalog, ModelClient, Patience
+from agent_runtime.ports import (
+    CallPiece,
+    CallStarted,
+    Completion,
+    ModelEvent,
+    ModelRequest,
+    ReasoningPiece,
+    Retrying,
+    TextPiece,
+    ToolCall,
+)
+from agent_runtime.protocol import ModelCard, Pricing, Usage
+from agent_runtime.testing import Call, Drop, Fail, Garbage, Hang, ManualClock, Say, ScriptedProvider, Step
+
+REQUEST = ModelRequest("default", [b'{"role":"user","content":"hi"}'])
+
+
+@asynccontextmanager
+async def client_of(url: str, *, attempts: int = 1, idle: float = 10.0) -> AsyncGenerator[tuple[ModelClient, Catalog]]:
+    catalog = Catalog(url, {}, ManualClock())
+    client = ModelClient(url, {"authorization": "Bearer t"}, catalog, Patience(attempts, idle))
+    try:
+        yield client, catalog
+    finally:
+        await client.close()
+        await catalog.close()
+
+
+async def collect(client: ModelClient, request: ModelRequest = REQUEST) -> list[ModelEvent]:
+    async with asyncio.timeout(20):
+        return [event async for event in client.stream(request)]
+
+
+async def events(*steps: Step, request: ModelRequest = REQUEST, **patience: Any) -> list[ModelEvent]:
+    with ScriptedProvider(steps) as provider:
+        async with client_of(provider.url, **patience) as (client, _):
+            return await collect(client, request)
+
+
+def completion(found: list[ModelEvent]) -> Completion:
+    assert isinstance(found[-1], Completion)
+    assert sum(isinstance(event, Completion) for event in found) == 1
+    return found[-1]
+
+
+async def test_an_answer_comes_piece_by_piece() -> None:
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 30,
+        "prompt_tokens_details": {"cached_tokens": 60},
+        "completion_tokens_details": {"reasoning_tokens": 10},
+    }
+    found = await events(Say("All is well", reasoning="hm", calls=(Call("read", {"path": "a"}, id="c1"),), usage=usage))
+    assert found[0] == ReasoningPiece("hm")
+    assert [event.text for event in found if isinstance(event, TextPiece)] == ["All ", "is ", "well"]
+    assert CallStarted("c1", "read") in found
+    assert "".join(event.text for event in found if isinstance(event, CallPiece)) == '{"path": "a"}'
+    done = completion(found)
+    assert done.calls == (ToolCall("c1", "read", '{"path": "a"}'),)
+    assert done.stop_reason == "tool-calls"
+    assert done.usage == Usage(input=40, output=20, reasoning=10, cache_read=60)
+
+
+async def test_what_is_asked() -> None:
+    request = ModelRequest("big", REQUEST.messages, b'[{"type":"function"}]', "none", 99)
+    with ScriptedProvider([Say("ok")]) as provider:
+        async with client_of(provider.url) as (client, _):
+            await collect(client, request)
+        (asked,) = provider.completions
+    assert asked.json == {
+        "model": "big",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 99,
+        "messages": [{"role": "user", "content": "hi"}],
+        "tools": [{"type": "function"}],
+        "tool_choice": "none",
+    }
+    assert asked.headers["authorization"] == "Bearer t"
+
+
+async def test_a_busy_provider_is_asked_again_when_it_says() -> None:
+    soon = format_datetime(datetime.now(tz=UTC) - timedelta(seconds=5))
+    steps = (Fail(429, retry_after=0), Fail(503, retry_after=soon), Drop(), Say("at last"))
+    found = await events(*steps, attempts=4)
+    retries = [event for event in found if isinstance(event, Retrying)]
+    assert [retry.attempt for retry in retries] == [1, 2, 3]
+    assert retries[0].delay < 0.3
+    assert retries[1].delay < 0.3
+    assert "429" in retries[0].message
+    assert completion(found).stop_reason == "stop"
+
+
+@pytest.mark.parametrize("step", [Fail(500, retry_after=0), Fail(429, retry_after=0), Drop(clean=True), Garbage("")])
+async def test_attempts_are_counted(step: Step) -> None:
+    with pytest.raises(ModelError) as caught:
+        await events(step, step, attempts=2)
+    assert caught.value.code == "model_unavailable"
+    assert caught.value.transient
+
+
+async def test_a_provider_that_asks_for_too_long_a_wait_is_given_up() -> None:
+    with pytest.raises(ModelError) as caught:
+        await events(Fail(429, retry_after=3600), attempts=5)
+    assert caught.value.retry_after == 3600
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (Fail(401), "model_auth"),
+        (Fail(403), "model_auth"),
+        (Fail(404), "model_config"),
+        (Fail(400, "This model's maximum context length is 8 tokens"), "context_overflow"),
+        (Fail(413), "context_overflow"),
+        (Fail(429, code="insufficient_quota"), "model_unavailable"),
+    ],
+)
+async def test_what_no_retry_mends_is_not_tried_again(step: Step, code: str) -> None:
+    with ScriptedProvider([step]) as provider:
+        async with client_of(provider.url, attempts=3) as (client, _):
+            with pytest.raises(ModelError) as caught:
+                await collect(client)
+        assert len(provider.completions) == 1
+    assert caught.value.code == code
+    assert not caught.value.transient
+
+
+@pytest.mark.parametrize("clean", [False, True])
+async def test_a_stream_that_drops_in_the_middle_is_not_made_again(clean: bool) -> None:
+    """What the caller has seen is never taken back: he decides."""
+    with ScriptedProvider([Drop(3, clean=clean)]) as provider:
+        async with client_of(provider.url, attempts=3) as (client, _):
+            seen: list[ModelEvent] = []
+            with pytest.raises(ModelError) as caught:  # noqa: PT012  what came before the error counts
+                async for event in client.stream(REQUEST):
+                    seen.append(event)  # noqa: PERF401
+        assert len(provider.completions) == 1
+    assert seen == [TextPiece("one "), TextPiece("two "), TextPiece("three ")]
+    assert caught.value.transient
+
+
+async def test_a_model_that_falls_silent_is_given_up() -> None:
+    with pytest.raises(ModelError, match=r"nothing for 0\.05 s") as caught:
+        await events(Hang(2), idle=0.05)
+    assert caught.value.transient
+
+
+async def test_nobody_listens() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with client_of(f"http://127.0.0.1:{port}/v1") as (client, _):
+        with pytest.raises(ModelError, match="cannot be reached") as caught:
+            await collect(client)
+    assert caught.value.transient
+
+
+def stream(*payloads: str, end: str = "data: [DONE]\n\n") -> str:
+    return "".join(f"data: {payload}\n\n" for payload in payloads) + end
+
+
+def delta(**fields: Any) -> str:
+    return json.dumps({"choices": [{"delta": fields}]})
+
+
+STOP = '{"choices": [{"delta": {}, "finish_reason": "stop"}]}'
+
+
+async def test_a_provider_that_reports_no_usage_is_estimated() -> None:
+    found = await events(Garbage(stream(delta(content="12345678"), STOP)))
+    usage = completion(found).usage
+    assert usage.output == 2
+    assert usage.input > 20
+    assert usage.cost_usd is None
+
+
+async def test_a_connection_that_breaks_behind_the_answer_breaks_nothing() -> None:
+    found = await events(Garbage(stream(delta(content="whole"), STOP), length=100_000))
+    assert found[0] == TextPiece("whole")
+    assert completion(found).stop_reason == "stop"
+
+
+async def test_half_an_emoji_is_replaced() -> None:
+    found = await events(Garbage(stream('{"choices": [{"delta": {"content": "a\\ud83d b"}}]}', STOP)))
+    assert found[0] == TextPiece("a\ufffd b")
+    whole = await events(Garbage(stream('{"choices": [{"delta": {"content": "\\ud83d\\ude00"}}]}', STOP)))
+    assert whole[0] == TextPiece("😀")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        '{"choices": [{"delta": {"conte',
+        "[1, 2]",
+        '{"choices": ["text"]}',
+        '{"choices": [{"delta": "text"}]}',
+        '{"choices": 3}',
+        '{"choices": [{"delta": {"content": ["a", "b"]}}]}',
+        '{"choices": [{"delta": {"content": 3}}]}',
+        '{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": {"a": 1}}}]}}]}',
+        '{"error": {"message": "overloaded", "code": 529}}',
+        '{"error": "overloaded"}',
+    ],
+)
+async def test_what_is_no_completion_is_a_failure_of_the_model(payload: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        await events(Garbage(stream(payload)))
+    assert caught.value.code == "model_unavailable"
+    assert caught.value.transient
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [({"code": "provider_auth"}, "model_auth"), ({"code": "context_length_exceeded"}, "context_overflow")],
+)
+async def test_errors_inside_a_stream_have_codes_too(error: dict[str, str], code: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        await events(Garbage(stream(json.dumps({"error": error}))))
+    assert caught.value.code == code
+
+
+async def test_members_that_say_nothing_are_passed_over() -> None:
+    payloads = (
+        '{"error": null, "choices": [{"delta": {"content": "ok", "tool_calls": null}}]}',
+        '{"error": null, "choices": [{"delta": null, "finish_reason": "content_filter"}]}',
+        '{"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 1, "prompt_tokens_details": 7}}',
+    )
+    found = await events(Garbage(": comment\n\n" + stream(*payloads)))
+    assert completion(found).stop_reason == "content-filter"
+    assert completion(found).usage == Usage(input=4, output=1)
+
+
+@pytest.mark.parametrize("index", [None, "same", "numbered"])
+async def test_calls_stay_apart_whatever_ids_the_provider_gives(index: str | None) -> None:
+    def one(number: int) -> str:
+        call: dict[str, Any] = {"id": "call_x", "function": {"name": f"t{number}", "arguments": f'{{"n":{number}}}'}}
+        if index != "same":
+            call["index"] = number if index == "numbered" else None
+        return delta(tool_calls=[call])
+
+    done = completion(await events(Garbage(stream(one(0), one(1), one(2), STOP))))
+    assert [(call.name, call.arguments) for call in done.calls] == [(f"t{n}", f'{{"n":{n}}}') for n in range(3)]
+    assert len({call.id for call in done.calls}) == 3
+    assert done.stop_reason == "tool-calls"
+
+
+async def test_pieces_of_a_call_without_a_number_belong_to_the_last_one() -> None:
+    opening = delta(tool_calls=[{"function": {"name": "t", "arguments": '{"n":'}}])
+    rest = delta(tool_calls=[{"function": {"arguments": "1}"}}])
+    assert completion(await events(Garbage(stream(opening, rest, STOP)))).calls[0].arguments == '{"n":1}'
+
+
+async def test_a_call_is_priced_by_the_catalog_or_by_the_provider() -> None:
+    card = ModelCard(id="default", pricing=Pricing(input=2, output=10, cache_read=1))
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100, "prompt_tokens_details": {"cached_tokens": 400}}
+    steps = [Say("a", usage=usage), Say("a", usage=usage), Say("b", usage={**usage, "cost_usd": 0.5}),
+             Say("c", usage={**usage, "cost_usd": "free"})]  # fmt: skip
+    with ScriptedProvider(steps, models=[card]) as provider:
+        async with client_of(provider.url) as (client, catalog):
+            costs = [completion(await collect(client)).usage.cost_usd]
+            await catalog.models()
+            costs += [completion(await collect(client)).usage.cost_usd for _ in range(3)]
+    assert costs[0] is None
+    assert costs[1:] == pytest.approx([0.0026, 0.5, 0.0026])
+
+
+async def test_an_unknown_finish_reason_is_other() -> None:
+    assert completion(await events(Say("a", finish_reason="banana"))).stop_reason == "other"
