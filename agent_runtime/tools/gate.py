@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from ..errors import AgentRuntimeError, ToolFailure
+from ..errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ..ports import ToolContext, ToolResult, ToolSpec
 from ..telemetry import logger
 from . import schema
@@ -74,7 +74,8 @@ class Gate:
             seconds = f"{tool.timeout or self.timeout:g}"
             return error(f"{tool.spec.name} did not finish within its deadline of {seconds} s", "timeout", started)
         except AgentRuntimeError as failure:
-            return error(failure.message, "backend", started)
+            kind = "unavailable" if isinstance(failure, MeshUnavailable) else "backend"
+            return error(failure.message, kind, started)
         except Exception as bug:
             # Whatever a tool does wrong stays in its envelope; the traceback is for the operator.
             log.exception("tool broke", tool=tool.spec.name, call_id=context.call_id)

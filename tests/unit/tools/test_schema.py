@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_runtime.tools import schema_fault
+from agent_runtime.tools.schema import faults
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "minLength": 1},
+        "limit": {"type": ["integer", "null"], "minimum": 1},
+        "mode": {"enum": ["a", "b"]},
+        "todos": {"type": "array", "items": {"type": "object", "required": ["content"]}},
+    },
+    "required": ["path"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"path": "x"}, []),
+        ({}, ["path: is required"]),
+        ({"path": 3}, ["path: must be of type string, not 3"]),
+        ({"path": ""}, ["path: minLength is 1"]),
+        ({"path": "x", "limit": "many"}, ['limit: must be of type integer or null, not "many"']),
+        ({"path": "x", "limit": 0}, ["limit: minimum is 1"]),
+        ({"path": "x", "mode": "c"}, ['mode: must be one of ["a", "b"], not "c"']),
+        ({"path": "x", "file": 1}, ["file: no such field; there are: limit, mode, path, todos"]),
+        ({"path": "x", "todos": [{"content": 1}, {}]}, ["todos[1].content: is required"]),
+    ],
+)
+def test_faults_name_the_field_and_the_fix(arguments: dict[str, Any], told: list[str]) -> None:
+    assert faults(SCHEMA, arguments) == told
+
+
+def test_a_fault_does_not_repeat_a_huge_value() -> None:
+    (told,) = faults(SCHEMA, {"path": ["x" * 10_000]})
+    assert len(told) < 250
+
+
+def test_faults_are_told_a_few_at_a_time() -> None:
+    schema = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(50)}}
+    assert len(faults(schema, {f"p{n}": n for n in range(50)})) == 5
+
+
+def test_other_keywords_are_explained_by_the_validator() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"multipleOf": 5}, "extra": {"additionalProperties": {"type": "null"}}},
+    }
+    assert faults(schema, {"n": 3}) == ["n: 3 is not a multiple of 5"]
+    assert faults(schema, {"extra": {"x": 1}}) == ["extra.x: must be of type null, not 1"]
+
+
+@pytest.mark.parametrize("reference", ["http://127.0.0.1:9/schema.json", "file:///etc/passwd"])
+def test_a_reference_to_another_document_is_never_fetched(reference: str) -> None:
+    with pytest.raises(Exception, match="Unresolvable"):
+        faults({"type": "object", "properties": {"x": {"$ref": reference}}}, {"x": 1})
+
+
+@pytest.mark.parametrize(
+    ("schema", "fault"),
+    [
+        ({"type": "object", "properties": {}}, None),
+        ({"type": "array"}, "must be of type object"),
+        ({}, "must be of type object"),
+        ({"type": "object", "properties": {"x": {"type": "strnig"}}}, "properties.x.type: 'strnig' is not"),
+        ({"type": "object", "required": True}, "required: True is not of type 'array'"),
+    ],
+)
+def test_what_cannot_be_a_schema_is_told(schema: dict[str, Any], fault: str | None) -> None:
+    told = schema_fault(schema)
+    assert told == fault if fault is None or told is None else fault in told
+
+
+def test_a_schema_without_a_bottom_is_told() -> None:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(2000):
+        schema = {"type": "object", "properties": {"x": schema}}
+    assert schema_fault(schema) == "the schema is nested too deep"
