@@ -67,7 +67,7 @@ class Child:
             for descriptor in (*ours, launch.lifeline):
                 if descriptor is not None:
                     os.close(descriptor)
-            raise ToolFailure(f"the command could not be started: {error}", kind="unavailable") from error
+            raise ToolFailure(f"the command could not be started: {error.strerror}", kind="unavailable") from error
         finally:
             for descriptor in (*theirs, *launch.fds):
                 os.close(descriptor)

@@ -16,6 +16,8 @@ LONGEST = 600.0
 """Seconds that a call may ask for."""
 SLACK = 10.0
 """Seconds on top of its own deadline in which the command is ended and its output collected."""
+COMMAND_LIMIT = 120 * 1024
+"""Bytes; the system takes little more in one argument."""
 HEAD = 2048
 """Characters of a truncated output that `head` repeats, as it does in the results of all tools."""
 
@@ -33,8 +35,7 @@ def bash_tool(confinement: Confinement, *, timeout: float, limits: Limits) -> To
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         seconds = arguments["timeout_ms"] / 1000 if "timeout_ms" in arguments else timeout
-        if "\0" in arguments["command"]:
-            raise ToolFailure("command: must not contain null bytes", kind="invalid")
+        _check(arguments["command"])
         box = _box(arguments.get("workdir", "."), context, limits)
         done = await confinement.run(
             ("bash", "-c", arguments["command"]),
@@ -66,6 +67,16 @@ def _parameters(timeout: float, longest: float) -> dict[str, Any]:
         "required": ["command"],
         "additionalProperties": False,
     }
+
+
+def _check(command: str) -> None:
+    if "\0" in command:
+        raise ToolFailure("command: must not contain null bytes", kind="invalid")
+    if len(command.encode(errors="replace")) > COMMAND_LIMIT:
+        limit = f"{COMMAND_LIMIT // 1024} KiB"
+        raise ToolFailure(
+            f"command: is longer than {limit}; put it into a file with write and run that", kind="invalid"
+        )
 
 
 def _box(workdir: str, context: ToolContext, limits: Limits) -> Box:

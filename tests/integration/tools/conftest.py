@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_runtime.ports import ToolContext, ToolResult
+from agent_runtime.ports import ToolContext, ToolResult, Toolset
 from agent_runtime.sandbox import Confinement, Limits, choose_confinement
 from agent_runtime.tools import Gate, ToolRegistry, builtin_tools
 from agent_runtime.workspace import Home
 
-Call = Callable[..., Awaitable[ToolResult]]
+Call = Callable[..., Coroutine[Any, Any, ToolResult]]
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class House:
     home: Home
     confinement: Confinement
     context: ToolContext
+    tools: Toolset
     call: Call
     """`await house.call("bash", command="true")`"""
 
@@ -56,4 +57,4 @@ def furnish(home: Home, confinement: Confinement, *, session: str = "ses_1", gat
     async def call(name: str, **arguments: Any) -> ToolResult:
         return await tools.run(name, arguments, context)
 
-    return House(home, confinement, context, call)
+    return House(home, confinement, context, tools, call)

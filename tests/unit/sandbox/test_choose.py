@@ -71,7 +71,7 @@ async def test_a_machine_without_the_launchers_says_so(
     tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolFailure, match="commands cannot be run here: bash is not installed"):
+    with pytest.raises(ToolFailure, match="commands cannot be run here: prlimit is not installed"):
         await Confinement(Bare()).run(("true",), box, timeout=5)
 
 
