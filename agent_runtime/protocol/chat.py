@@ -26,7 +26,7 @@ class ChatRequest(Inbound):
 
     message: str | None = Field(default=None, min_length=1)
     """The message as plain text."""
-    parts: tuple[TextPart, ...] | None = Field(default=None, min_length=1, strict=False)
+    parts: list[TextPart] | None = Field(default=None, min_length=1)
     """The message as AI SDK parts."""
     session_id: str | None = Field(default=None, min_length=1, max_length=200)
     """The conversation; none means the principal's main session."""
@@ -50,9 +50,9 @@ class ChatRequest(Inbound):
         return self
 
     @property
-    def content(self) -> tuple[TextPart, ...]:
+    def content(self) -> list[TextPart]:
         """The message as parts, however it was given."""
-        return self.parts or (TextPart(type="text", text=self.message or ""),)
+        return self.parts or [TextPart(type="text", text=self.message or "")]
 
 
 class UIMessage(BaseModel):
