@@ -75,6 +75,8 @@ async def _main(runtime: Runtime, listening: socket.socket) -> None:
         await runtime.warm()
         _settle_memory()
         host, port = listening.getsockname()[:2]
+        if runtime.settings.token is None:
+            log.warning("no token is set: whoever reaches this machine's loopback address may give this agent work")
         log.info("ready", url=f"http://{host}:{port}", agent=runtime.settings.id)
         await asyncio.wait((serving, stopping := asyncio.ensure_future(told.wait())), return_when="FIRST_COMPLETED")
         stopping.cancel()

@@ -28,7 +28,7 @@ class Guard:
 
     def __init__(self, app: App, token: str | None) -> None:
         self._app = app
-        self._expected = f"Bearer {token}".encode() if token else None
+        self._expected = token.encode() if token else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -49,7 +49,8 @@ class Guard:
             await self._limited(scope, receive, send)
 
     def _authorized(self, headers: dict[bytes, bytes]) -> bool:
-        return hmac.compare_digest(headers.get(b"authorization", b""), self._expected or b"")
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._expected or b"")
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A body without a length is counted while it is read."""
