@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel
+from pydantic_core import from_json
 
 from ..errors import InvalidRequest, RequestError
 from ..loop import Chats, Counters, Hallway, Tasks
@@ -82,7 +83,18 @@ def desk(request: Request) -> Desk:
 
 async def body(request: Request, shape: type[M]) -> M:
     """The JSON body as a message. Raises ValidationError that names every wrong field."""
-    return shape.model_validate_json(await request.body() or b"{}")
+    raw = await request.body() or b"{}"
+    if b"NaN" in raw or b"Infinity" in raw:
+        _refuse_odd_numbers(raw)
+    return shape.model_validate_json(raw)
+
+
+def _refuse_odd_numbers(raw: bytes) -> None:
+    """pydantic reads NaN and Infinity, which are not JSON and would come back from the disk as null."""
+    try:
+        from_json(raw, allow_inf_nan=False)
+    except ValueError as error:
+        raise InvalidRequest(f"body: Invalid JSON: {error}", faults=[("body", f"Invalid JSON: {error}")]) from error
 
 
 def principal(request: Request, named: str | None = None) -> str:
