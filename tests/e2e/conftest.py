@@ -1,0 +1,49 @@
+"""The runtime that most tests share, and the means to start one of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from agent_runtime.protocol import ModelCard, Pricing
+from agent_runtime.testing import ScriptedProvider
+
+from .live import Runtime
+
+MODELS = (
+    "default",
+    ModelCard(id="priced", context_limit=64_000, max_output_tokens=4096, pricing=Pricing(input=1000, output=2000)),
+)
+Start = Callable[..., Runtime]
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    with ScriptedProvider(models=MODELS) as provider, Runtime(provider, tmp_path_factory.mktemp("shared")) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def agent(shared: Runtime) -> Iterator[Runtime]:
+    """The shared runtime, with nothing running and a model that does what messages ask of it."""
+    shared.provider.script.replace(None)
+    shared.provider.clear()
+    yield shared
+    shared.provider.release()
+
+
+@pytest.fixture
+def provider() -> Iterator[ScriptedProvider]:
+    """A model of the test's own."""
+    with ScriptedProvider(models=MODELS) as provider:
+        yield provider
+
+
+@pytest.fixture
+def start(provider: ScriptedProvider, tmp_path: Path) -> Iterator[Start]:
+    """Starts a runtime of the test's own: `start(AGENT_MAX_QUEUE=1)`."""
+    with ExitStack() as stack:
+        yield lambda **settings: stack.enter_context(Runtime(provider, tmp_path / "data", **settings))
