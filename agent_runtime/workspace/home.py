@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import StartError
 
+WALK_SECONDS = 300.0
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -58,10 +59,9 @@ class Home:
         """This home with its workspace and scratch in the hands of that user. Raises StartError when it cannot be."""
         if uid is not None:
             try:
-                for top in (self.workspace, self.data_dir / "scratch"):
-                    _hand_over(top, uid)
+                _whole_tree("chown", "-R", "-h", "-P", f"{uid}:{uid}", self.workspace, self.data_dir / "scratch")
             except OSError as error:
-                raise StartError(f"{error.filename or self.data_dir} cannot be given to user {uid}: {error}") from error
+                raise StartError(f"the workspace cannot be given to user {uid}: {error}") from error
         return replace(self, owner=uid)
 
     def make_scratch(self, session_id: str) -> Path:
@@ -74,19 +74,17 @@ class Home:
         return folder
 
     def remove_scratch(self, session_id: str) -> None:
-        """Deletes the session's scratch: links are removed, what they point to is left alone."""
-        folder = self.scratch(session_id)
-        if folder.is_symlink():
-            folder.unlink()
-        elif folder.exists():
-            shutil.rmtree(folder)
+        """Deletes the session's scratch: links are removed, what they point to is left alone. Raises OSError."""
+        _whole_tree("rm", "-rf", self.scratch(session_id))
 
 
-def _hand_over(top: Path, uid: int) -> None:
-    """Gives a folder and all in it to a user, without ever following a link out of it."""
-    for _, _, files, folder in os.fwalk(top, follow_symlinks=False):
-        if os.fstat(folder).st_uid != uid:
-            os.fchown(folder, uid, uid)
-        for name in files:
-            if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid != uid:
-                os.chown(name, uid, uid, dir_fd=folder, follow_symlinks=False)
+def _whole_tree(program: str, *arguments: str | Path) -> None:
+    """Has a program of the system walk a tree that commands have made: it follows no links, and no depth stops it.
+
+    Python's own walks call themselves for every level, so that a tree of a thousand folders ends them.
+    """
+    try:
+        subprocess.run((program, *arguments), check=True, capture_output=True, text=True, timeout=WALK_SECONDS)
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "stderr", None) or str(error)
+        raise OSError(str(reason).strip()) from error

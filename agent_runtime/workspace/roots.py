@@ -23,7 +23,7 @@ class Roots:
             raise ToolFailure("path: must be a file name, without null bytes", kind="invalid")
         try:
             real = Path(os.path.realpath(self.workspace / path))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:  # the last one: a chain of a thousand links
             raise ToolFailure(f"path: {path!r} cannot be resolved: {error}", kind="invalid") from error
         if real.is_relative_to(self.workspace):
             return Place(self.workspace, real, str(real.relative_to(self.workspace)))

@@ -83,5 +83,22 @@ def test_a_server_that_is_not_root_keeps_its_home(tmp_path: Path) -> None:
 
 @AS_ROOT
 def test_a_home_that_cannot_be_given_away_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(StartError, match="workspace cannot be given to user 61000"):
+    with pytest.raises(StartError, match=r"the workspace cannot be given to user 61000: .*No such file"):
         Home(tmp_path / "never prepared").owned_by(SOMEBODY)
+
+
+def test_no_depth_of_folders_hinders_the_next_start_or_the_removal(tmp_path: Path) -> None:
+    """A command can make a tree that is deeper than Python's walks go."""
+    home = Home(tmp_path / "data")
+    home.prepare()
+    folder = os.open(home.make_scratch("ses_1"), os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    if os.geteuid() == 0:
+        home.owned_by(SOMEBODY)
+    home.remove_scratch("ses_1")
+    assert not home.scratch("ses_1").exists()

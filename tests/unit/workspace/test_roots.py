@@ -61,6 +61,13 @@ def test_what_is_no_path_is_refused(roots: Roots, path: str) -> None:
         roots.resolve(path)
 
 
+def test_a_chain_of_links_without_end_is_refused(roots: Roots) -> None:
+    for number in range(1500):
+        (roots.workspace / f"link{number}").symlink_to(f"link{number + 1}")
+    with pytest.raises(ToolFailure, match="cannot be resolved"):
+        roots.resolve("link0")
+
+
 segments = st.sampled_from(
     ["..", ".", "a", "b", "out", "up", "back", "loop", "chain", "home", "secret", "new", "~", ""]
 )
