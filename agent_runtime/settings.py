@@ -7,8 +7,10 @@ which names a file that holds it.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -85,7 +87,16 @@ class Settings(BaseSettings):
     def _http_url(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("http://", "https://", "http+unix://")):
             raise ValueError("must begin with http://, https:// or http+unix://")
+        if value is not None and not _names_a_host(value):
+            raise ValueError("must name a host, as in http://127.0.0.1:8420")
         return value.rstrip("/") if value else value
+
+    @field_validator("token", "mesh_token", mode="before")
+    @classmethod
+    def _readable(cls, value: Any) -> Any:
+        if isinstance(value, _Unreadable):
+            raise ValueError(value.reason)
+        return value
 
     @field_validator("data_dir", "skills_dir")
     @classmethod
@@ -115,6 +126,13 @@ class Settings(BaseSettings):
         return sources["init_settings"], sources["env_settings"], _SecretFiles(settings_cls)
 
 
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """Stands where the content of a secret's file would stand."""
+
+    reason: str
+
+
 class _SecretFiles(PydanticBaseSettingsSource):
     """`AGENT_TOKEN_FILE=/run/secrets/token` gives AGENT_TOKEN the stripped content of that file."""
 
@@ -125,11 +143,22 @@ class _SecretFiles(PydanticBaseSettingsSource):
         try:
             return Path(path).read_text().strip(), field_name, False
         except OSError as error:
-            raise StartError(f"{PREFIX}{field_name.upper()}_FILE: cannot read {path}: {error.strerror}") from error
+            reason = error.strerror
+        except UnicodeDecodeError:
+            reason = "it is not text"
+        return _Unreadable(f"{PREFIX}{field_name.upper()}_FILE: cannot read {path}: {reason}"), field_name, False
 
     def __call__(self) -> dict[str, Any]:
         found = {name: self.get_field_value(None, name)[0] for name in self.settings_cls.model_fields}
         return {name: value for name, value in found.items() if value is not None}
+
+
+def _names_a_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def secret_fields(settings_cls: type[BaseSettings]) -> set[str]:

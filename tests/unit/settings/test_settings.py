@@ -1,0 +1,134 @@
+"""Settings: every fault named, no secret shown, a token beyond loopback."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_runtime.cli import main, settings_help
+from agent_runtime.errors import StartError
+from agent_runtime.protocol import field_docs
+from agent_runtime.settings import Settings, load_settings, secret_fields
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104  nothing listens there
+
+
+def given(**settings: str) -> None:
+    os.environ.update({f"AGENT_{name}": value for name, value in settings.items()})
+
+
+def test_defaults_work_on_a_laptop() -> None:
+    settings = load_settings()
+    assert (settings.host, settings.port, settings.token) == ("127.0.0.1", 8400, None)
+    assert settings.model_url == "http://127.0.0.1:8420/v1"
+    assert settings.skills_path == settings.data_dir / "skills"
+
+
+def test_the_environment_is_read(tmp_path: Path) -> None:
+    given(ID="a-1", PORT="0", DATA_DIR=str(tmp_path), LLM_BASE_URL="http+unix://%2Ftmp%2Fm.sock/v1/", MODEL="")
+    settings = load_settings()
+    assert (settings.id, settings.port, settings.model) == ("a-1", 0, "default")
+    assert settings.model_url == "http+unix://%2Ftmp%2Fm.sock/v1"
+    assert settings.skills_path == tmp_path / "skills"
+
+
+def test_the_home_folder_has_a_short_name() -> None:
+    given(DATA_DIR="~/agent", SKILLS_DIR="~/skills")
+    settings = load_settings()
+    assert settings.data_dir == Path.home() / "agent"
+    assert settings.skills_path == Path.home() / "skills"
+
+
+def test_every_fault_is_named() -> None:
+    given(PORT="http", ID="-", MESH_URL="ftp://x", MAX_ITERATIONS="0", CONFINEMENT="some")
+    with pytest.raises(StartError) as caught:
+        load_settings()
+    lines = caught.value.message.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        *("AGENT_ID", "AGENT_PORT", "AGENT_MESH_URL", "AGENT_CONFINEMENT", "AGENT_MAX_ITERATIONS"),
+    ]
+    assert "'ftp://x'" in lines[2]
+
+
+@pytest.mark.parametrize("url", ["http://", "http://[bad", "https:///v1", "http+unix:///v1", "http://host:port"])
+def test_an_address_without_a_host_is_no_address(url: str) -> None:
+    given(LLM_BASE_URL=url)
+    with pytest.raises(StartError, match="AGENT_LLM_BASE_URL"):
+        load_settings()
+
+
+def test_a_token_is_required_beyond_loopback() -> None:
+    given(HOST=EVERYWHERE)
+    with pytest.raises(StartError, match=r"AGENT_TOKEN: must be set to listen on 0\.0\.0\.0"):
+        load_settings()
+    given(TOKEN="t")
+    assert load_settings().host == EVERYWHERE
+    given(HOST="localhost")
+    del os.environ["AGENT_TOKEN"]
+    assert load_settings().token is None
+
+
+def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("  s3cret\n")
+    given(TOKEN_FILE=str(tmp_path / "token"), HOST=EVERYWHERE)
+    token = load_settings().token
+    assert token is not None
+    assert token.get_secret_value() == "s3cret"
+    given(TOKEN="from the environment")
+    token = load_settings().token
+    assert token is not None
+    assert token.get_secret_value() == "from the environment"
+
+
+def test_a_file_is_a_form_of_secrets_only(tmp_path: Path) -> None:
+    given(ID_FILE=str(tmp_path / "nothing"))
+    assert load_settings().id == "agent"
+    assert secret_fields(Settings) == {"token", "mesh_token"}
+
+
+def test_a_secret_file_that_cannot_be_read_is_named_beside_the_other_faults(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "empty").write_bytes(b"\n")
+    for file, words in (("missing", "No such file"), ("binary", "text"), ("empty", "at least 1")):
+        given(MESH_TOKEN_FILE=str(tmp_path / file), PORT="http")
+        with pytest.raises(StartError) as caught:
+            load_settings()
+        assert "AGENT_MESH_TOKEN" in caught.value.message
+        assert words in caught.value.message
+        assert "AGENT_PORT" in caught.value.message
+
+
+def test_no_secret_is_shown() -> None:
+    given(TOKEN="s3cret", PORT="http")
+    with pytest.raises(StartError) as caught:
+        load_settings()
+    assert "s3cret" not in caught.value.message
+    del os.environ["AGENT_PORT"]
+    assert "s3cret" not in repr(load_settings())
+
+
+def test_the_command_says_why_it_cannot_start(capsys: pytest.CaptureFixture[str]) -> None:
+    given(PORT="http")
+    assert main(["serve"]) == 1
+    assert "agent-runtime: AGENT_PORT" in capsys.readouterr().err
+
+
+def test_every_setting_is_a_line_of_the_help() -> None:
+    text = settings_help()
+    docs = field_docs(Settings)
+    for name in Settings.model_fields:
+        assert f"AGENT_{name.upper()}" in text
+        assert " ".join(docs[name].split())[:60] in " ".join(text.split())
+    assert "AGENT_TOKEN_FILE" in text
