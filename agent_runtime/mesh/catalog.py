@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
-import httpx
 from pydantic import ValidationError
 
 from ..errors import MeshUnavailable
-from ..net import http_client
+from ..net import HttpPool, TransportFault
 from ..ports import Clock
 from ..protocol import ModelCard, ModelList
 
@@ -22,8 +21,8 @@ class Catalog:
     """The models by name, as of the last answer."""
 
     def __init__(self, url: str, headers: dict[str, str], clock: Clock) -> None:
-        self._http, base = http_client(url, timeout=_TIMEOUT_SECONDS, headers=headers)
-        self._url, self._clock = f"{base}/models", clock
+        self._http = HttpPool(url, headers, idle=_TIMEOUT_SECONDS, connect=_TIMEOUT_SECONDS)
+        self._clock = clock
         self._cards: dict[str, ModelCard] = {}
         self._fetched: float | None = None
         self._lock = asyncio.Lock()
@@ -53,15 +52,20 @@ class Catalog:
         return self.known(name)
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._http.close()
 
     async def _fetch(self) -> None:
         try:
-            response = await self._http.get(self._url)
-            response.raise_for_status()
-            cards = ModelList.model_validate_json(response.content).data
-        except (httpx.HTTPError, ValidationError) as error:
+            async with asyncio.timeout(_TIMEOUT_SECONDS), self._http.request("GET", "/models") as reply:
+                status, body = reply.status, await reply.body()
+        except (TransportFault, TimeoutError) as error:
             self.reachable = False
-            raise MeshUnavailable(f"the mesh does not list its models: {error or type(error).__name__}") from error
+            raise MeshUnavailable(f"the mesh cannot be reached: {error}") from error
         self.reachable = True
+        if status != 200:
+            raise MeshUnavailable(f"the mesh does not list its models: it answered {status}")
+        try:
+            cards = ModelList.model_validate_json(body).data
+        except ValidationError as error:
+            raise MeshUnavailable("the mesh does not list its models: its answer has another shape") from error
         self._cards = {card.id: card for card in cards}

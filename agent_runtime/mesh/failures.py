@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import httpx
 from pydantic_core import from_json
 
 from ..errors import ModelError
+from ..net import TransportFault
 from ..protocol import is_object
 
 _OVERFLOW_CODES = {"context_length_exceeded", "string_above_max_length", "request_too_large"}
@@ -46,12 +46,11 @@ def from_event(error: Any) -> ModelError:
     return ModelError(f"the model's stream reported an error: {message}", transient=True)
 
 
-def from_transport(error: httpx.HTTPError, idle_seconds: float) -> ModelError:
+def from_transport(fault: TransportFault, idle_seconds: float) -> ModelError:
     """The error behind a connection that failed."""
-    if isinstance(error, httpx.ReadTimeout):
+    if fault.silent:
         return ModelError(f"the model sent nothing for {idle_seconds:g} s", transient=True)
-    reason = str(error) or type(error).__name__
-    return ModelError(f"the model endpoint cannot be reached: {reason}", transient=True)
+    return ModelError(f"the model endpoint cannot be reached: {fault.message}", transient=True)
 
 
 def _read(body: bytes) -> tuple[str, str]:

@@ -13,11 +13,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import httpx
 from pydantic_core import to_json
 
 from ..errors import ModelError
-from ..net import http_client
+from ..net import HttpPool, TransportFault
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
 from . import failures
 from .assembly import Assembly, Lines
@@ -27,7 +26,6 @@ from .usage import priced
 LONGEST_WAIT = 60.0
 """Seconds; a provider that asks for more is given up on."""
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.5, 16.0
-_CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +41,8 @@ class ModelClient:
 
     def __init__(self, url: str, headers: dict[str, str], catalog: Catalog, patience: Patience) -> None:
         self._catalog, self._patience = catalog, patience
-        timeout = httpx.Timeout(patience.idle_seconds, connect=_CONNECT_SECONDS, pool=_CONNECT_SECONDS)
-        self._http, base = http_client(url, timeout=timeout)
-        self._url = f"{base}/chat/completions"
-        self._headers = {"content-type": "application/json", "accept-encoding": "identity", **headers}
+        wanted = {"content-type": "application/json", "accept": "text/event-stream", **headers}
+        self._http = HttpPool(url, wanted, idle=patience.idle_seconds)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Retries with backoff before the first token only: what the caller has seen is never taken back."""
@@ -66,20 +62,20 @@ class ModelClient:
                 await asyncio.sleep(delay)
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._http.close()
 
     async def _once(self, model: str, body: bytes) -> AsyncIterator[ModelEvent]:
         assembly, lines = Assembly(sent=len(body)), Lines()
         try:
-            async with self._http.stream("POST", self._url, content=body, headers=self._headers) as response:
+            async with self._http.request("POST", "/chat/completions", body) as reply:
                 self._catalog.reachable = True
-                if response.status_code != 200:
-                    raise failures.from_response(response.status_code, response.headers, await response.aread())
-                async for data in response.aiter_raw():
+                if reply.status != 200:
+                    raise failures.from_response(reply.status, reply.headers, await reply.body())
+                async for data in reply.pieces:
                     for payload in lines.feed(data):
                         for event in assembly.take(payload):
                             yield event
-        except httpx.HTTPError as error:
+        except TransportFault as error:
             self._catalog.reachable = False
             if not assembly.whole:  # what breaks behind the end of the answer breaks nothing
                 raise failures.from_transport(error, self._patience.idle_seconds) from error
