@@ -5,7 +5,8 @@
     │   ├── InvalidRequest      422  one or more fields are wrong
     │   ├── NotFound            404
     │   ├── Conflict            409
-    │   └── Busy                429  a queue is full
+    │   ├── Busy                429  a queue is full
+    │   └── NotReady            503  the server is starting or shutting down
     ├── ModelError              the model call failed; the caller sees the code, the model never does
     ├── MeshUnavailable         the host does not offer what was asked for
     ├── ToolFailure             the model sees the text as the tool's error
@@ -86,6 +87,13 @@ class Busy(RequestError):
 
     status = 429
     code = "queue_full"
+
+
+class NotReady(RequestError):
+    """The server is starting or shutting down; try again in a moment."""
+
+    status = 503
+    code = "not_ready"
 
 
 ModelErrorCode = Literal["model_unavailable", "model_auth", "model_config", "context_overflow"]

@@ -22,7 +22,7 @@ from ..protocol import (
     Usage,
     UseChatRequest,
 )
-from .desk import Desk, body, desk, principal
+from .desk import Desk, body, open_desk, principal
 from .problems import problem
 from .replies import live_stream, message, recorded_stream
 
@@ -41,7 +41,7 @@ class _Asked:
 @router.post("/chat")
 async def chat(request: Request) -> Response:
     """Sends a message. The reply is a stream when the caller asks for one, else JSON."""
-    at = desk(request)
+    at = open_desk(request)
     asked = await _read(request)
     sent = await at.chats.send(asked.incoming)
     if asked.stream:
@@ -52,7 +52,7 @@ async def chat(request: Request) -> Response:
 @router.post("/chat/stream")
 async def chat_stream(request: Request) -> Response:
     """Sends a message; the reply is always a stream."""
-    at = desk(request)
+    at = open_desk(request)
     asked = await _read(request)
     return _stream(await at.chats.send(asked.incoming), at)
 
@@ -60,7 +60,7 @@ async def chat_stream(request: Request) -> Response:
 @router.post("/chat/reset")
 async def reset(request: Request) -> Response:
     """Archives a session (the main one unless named) and begins its successor."""
-    at = desk(request)
+    at = open_desk(request)
     asked = await body(request, ResetRequest)
     fresh, archived = await at.chats.reset(principal(request, asked.user), asked.session_id)
     return message(ResetReply(session_id=fresh, archived=archived))

@@ -10,7 +10,7 @@ from fastapi import Request
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from ..errors import InvalidRequest, RequestError
+from ..errors import InvalidRequest, NotReady
 from ..loop import Chats, Counters, Hallway, Tasks
 from ..ports import Mesh, ToolCatalog
 from ..protocol import TaskAssignment
@@ -40,13 +40,6 @@ class Desk:
     context_limit: Callable[[], int]
 
 
-class NotReady(RequestError):
-    """The server is starting or shutting down; try again in a moment."""
-
-    status = 503
-    code = "not_ready"
-
-
 @dataclass(slots=True)
 class Front:
     """What the routes can say before the agent is ready, and while it shuts down."""
@@ -73,12 +66,24 @@ def front(request: Request) -> Front:
 
 
 def desk(request: Request) -> Desk:
-    """The running agent. Raises NotReady before it is there and once it is on its way out."""
+    """The running agent, for those who ask about work or stop it. Raises NotReady before it is there."""
+    at = front(request)
+    if at.desk is None:
+        raise _not_ready(at)
+    return at.desk
+
+
+def open_desk(request: Request) -> Desk:
+    """The running agent, for those who bring work. Raises NotReady before it is there and once it is on its way out."""
     at = front(request)
     if at.desk is None or at.draining:
-        reason = at.fault or ", ".join(at.reasons())
-        raise NotReady(f"the server is not ready: {reason}", headers={"Retry-After": "1"})
+        raise _not_ready(at)
     return at.desk
+
+
+def _not_ready(at: Front) -> NotReady:
+    reason = at.fault or ", ".join(at.reasons())
+    return NotReady(f"the server is not ready: {reason}", headers={"Retry-After": "1"})
 
 
 async def body(request: Request, shape: type[M]) -> M:

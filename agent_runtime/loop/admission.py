@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
-from ..errors import Busy, RequestError
+from ..errors import Busy, NotReady
 from ..store import Database, Unit
 from ..telemetry import logger
 from .conversations import Conversation
@@ -98,6 +98,9 @@ class Admission:
         """Admits nothing more, gives running turns their grace, then breaks them off: the next life takes them up."""
         self._draining = True
         await _admissions(self._turns.values())
+        for turn in self.turns("queued"):  # nothing more will be heard of them in this life
+            turn.live.close()
+            turn.ended.set()
         running = [turn.runner for turn in self.turns("running") if turn.runner is not None]
         if running and grace > 0:
             await asyncio.wait(running, timeout=grace)
@@ -112,7 +115,7 @@ class Admission:
 
     def _reserve(self, turn: Turn) -> None:
         if self._draining:
-            raise RequestError("the server is shutting down", code="draining")
+            raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
         lane = self._lanes.get(turn.conversation.id)
         if lane or self._free == 0:
             waiting = len(self.turns("queued"))
