@@ -8,8 +8,9 @@ import os
 import signal
 import sqlite3
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -106,7 +107,7 @@ class Runtime:
         return self.post("/chat", {"message": message, **more})
 
     @contextmanager
-    def stream(self, method: str, path: str, body: Any = None, **headers: str) -> Iterator[Stream]:
+    def stream(self, method: str, path: str, body: Any = None, **headers: str) -> Generator[Stream]:
         with self.http.stream(method, path, json=body, headers=headers) as response:
             yield Stream(response)
 
@@ -158,6 +159,14 @@ def assignment(**changes: Any) -> dict[str, Any]:
 def fresh(kind: str) -> str:
     """A name that no other test uses."""
     return f"{kind}-{next(_numbers)}"
+
+
+def in_background(call: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
+    """A call that goes on meanwhile: the thread to join, and the list that its answer will be in."""
+    got: list[Any] = []
+    thread = threading.Thread(target=lambda: got.append(call()), daemon=True)
+    thread.start()
+    return thread, got
 
 
 def eventually(check: Callable[[], Any], timeout: float = PATIENCE) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from agent_runtime.protocol import chunks as c
 from agent_runtime.testing import Call, Fail, Hang, Say
 
-from .live import PATIENCE, Runtime, assert_problem, eventually, fresh, text_of, types
+from .live import PATIENCE, Runtime, assert_problem, eventually, fresh, in_background, text_of, types
 
 REPLY = {
     *("session_id", "message_id", "response", "tool_outputs", "usage", "tokens_used", "finish_reason", "limit"),
@@ -23,13 +22,6 @@ def use_chat(text: str, **more: Any) -> dict[str, Any]:
     """What the AI SDK's DefaultChatTransport posts."""
     message = {"id": fresh("ui"), "role": "user", "parts": [{"type": "text", "text": text}]}
     return {"id": fresh("chat"), "messages": [message], "trigger": "submit-message", **more}
-
-
-def in_background(call: Any) -> tuple[threading.Thread, list[Any]]:
-    got: list[Any] = []
-    thread = threading.Thread(target=lambda: got.append(call()))
-    thread.start()
-    return thread, got
 
 
 # ---------------------------------------------------------------- the reply

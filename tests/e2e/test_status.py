@@ -38,7 +38,7 @@ def test_status_of_an_idle_agent(agent: Runtime) -> None:
     assert (status["agent_id"], status["role"]) == ("agent", "assistant")
     assert status["current_task"] is None
     assert status["sessions"] == {"running": 0, "queued": 0, "waiting": 0}
-    assert TOOLS <= set(status["capabilities"])
+    assert set(status["capabilities"]) >= TOOLS
     assert status["queue_limit"] == 100
     assert status["limits"]["max_iterations"] == 20
     assert status["limits"]["max_rounds"] == 30
@@ -82,7 +82,7 @@ def test_capabilities_are_the_agents_card(agent: Runtime) -> None:
         *("agent_id", "role", "tools", "tool_definitions", "tool_sources"),
         *("skills", "packages", "models", "protocols"),
     }
-    assert TOOLS <= set(card["tools"])
+    assert set(card["tools"]) >= TOOLS
     assert [tool["function"]["name"] for tool in card["tool_definitions"]] == card["tools"]
     for tool in card["tool_definitions"]:
         assert tool["type"] == "function"
@@ -103,7 +103,7 @@ def test_probes_answer_without_a_token(agent: Runtime) -> None:
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 @pytest.mark.parametrize("authorization", [None, "Bearer wrong", TOKEN, f"Basic {TOKEN}", "Bearer", "Bearer sésame"])
 def test_everything_else_needs_the_token(agent: Runtime, method: str, path: str, authorization: str | None) -> None:
-    headers = {"Authorization": authorization.encode()} if authorization is not None else {}
+    headers = [] if authorization is None else [(b"Authorization", authorization.encode())]
     with agent.client(Accept="*/*") as stranger:
         reply = stranger.request(method, path, headers=headers)
     assert_problem(reply, 401, "unauthorized")
