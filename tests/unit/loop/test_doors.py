@@ -1,0 +1,275 @@
+"""Chats and tasks on a real database: idempotency, records, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_runtime.errors import Conflict, ModelError, NotFound
+from agent_runtime.loop import Finished, Limits, Turn, reply_of
+from agent_runtime.loop.contract import parse_answer, result_of, task_message
+from agent_runtime.loop.state import Outcome
+from agent_runtime.ports import TextPiece, ToolContext, ToolResult
+from agent_runtime.protocol import Usage
+from agent_runtime.sessions import replay
+from agent_runtime.testing import ManualClock
+from tests.unit.loop.support import FakeModel, FakeTools, World, assignment, call, incoming, say, settled
+
+ANSWER = json.dumps({"result": {"sum": 3}, "promote": {"seen": True}})
+
+
+async def test_a_message_that_is_sent_twice_runs_once(tmp_path: Path) -> None:
+    async with World(tmp_path, FakeModel([call(("c1", "echo", '{"a": 1}')), say("hello")])) as world:
+        both = await asyncio.gather(*(world.chats.send(incoming("hi", message_id="m")) for _ in range(2)))
+        assert both[0] is both[1]
+        assert isinstance(both[0], Turn)
+        await world.ended(both[0])
+        again = await world.chats.send(incoming("hi", message_id="m"))
+        assert isinstance(again, Finished)
+        assert again.reply is not None
+        assert again.names == {"session_id": both[0].conversation.id, "message_id": "m"}
+        reply = reply_of(again.names, again.reply.parts, Usage(), again.outcome)
+        assert (reply.response, reply.finish_reason) == ("hello", "stop")
+        assert [(one.name, one.state, one.input) for one in reply.tool_outputs] == [
+            ("echo", "output-available", {"a": 1})
+        ]
+        assert len(world.model.requests) == 2
+        assert list(replay(again.reply))
+
+
+async def test_sessions_of_others_are_not_there(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
+        turn = await world.send("secret", session="shared")
+        await world.ended(turn)
+        with pytest.raises(NotFound):
+            await world.chats.send(incoming("hi", principal="eve", session=turn.conversation.id))
+        other = await world.send("hi", principal="eve", session="shared")
+        await world.ended(other)
+        assert other.conversation.id != turn.conversation.id
+        assert b"secret" not in b"".join(world.model.requests[-1][1])
+        with pytest.raises(NotFound):
+            await world.send("hi", session="ses_" + "0" * 26)
+
+
+async def test_a_session_is_found_again_in_the_next_life(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with World(tmp_path, FakeModel([say("first answer")]), clock=clock) as world:
+        first = await world.send("first", session="mine", model="big")
+        await world.ended(first)
+    clock.set_wall(clock.now_ms() - 3_600_000)
+    async with World(tmp_path, clock=clock) as world:
+        second = await world.send("second", session="mine")
+        await world.ended(second)
+        third = await world.send("third", session=first.conversation.id)
+        await world.ended(third)
+        assert second.conversation.id == first.conversation.id
+        assert second.model == "big"
+        said = [json.loads(message)["content"] for message in world.model.requests[-1][1]]
+        assert said[1:] == ["first", "first answer", "second", "done", "third"]
+        third.conversation.view = None
+        await world.ended(await world.send("fourth", session="mine"))
+        again = [json.loads(message)["content"] for message in world.model.requests[-1][1]]
+        assert again[: len(said)] == said
+
+
+async def test_a_refused_message_does_not_change_the_model(tmp_path: Path) -> None:
+    async with World(tmp_path, queue=0, slots=1, model=FakeModel([[asyncio.Event().wait()]])) as world:
+        turn = await world.send("one")
+        with pytest.raises(Exception, match="waiting"):
+            await world.send("two", model="big")
+        assert turn.conversation.model == "m"
+        await world.admission.stop(turn)
+
+
+async def test_an_archived_session_takes_no_message(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
+        turn = await world.send("one", session="mine")
+        await world.ended(turn)
+        fresh, old = await world.chats.reset("operator", "mine")
+        assert old == turn.conversation.id
+        with pytest.raises(Conflict) as caught:
+            await world.send("two", session=old)
+        assert caught.value.code == "session_archived"
+        after = await world.send("two", session="mine")
+        assert after.conversation.id == fresh
+        await world.ended(after)
+        assert (await world.chats.reset("operator", "never seen"))[1] is None
+
+
+async def test_a_task_from_its_start_to_its_result(tmp_path: Path) -> None:
+    model = FakeModel([call(("c1", "echo", "{}")), say(ANSWER, usage=Usage(input=5, output=5))])
+    async with World(tmp_path, model) as world:
+        assert await world.tasks.latest("operator") is None
+        first, twin = await asyncio.gather(*(world.tasks.assign(assignment(), "operator") for _ in range(2)))
+        accepted = first.accepted or twin.accepted
+        assert accepted is not None
+        assert (first.accepted is None) != (twin.accepted is None)
+        turn = first.turn or twin.turn
+        assert turn is not None
+        await world.ended(turn)
+        record = await world.tasks.record("task-1", "operator")
+        assert record.status == "complete"
+        assert record.result == {"sum": 3}
+        assert record.promote_to_blackboard == {"seen": True}
+        assert (record.tokens_used, record.attempts, record.error) == (25, 1, None)
+        assert record.finished_at is not None
+        assert await world.tasks.latest("operator") == record
+        assert await world.tasks.latest("eve") is None
+        reply = await world.tasks.reply("task-1", "operator")
+        assert reply is not None
+        again = await world.tasks.assign(assignment(), "operator")
+        assert (again.accepted, again.record) == (None, record)
+        with pytest.raises(Conflict):
+            await world.tasks.assign(assignment(timeout=5), "operator")
+        assert (await world.tasks.cancel("task-1", "operator")) == record
+        assert (world.counters.completed, world.counters.failed, world.counters.steps) == (1, 0, 2)
+        for missing in (world.tasks.record, world.tasks.turn, world.tasks.reply):
+            with pytest.raises(NotFound):
+                await missing("task-1", "eve")
+
+
+async def test_a_retry_does_not_spoil_the_answer(tmp_path: Path) -> None:
+    broken = [TextPiece('{"result": {"su'), ModelError("dropped", transient=True)]
+    async with World(tmp_path, FakeModel([broken, say(ANSWER)])) as world:
+        assigned = await world.tasks.assign(assignment(max_retries=1), "operator")
+        assert assigned.turn is not None
+        await world.ended(assigned.turn)
+        record = await world.tasks.record("task-1", "operator")
+        assert record.result == {"sum": 3}
+        assert record.attempts == 2
+
+
+async def test_a_task_that_is_cancelled_while_it_waits(tmp_path: Path) -> None:
+    model = FakeModel([[asyncio.Event().wait()]])
+    async with World(tmp_path, model, slots=1) as world:
+        blocker = await world.send("elsewhere")
+        assigned = await world.tasks.assign(assignment(), "operator")
+        assert assigned.accepted is not None
+        assert (assigned.accepted.status, assigned.accepted.queued_behind) == ("queued", 1)
+        record = await world.tasks.cancel("task-1", "operator")
+        assert (record.status, record.error_code, record.attempts) == ("cancelled", "cancelled", 0)
+        await world.admission.stop(blocker)
+
+
+async def test_a_task_under_way_tells_how_far_it_is(tmp_path: Path) -> None:
+    model = FakeModel([call(("c1", "echo", "{}")), [asyncio.Event().wait()]])
+    async with World(tmp_path, model, slots=1) as world:
+        assigned = await world.tasks.assign(assignment(), "operator")
+        turn = assigned.turn
+        assert turn is not None
+        while len(model.requests) < 2:
+            await asyncio.sleep(0)
+        world.clock.advance(3)
+        record = await world.tasks.record("task-1", "operator")
+        assert (record.status, record.tokens_used, record.duration_ms) == ("running", 15, 3000)
+        assert (await world.tasks.cancel("task-1", "operator")).status == "cancelled"
+
+
+async def test_a_crash_leaves_a_truthful_record_and_the_queue(tmp_path: Path) -> None:
+    """The first life is broken off without a drain, in the middle of a tool."""
+    entered = asyncio.Event()
+
+    async def hang(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        entered.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    model = FakeModel([call(("c1", "hang", "{}"), text="I begin")])
+    async with World(tmp_path, model, tools=FakeTools({"hang": hang}), slots=1) as world:
+        await world.tasks.assign(assignment(), "operator")
+        await world.tasks.assign(assignment(task_id="task-2"), "operator")
+        await entered.wait()
+    async with World(tmp_path, FakeModel([say(ANSWER)])) as world:
+        broken = await world.tasks.record("task-1", "operator")
+        assert (broken.status, broken.error_code) == ("failed", "interrupted")
+        assert broken.tokens_used == 15
+        assert broken.result is not None
+        assert broken.result["partial"]
+        reply = await world.tasks.reply("task-1", "operator")
+        assert reply is not None
+        assert [part["state"] for part in reply.parts if part["type"] == "tool-hang"] == ["output-error"]
+        waiting = await world.tasks.turn("task-2", "operator")
+        if waiting is not None:
+            await world.ended(waiting)
+        done = await world.tasks.record("task-2", "operator")
+        assert (done.status, done.result, done.attempts) == ("complete", {"sum": 3}, 1)
+
+
+async def test_a_disk_that_fails_at_the_end_is_told(tmp_path: Path) -> None:
+    async with World(tmp_path, FakeModel([say("lost")])) as world:
+
+        def no(connection: Any, turn: Turn, now: int) -> None:
+            if turn.outcome is not None and turn.outcome.status == "complete":
+                raise OSError("no space")
+
+        gate = asyncio.Event()
+        world.model.plays = [[gate.wait(), *say("hello")]]
+        turn = await world.send("hi")
+        turn.on_end = no
+        gate.set()
+        await world.ended(turn)
+        assert turn.outcome is not None
+        assert turn.outcome.error_code == "internal_error"
+        assert await settled(world, turn) == "ended"
+        said = b"".join([event async for event in turn.live.follow()])
+        assert said.count(b'"type":"finish"') == 1
+        assert b'"type":"error"' in said
+        row = await world.rows("SELECT metadata_json FROM chat_messages WHERE id = ?", turn.reply_id)
+        assert json.loads(row[0][0])["outcome"]["error_code"] == "internal_error"
+        again = await world.send("still here?")
+        await world.ended(again)
+        assert b"hello" in b"".join(world.model.requests[-1][1])
+
+
+async def test_many_sessions_are_forgotten_and_found_again(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
+        first = await world.send("remember me", session="first")
+        await world.ended(first)
+        for number in range(1030):
+            conversation = world.conversations.begin("operator", f"s{number}")
+            conversation.stored = True
+        assert first.conversation.id not in world.conversations._known
+        again = await world.send("and now?", session="first")
+        await world.ended(again)
+        assert again.conversation is not first.conversation
+        assert b"remember me" in b"".join(world.model.requests[-1][1])
+
+
+@pytest.mark.parametrize(
+    ("text", "result", "promote"),
+    [
+        ('{"result": {"a": 1}}', {"a": 1}, {}),
+        ('{"result": {"a": 1}, "promote": {"b": 2}}', {"a": 1}, {"b": 2}),
+        ('{"result": {"a": 1}, "promote": [3]}', {"a": 1}, {}),
+        ('  ```json\n{"result": {}}\n```  ', {}, {}),
+        ('```\n{"result": {"a": 1}}```', {"a": 1}, {}),
+        ("```json```", {"text": "```json```"}, {}),
+        ('{"result": 3}', {"text": '{"result": 3}'}, {}),
+        ("[1]", {"text": "[1]"}, {}),
+        ("All done.", {"text": "All done."}, {}),
+        ("", {"text": ""}, {}),
+    ],
+)
+def test_how_an_answer_is_read(text: str, result: dict[str, Any], promote: dict[str, Any]) -> None:
+    assert parse_answer(text) == (result, promote)
+
+
+def test_what_there_is_of_a_result() -> None:
+    parts: list[dict[str, Any]] = [
+        {"type": "step-start"},
+        {"type": "text", "text": "so far"},
+        {"type": "tool-read", "state": "output-error"},
+    ]
+    timeout = Outcome("timeout", "other", "deadline_exceeded", "late", "deadline")
+    assert result_of(timeout, parts) == ({"text": "so far", "partial": True, "steps": 1, "tool_calls": 1}, {})
+    assert result_of(Outcome("failed", "error", "model_auth"), []) == (None, {})
+    message = task_message(assignment(context={"é": 1}))
+    assert '"n": 1' in message
+    assert "é" in message
+    assert "Context" not in task_message(assignment())
+    assert Limits(1, 1).retries == 0

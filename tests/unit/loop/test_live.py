@@ -1,0 +1,69 @@
+"""Live turns: any number of readers at any pace, and a sign of life in a long silence."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from agent_runtime.loop import LiveTurn, streams
+from agent_runtime.protocol import chunks as c
+from agent_runtime.protocol.chunks import DONE
+from tests.unit.loop.support import PATIENCE, until
+
+
+async def read(live: LiveTurn) -> bytes:
+    return b"".join([events async for events in live.follow()])
+
+
+async def test_early_late_and_slow_readers_see_the_same() -> None:
+    live = LiveTurn()
+    early = [asyncio.create_task(read(live)) for _ in range(3)]
+    slow = live.follow()
+    live.publish(c.Start(messageId="m"))
+    head = await anext(slow)
+    await asyncio.sleep(0)
+    for number in range(50):
+        live.publish(c.TextDelta(id="t", delta=str(number)))
+        if number % 10 == 0:
+            await asyncio.sleep(0)
+    live.close()
+    live.close()
+    async with asyncio.timeout(PATIENCE):
+        whole = await read(live)
+        assert [await one for one in early] == [whole] * 3
+        assert head + b"".join([events async for events in slow]) == whole
+    assert whole.endswith(DONE)
+    assert whole.count(DONE) == 1
+    assert whole.count(b"text-delta") == 50
+
+
+async def test_a_reader_who_leaves_disturbs_nobody() -> None:
+    live = LiveTurn()
+    leaving, staying = asyncio.create_task(read(live)), asyncio.create_task(read(live))
+    await until(lambda: len(live._waiters) == 2)
+    leaving.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await leaving
+    live.publish(c.StartStep())
+    live.close()
+    assert b"start-step" in await staying
+
+
+async def test_a_long_silence_is_filled() -> None:
+    live = LiveTurn()
+    loop = asyncio.get_running_loop()
+    follower = live.follow()
+    waiting = asyncio.ensure_future(anext(follower))
+    await until(lambda: len(live._waiters) == 1)
+    streams._tell(live._waiters[0], False)  # what the alarm does when it rings
+    assert await waiting == streams.HEARTBEAT
+    assert streams.SILENCE_SECONDS <= 15
+    live.publish(c.StartStep())
+    assert b"start-step" in await anext(follower)
+    live.close()
+    assert await anext(follower) == DONE
+    with pytest.raises(StopAsyncIteration):
+        await anext(follower)
+    assert loop.is_running()
