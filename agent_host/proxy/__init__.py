@@ -4,7 +4,17 @@ from .catalog import Catalog, Model
 from .endpoint import ModelProxy
 from .ledger import Ledger
 from .loading import load_catalog
-from .providers import Providers
+from .providers import Providers, local_model_missing
 from .routes import model_routes, router
 
-__all__ = ["Catalog", "Ledger", "Model", "ModelProxy", "Providers", "load_catalog", "model_routes", "router"]
+__all__ = [
+    "Catalog",
+    "Ledger",
+    "Model",
+    "ModelProxy",
+    "Providers",
+    "load_catalog",
+    "local_model_missing",
+    "model_routes",
+    "router",
+]

@@ -14,7 +14,7 @@ from agent_runtime.protocol import Pricing
 from ..errors import StartError
 from ..settings import Settings
 from .catalog import Catalog, Kind, Model, ProviderSpec
-from .providers.local import missing_parts
+from .providers import local_model_missing
 from .vault import read_key
 
 
@@ -145,6 +145,6 @@ def _unusable(catalog: Catalog) -> list[str]:
         if urlsplit(spec.base_url).hostname == "api.openai.com" and spec.api_key is None:
             hint = "OPENAI_API_KEY" if spec.name == "openai" else f"MESH_MODELS: providers.{spec.name}.api_key_env"
             faults.append(f"{hint}: must be set, {spec.base_url} takes no call without a key")
-    if "local" in catalog.used_kinds() and (missing := missing_parts()):
+    if "local" in catalog.used_kinds() and (missing := local_model_missing()):
         faults.append(missing)
     return faults

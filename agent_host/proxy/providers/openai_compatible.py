@@ -18,8 +18,12 @@ _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 class OpenAICompatible:
     """One endpoint behind one pool of connections, opened with the first call."""
 
-    def __init__(self, spec: ProviderSpec, connect_timeout: float, idle_timeout: float) -> None:
+    def __init__(
+        self, spec: ProviderSpec, connect_timeout: float, idle_timeout: float, *, keep_alive: bool = True
+    ) -> None:
         self._spec = spec
+        kept = 64 if keep_alive else 0
+        self._limits = httpx.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=30)
         self._urls = {operation: httpx.URL(spec.base_url + path) for operation, path in _PATHS.items()}
         self._timeout = httpx.Timeout(idle_timeout, connect=connect_timeout, pool=None).as_dict()
         self._opened: httpx.AsyncClient | None = None
@@ -50,8 +54,7 @@ class OpenAICompatible:
     @property
     def _client(self) -> httpx.AsyncClient:
         if self._opened is None:
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-            self._opened = httpx.AsyncClient(limits=limits)
+            self._opened = httpx.AsyncClient(limits=self._limits)
         return self._opened
 
     def _request(self, call: Call) -> httpx.Request:

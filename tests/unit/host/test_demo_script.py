@@ -13,7 +13,7 @@ from agent_host.proxy.providers.demo.report import PROGRAM
 
 TASK = "Task sales_report. Read brief.md in your workspace and do what it asks, with code that reads sales.csv."
 TOOLS = ("read", "write", "glob", "bash")
-SUMMARY = {"orders": 3, "total": "6.00", "by_region": {"N": "6.00"}, "top_region": "N", "top_product": "Pen"}
+SUMMARY = {"orders": 3, "total": 6.0, "by_region": {"N": 6.0}, "top_region": "N", "top_product": "Pen"}
 FILES = {"entries": ["AGENTS.md", "other.csv", "brief.md", "sales.csv"]}
 BASH = {"stdout": "", "stderr": "", "exit_code": 0, "timed_out": False}
 
@@ -73,7 +73,7 @@ def test_the_report_step_by_step() -> None:
     final = answer(last)
     assert final["result"] == {**SUMMARY, "report": "report.md", "note": final["result"]["note"]}
     assert "demo model" in final["result"]["note"]
-    assert final["promote"] == {"sales/total": "6.00", "sales/top_region": "N", "sales/top_product": "Pen"}
+    assert final["promote"] == {"sales/total": 6.0, "sales/top_region": "N", "sales/top_product": "Pen"}
 
 
 def test_files_are_found_where_they_lie_and_names_are_quoted() -> None:

@@ -63,11 +63,21 @@ async def test_a_message_about_files_is_held_to_the_schema_of_a_call(server: Scr
     assert reply["usage"]["completion_tokens"] > 0
     asked = server.completions[0].json
     shapes = asked["response_format"]["json_schema"]["schema"]["anyOf"]
-    assert [shape["properties"]["name"]["const"] for shape in shapes] == ["glob", "read"]
+    (shape,) = shapes
+    assert shape["properties"]["name"] == {"const": "read"}
+    assert shape["properties"]["arguments"]["properties"] == {"path": {"enum": ["a.txt"]}}
     assert asked["max_tokens"] > 0
     _, stream = await ask(server, said("What does a.txt say?", tools=TOOLS), streamed=True)
     assert b'"tool_calls"' in stream
     assert stream.endswith(b"data: [DONE]\n\n")
+
+
+async def test_a_message_that_only_speaks_of_files_may_list_them(server: ScriptedProvider) -> None:
+    server.script.replace([Say('{"name": "glob", "arguments": {"pattern": "**/*"}}')])
+    await ask(server, said("Which files are there, beside a.txt and in/b.md?", tools=TOOLS))
+    shapes = server.completions[0].json["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert [shape["properties"]["name"]["const"] for shape in shapes] == ["read", "glob"]
+    assert shapes[0]["properties"]["arguments"]["properties"]["path"]["enum"] == ["a.txt", "in/b.md"]
 
 
 async def test_after_a_result_it_answers_in_words(server: ScriptedProvider) -> None:

@@ -63,8 +63,8 @@ def totals(rows: list[Row], amounts: list[Decimal], name: str) -> Totals:
 def summary(amounts: list[Decimal], groups: dict[str, Totals]) -> dict[str, object]:
     return {
         "orders": len(amounts),
-        "total": money(sum(amounts, Decimal())),
-        **{f"by_{name}": {value: money(amount) for value, amount in entries} for name, entries in groups.items()},
+        "total": figure(sum(amounts, Decimal())),
+        **{f"by_{name}": {value: figure(amount) for value, amount in entries} for name, entries in groups.items()},
         **{f"top_{name}": entries[0][0] for name, entries in groups.items()},
     }
 
@@ -78,6 +78,10 @@ def render(path: str, amounts: list[Decimal], groups: dict[str, Totals]) -> str:
     for name, entries in groups.items():
         lines += ["", f"Top {name}: **{entries[0][0]}** with {money(entries[0][1])}."]
     return "\n".join(lines) + "\n"
+
+
+def figure(amount: Decimal) -> float:
+    return float(money(amount))
 
 
 def money(amount: Decimal) -> str:

