@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -103,4 +104,6 @@ BARS = {
 def growth(above: Callable[[str], float]) -> float:
     """How our CPU per turn above the floor's grows over a conversation; `above` is the difference in a metric."""
     early, late = (above(f"CPU at turn {turn}, ms") for turn in (10, 200))
-    return late / early if early > 0 else float("nan")
+    if late <= 0:
+        return 0.0  # nothing is left above the floor, so nothing has grown
+    return late / early if early > 0 else math.inf

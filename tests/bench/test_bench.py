@@ -34,6 +34,8 @@ def test_growth_is_what_we_spend_above_the_floor() -> None:
     assert (grown.metric, grown.ours, grown.passed) == (GROWTH, 1.5, True)
     lost = lines([Round({early: 1, late: 5}, {early: 1, late: 2})])[-1]
     assert lost.passed is False
+    under = lines([Round({early: 2, late: 2}, {early: 1, late: 3})])[-1]
+    assert (under.ours, under.passed) == (0, True)
 
 
 def test_every_bar_belongs_to_a_metric() -> None:
