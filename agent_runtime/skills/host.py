@@ -16,7 +16,7 @@ from ..telemetry import logger
 from ..tools import Requirements, Tool
 from .declared import Declared, Refused, check
 from .pool import Pool
-from .process import Setup
+from .process import LOAD_SECONDS, Setup
 
 AT_ONCE = 4
 """Plugins imported at the same time."""
@@ -49,11 +49,18 @@ class SkillHost:
     """Tool provider for the plugins of a folder. `start` it, then ask for `tools` and `states`; `close` it."""
 
     def __init__(
-        self, skills_dir: Path, confinement: Confinement, mesh: Mesh, *, workspace: Path, memory_mb: int = MEMORY_MB
+        self,
+        skills_dir: Path,
+        confinement: Confinement,
+        mesh: Mesh,
+        *,
+        workspace: Path,
+        memory_mb: int = MEMORY_MB,
+        load_seconds: float = LOAD_SECONDS,
     ) -> None:
         limits = Limits(memory=memory_mb * 2**20, processes=PROCESSES)
         self._dir = skills_dir.resolve()
-        self._setup = Setup(confinement, mesh, self._dir, workspace, limits)
+        self._setup = Setup(confinement, mesh, self._dir, workspace, limits, load_seconds)
         self._pools: list[Pool] = []
         self._now = Skills()
 

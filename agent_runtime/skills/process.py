@@ -37,6 +37,8 @@ class Setup:
     skills_dir: Path
     workspace: Path
     limits: Limits
+    load_seconds: float = LOAD_SECONDS
+    """What an import may take."""
 
     async def start(self, plugin: Path) -> Process:
         """A worker with its plugin being imported. Raises ToolFailure when it cannot be started."""
@@ -46,15 +48,16 @@ class Setup:
             Box(self.workspace, writable=(self.workspace,), readable=(self.skills_dir,), limits=self.limits),
             line_limit=MESSAGE_LIMIT,
         )
-        return Process(child, self.mesh)
+        return Process(child, self.mesh, self.load_seconds)
 
 
 class Process:
     """One worker. It is used for one exchange at a time, and not again after one that failed."""
 
-    def __init__(self, child: Child, mesh: Mesh) -> None:
+    def __init__(self, child: Child, mesh: Mesh, load_seconds: float) -> None:
         self._child = child
         self._mesh = mesh
+        self._load_seconds = load_seconds
         self._ids = itertools.count(1)
         self._printed = b""
         self._listening = asyncio.create_task(self._listen())
@@ -62,10 +65,10 @@ class Process:
     async def load(self) -> list[Mapping[str, Any]]:
         """The skills that the plugin declares. Raises ToolFailure with the plugin's fault."""
         try:
-            async with asyncio.timeout(LOAD_SECONDS):
+            async with asyncio.timeout(self._load_seconds):
                 message = await self._receive()
         except TimeoutError:
-            raise ToolFailure(f"importing it took longer than {LOAD_SECONDS:g} s") from None
+            raise ToolFailure(f"importing it took longer than {self._load_seconds:g} s") from None
         skills: Any = message.get("skills")
         if message["type"] == "loaded" and isinstance(skills, list):
             return [one for one in cast("list[Any]", skills) if isinstance(one, dict)]

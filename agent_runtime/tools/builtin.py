@@ -9,7 +9,7 @@ from .edit import edit_tool
 from .files import PathLocks
 from .gate import DEFAULT_TIMEOUT
 from .read import read_tool
-from .search import Engine, glob_tool, grep_tool
+from .search import Engine, Finder, glob_tool, grep_tool
 from .write import write_tool
 
 
@@ -21,12 +21,12 @@ def builtin_tools(
     engine: Engine = "ripgrep",
 ) -> tuple[Tool, ...]:
     """read, write, edit, glob, grep and bash. `timeout` is the default deadline of a command, in seconds."""
-    locks = PathLocks()
+    locks, finder = PathLocks(), Finder(confinement)
     return (
         read_tool(),
         write_tool(locks),
         edit_tool(locks),
-        glob_tool(confinement),
-        grep_tool(confinement, engine),
+        glob_tool(finder),
+        grep_tool(finder, engine),
         bash_tool(confinement, timeout=timeout, limits=limits or Limits()),
     )

@@ -91,8 +91,9 @@ def _skip(pattern: list[str], positions: set[int]) -> set[int]:
 class Walk:
     """The files below a root in a fixed order, or one file alone. It keeps account of what it leaves out."""
 
-    def __init__(self, root: str, pattern: str, only: str | None = None) -> None:
+    def __init__(self, root: str, pattern: str, only: str | None = None, largest: int = LARGEST) -> None:
         self.root = root
+        self.largest = largest
         self.only = only
         self.patterns = [segments(one) for one in expand(pattern)]
         # A folder that is skipped otherwise is entered when the pattern names it.
@@ -140,8 +141,8 @@ class Walk:
             path = self.path(relative)
             if os.path.islink(path) or not os.path.isfile(path):
                 continue
-            if os.path.getsize(path) > LARGEST:
-                self.leave_out(relative, f"over {LARGEST // 2**20} MiB")
+            if os.path.getsize(path) > self.largest:
+                self.leave_out(relative, f"over {self.largest // 2**20} MiB")
             elif not os.access(path, os.R_OK):
                 self.leave_out(relative, "unreadable")
             else:
@@ -221,7 +222,7 @@ def glob(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def grep(request: dict[str, Any]) -> dict[str, Any]:
-    walk = Walk(request["root"], request["include"], request["only"])
+    walk = Walk(request["root"], request["include"], request["only"], request.get("largest", LARGEST))
     limit, pattern = request["limit"], request["pattern"]
     program = shutil.which("rg") if request["engine"] == "ripgrep" else None
     lines = by_ripgrep(program, walk, pattern, limit + 1) if program else by_python(walk, pattern)

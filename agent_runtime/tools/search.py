@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ GREP_LIMIT = 200
 SECONDS = 30.0
 ANSWER_LIMIT = 4 * 1024 * 1024
 """Bytes of the finder's answer; within the limits above it cannot be larger."""
-FINDER = Path(__file__).with_name("finder.py")
+PROGRAM = Path(__file__).with_name("finder.py")
 READS = Requirements(read=("{workspace}", "{scratch}"))
 
 Engine = Literal["ripgrep", "python"]
@@ -53,21 +54,50 @@ GREP_PARAMETERS = _schema(
 )
 
 
-def glob_tool(confinement: Confinement) -> Tool:
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Runs the program that searches."""
+
+    confinement: Confinement
+    program: Path = PROGRAM
+    seconds: float = SECONDS
+
+    async def find(self, request: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        """The program's answer. Raises ToolFailure."""
+        done = await self.confinement.run(
+            (sys.executable, "-I", "-S", str(self.program)),
+            Box(workdir=context.workspace, readable=(context.workspace, context.scratch), limits=Limits(processes=128)),
+            timeout=self.seconds,
+            stdin=json.dumps(request).encode(),
+            output_limit=ANSWER_LIMIT,
+            helper=True,
+        )
+        if done.timed_out:
+            seconds = f"{self.seconds:g} s"
+            raise ToolFailure(f"the search took longer than {seconds}; narrow the path or the pattern", kind="invalid")
+        if done.exit_code != 0:
+            raise ToolFailure(f"the search ended with {done.exit_code}: {done.stderr.strip()[-300:]}")
+        found: dict[str, Any] = json.loads(done.stdout)
+        if "fault" in found:
+            raise ToolFailure(found["fault"], kind="invalid")
+        return found if found["left_out"] else {key: value for key, value in found.items() if key != "left_out"}
+
+
+def glob_tool(finder: Finder) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         root = place(arguments.get("path", "."), context).path
         if not root.is_dir():
             raise ToolFailure("path: is not a folder; look into its parent", kind="invalid")
         pattern = _below(arguments["pattern"], root)
         request = {"kind": "glob", "root": str(root), "pattern": pattern, "limit": GLOB_LIMIT}
-        found = await _find(confinement, request, context)
+        found = await finder.find(request, context)
         found["entries"] = [_name(root, entry, context) for entry in found["entries"]]
         return Output(found, truncated=found["truncated"])
 
     return Tool(ToolSpec("glob", GLOB, GLOB_PARAMETERS, read_only=True, idempotent=True), run, READS)
 
 
-def grep_tool(confinement: Confinement, engine: Engine = "ripgrep") -> Tool:
+def grep_tool(finder: Finder, engine: Engine = "ripgrep") -> Tool:
     """`engine` says what matches lines; ripgrep gives way to Python where it is not installed."""
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
@@ -77,31 +107,12 @@ def grep_tool(confinement: Confinement, engine: Engine = "ripgrep") -> Tool:
             raise ToolFailure("path: there is no such file or folder; look for it with glob", kind="invalid")
         include = _below(arguments.get("include", "**"), root)
         request = {"kind": "grep", "root": str(root), "only": only, "pattern": arguments["pattern"], "include": include}
-        found = await _find(confinement, {**request, "limit": GREP_LIMIT, "engine": engine}, context)
+        found = await finder.find({**request, "limit": GREP_LIMIT, "engine": engine}, context)
         for match in found["matches"]:
             match["path"] = _name(root, match["path"], context)
         return Output(found, truncated=found["truncated"])
 
     return Tool(ToolSpec("grep", GREP, GREP_PARAMETERS, read_only=True, idempotent=True), run, READS)
-
-
-async def _find(confinement: Confinement, request: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-    done = await confinement.run(
-        (sys.executable, "-I", "-S", str(FINDER)),
-        Box(workdir=context.workspace, readable=(context.workspace, context.scratch), limits=Limits(processes=128)),
-        timeout=SECONDS,
-        stdin=json.dumps(request).encode(),
-        output_limit=ANSWER_LIMIT,
-        helper=True,
-    )
-    if done.timed_out:
-        raise ToolFailure(f"the search took longer than {SECONDS:g} s; narrow the path or the pattern", kind="invalid")
-    if done.exit_code != 0:
-        raise ToolFailure(f"the search ended with {done.exit_code}: {done.stderr.strip()[-300:]}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    if "fault" in found:
-        raise ToolFailure(found["fault"], kind="invalid")
-    return found if found["left_out"] else {key: value for key, value in found.items() if key != "left_out"}
 
 
 def _below(pattern: str, root: Path) -> str:

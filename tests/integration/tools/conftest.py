@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,9 @@ from agent_runtime.ports import ToolContext, ToolResult, Toolset
 from agent_runtime.sandbox import Confinement, Limits, choose_confinement
 from agent_runtime.tools import Gate, ToolRegistry, builtin_tools
 from agent_runtime.workspace import Home
+
+if TYPE_CHECKING:
+    from .school import School
 
 Call = Callable[..., Coroutine[Any, Any, ToolResult]]
 
@@ -58,3 +61,15 @@ def furnish(home: Home, confinement: Confinement, *, session: str = "ses_1", gat
         return await tools.run(name, arguments, context)
 
     return House(home, confinement, context, tools, call)
+
+
+@pytest.fixture
+async def school(house: House) -> AsyncIterator[School]:
+    """Skills over the house. Whatever a test does to them, no process is left behind."""
+    from .school import School, until, workers
+
+    before = set(workers())
+    school = School(house)
+    yield school
+    await school.close()
+    await until(lambda: not set(workers()) - before)

@@ -309,7 +309,7 @@ async def test_other_sessions_commands_are_strangers(house: House) -> None:
 async def test_a_search_cannot_be_made_to_run_for_ever(house: House) -> None:
     """The pattern takes exponential time where matching goes back and forth; it may only cost its own process."""
     (house.home.workspace / "a.txt").write_text("a" * 40 + "!\n")
-    slow = search.grep_tool(house.confinement, "python")
+    slow = search.grep_tool(search.Finder(house.confinement), "python")
 
     async def find() -> None:
         await slow.run({"pattern": "(a+)+$"}, house.context)
@@ -320,7 +320,7 @@ async def test_a_search_cannot_be_made_to_run_for_ever(house: House) -> None:
     finding.cancel()
     with pytest.raises(asyncio.CancelledError):
         await finding
-    assert await gone(str(search.FINDER))
+    assert await gone(str(search.PROGRAM))
 
 
 async def test_the_limits_of_a_box_reach_the_command(house: House) -> None:

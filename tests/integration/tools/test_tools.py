@@ -11,6 +11,8 @@ import pytest
 
 from agent_runtime.sandbox import Confinement, Limits
 from agent_runtime.tools import Gate
+from agent_runtime.tools.bash import bash_tool
+from agent_runtime.tools.search import Finder, glob_tool, grep_tool
 from agent_runtime.workspace import Home
 
 from .conftest import House, furnish
@@ -101,8 +103,6 @@ async def test_a_deadline_gives_an_output_that_says_so(house: House) -> None:
 
 async def test_the_default_deadline_is_the_setting(house: House) -> None:
     """Also where the gate's own deadline for tools is shorter: the answer keeps its shape."""
-    from agent_runtime.tools.bash import bash_tool
-
     tool = bash_tool(house.confinement, timeout=0.2, limits=Limits())
     result = await Gate(timeout=0.1).run(tool, {"command": "sleep 60"}, house.context)
     assert result.data["timed_out"] is True
@@ -195,21 +195,16 @@ async def test_what_was_left_out_is_said(house: House) -> None:
     assert data["left_out"] == [".git (skipped)", "locked (Permission denied)", "node_modules (skipped)"]
 
 
-async def test_a_search_that_takes_too_long_says_what_to_do(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agent_runtime.tools import search
-
-    monkeypatch.setattr(search, "SECONDS", 0.5)
+async def test_a_search_that_takes_too_long_says_what_to_do(house: House) -> None:
     await house.call("write", path="f", content="a" * 60 + "!")
-    slow = search.grep_tool(house.confinement, "python")
+    slow = grep_tool(Finder(house.confinement, seconds=0.5), "python")
     result = await Gate().run(slow, {"pattern": "(a+)+$"}, house.context)
     assert result.error_text == "the search took longer than 0.5 s; narrow the path or the pattern"
 
 
-async def test_a_helper_that_dies_is_reported(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agent_runtime.tools import search
-
-    monkeypatch.setattr(search, "FINDER", Path("/gone.py"))
-    result = await house.call("glob", pattern="*")
+async def test_a_helper_that_dies_is_reported(house: House) -> None:
+    dead = glob_tool(Finder(house.confinement, program=Path("/gone.py")))
+    result = await Gate().run(dead, {"pattern": "*"}, house.context)
     assert "the search ended with 2: " in (result.error_text or "")
     assert result.metadata["kind"] == "backend"
 

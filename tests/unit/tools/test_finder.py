@@ -199,9 +199,8 @@ def test_what_is_no_regular_expression_is_told(tree: Path, engine: str) -> None:
 
 
 @both
-def test_what_is_not_looked_into_is_named(tree: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finder, "LARGEST", 50_000)
-    left_out = grep(tree, "hello", engine)["left_out"]
+def test_what_is_not_looked_into_is_named(tree: Path, engine: str) -> None:
+    left_out = grep(tree, "hello", engine, largest=50_000)["left_out"]
     assert "binary (over 0 MiB)" in left_out
     assert ".git (skipped)" in left_out
 

@@ -1,0 +1,105 @@
+"""A host of skills over a house, and the seed's example plugin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import psutil
+
+from agent_runtime.errors import MeshUnavailable
+from agent_runtime.ports import ToolResult, Toolset
+from agent_runtime.protocol import ModelCard
+from agent_runtime.skills import SkillHost
+from agent_runtime.tools import Gate, ToolRegistry
+
+from .conftest import House
+
+SEED = """
+@skill(
+    name="your_tool",
+    description="What this does and when to use it",
+    parameters={
+        "param1": {"type": "string", "description": "What this param is for"},
+    },
+)
+async def your_tool(param1: str, *, mesh_client=None) -> dict:
+    return {"result": "value"}
+"""
+
+
+class Mesh:
+    """A mesh that keeps account of what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.at_once = self.most_at_once = 0
+
+    async def models(self) -> Sequence[ModelCard]:
+        return []
+
+    async def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
+        self.asked.append((messages, options))
+        if options.get("model") == "broken":
+            raise ZeroDivisionError
+        self.at_once += 1
+        self.most_at_once = max(self.at_once, self.most_at_once)
+        await asyncio.sleep(0.02)
+        self.at_once -= 1
+        return {"content": f"{len(messages)} messages"}
+
+    async def embed(self, texts: Sequence[str], *, model: str | None = None) -> list[list[float]]:
+        raise MeshUnavailable("no embeddings here")
+
+
+class School:
+    """A host of skills over a house."""
+
+    def __init__(self, house: House) -> None:
+        self.house, self.mesh = house, Mesh()
+        self.host: SkillHost | None = None
+        self.tools: Toolset
+
+    async def close(self) -> None:
+        if self.host is not None:
+            await self.host.close()
+
+    async def teach(self, *, load_seconds: float = 15, **plugins: str) -> SkillHost:
+        """Writes plugins, by name, and starts a host over them."""
+        for name, code in plugins.items():
+            path = self.house.home.skills / f"{name}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(code)
+        home = self.house.home
+        self.host = SkillHost(
+            home.skills,
+            self.house.confinement,
+            self.mesh,
+            workspace=home.workspace,
+            memory_mb=256,
+            load_seconds=load_seconds,
+        )
+        await self.host.start()
+        self.tools = ToolRegistry((), self.host, gate=Gate(timeout=10)).snapshot()
+        return self.host
+
+    async def call(self, name: str, **arguments: Any) -> ToolResult:
+        return await self.tools.run(name, arguments, self.house.context)
+
+    async def value(self, name: str, **arguments: Any) -> Any:
+        result = await self.call(name, **arguments)
+        assert result.type == "output", result.error_text
+        return result.data
+
+
+def workers() -> list[int]:
+    found = [(one.pid, one.info) for one in psutil.process_iter(["cmdline", "status"])]
+    name = "agent_runtime.skills.worker"
+    return [pid for pid, info in found if name in (info["cmdline"] or []) and info["status"] != "zombie"]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(3):
+        while not condition():
+            await asyncio.sleep(0.01)

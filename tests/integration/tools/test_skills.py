@@ -1,0 +1,117 @@
+"""Skills in real workers on good days."""
+
+from __future__ import annotations
+
+from agent_runtime.skills import SkillHost
+
+from .school import SEED, School
+
+# ---------------------------------------------------------------- good days
+
+
+async def test_the_seed_s_example_runs_to_the_letter(school: School) -> None:
+    host = await school.teach(seed=SEED)
+    assert await school.value("your_tool", param1="x") == {"result": "value"}
+    (tool,) = host.tools()
+    assert (tool.spec.name, tool.spec.source) == ("your_tool", "custom")
+    assert tool.spec.description == "What this does and when to use it"
+    (state,) = host.states()
+    assert (state.name, state.file, state.state, state.version) == ("your_tool", "seed.py", "active", 1)
+    result = await school.call("your_tool", param=1)
+    assert result.error_text == "param: no such field; there are: param1; param1: is required"
+
+
+async def test_skills_share_the_workspace_with_the_tools(school: School) -> None:
+    code = """
+@skill(name="count", description="Counts lines.", parameters={"file": {"type": "string"}})
+def count(file, *, workspace):
+    (workspace / "made").write_text("by a skill")
+    return (workspace / file).read_text().count("\\n")
+"""
+    await school.teach(count=code)
+    await school.house.call("write", path="f", content="1\n2\n")
+    assert await school.value("count", file="f") == 2
+    assert await school.house.bash("echo , too >> made; cat made") == "by a skill, too\n"
+
+
+async def test_helpers_packages_and_hidden_files(school: School) -> None:
+    skills = school.house.home.skills
+    (skills / "pack").mkdir()
+    (skills / "pack" / "part.py").write_text("def answer(): return 42\n")
+    (skills / "pack" / "__init__.py").write_text(
+        "from .part import answer\n@skill(name='packed', description='d')\ndef packed(): return answer()\n"
+    )
+    (skills / "folder").mkdir()
+    using = "import _shared\n@skill(name='shared', description='d')\ndef shared(): return _shared.VALUE\n"
+    (skills / ".hidden.py").write_text("1 / 0")
+    host = await school.teach(_shared="VALUE = 'of a helper'\n", using=using)
+    assert await school.value("packed") == 42
+    assert await school.value("shared") == "of a helper"
+    assert [state.file for state in host.states()] == ["pack", "using.py"]
+
+
+async def test_no_folder_is_no_skills(school: School) -> None:
+    school.house.home.skills.rmdir()
+    host = SkillHost(
+        school.house.home.skills, school.house.confinement, school.mesh, workspace=school.house.home.workspace
+    )
+    await host.start()
+    assert (host.tools(), host.states()) == ((), ())
+    await host.close()
+
+
+MESH = """
+import asyncio
+@skill(name="many", description="d")
+async def many(*, mesh_client):
+    asked = [mesh_client.chat([{"role": "user", "content": str(n)}], temperature=0) for n in range(20)]
+    return len(await asyncio.gather(*asked))
+
+@skill(name="plain", description="d")
+def plain(*, mesh_client):
+    return mesh_client.chat([1, 2])["content"]
+
+@skill(name="embed", description="d")
+async def embed(*, mesh_client):
+    try:
+        return await mesh_client.embed(["x"])
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+
+@skill(name="broken", description="d")
+async def broken(*, mesh_client):
+    return await mesh_client.chat([], model="broken")
+
+@skill(name="raw", description="d")
+def raw(*, mesh_client):
+    return mesh_client._asking.ask("models", {}).result()
+
+@skill(name="no_arguments", description="d")
+def no_arguments(*, mesh_client):
+    return mesh_client._asking.ask("chat", {"nothing": 1}).result()
+
+@skill(name="walk_away", description="d")
+async def walk_away(*, mesh_client):
+    asyncio.get_running_loop()
+    mesh_client._asking.ask("chat", {"messages": []})
+    return "gone"
+"""
+
+
+async def test_the_mesh_is_reached_through_the_server_and_not_too_often_at_once(school: School) -> None:
+    await school.teach(mesh=MESH)
+    assert await school.value("many") == 20
+    assert len(school.mesh.asked) == 20
+    assert school.mesh.asked[0] == ([{"role": "user", "content": "0"}], {"temperature": 0})
+    assert school.mesh.most_at_once <= 8
+    assert await school.value("plain") == "2 messages"
+    assert await school.value("embed") == ["MeshUnavailable", "no embeddings here"]
+    for name, told in [
+        ("broken", "the mesh call failed (ZeroDivisionError)"),
+        ("raw", "this host does not offer models; there are: chat, embed"),
+        ("no_arguments", "the mesh call failed (TypeError)"),
+    ]:
+        result = await school.call(name)
+        assert (result.error_text, result.metadata["kind"]) == (told, "unavailable")
+    assert await school.value("walk_away") == "gone"
+    assert await school.value("plain") == "2 messages", "an answer that nobody waits for confuses no one"
