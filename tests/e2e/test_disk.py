@@ -22,7 +22,7 @@ def test_the_users_words_are_on_disk_before_the_model_hears_them(agent: Runtime)
 
     agent.provider.script.replace(look)
     agent.chat(f"remember {fresh('this')}", session_id=fresh("s"))
-    agent.run()
+    agent.run(input_data={"remember": fresh("that")})
     assert [len(found) for found in seen] == [1, 1]
 
 
