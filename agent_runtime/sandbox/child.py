@@ -101,7 +101,7 @@ class Child:
 
     @property
     def running(self) -> bool:
-        return not self._ended.done()
+        return not self._ended.done() and self._process.poll() is None
 
     async def wait(self) -> int:
         """Waits for the end; the exit code, or the negated number of the signal that ended it."""

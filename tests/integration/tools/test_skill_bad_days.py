@@ -120,6 +120,35 @@ async def test_a_crash_hits_its_own_call_only(school: School) -> None:
     assert [result.type for result in results] == ["output", "error"] * 6
 
 
+async def test_a_worker_that_dies_between_two_calls_costs_neither(school: School) -> None:
+    code = """
+import os, threading
+@skill(name="late", description="d")
+def late():
+    threading.Timer(0.05, os._exit, args=(1,)).start()
+    return "fine"
+"""
+    await school.teach(late=code)
+    for _ in range(3):
+        assert await school.value("late") == "fine"
+        await until(lambda: not workers())
+
+
+async def test_a_plugin_that_cannot_start_again_says_so(school: School) -> None:
+    code = """
+import os
+if os.path.exists("marker"):
+    raise RuntimeError("only once")
+@skill(name="once", description="d")
+def once():
+    open("marker", "w").close()
+    os._exit(1)
+"""
+    await school.teach(once=code)
+    assert "exit code 1" in ((await school.call("once")).error_text or "")
+    assert "once.py line 4: RuntimeError: only once" in ((await school.call("once")).error_text or "")
+
+
 async def test_a_cancel_ends_the_skill(school: School) -> None:
     code = "import time\n@skill(name='slow', description='d')\ndef slow(): time.sleep(60)\n"
     await school.teach(slow=code)

@@ -91,11 +91,16 @@ def test_parameters_that_do_not_fit_the_function_are_told(function: Any, paramet
         declare(function, parameters)
 
 
+def loaded_by(module: str) -> set[str]:
+    """What an import loads in a fresh interpreter."""
+    code = f"import sys; before = set(sys.modules); import {module}; print(*(set(sys.modules) - before))"
+    argv = [sys.executable, "-I", "-c", code]
+    return set(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20).stdout.split())
+
+
 def test_importing_the_decorator_is_light() -> None:
     """A plugin imports it in a process of its own, of which there may be many."""
-    code = "import agent_runtime.skills, sys; print(*sorted(sys.modules))"
-    argv = [sys.executable, "-I", "-c", code]
-    loaded = set(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20).stdout.split())
+    loaded = loaded_by("agent_runtime.skills")
     ours = {name for name in loaded if name.startswith("agent_runtime.")}
     assert ours == {"agent_runtime.errors", "agent_runtime.skills", "agent_runtime.skills.plugin"}
     heavy = {"pydantic", "fastapi", "httpx", "openai", "structlog", "jsonschema", "starlette", "asyncio", "sqlite3"}
@@ -103,9 +108,7 @@ def test_importing_the_decorator_is_light() -> None:
 
 
 def test_the_worker_is_light_too() -> None:
-    code = "import agent_runtime.skills.worker, sys; print(*sorted(sys.modules))"
-    argv = [sys.executable, "-I", "-c", code]
-    loaded = set(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20).stdout.split())
+    loaded = loaded_by("agent_runtime.skills.worker")
     assert not loaded & {"pydantic", "fastapi", "httpx", "structlog", "jsonschema", "agent_runtime.ports"}
 
 

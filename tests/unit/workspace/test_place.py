@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 from pathlib import Path
 
@@ -95,6 +96,18 @@ def test_a_failed_publish_leaves_nothing_behind(root: Path) -> None:
     with pytest.raises(ToolFailure, match="File name too long"):
         place(root, "x" * 256).publish(b"data")
     assert list(root.iterdir()) == []
+
+
+def test_a_disk_that_is_full_leaves_the_old_file_and_nothing_else(root: Path) -> None:
+    (root / "file").write_text("old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(ToolFailure, match="file: File too large"):
+            place(root, "file").publish(b"x" * 2000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [(path.name, path.read_text()) for path in root.iterdir()] == [("file", "old")]
 
 
 def test_new_files_never_share_a_name(root: Path) -> None:
