@@ -76,9 +76,11 @@ def token(
     from .database import open_database
     from .serve import make_data_dir
 
+    settings = load_settings()
     if agent_id != OPERATOR:
         check_agent_id(agent_id)
-    settings = load_settings()
+    elif settings.admin_token is not None:
+        raise StartError("MESH_ADMIN_TOKEN is set, and is the operator's only token; change it there")
     make_data_dir(settings.data_dir)
     database = open_database(settings.database)
     tokens = TokenStore(database, SystemClock())

@@ -20,7 +20,8 @@ from .settings import Settings
 
 Say = Callable[[str], None]
 _ANY = {"0.0.0.0", "::"}  # noqa: S104  compared with, not bound to
-_GRACE_SECONDS = 5
+_STREAM_GRACE_SECONDS = 5
+"""How long answers that are under way when the host stops may go on."""
 
 
 def serve(settings: Settings, say: Say) -> None:
@@ -85,6 +86,13 @@ def _run(settings: Settings, bound: socket.socket, say: Say) -> None:
     from .app import create_app
     from .database import open_database
 
+    class Server(uvicorn.Server):
+        """Stops the runtimes while it still serves: their last steps need the proxy."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await app.state.fleet.close()
+            await super().shutdown(sockets)
+
     _configure_logs(settings.log_level)
     url = url_of(bound)
     database = open_database(settings.database)
@@ -98,13 +106,13 @@ def _run(settings: Settings, bound: socket.socket, say: Say) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_graceful_shutdown=round(min(settings.stop_grace, _STREAM_GRACE_SECONDS)),
     )
     # uvicorn raises the signal that ended it once more when it is done; by then all is in order.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
     with closing(database):
-        uvicorn.Server(config).run(sockets=[bound])
+        Server(config).run(sockets=[bound])
 
 
 def _announce(settings: Settings, url: str, token: str | None, say: Say) -> None:

@@ -44,7 +44,7 @@ class Settings(BaseSettings):
     admin_token: SecretStr | None = Field(default=None, min_length=1)
     """The operator's bearer token; unset one is made at the first start and shown once."""
     models: Path | None = None
-    """YAML file that maps model names to providers; unset there is one model, `default`."""
+    """YAML file that maps model names to providers; unset there are `default` and `embedding`."""
     provider: ProviderKind | None = None
     """Provider of the built-in models; unset it is openai when OPENAI_API_KEY or OPENAI_BASE_URL is set, else demo."""
     openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY", min_length=1)
@@ -60,7 +60,7 @@ class Settings(BaseSettings):
     start_timeout: float = Field(default=30, gt=0, allow_inf_nan=False)
     """Seconds a started runtime may take until it is ready."""
     stop_grace: float = Field(default=15, ge=0, allow_inf_nan=False)
-    """Seconds a runtime gets to stop before it is killed."""
+    """Seconds a runtime gets to stop before it is killed, and at most 5 of them an answer that is under way."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least serious log line that is written."""
 

@@ -16,14 +16,17 @@ _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
 
 class OpenAICompatible:
-    """One endpoint behind one pool of connections, opened with the first call."""
+    """One endpoint behind one pool of connections, opened with the first call.
+
+    The way there may lead through the proxies that the environment names. `inside` is for a server in this very
+    process: no proxy, and a new connection for each call.
+    """
 
     def __init__(
-        self, spec: ProviderSpec, connect_timeout: float, idle_timeout: float, *, keep_alive: bool = True
+        self, spec: ProviderSpec, connect_timeout: float, idle_timeout: float, *, inside: bool = False
     ) -> None:
         self._spec = spec
-        kept = 64 if keep_alive else 0
-        self._limits = httpx.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=30)
+        self._inside = inside
         self._urls = {operation: httpx.URL(spec.base_url + path) for operation, path in _PATHS.items()}
         self._timeout = httpx.Timeout(idle_timeout, connect=connect_timeout, pool=None).as_dict()
         self._opened: httpx.AsyncClient | None = None
@@ -54,7 +57,9 @@ class OpenAICompatible:
     @property
     def _client(self) -> httpx.AsyncClient:
         if self._opened is None:
-            self._opened = httpx.AsyncClient(limits=self._limits)
+            kept = 0 if self._inside else 64
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=30)
+            self._opened = httpx.AsyncClient(limits=limits, trust_env=not self._inside)
         return self._opened
 
     def _request(self, call: Call) -> httpx.Request:

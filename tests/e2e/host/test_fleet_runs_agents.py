@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ import httpx
 import psutil
 import pytest
 
-from agent_runtime.testing import Say, ScriptedProvider
+from agent_runtime.testing import Hang, Say, ScriptedProvider
 from tests.integration.host.live import PATIENCE, Host, catalog
 
 SALES = Path(__file__).parents[3] / "examples/sales"
@@ -117,6 +121,25 @@ def test_a_key_that_is_refused_is_the_agents_model_auth(tmp_path: Path) -> None:
             refused = result_of(agent, {**TASK, "input_data": {"ask": "anything"}})
             assert (refused["status"], refused["error_code"]) == ("failed", "model_auth")
             assert result_of(agent, {**TASK, "input_data": {"ask": "anything"}})["result"] == {"text": "fine"}
+
+
+def test_a_host_that_stops_serves_the_last_step_of_its_runtimes(tmp_path: Path) -> None:
+    settings = {"MESH_MODELS": tmp_path / "models.yaml", "UPSTREAM_KEY": "sk-1"}
+    with ScriptedProvider([Hang(after=1, reply=Say("the whole answer"))]) as provider:
+        catalog(tmp_path, provider)
+        with Host(tmp_path / "data", **settings) as host:
+            agent, _ = start(host, "busy")
+            with agent:
+                agent.post("/task", json=TASK)
+                provider.wait_for(1)
+                os.kill(host.process.pid, signal.SIGTERM)
+                deadline = time.monotonic() + PATIENCE
+                while agent.get("/readyz").json()["reasons"] != ["draining"]:
+                    assert time.monotonic() < deadline, "the runtime was not told to stop"
+                provider.release()
+            assert host.process.wait(PATIENCE) == 0
+    with closing(sqlite3.connect(tmp_path / "data/mesh.db")) as database:
+        assert database.execute("SELECT agent_id, status FROM model_calls").fetchall() == [("busy", "complete")]
 
 
 def test_no_runtime_outlives_a_host_that_is_killed(tmp_path: Path) -> None:

@@ -121,9 +121,13 @@ def test_a_signal_ends_it_in_order_and_the_ledger_is_written(tmp_path: Path, num
 
 def test_it_stops_although_a_stream_is_open(tmp_path: Path) -> None:
     step = Hang(after=1, reply=Say("one two"), seconds=30)
-    with ScriptedProvider([step]) as provider, Host(tmp_path, OPENAI_BASE_URL=provider.url) as host:
+    with (
+        ScriptedProvider([step]) as provider,
+        Host(tmp_path, OPENAI_BASE_URL=provider.url, MESH_STOP_GRACE=0) as host,
+    ):
         with host.operator.stream("POST", "/v1/chat/completions", json=said("hi", stream=True)) as reply:
-            assert next(reply.iter_bytes())
+            pieces = reply.iter_bytes()
+            assert next(pieces)
             os.kill(host.process.pid, signal.SIGTERM)
             assert host.process.wait(PATIENCE) == 0
         provider.release()
@@ -162,6 +166,12 @@ def test_the_catalog_is_shown() -> None:
         assert word in text
     code, text = run("models", OPENAI_BASE_URL="http://127.0.0.1:1/v1", COLUMNS=200)
     assert "unknown" in text
+
+
+def test_an_operators_token_beside_the_one_in_the_settings_is_refused(tmp_path: Path) -> None:
+    code, text = run("token", "operator", MESH_DATA_DIR=tmp_path, MESH_ADMIN_TOKEN="x")
+    assert code == 1
+    assert "MESH_ADMIN_TOKEN is set" in text
 
 
 @pytest.mark.parametrize("agent_id", ["a b", "-x/", ".."])

@@ -62,7 +62,7 @@ class LocalProvider:
                 self._engine = await asyncio.to_thread(self._load)
                 spec = ProviderSpec("local", "openai", self._engine.url, self._engine.key)
                 # llama.cpp's server hangs up after a stream without saying so before.
-                self._client = OpenAICompatible(spec, _CONNECT_SECONDS, self._idle_timeout, keep_alive=False)
+                self._client = OpenAICompatible(spec, _CONNECT_SECONDS, self._idle_timeout, inside=True)
             return self._client
 
     async def _tool_call(self, client: OpenAICompatible, call: Call, choices: Choices) -> Answer:

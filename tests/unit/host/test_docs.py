@@ -1,0 +1,59 @@
+"""The host's pages say what the code does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import yaml
+
+from agent_host.app import create_app
+from agent_host.cli import settings_help
+from agent_host.database import open_database
+from agent_host.proxy.loading import _File
+from agent_host.settings import Settings, env_name, is_secret
+
+DOCS = Path(__file__).parents[3] / "docs"
+DEFAULTS = {"data_dir": "`~/.local/share/agent-mesh`"}
+
+
+def settings_table() -> Iterator[str]:
+    """The rows that docs/host.md must have."""
+    for name, field in Settings.model_fields.items():
+        default = DEFAULTS.get(name) or ("none" if field.default is None else f"`{field.default}`")
+        secret = " (secret)" if is_secret(field) else ""
+        yield f"| `{env_name(name)}`{secret} | {default} | {field.description} |"
+
+
+def test_the_page_of_the_host_has_every_setting_as_it_is() -> None:
+    page = (DOCS / "host.md").read_text()
+    listed = [line for line in page[page.index("## Settings") :].splitlines() if line.startswith("| `")]
+    assert listed == list(settings_table())
+
+
+def test_every_setting_is_a_line_of_help() -> None:
+    text = settings_help()
+    for name, field in Settings.model_fields.items():
+        assert f"  {env_name(name)}" in text
+        assert (f"{env_name(name)}_FILE" in text) == is_secret(field)
+
+
+def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:
+    page = (DOCS / "host.md").read_text()
+    with closing(open_database("sqlite://")) as database:
+        app = create_app(Settings(data_dir=tmp_path), database, "http://host", lambda _token: None)
+    paths = app.openapi()["paths"]
+    listed = set(re.findall(r"\| `([A-Z]+ /\S*)`", page))
+    hot = {"POST /v1/chat/completions", "POST /v1/embeddings", "GET /openapi.json"}
+    routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert routes | hot == listed
+
+
+def test_the_catalog_on_the_page_of_models_is_one() -> None:
+    page = (DOCS / "models.md").read_text()
+    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    file = _File.model_validate(yaml.safe_load(example))
+    assert list(file.models) == ["default", "cheap", "embedding"]
+    assert file.providers["nextdoor"].stream_usage is False

@@ -1,0 +1,53 @@
+"""Errors that nobody foresaw still take the shape of their path, and tell the caller nothing of the inside."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from agent_host import problems
+from agent_host.body import BodyLimit
+
+
+@pytest.fixture
+def app() -> FastAPI:
+    app = FastAPI()
+    problems.install(app)
+
+    @app.get("/v1/crash")
+    @app.get("/crash")
+    async def crash() -> None:  # pyright: ignore[reportUnusedFunction]
+        raise RuntimeError("the secret is 42")
+
+    return app
+
+
+async def get(app: FastAPI, path: str) -> httpx.Response:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://host") as client:
+        return await client.get(path)
+
+
+async def test_a_crash_is_a_problem(app: FastAPI, capsys: pytest.CaptureFixture[str]) -> None:
+    reply = await get(app, "/crash")
+    assert (reply.status_code, reply.headers["content-type"]) == (500, "application/problem+json")
+    assert reply.json()["code"] == "internal"
+    assert "42" not in reply.text
+    assert "the secret is 42" in capsys.readouterr().out, "the log tells it"
+
+
+async def test_a_crash_under_v1_has_openais_shape(app: FastAPI) -> None:
+    reply = await get(app, "/v1/crash")
+    assert reply.status_code == 500
+    assert (reply.json()["error"]["type"], reply.json()["error"]["code"]) == ("api_error", "internal")
+
+
+async def test_what_is_no_request_passes_the_body_limit() -> None:
+    seen: list[str] = []
+
+    async def app(scope: object, receive: object, send: object) -> None:
+        seen.append(scope["type"])  # pyright: ignore  # type: ignore
+
+    await BodyLimit(app)({"type": "lifespan"}, None, None)  # pyright: ignore  # type: ignore
+    assert seen == ["lifespan"]
