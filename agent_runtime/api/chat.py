@@ -113,7 +113,9 @@ def _from_use_chat(request: Request, asked: UseChatRequest) -> Incoming:
 
 
 def _stream(sent: Turn | Finished, at: Desk) -> Response:
-    return live_stream(sent, at.hallway.admission) if isinstance(sent, Turn) else recorded_stream(sent.reply)
+    if isinstance(sent, Turn):
+        return live_stream(sent, at.hallway.admission)
+    return recorded_stream(sent.reply, sent.outcome.get("error"))
 
 
 async def _collected(sent: Turn | Finished, wait: float, path: str) -> Response:
@@ -132,7 +134,7 @@ async def _collected(sent: Turn | Finished, wait: float, path: str) -> Response:
         pending = ChatPending(**sent.names(), status=status)
         return message(pending, 202, exclude_none=True)
     outcome = sent.outcome.json()
-    return _answer(reply_of(sent.names(), sent.reply, sent.usage, outcome), outcome, path)
+    return _answer(reply_of(sent.names(), sent.reply, sent.books.usage, outcome), outcome, path)
 
 
 def _answer(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:

@@ -30,10 +30,10 @@ def live_stream(turn: Turn, admission: Admission) -> Response:
     return StreamingResponse(_follow(turn, admission), headers=c.STREAM_HEADERS)
 
 
-def recorded_stream(reply: Message | None) -> Response:
-    """The chunks of a turn that has ended, made from its record."""
-    events = [chunk.event() for chunk in replay(reply)] if reply else []
-    return Response(b"".join([*events, c.DONE]), headers=c.STREAM_HEADERS)
+def recorded_stream(reply: Message | None, error: str | None) -> Response:
+    """The chunks of a turn that has ended, made from its record. One that was cancelled before it ran has no reply."""
+    chunks = replay(reply) if reply else (c.Abort(reason=error),)
+    return Response(b"".join([*(chunk.event() for chunk in chunks), c.DONE]), headers=c.STREAM_HEADERS)
 
 
 async def _follow(turn: Turn, admission: Admission) -> AsyncIterator[bytes]:

@@ -47,7 +47,8 @@ async def stream(request: Request, task_id: str) -> Response:
     turn = await at.tasks.turn(task_id, principal(request))
     if turn is not None:
         return live_stream(turn, at.hallway.admission)
-    return recorded_stream(await at.tasks.reply(task_id, principal(request)))
+    found = await at.tasks.record(task_id, principal(request))
+    return recorded_stream(await at.tasks.reply(task_id, principal(request)), found.error)
 
 
 @router.get("/result")

@@ -82,6 +82,11 @@ class Admission:
         lane = self._lanes.get(conversation.id)
         return lane[0] if lane else None
 
+    def busy_with(self, conversation: Conversation) -> Turn | None:
+        """The turn that a session is at, also when it still waits for a slot. None while the lane rests: what is in it
+        then waits for the next message."""
+        return None if conversation.id in self._resting else self.current(conversation)
+
     def turns(self, state: Literal["queued", "running"]) -> list[Turn]:
         wanted = ("queued",) if state == "queued" else ("running", "settling")
         return [turn for turn in self._turns.values() if turn.state in wanted]
