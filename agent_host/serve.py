@@ -108,11 +108,13 @@ def _run(settings: Settings, bound: socket.socket, say: Say) -> None:
         server_header=False,
         timeout_graceful_shutdown=round(min(settings.stop_grace, _STREAM_GRACE_SECONDS)),
     )
-    # uvicorn raises the signal that ended it once more when it is done; by then all is in order.
+    server = Server(config)
+    # uvicorn handles signals from its start on, and raises the one that ended it once more when it is done: an early
+    # one counts, and a late one does no harm.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: None)
+        signal.signal(number, server.handle_exit)
     with closing(database):
-        Server(config).run(sockets=[bound])
+        server.run(sockets=[bound])
 
 
 def _announce(settings: Settings, url: str, token: str | None, say: Say) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import structlog
 
 from ..access import TokenStore, check_agent_id
-from ..errors import InvalidRequest, RequestError
+from ..errors import InvalidRequest, RequestError, Unavailable
 from .driver import Driver, Launch, Runtime, StartFailed
 from .workspace import Workspace, Workspaces
 
@@ -60,8 +60,10 @@ class Fleet:
         await self.get(workspace_id)
         async with self._turns[workspace_id]:
             workspace = await self.get(workspace_id)
-            if workspace_id in self._running or self._closing:
+            if workspace_id in self._running:
                 return workspace
+            if self._closing:
+                raise Unavailable("the host is stopping and starts nothing any more", code="draining")
             await self._workspaces.set_state(workspace_id, "starting")
             return await self._launch(workspace)
 

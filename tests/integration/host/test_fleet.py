@@ -212,6 +212,15 @@ async def test_calls_for_one_workspace_take_turns(tmp_path: Path) -> None:
         assert (first.state, second.state, last.state) == ("running", "running", "stopped")
 
 
+async def test_a_fleet_that_closes_starts_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path) as fleet:
+        await fleet.create("writer", "process")
+        await fleet.close()
+        with pytest.raises(RequestError, match="the host is stopping") as caught:
+            await fleet.start("writer")
+        assert (caught.value.status, caught.value.code) == (503, "draining")
+
+
 async def test_after_a_new_start_of_the_host_all_are_stopped(tmp_path: Path) -> None:
     async with opened(tmp_path) as fleet:
         await fleet.create("writer", "process")
