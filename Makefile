@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 LOCAL_MODEL := $(VENV)/.local-model
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test check format bench lock schemas clean
+.PHONY: help setup demo serve mesh test check format bench lock schemas docs clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ lock: $(READY) ## Resolve the dependencies anew (ARGS=--upgrade: to the newest)
 
 schemas: $(READY) ## Write the JSON Schemas of all messages to docs/schemas
 	@$(BIN)/python -m scripts.schemas
+
+docs: schemas ## Write all pages that are made from the code
+	@$(BIN)/python -m scripts.settings
 
 clean: ## Remove caches, reports and what the demo left
 	@rm -rf .demo .coverage .coverage.* htmlcov dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

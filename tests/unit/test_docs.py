@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent_runtime.api import Front, create_app
-from agent_runtime.clock import SystemClock
 from agent_runtime.cli import settings_help
+from agent_runtime.clock import SystemClock
 from agent_runtime.settings import PREFIX, Settings, load_settings
 from scripts.settings import PAGE, page
 
