@@ -4,9 +4,10 @@ from .admission import Admission
 from .chats import Chats, Finished, Incoming, reply_of
 from .conversations import Conversation, Conversations
 from .hallway import Hallway
+from .limits import Books, Limits, Outcome
 from .recovery import recover
 from .runner import Counters, TurnRunner
-from .state import Limits, Outcome, Turn
+from .state import Turn
 from .streams import LiveTurn
 from .tasks import MIGRATIONS, Assigned, Tasks
 
@@ -14,6 +15,7 @@ __all__ = [
     "MIGRATIONS",
     "Admission",
     "Assigned",
+    "Books",
     "Chats",
     "Conversation",
     "Conversations",

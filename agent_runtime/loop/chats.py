@@ -16,7 +16,8 @@ from ..sessions import Message, NewTurn, TurnRow, history, rows, text_of, tool_n
 from ..store import Unit
 from .conversations import MAIN, Conversation
 from .hallway import Hallway
-from .state import Limits, Turn
+from .limits import Books, Limits
+from .state import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Chats:
     async def _send(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
         if incoming.message_id is not None and (known := await self._known(incoming, conversation)) is not None:
             return known
-        running = self._hall.admission.current(conversation)
+        running = self._hall.admission.busy_with(conversation)
         self._check(incoming, conversation, running)
         turn = self._turn(incoming, conversation)
         try:
@@ -133,7 +134,7 @@ class Chats:
             message_id=message_id,
             reply_id=self._hall.ids.new("msg"),
             parts=incoming.parts,
-            limits=self._limits(),
+            books=Books(self._limits()),
             model=incoming.model or conversation.model,
             session_name=incoming.session or conversation.id,
             message_name=incoming.message_id or message_id,

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from ..protocol import TaskAssignment, TaskRecord, Usage, is_object
 from ..sessions import text_of, tool_name
-from .state import Outcome
+from .limits import Outcome
 
 _CONTRACT = """\
 When the work is done, answer with one JSON object and nothing else: \

@@ -9,7 +9,8 @@ from ..sessions import TurnRow, history, interrupt
 from ..telemetry import logger
 from . import tasks
 from .hallway import Hallway
-from .state import Limits, Outcome, Turn
+from .limits import Books, Limits, Outcome
+from .state import Turn
 from .tasks import Tasks
 
 log = logger(__name__)
@@ -53,7 +54,7 @@ async def _restore(row: TurnRow, hall: Hallway, assigned: Tasks, limits: Limits)
         message_id=row.message_id,
         reply_id=row.reply_id,
         parts=message.parts,
-        limits=limits,
+        books=Books(limits),
         model=conversation.model,
         session_name=conversation.id,
         message_name=row.client_id or row.message_id,

@@ -13,7 +13,8 @@ from ..sessions import Ids, MessageRow, Recorder, history, rows
 from ..store import Database
 from ..telemetry import logger
 from ..workspace import Home
-from .state import INTERNAL, Outcome, Turn
+from .limits import INTERNAL, Outcome
+from .state import Turn
 from .turn import Kit, run_turn
 
 log = logger(__name__)
@@ -48,7 +49,7 @@ class TurnRunner:
         started = self._begin(turn)
         row = MessageRow(turn.reply_id, turn.conversation.id, "assistant", {}, started, started)
         recorder = Recorder(self.database, self.ids, self.clock, row)
-        deadline = asyncio.get_running_loop().call_later(turn.limits.seconds, turn.stop, "deadline")
+        deadline = asyncio.get_running_loop().call_later(turn.books.limits.seconds, turn.stop, "deadline")
         try:
             await self._drive(turn, recorder)
         except Exception as error:

@@ -14,7 +14,8 @@ from ..sessions import Message, NewTurn, history, rows
 from ..store import Migration, Unit
 from .contract import ended, task_message
 from .hallway import Hallway
-from .state import Limits, Outcome, Turn
+from .limits import Books, Limits, Outcome
+from .state import Turn
 
 _TABLE = """
 CREATE TABLE tasks (
@@ -120,7 +121,7 @@ class Tasks:
 
     def restore(self, turn: history.TurnRow, assignment: TaskAssignment, principal: str, stored: Turn) -> None:
         """Gives a turn of an earlier life the duties of its task."""
-        stored.limits = self._limits(assignment)
+        stored.books = Books(self._limits(assignment))
         self._bind(stored, turn.task_id or "", principal)
 
     async def _known(self, assignment: TaskAssignment, principal: str) -> Assigned | None:
@@ -139,7 +140,7 @@ class Tasks:
             message_id=message_id,
             reply_id=self._hall.ids.new("msg"),
             parts=[{"type": "text", "text": task_message(assignment)}],
-            limits=self._limits(assignment),
+            books=Books(self._limits(assignment)),
             model=conversation.model,
             session_name=conversation.id,
             message_name=message_id,
@@ -188,7 +189,7 @@ class Tasks:
         if turn is None or record.finished_at is not None or turn.started_at is None:
             return record
         running = round((self._hall.clock.monotonic() - turn.started_at) * 1000)
-        live = {"duration_ms": running, "tokens_used": turn.usage.total, "usage": turn.usage}
+        live = {"duration_ms": running, "tokens_used": turn.books.usage.total, "usage": turn.books.usage}
         return record.model_copy(update=live)
 
 
@@ -240,8 +241,8 @@ def _ended(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn, now
     if row is None or turn.outcome is None:
         return
     record = TaskRecord.model_validate_json(row["record_json"])
-    done = ended(record, turn.outcome, turn.reply, turn.usage)
-    changes = {"finished_at": now, "duration_ms": turn.duration_ms, "attempts": record.attempts + turn.retries}
+    done = ended(record, turn.outcome, turn.reply, turn.books.usage)
+    changes = {"finished_at": now, "duration_ms": turn.duration_ms, "attempts": record.attempts + turn.books.retries}
     _store(connection, key, done.model_copy(update=changes), now)
 
 

@@ -32,8 +32,9 @@ from ..sessions import RETRY
 from ..telemetry import logger
 from .calls import Runner, parse
 from .guard import RepeatGuard
+from .limits import INTERNAL, LimitReached, Outcome
 from .pen import Pen
-from .state import INTERNAL, LimitReached, Outcome, Turn
+from .state import Turn
 
 log = logger(__name__)
 
@@ -93,7 +94,7 @@ class _Loop:
     """The state of one run of the loop."""
 
     def __init__(self, turn: Turn, kit: Kit) -> None:
-        self.turn, self.kit = turn, kit
+        self.turn, self.kit, self.books = turn, kit, turn.books
         self.pen = Pen({spec.name: spec for spec in kit.tools.specs})
         self._guard = RepeatGuard()
         self._runner = Runner(kit.tools, self._guard, self.pen, kit.context, kit.parallel_tools)
@@ -105,18 +106,18 @@ class _Loop:
         """Step after step until an answer."""
         limit: str | None = None
         step = Step()
-        for number in range(1, self.turn.limits.steps + 1):
-            limit = "iterations" if number == self.turn.limits.steps else self._tripped()
+        for number in range(1, self.books.limits.steps + 1):
+            limit = "iterations" if number == self.books.limits.steps else self._tripped()
             step = Step()
             for chunk in self.pen.begin_step():
                 yield chunk
             async for chunk in self._ask(step, tools=limit is None):
                 yield chunk
-            self.turn.steps = number
-            self.turn.check_budget()
+            self.books.steps = number
+            self.books.check()
             if limit or not step.calls:
                 break
-            async for chunk in self._act(step, last_comes_next=number + 1 == self.turn.limits.steps):
+            async for chunk in self._act(step, last_comes_next=number + 1 == self.books.limits.steps):
                 yield chunk
         self.kit.view.add_step(step)
         reason = "stop" if self._stop == "tool-calls" else self._stop
@@ -138,18 +139,18 @@ class _Loop:
     async def _ask(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
         """One model call, made again after a transient failure as often as the turn allows."""
         while True:
-            self.turn.check_budget(for_another_call=True)
+            self.books.check(for_another_call=True)
             try:
                 async for chunk in self._stream(step, tools=tools):
                     yield chunk
                 return
             except ModelError as error:
-                if not error.transient or self.turn.retries >= self.turn.limits.retries:
+                if not error.transient or self.books.retries >= self.books.limits.retries:
                     raise
-                self.turn.retries += 1
+                self.books.retries += 1
                 for chunk in self._broke_off(step, error):
                     yield chunk
-                await asyncio.sleep(min(8.0, 0.25 * 2**self.turn.retries))
+                await asyncio.sleep(min(8.0, 0.25 * 2**self.books.retries))
 
     async def _stream(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
         answer = _Answer()
@@ -186,7 +187,7 @@ class _Loop:
         """Takes the books of a finished call, and its tool calls as far as they can be read."""
         turn = self.turn
         turn.retrying = None
-        turn.usage = turn.usage.plus(completion.usage)
+        turn.books.spend(completion.usage)
         turn.conversation.context_tokens = completion.usage.total
         self._stop = completion.stop_reason
         yield from self.pen.close_text()
@@ -202,7 +203,7 @@ class _Loop:
                 step.calls.append(Call(call_id, call.name, arguments))
                 yield from self.pen.call_ready(call_id, call.name, arguments)
         model = completion.model or turn.model
-        yield c.MessageMetadata(messageMetadata={"usage": turn.usage.model_dump(), "model": model})
+        yield c.MessageMetadata(messageMetadata={"usage": turn.books.usage.model_dump(), "model": model})
 
     def _request(self, *, tools: bool) -> ModelRequest:
         """The forced last step keeps the tools and forbids their use, so that the prompt's prefix stays the same."""
@@ -211,7 +212,7 @@ class _Loop:
             messages=self.kit.view.messages,
             tools=self._definitions,
             tool_choice="auto" if tools else "none",
-            max_tokens=self.turn.output_cap(),
+            max_tokens=self.books.output_cap(),
         )
 
     def _tripped(self) -> str | None:
@@ -226,7 +227,7 @@ class _Loop:
         yield from self.pen.close_calls("the model call broke off")
         step.text = ""
         step.calls.clear()
-        yield c.DataChunk(type=RETRY, data={"attempt": self.turn.retries, "error": error.message})
+        yield c.DataChunk(type=RETRY, data={"attempt": self.books.retries, "error": error.message})
 
 
 def _refused(call_id: str, name: str, arguments: str, why: str) -> Call:
@@ -241,7 +242,7 @@ def _stopped(turn: Turn) -> Outcome:
         raise asyncio.CancelledError
     task.uncancel()
     if turn.stop_reason == "deadline":
-        text = f"the deadline of {turn.limits.seconds:g} s passed"
+        text = f"the deadline of {turn.books.limits.seconds:g} s passed"
         return Outcome("timeout", "other", "deadline_exceeded", text, "deadline")
     return Outcome("cancelled", "abort", "cancelled", "the turn was cancelled")
 
@@ -249,7 +250,7 @@ def _stopped(turn: Turn) -> Outcome:
 def _ending(turn: Turn, outcome: Outcome) -> Iterator[c.Chunk]:
     """The terminal chunk, with the books."""
     turn.outcome = outcome
-    books = {"usage": turn.usage.model_dump(), "finish_reason": outcome.finish_reason, "outcome": outcome.json()}
+    books = {"usage": turn.books.usage.model_dump(), "finish_reason": outcome.finish_reason, "outcome": outcome.json()}
     if outcome.limit:
         books["limit"] = outcome.limit
     if outcome.finish_reason == "abort":

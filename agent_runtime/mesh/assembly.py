@@ -24,14 +24,19 @@ _STOP: dict[str, Literal["stop", "length", "content-filter", "tool-calls", "othe
 }
 
 
+LONGEST_LINE = 8 * 1024 * 1024
+
+
 class Lines:
-    """Splits a byte stream into the payloads of its `data:` lines."""
+    """Splits a byte stream into the payloads of its `data:` lines. Raises ModelError for a line without end."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LONGEST_LINE:
+            raise ModelError(f"the model's stream holds a line of more than {LONGEST_LINE} bytes")
         for line in lines:
             if line.startswith(b"data:"):
                 yield line[5:].strip()

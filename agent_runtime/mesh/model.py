@@ -8,6 +8,7 @@ builds a model of every streamed token; on a long conversation that costs more t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ..errors import ModelError
-from ..net import HttpPool, TransportFault
+from ..net import HttpPool, Reply, TransportFault
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
 from . import failures
 from .assembly import Assembly, Lines
@@ -25,6 +26,8 @@ from .usage import priced
 
 LONGEST_WAIT = 60.0
 """Seconds; a provider that asks for more is given up on."""
+TAIL_SECONDS = 0.5
+"""Longest wait for the connection to be handed back after the last event."""
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.5, 16.0
 
 
@@ -75,6 +78,9 @@ class ModelClient:
                     for payload in lines.feed(data):
                         for event in assembly.take(payload):
                             yield event
+                    if assembly.done:
+                        break
+                await _finish(reply)
         except TransportFault as error:
             self._catalog.reachable = False
             if not assembly.whole:  # what breaks behind the end of the answer breaks nothing
@@ -84,6 +90,14 @@ class ModelClient:
     def _priced(self, model: str, completion: Completion) -> Completion:
         card = self._catalog.known(model)
         return replace(completion, usage=priced(completion.usage, card.pricing if card else None))
+
+
+async def _finish(reply: Reply) -> None:
+    """Reads what is behind the last event, so that the connection can be kept; but not for long."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(TAIL_SECONDS):
+            async for _ in reply.pieces:
+                pass
 
 
 def _body(request: ModelRequest) -> bytes:

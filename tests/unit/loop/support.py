@@ -12,6 +12,7 @@ from agent_runtime.context import View, digest
 from agent_runtime.loop import MIGRATIONS as LOOP_MIGRATIONS
 from agent_runtime.loop import (
     Admission,
+    Books,
     Chats,
     Conversation,
     Conversations,
@@ -139,7 +140,7 @@ def new_turn(**fields: Any) -> Turn:
         "message_id": "msg_user",
         "reply_id": "msg_reply",
         "parts": [{"type": "text", "text": "hello"}],
-        "limits": Limits(steps=10, seconds=60),
+        "books": Books(Limits(steps=10, seconds=60)),
         "model": "m",
         "session_name": "ses_1",
         "message_name": "msg_user",
@@ -174,7 +175,7 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
             said.append(chunk)  # noqa: PERF401  what was said before an error counts
 
     turn.runner = asyncio.create_task(run())
-    alarm = asyncio.get_running_loop().call_later(turn.limits.seconds, turn.stop, "deadline")
+    alarm = asyncio.get_running_loop().call_later(turn.books.limits.seconds, turn.stop, "deadline")
     async with asyncio.timeout(PATIENCE):
         await turn.runner
     alarm.cancel()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agent_runtime.context import View
 from agent_runtime.errors import ModelError
-from agent_runtime.loop import Limits, Turn
+from agent_runtime.loop import Books, Limits, Turn
 from agent_runtime.ports import (
     CallPiece,
     CallStarted,
@@ -189,7 +189,7 @@ def wire(said: list[chunks.Chunk]) -> list[dict[str, Any]]:
 @given(st.lists(STEPS, min_size=1, max_size=4), LIMITS)
 def test_every_stream_is_well_formed(steps: list[Step], limits: Limits) -> None:
     async def run() -> None:
-        turn = new_turn(limits=limits)
+        turn = new_turn(books=Books(limits))
         stops = Stops(lambda: turn)
         model = FakeModel(plays(steps, stops))
         played = await play(model, tools(stops), turn)

@@ -11,7 +11,7 @@ import pytest
 
 from agent_runtime.context import NOTICE
 from agent_runtime.errors import ModelError
-from agent_runtime.loop import Limits
+from agent_runtime.loop import Books, Limits
 from agent_runtime.loop.guard import STOP_AT, WARN_AT
 from agent_runtime.loop.turn import LAST_STEP
 from agent_runtime.ports import Completion, ReasoningPiece, Retrying, TextPiece, ToolCall, ToolContext, ToolResult
@@ -33,7 +33,7 @@ def of(played: Played, kind: str) -> list[Any]:
 
 
 def limited(**limits: Any) -> Any:
-    return new_turn(limits=Limits(**{"steps": 10, "seconds": 60, **limits}))
+    return new_turn(books=Books(Limits(**{"steps": 10, "seconds": 60, **limits})))
 
 
 async def never(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -48,7 +48,7 @@ async def test_an_answer() -> None:
         *("text-start", "text-delta", "text-delta", "text-end", "message-metadata", "finish-step", "finish"),
     ]
     assert outcome(played) == ("complete", "stop", None, None)
-    assert played.turn.usage == Usage(input=10, output=2)
+    assert played.turn.books.usage == Usage(input=10, output=2)
     assert json.loads(played.view.messages[-1]) == {"role": "assistant", "content": "It works."}
 
 
@@ -90,7 +90,7 @@ async def test_a_retry_leaves_the_broken_text_out_of_the_view() -> None:
     assert [chunk.errorText for chunk in of(played, "tool-input-error")] == ["the model call broke off"]
     assert of(played, RETRY)[0].data == {"attempt": 1, "error": "dropped"}
     assert b"broken" not in b"".join(played.view.messages)
-    assert played.turn.retries == 1
+    assert played.turn.books.retries == 1
 
 
 async def test_retries_are_counted() -> None:
