@@ -337,7 +337,8 @@ def test_interrupt_aborts_and_takes_its_place(agent: Runtime) -> None:
     assert "half of" in str(agent.provider.completions[1].messages)
 
 
-def test_after_an_error_the_queue_rests_until_the_next_message(agent: Runtime) -> None:
+@pytest.mark.parametrize("on_busy", ["queue", "reject", "interrupt"])
+def test_after_an_error_the_queue_rests_until_the_next_message(agent: Runtime, on_busy: str) -> None:
     agent.provider.script.replace([Hang(reply=Say("x"), seconds=0.3)], otherwise=Say("ok"))
     session = fresh("s")
     agent.chat("1", session_id=session, message_id="1", wait=0)
@@ -346,7 +347,8 @@ def test_after_an_error_the_queue_rests_until_the_next_message(agent: Runtime) -
     agent.provider.script.replace([Fail(401)], otherwise=Say("ok"))
     assert_problem(agent.chat("1", session_id=session, message_id="1"), 502, "model_auth")
     assert agent.chat("2", session_id=session, message_id="2", wait=0.1).json()["status"] == "queued"
-    assert agent.chat("3", session_id=session).json()["response"] == "ok"
+    assert agent.chat("3", session_id=session, on_busy=on_busy).json()["response"] == "ok"
+    assert agent.chat("2", session_id=session, message_id="2").json()["response"] == "ok"
     assert [request.last_user_text for request in agent.provider.completions][-2:] == ["2", "3"]
 
 

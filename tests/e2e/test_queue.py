@@ -82,6 +82,9 @@ def test_a_queued_task_can_be_called_back(busy: Runtime) -> None:
     assert record["finished_at"] is not None
     assert busy.http.post(f"/task/{queued}/cancel").json() == record
     assert busy.result(queued)["status"] == "cancelled"
+    with busy.stream("GET", f"/task/{queued}/stream") as again:
+        assert again.until("abort")
+        assert again.next() is None
     assert busy.status()["sessions"]["queued"] == 1
     busy.provider.release()
     assert busy.result(behind)["status"] == "complete"
@@ -105,3 +108,15 @@ def test_sessions_share_the_slots_in_the_order_of_arrival(busy: Runtime) -> None
     asked = [request.last_user_text for request in busy.provider.completions[1:]]
     assert asked[0] == "chat"
     assert "the task" in asked[1]
+
+
+def test_a_message_that_waits_for_a_slot_keeps_its_session_busy(busy: Runtime) -> None:
+    session = fresh("s")
+    busy.chat("waits", session_id=session, message_id="waits", wait=0)
+    assert_problem(busy.chat("impatient", session_id=session, on_busy="reject"), 409, "session_busy")
+    pushy = busy.chat("pushy", session_id=session, message_id="pushy", on_busy="interrupt", wait=0)
+    assert pushy.json()["status"] == "queued"
+    busy.provider.release()
+    assert busy.chat("pushy", session_id=session, message_id="pushy").json()["finish_reason"] == "stop"
+    assert busy.chat("waits", session_id=session, message_id="waits").json()["finish_reason"] == "abort"
+    assert [request.last_user_text for request in busy.provider.completions[1:]] == ["pushy"]
