@@ -88,6 +88,7 @@ class Gate:
         return ToolResult("output", data=output.data, metadata=metadata)
 
     async def _pass(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        await schema.ready()
         if wrong := schema.faults(tool.spec.parameters, arguments):
             raise ToolFailure("; ".join(wrong), kind="invalid")
         _obey(await self.capability.check(tool.requires, context))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -14,6 +17,12 @@ CLIP = 160
 """Characters of a value or a message that a fault repeats."""
 MOST = 5
 """Faults told at once."""
+
+
+async def ready() -> None:
+    """Loads what checks schemas, off the event loop: it takes longer than the server may be deaf."""
+    if "jsonschema" not in sys.modules:
+        await asyncio.to_thread(importlib.import_module, "jsonschema")
 
 
 def faults(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
@@ -40,7 +49,6 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
 
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> Draft202012Validator:
-    # Imported at the first call: it takes longer than the server may take to open its port.
     from jsonschema import Draft202012Validator
     from referencing import Registry
 
