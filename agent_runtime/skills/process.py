@@ -18,6 +18,8 @@ from .wire import MESSAGE_LIMIT, Broken, Message, pack, unpack
 
 MOST_ASKS = 8
 """Questions to the mesh that a call may have open; further ones wait in the pipe."""
+MOST_SKILLS = 64
+"""Skills of one plugin: each of them is told to the model."""
 TAIL = 2000
 """Bytes of what a worker printed last that are kept, to explain its death."""
 PIECE = 16 * 1024
@@ -71,7 +73,10 @@ class Process:
             raise ToolFailure(f"importing it took longer than {self._load_seconds:g} s") from None
         skills: Any = message.get("skills")
         if message["type"] == "loaded" and isinstance(skills, list):
-            return [one for one in cast("list[Any]", skills) if isinstance(one, dict)]
+            declared = [cast("Mapping[str, Any]", one) for one in cast("list[Any]", skills) if isinstance(one, dict)]
+            if len(declared) > MOST_SKILLS:
+                raise ToolFailure(f"it declares more than {MOST_SKILLS} skills; make several plugins of it")
+            return declared
         raise ToolFailure(str(message.get("error", "the worker does not speak as agreed"))[:TAIL])
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:

@@ -22,11 +22,12 @@ HEAD = 2048
 """Characters of a truncated output that `head` repeats, as it does in the results of all tools."""
 
 DESCRIPTION = (
-    "Run a command with bash in the workspace. It sees the workspace, $SCRATCH for temporary files and the system's "
-    "programs, no network and nothing else; /tmp is empty at every call. It has no terminal, and background processes "
-    "end with the command. Not for reading, writing, editing or searching files: read, write, edit, glob and grep do "
-    "that. Output over 200 KB keeps its beginning and end and goes to a file."
+    "Run a command with bash in the workspace; $SCRATCH is a folder for temporary files. {sight} It has no terminal, "
+    "and background processes end with the command. Not for reading, writing, editing or searching files: read, write, "
+    "edit, glob and grep do that. Output over 200 KB keeps its beginning and end and goes to a file."
 )
+CONFINED = "It sees these two and the system's programs, no network and nothing else; /tmp is empty at every call."
+BARE = "It is not confined."
 
 
 def bash_tool(confinement: Confinement, *, timeout: float, limits: Limits) -> Tool:
@@ -45,7 +46,8 @@ def bash_tool(confinement: Confinement, *, timeout: float, limits: Limits) -> To
         )
         return _output(done)
 
-    spec = ToolSpec("bash", DESCRIPTION, _parameters(timeout, longest))
+    sight = BARE if confinement.name == "off" else CONFINED
+    spec = ToolSpec("bash", DESCRIPTION.format(sight=sight), _parameters(timeout, longest))
     requires = Requirements(read=("{workspace}", "{scratch}"), write=("{workspace}", "{scratch}"), shell=("*",))  # noqa: S604 - names programs, runs none
     return Tool(spec, run, requires, timeout=longest + SLACK)
 
@@ -96,4 +98,4 @@ def _output(done: Finished) -> Output:
     }
     if done.truncated:
         data["head"] = (done.stdout or done.stderr)[:HEAD]
-    return Output(data, truncated=done.truncated, output_path=done.output_path)
+    return Output(data, truncated=done.truncated, output_path=done.output_path, sized=True)

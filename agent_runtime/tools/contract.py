@@ -18,12 +18,14 @@ LOCKED = (
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What `run` returns in place of plain data when it minds the size of its result itself."""
+    """What `run` returns in place of plain data when there is something to say about it."""
 
     data: Any
     truncated: bool = False
     output_path: str | None = None
     """Where the whole is, for the `read` tool."""
+    sized: bool = False
+    """The tool has bounded the text in its data itself; the gate does not cut it again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,15 @@ DEEPEST = 100
 
 
 async def fit(result: Any, limit: int, scratch: Path) -> Output:
-    """The result when it fits or comes as an Output, else its head and a file with the whole.
+    """The result when it fits or has been cut to size, else its head and a file with the whole.
 
     `limit` is in bytes of JSON. Raises ToolFailure when the result is not JSON.
     """
     output = result if isinstance(result, Output) else Output(result)
     text = _serialised(output.data)
     size = len(text.encode(errors="replace"))
-    if size <= limit or output is result:
-        return output if text.isascii() else Output(_clean(output.data, text), output.truncated, output.output_path)
+    if size <= limit or output.sized:
+        return output if text.isascii() else replace(output, data=_clean(output.data, text))
     path = await asyncio.to_thread(_spill, output.data, scratch)
     whole = output.data if isinstance(output.data, str) else text
     data = {"head": _encodable(whole[:HEAD]), "total_bytes": size}

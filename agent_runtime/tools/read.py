@@ -125,4 +125,4 @@ def _answer(content: bytes, total: int, shown: dict[str, Any]) -> dict[str, Any]
 
 
 def _output(answer: dict[str, Any], at: Place, *, cut: bool) -> Output:
-    return Output(answer, truncated=cut, output_path=str(at.path) if cut else None)
+    return Output(answer, truncated=cut, output_path=str(at.path) if cut else None, sized=True)

@@ -170,7 +170,8 @@ async def test_a_plugin_that_cannot_be_used_shows_why_and_hinders_no_other(schoo
         e_syntax="def f(:\n",
         f_empty="",
         g_exits="import os; os._exit(5)\n",
-        h_pattern=SEED.replace('"type": "string"', '"type": "string", "pattern": "(a+)+$"').replace("your_", "my_"),
+        h_many="for n in range(65): skill(name=f's{n}', description='d')(lambda: 0)",
+        i_pattern=SEED.replace('"type": "string"', '"type": "string", "pattern": "(a+)+$"').replace("your_", "my_"),
     )
     states = {(state.file, state.name): (state.state, state.error) for state in host.states()}
     assert states == {
@@ -185,7 +186,8 @@ async def test_a_plugin_that_cannot_be_used_shows_why_and_hinders_no_other(schoo
             "f_empty.py declares no @skill; a name that begins with _ marks a helper",
         ),
         ("g_exits.py", "g_exits"): ("failed", "the skill's process ended (exit code 5)"),
-        ("h_pattern.py", "my_tool"): (
+        ("h_many.py", "h_many"): ("failed", "it declares more than 64 skills; make several plugins of it"),
+        ("i_pattern.py", "my_tool"): (
             "failed",
             "parameters.param1: the keyword pattern is not supported; check it in the function",
         ),

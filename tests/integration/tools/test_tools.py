@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.sandbox import Confinement, Limits
+from agent_runtime.sandbox import Confinement, Limits, choose_confinement
 from agent_runtime.tools import Gate
 from agent_runtime.tools.bash import bash_tool
 from agent_runtime.tools.search import Finder, glob_tool, grep_tool
@@ -172,6 +172,27 @@ async def test_the_boundaries_of_glob_and_grep(house: House, over: int) -> None:
     assert (len(glob.data["entries"]), len(grep.data["matches"])) == (1000, 200)
     for result in (glob, grep):
         assert result.data["truncated"] == result.metadata.get("truncated", False) == bool(over)
+
+
+async def test_a_listing_of_very_long_names_is_cut_to_size(house: House) -> None:
+    folder = house.home.workspace / "/".join(["x" * 200] * 3)
+    folder.mkdir(parents=True)
+    for number in range(500):
+        (folder / f"{number}").touch()
+    result = await house.call("glob", pattern="*")
+    assert result.metadata["truncated"]
+    whole = await house.call("read", path=result.metadata["output_path"], unit="bytes", limit=100)
+    assert "xxxx/" in whole.data["content"] + result.data["head"]
+    assert result.data["total_bytes"] > 250_000
+
+
+async def test_what_is_said_about_bash_is_true(unconfined: House) -> None:
+    said = {spec.name: spec.description for spec in unconfined.tools.specs}["bash"]
+    assert "no network" in said
+    bare = await choose_confinement("off", unconfined.home.data_dir)
+    house = furnish(unconfined.home, bare)
+    assert "It is not confined." in {spec.name: spec.description for spec in house.tools.specs}["bash"]
+    assert await house.bash("pwd") == f"{house.home.workspace}\n"
 
 
 async def test_searches_that_cannot_be(house: House) -> None:

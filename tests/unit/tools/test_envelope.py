@@ -55,8 +55,10 @@ async def test_the_file_is_never_larger_than_what_read_takes(tmp_path: Path) -> 
 
 
 async def test_a_tool_that_minds_its_size_is_left_alone(tmp_path: Path) -> None:
-    output = Output("x" * 5000, truncated=True, output_path="/elsewhere")
+    output = Output("x" * 5000, truncated=True, output_path="/elsewhere", sized=True)
     assert await fit(output, 1000, tmp_path) is output
+    cut = await fit(Output("x" * 5000, truncated=True), 1000, tmp_path)
+    assert cut.data["total_bytes"] == 5002, "one that does not is cut all the same"
 
 
 @pytest.mark.parametrize(
