@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
-from agent_runtime.testing import Call, Say
+from agent_runtime.testing import Call, Say, ScriptedProvider
 from agent_runtime.testing.record import Recorded
 
-from .live import Runtime, eventually, fresh
+from .live import SERVE, Runtime, assert_problem, assignment, eventually, fresh
 
 
 def test_the_users_words_are_on_disk_before_the_model_hears_them(agent: Runtime) -> None:
@@ -97,3 +98,30 @@ def test_the_database_is_sound(agent: Runtime) -> None:
     assert agent.sql("PRAGMA journal_mode")[0][0] == "wal"
     for row in agent.sql("SELECT data_json FROM chat_parts"):
         json.loads(row["data_json"])
+
+
+def test_a_disk_that_is_full_refuses_work_and_loses_none(provider: ScriptedProvider, tmp_path: Path) -> None:
+    agent = Runtime(provider, tmp_path / "data", AGENT_CONFINEMENT="off")
+    agent.command = ["bash", "-c", f"ulimit -f 1000; exec {' '.join(SERVE)}"]  # no file above one megabyte
+    long = {"message": "tell me much", "session_id": "s", "message_id": "long"}
+    next_one = {"message": "y" * 1_000_000, "session_id": "s", "message_id": "next"}
+    with agent:
+        assert agent.chat("small", session_id="s").json()["response"] == "ok"
+        provider.script.replace([Say(pieces=("x" * 10_000,) * 300)])
+        broken = agent.post("/chat", long)
+        assert_problem(broken, 500, "internal_error")
+        asked = len(provider.completions)
+        assert_problem(agent.post("/chat", next_one), 503, "store_unavailable")
+        assert_problem(agent.post("/task", assignment(task_id="full", input_data=next_one)), 503, "store_unavailable")
+        assert len(provider.completions) == asked, "nothing runs that is not on disk"
+        assert agent.status()["state"] == "idle"
+        assert agent.process.terminate() == 0
+
+        agent.command = SERVE
+        provider.script.replace(lambda _: Say("room again"))
+        agent.start()
+        assert [row[0] for row in agent.sql("PRAGMA integrity_check")] == ["ok"]
+        assert_problem(agent.get("/task/full"), 404, "unknown_task")
+        assert_problem(agent.post("/chat", long), 500, "interrupted")
+        assert agent.post("/chat", next_one).json()["response"] == "room again"
+        assert "small" in str(provider.completions[-1].messages)

@@ -45,7 +45,7 @@ def test_status_of_an_idle_agent(agent: Runtime) -> None:
     assert status["limits"]["max_concurrent_turns"] == 4
     assert status["limits"]["tool_timeout_seconds"] == 120
     assert status["channel"] == "off"
-    assert agent.status()["uptime_seconds"] > status["uptime_seconds"] > 0
+    eventually(lambda: agent.status()["uptime_seconds"] > status["uptime_seconds"] > 0)
 
 
 def test_status_shows_the_work(agent: Runtime) -> None:
@@ -100,14 +100,14 @@ def test_probes_answer_without_a_token(agent: Runtime) -> None:
     assert ready.json() == {"ready": True, "reasons": []}
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES)
 @pytest.mark.parametrize("authorization", [None, "Bearer wrong", TOKEN, f"Basic {TOKEN}", "Bearer", "Bearer sésame"])
-def test_everything_else_needs_the_token(agent: Runtime, method: str, path: str, authorization: str | None) -> None:
+def test_everything_else_needs_the_token(agent: Runtime, authorization: str | None) -> None:
     headers = [] if authorization is None else [(b"Authorization", authorization.encode())]
     with agent.client(Accept="*/*") as stranger:
-        reply = stranger.request(method, path, headers=headers)
-    assert_problem(reply, 401, "unauthorized")
-    assert reply.headers["www-authenticate"].startswith("Bearer")
+        for method, path in ROUTES:
+            reply = stranger.request(method, path, headers=headers)
+            assert_problem(reply, 401, "unauthorized")
+            assert reply.headers["www-authenticate"].startswith("Bearer")
 
 
 def test_the_scheme_of_the_token_is_read_as_http_reads_it(agent: Runtime) -> None:
