@@ -10,29 +10,33 @@ from collections.abc import Sequence
 
 from . import __version__
 from .errors import StartError
-from .protocol import field_docs
-from .settings import PREFIX, Settings, load_settings, secret_fields
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code is 0, or 1 when the server could not start."""
-    _parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else list(argv)
     gc.disable()  # a start makes no garbage worth looking for; the server turns it on again
+    _parser(helping=bool({"-h", "--help"} & set(argv))).parse_args(argv)
     try:
-        settings = load_settings()
-        from .telemetry import configure
-
-        configure(settings.log_level)
-        from .server import serve
-
-        serve(settings)
+        _serve()
     except StartError as error:
         print(f"agent-runtime: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _serve() -> None:
+    from .settings import load_settings
+    from .telemetry import configure
+
+    settings = load_settings()
+    configure(settings.log_level)
+    from .server import serve
+
+    serve(settings)
+
+
+def _parser(*, helping: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent-runtime", description="A runtime for one LLM agent.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -40,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         "serve",
         help="run the agent's server",
         description="Runs the agent's server. It is set up by environment variables:",
-        epilog=settings_help(),
+        epilog=settings_help() if helping else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     return parser
@@ -48,6 +52,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def settings_help() -> str:
     """One entry per setting: name, what it does, default."""
+    from .protocol import field_docs
+    from .settings import PREFIX, Settings, secret_fields
+
     lines: list[str] = []
     docs = field_docs(Settings)
     for name, field in Settings.model_fields.items():

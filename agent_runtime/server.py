@@ -1,4 +1,4 @@
-"""Serves one runtime: binds the port, then warms up behind it, and drains on SIGTERM."""
+"""Serves one runtime: opens the port, loads and warms up behind it, and drains on SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import importlib
 import signal
 import socket
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 import uvicorn
 
+from .entrance import Entrance
 from .errors import StartError
 from .net import serve_socket
-from .runtime import Runtime
 from .settings import Settings
 from .telemetry import logger
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
 
 log = logger(__name__)
 BACKLOG = 2048
@@ -46,15 +50,37 @@ def serve(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT. Raises StartError when it cannot start."""
     import uvloop
 
-    runtime = Runtime(settings)
     with _listen(settings) as listening:
+        uvloop.run(_main(settings, listening))
+
+
+async def _main(settings: Settings, listening: socket.socket) -> None:
+    entrance, told = Entrance(), asyncio.Event()
+    server = _Server(_config(entrance))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    runtime: Runtime | None = None
+    try:
+        await _first(serving, server.opened)
+        runtime = await _load(settings)
         runtime.open()
-        uvloop.run(_main(runtime, listening))
+        entrance.open(runtime.app)
+        await runtime.warm()
+        _settle_memory()
+        _announce(settings, listening)
+        await _first(serving, told)
+        await runtime.drain()
+    finally:
+        server.should_exit = True
+        await serving
+        if runtime is not None:
+            await runtime.close()
 
 
-async def _main(runtime: Runtime, listening: socket.socket) -> None:
-    config = uvicorn.Config(
-        runtime.app,
+def _config(app: Entrance) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
         http="httptools",
         ws="none",
         lifespan="off",
@@ -66,32 +92,29 @@ async def _main(runtime: Runtime, listening: socket.socket) -> None:
         backlog=BACKLOG,
         timeout_graceful_shutdown=GOODBYE_SECONDS,
     )
-    server, told = _Server(config), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
-    serving = asyncio.create_task(server.serve(sockets=[listening]))
-    try:
-        await _open(server, serving)
-        await runtime.warm()
-        _settle_memory()
-        host, port = listening.getsockname()[:2]
-        if runtime.settings.token is None:
-            log.warning("no token is set: whoever reaches this machine's loopback address may give this agent work")
-        log.info("ready", url=f"http://{host}:{port}", agent=runtime.settings.id)
-        await asyncio.wait((serving, stopping := asyncio.ensure_future(told.wait())), return_when="FIRST_COMPLETED")
-        stopping.cancel()
-        await runtime.drain()
-    finally:
-        server.should_exit = True
-        await serving
-        await runtime.close()
 
 
-async def _open(server: _Server, serving: asyncio.Task[None]) -> None:
-    """Returns once the port answers: what is slow to load comes after that."""
-    await asyncio.wait((serving, opened := asyncio.ensure_future(server.opened.wait())), return_when="FIRST_COMPLETED")
-    opened.cancel()
-    await asyncio.to_thread(importlib.import_module, "agent_runtime.mesh.model")
+async def _load(settings: Settings) -> Runtime:
+    """Everything behind the open port. The imports run beside the event loop, so that the probes go on answering."""
+    for module in ("agent_runtime.runtime", "agent_runtime.mesh.model"):
+        await asyncio.to_thread(importlib.import_module, module)
+    from .runtime import Runtime
+
+    return Runtime(settings)
+
+
+async def _first(serving: asyncio.Task[None], event: asyncio.Event) -> None:
+    """Returns when the event is set, or the server has ended by itself."""
+    waiting = asyncio.ensure_future(event.wait())
+    await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+def _announce(settings: Settings, listening: socket.socket) -> None:
+    host, port = listening.getsockname()[:2]
+    if settings.token is None:
+        log.warning("no token is set: whoever reaches this machine's loopback address may give this agent work")
+    log.info("ready", url=f"http://{host}:{port}", agent=settings.id)
 
 
 def _settle_memory() -> None:

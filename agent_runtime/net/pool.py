@@ -1,35 +1,25 @@
 """Plain HTTP to one base URL over kept-alive connections: what the hot path needs of a client, and no more.
 
-httpcore is the transport under httpx. A model call goes to it directly, because redirects, cookies, URL joining and
-authentication flows cost a fifth of a turn and the mesh wants none of them.
+Redirects, cookies, URL joining and authentication flows cost a fifth of a turn, and the mesh wants none of them.
 """
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-import httpcore
-
-from ..errors import AgentRuntimeError
-from .dial import Dialer
+from .connection import Connection, TransportFault
 from .http import UNIX_SCHEME
 
 MOST_IDLE = 64
 IDLE_SECONDS = 30.0
-MOST_BODY = 4 * 1024 * 1024
 CONNECT_SECONDS = 10.0
-
-
-class TransportFault(AgentRuntimeError):
-    """The connection failed."""
-
-    def __init__(self, message: str, *, silent: bool = False) -> None:
-        super().__init__(message)
-        self.silent = silent
-        """It stands, but nothing came over it in time."""
+MOST_BODY = 4 * 1024 * 1024
+"""Bytes of a body that is read as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,36 +46,67 @@ class HttpPool:
 
     def __init__(self, url: str, headers: Mapping[str, str], *, idle: float, connect: float = CONNECT_SECONDS) -> None:
         parts = urlsplit(url)
-        unix = unquote(parts.netloc) if parts.scheme == UNIX_SCHEME else None
-        self._base = f"http://localhost{parts.path}".rstrip("/") if unix else url.rstrip("/")
-        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
-        self._extensions = {"timeout": {"connect": connect, "pool": connect, "read": idle, "write": idle}}
-        self._pool = httpcore.AsyncConnectionPool(
-            max_connections=None,
-            max_keepalive_connections=MOST_IDLE,
-            keepalive_expiry=IDLE_SECONDS,
-            uds=unix,
-            network_backend=None if parts.scheme == "https" else Dialer(),
-        )
+        self._unix = unquote(parts.netloc) if parts.scheme == UNIX_SCHEME else None
+        self._tls = _tls() if parts.scheme == "https" else None
+        self._host, self._port = parts.hostname or "", parts.port or (443 if self._tls else 80)
+        self._path = parts.path.rstrip("/")
+        named = {"host": "localhost" if self._unix else parts.netloc.rpartition("@")[2], **headers}
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in named.items()).encode("latin-1")
+        self._idle_seconds, self._connect_seconds = idle, connect
+        self._kept: list[Connection] = []
 
     @asynccontextmanager
     async def request(self, method: str, path: str, body: bytes | None = None) -> AsyncGenerator[Reply]:
         """One request; leaving the block before the end of the body hangs up. Raises TransportFault."""
-        url = self._base + path
+        length = b"" if body is None else b"content-length: %d\r\n" % len(body)
+        head = f"{method} {self._path}{path} HTTP/1.1\r\n".encode("ascii") + self._head + length + b"\r\n"
+        connection = self._waiting() or await self._connect()
         try:
-            async with self._pool.stream(
-                method, url, headers=self._headers_of(url, body), content=body, extensions=self._extensions
-            ) as response:
-                headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
-                yield Reply(response.status, headers, response.aiter_stream())
-        except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as error:
-            silent = isinstance(error, httpcore.ReadTimeout)
-            raise TransportFault(str(error) or type(error).__name__, silent=silent) from error
+            await connection.send(head + (body or b""), self._idle_seconds)
+            yield Reply(connection.status, connection.headers, self._pieces(connection))
+        finally:
+            self._keep(connection)
 
     async def close(self) -> None:
-        await self._pool.aclose()
+        for connection in self._kept:
+            connection.close()
+        self._kept.clear()
 
-    def _headers_of(self, url: str, body: bytes | None) -> list[tuple[bytes, bytes]]:
-        host = (b"host", urlsplit(url).netloc.encode())
-        length = [] if body is None else [(b"content-length", str(len(body)).encode())]
-        return [host, *self._headers, *length]
+    async def _pieces(self, connection: Connection) -> AsyncIterator[bytes]:
+        while data := await connection.read(self._idle_seconds):
+            yield data
+
+    def _waiting(self) -> Connection | None:
+        """The connection that was used last, unless it is too old or the server has hung up meanwhile."""
+        now = asyncio.get_running_loop().time()
+        while self._kept:
+            connection = self._kept.pop()
+            if connection.reusable and now - connection.idle_since < IDLE_SECONDS:
+                return connection
+            connection.close()
+        return None
+
+    def _keep(self, connection: Connection) -> None:
+        if connection.reusable and len(self._kept) < MOST_IDLE:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._kept.append(connection)
+        else:
+            connection.close()
+
+    async def _connect(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                if self._unix is not None:
+                    return (await loop.create_unix_connection(Connection, self._unix))[1]
+                return (await loop.create_connection(Connection, self._host, self._port, ssl=self._tls))[1]
+        except TimeoutError as error:
+            raise TransportFault(f"no connection within {self._connect_seconds:g} s") from error
+        except OSError as error:
+            raise TransportFault(str(error) or type(error).__name__) from error
+
+
+def _tls() -> ssl.SSLContext:
+    import certifi
+
+    return ssl.create_default_context(cafile=certifi.where())
