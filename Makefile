@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 LOCAL_MODEL := $(VENV)/.local-model
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test check format bench lock schemas docs clean
+.PHONY: help setup demo serve mesh test test-local check format bench lock schemas docs clean
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv and install everything, Debian packages too where allowed
 
@@ -35,6 +35,9 @@ test: $(READY) ## Run all tests, with the coverage gate
 	$(BIN)/coverage run -m pytest $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+test-local: $(LOCAL_MODEL) ## Run the tests of the small local model, which is installed first
+	$(BIN)/pytest tests/e2e/host/test_local_model.py $(ARGS)
 
 check: $(READY) ## Check style, types and the floors
 	$(BIN)/ruff check
