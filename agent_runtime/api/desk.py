@@ -10,7 +10,7 @@ from fastapi import Request
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from ..errors import InvalidRequest, NotReady
+from ..errors import InvalidRequest, MeshUnavailable, NotReady
 from ..loop import Chats, Counters, Hallway, Tasks
 from ..ports import Mesh, ToolCatalog
 from ..protocol import TaskAssignment
@@ -116,6 +116,8 @@ async def check_price(at: Desk, assignment: TaskAssignment) -> None:
     if budget is None or "max_cost_usd" not in budget.model_fields_set:
         return
     card = await at.models.card(at.settings.model)
+    if card is None and at.models.reachable is False:
+        raise MeshUnavailable("the mesh cannot be asked what the model costs")
     if card is None or card.pricing is None:
         raise InvalidRequest(
             f"model {at.settings.model} has no known price, so its cost cannot be limited",

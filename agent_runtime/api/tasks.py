@@ -23,8 +23,7 @@ async def assign(request: Request) -> Response:
     """Admits a task. The same task again gives its record; the same id with other content is a conflict."""
     at = open_desk(request)
     assignment = await _assignment(request)
-    await check_price(at, assignment)
-    assigned = await at.tasks.assign(assignment, principal(request))
+    assigned = await at.tasks.assign(assignment, principal(request), lambda: check_price(at, assignment))
     return message(assigned.accepted, 202) if assigned.accepted else message(assigned.record)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,10 +58,17 @@ class Tasks:
     def __init__(self, hallway: Hallway, limits: Callable[[TaskAssignment], Limits]) -> None:
         self._hall, self._limits = hallway, limits
 
-    async def assign(self, assignment: TaskAssignment, principal: str) -> Assigned:
-        """Admits the task, or finds it. Raises Conflict for other content under the same id, and Busy."""
+    async def assign(
+        self, assignment: TaskAssignment, principal: str, check: Callable[[], Awaitable[None]] | None = None
+    ) -> Assigned:
+        """Admits the task, or finds it; one that is found need not pass the `check` again.
+
+        Raises Conflict for other content under the same id, Busy, and whatever the check raises.
+        """
         if (known := await self._known(assignment, principal)) is not None:
             return known
+        if check is not None:
+            await check()
         turn = self._turn(assignment, principal)
         try:
             await self._hall.admission.admit(turn, lambda admitted: self._unit(assignment, admitted))
