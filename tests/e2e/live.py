@@ -33,7 +33,7 @@ class Runtime:
 
     def __init__(self, provider: ScriptedProvider, data_dir: Path, **settings: object) -> None:
         self.provider, self.data_dir, self.command = provider, data_dir, SERVE
-        self._env = {
+        self.env = {
             "AGENT_PORT": "0",
             "AGENT_DATA_DIR": str(data_dir),
             "AGENT_LLM_BASE_URL": provider.url,
@@ -57,7 +57,7 @@ class Runtime:
         """A new life; an older one is over."""
         self._life.close()
         with ExitStack() as life:
-            self.process = life.enter_context(LiveProcess(self.command, self._env))
+            self.process = life.enter_context(LiveProcess(self.command, self.env))
             self.url = self.process.wait_for_output(r'"url": "(http://[^"]+)"', PATIENCE)[1]
             self.http = life.enter_context(self.client())
             self._life = life.pop_all()

@@ -68,6 +68,9 @@ def test_while_the_model_streams_and_others_wait(start: Start, provider: Scripte
     with agent.stream("GET", f"/task/{running['task_id']}/stream") as stream:
         assert types(stream.rest())[-2:] == ["error", "finish"]
 
+    texts = [part for part in agent.parts(record["session_id"]) if part["type"] == "text"]
+    assert texts == [{"type": "text", "text": "the task said ", "state": "done"}]
+
     for body in waiting:
         found = agent.result(body["task_id"])
         assert found["status"] == "complete"

@@ -27,6 +27,12 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
         yield runtime
 
 
+def free_port() -> int:
+    """A port where nobody listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        return taken.getsockname()[1]
+
+
 # ---------------------------------------------------------------- answers
 
 
@@ -144,6 +150,21 @@ def test_a_limit_on_the_cost_of_an_unpriced_model_is_refused(agent: Runtime) -> 
     assert_problem(agent.post("/task", body), 422, "unpriced_model", "token_budget.max_cost_usd")
     assert_problem(agent.get(f"/task/{body['task_id']}"), 404, "unknown_task")
     assert agent.run(token_budget={"max_tokens": 100_000})["status"] == "complete"
+
+
+def test_a_limit_on_the_cost_is_judged_once_and_only_by_a_mesh_that_answers(
+    start: Start, provider: ScriptedProvider
+) -> None:
+    agent = start(AGENT_MODEL="priced")
+    body = assignment(token_budget={"max_cost_usd": 1000.0})
+    assert agent.post("/task", body).status_code == 202
+    agent.result(body["task_id"])
+    agent.env["AGENT_LLM_BASE_URL"] = f"http://127.0.0.1:{free_port()}/v1"
+    agent.start()
+    assert agent.post("/task", body).status_code == 200
+    unpriced = agent.post("/task", {**body, "task_id": fresh("task")})
+    assert_problem(unpriced, 503, "mesh_unavailable")
+    assert "retry-after" in unpriced.headers
 
 
 # ---------------------------------------------------------------- deadlines
@@ -274,8 +295,7 @@ def test_a_model_that_falls_silent_is_given_up(hasty: Runtime) -> None:
 
 
 def test_nobody_listens_where_the_model_should_be(start: Start, provider: ScriptedProvider) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     agent = start(AGENT_LLM_BASE_URL=f"http://127.0.0.1:{port}/v1")
     found = agent.run()
     assert (found["status"], found["error_code"]) == ("failed", "model_unavailable")
