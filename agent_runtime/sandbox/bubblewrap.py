@@ -66,7 +66,9 @@ class Bubblewrap:
         return Launch(
             argv=(
                 *self.before,
-                *("--die-with-parent", "--new-session", "--hostname", "agent", "--cap-drop", "ALL"),
+                # No --new-session: until its namespace is complete, the process group is all that holds its processes.
+                # The command itself gets a session of its own.
+                *("--die-with-parent", "--hostname", "agent", "--cap-drop", "ALL"),
                 *self.users,
                 *NAMESPACES,
                 *("--proc", "/proc", "--dev", "/dev"),
@@ -76,7 +78,7 @@ class Bubblewrap:
                 *("--chdir", str(box.workdir), "--seccomp", str(filter_file), "--"),
                 *limited(box.limits),
                 *self.inside,
-                *argv,
+                *(program("setsid"), *argv),
             ),
             # Bubblewrap itself is process 1 in there, with its environment readable: the clean one is its own too.
             env=environment(box),

@@ -1,5 +1,9 @@
 """A process with an owner: while its `Child` is open it may live, afterwards it and all that it started are gone.
 
+Two things see to that. Closing a child kills its process group. And a watcher in that group waits for the end of a
+pipe that only the server holds: it kills the group when the server dies, in whichever way and at whichever moment.
+Signals at the death of a parent alone would not do: a process that is being started has not set them up yet.
+
 Started with `subprocess`, watched with a pidfd: the event loops' own ways to start a process differ, and the faster one
 hands down descriptors that the server inherited, and gives sockets where programs expect pipes.
 """
@@ -14,8 +18,10 @@ from contextlib import suppress
 from types import TracebackType
 
 from ..errors import ToolFailure
-from .rung import Launch
+from .rung import Launch, Missing, program
 
+# In bash, because plain shells know descriptors up to 9 only.
+LIFELINE = '{{ read -r _; kill -KILL 0; }} <&{fd} >/dev/null 2>&1 & exec {fd}<&-; exec "$@"'
 LINE_LIMIT = 64 * 1024
 DEATH = 2.0
 """Seconds to wait for a killed process. Only one that hangs inside the kernel takes longer."""
@@ -24,9 +30,9 @@ DEATH = 2.0
 class Child:
     """Use as `async with await Child.start(launch) as child`. Its three streams are pipes."""
 
-    def __init__(self, process: subprocess.Popen[bytes], lifeline: int | None) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], lifeline: int) -> None:
         self._process = process
-        self._lifeline = lifeline
+        self._lifeline: int | None = lifeline
         self._transports: list[asyncio.BaseTransport] = []
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
@@ -51,27 +57,28 @@ class Child:
     @classmethod
     async def _start(cls, launch: Launch, line_limit: int) -> Child:
         theirs, ours = _pipes(launch.uid)
+        watched, lifeline = os.pipe()
         try:
-            # From the loop's own thread: the program is told to die with the thread that started it.
+            shell = program("bash")
             process = subprocess.Popen(  # noqa: ASYNC220 - returns as soon as the program is loaded
-                launch.argv,
+                (shell, "-c", LIFELINE.format(fd=watched), shell, *launch.argv),
                 stdin=theirs[0],
                 stdout=theirs[1],
                 stderr=theirs[2],
                 env=dict(launch.env),
                 cwd=launch.cwd,
-                pass_fds=launch.fds,
+                pass_fds=(watched, *launch.fds),
                 start_new_session=True,
             )
-        except OSError as error:
-            for descriptor in (*ours, launch.lifeline):
-                if descriptor is not None:
-                    os.close(descriptor)
-            raise ToolFailure(f"the command could not be started: {error.strerror}", kind="unavailable") from error
-        finally:
-            for descriptor in (*theirs, *launch.fds):
+        except (OSError, Missing) as error:
+            for descriptor in (*ours, lifeline):
                 os.close(descriptor)
-        child = cls(process, launch.lifeline)
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise ToolFailure(f"the command could not be started: {reason}", kind="unavailable") from error
+        finally:
+            for descriptor in (*theirs, watched, *launch.fds):
+                os.close(descriptor)
+        child = cls(process, lifeline)
         await child._connect(ours, line_limit)
         return child
 
@@ -93,7 +100,13 @@ class Child:
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
+        self._cut_lifeline()  # what it left in the background ends with it
         self._ended.set_result(self._process.wait())
+
+    def _cut_lifeline(self) -> None:
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
 
     @property
     def pid(self) -> int:
@@ -112,9 +125,7 @@ class Child:
         if self.running:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-            self._lifeline = None
+        self._cut_lifeline()
         with suppress(TimeoutError):
             async with asyncio.timeout(DEATH):
                 await self.wait()

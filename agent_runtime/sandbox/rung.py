@@ -30,8 +30,6 @@ class Launch:
     """Descriptors that the program inherits."""
     uid: int | None = None
     """Whom the command becomes; none: it stays the server's own user."""
-    lifeline: int | None = None
-    """Kept open while the program may live: what it started dies when this closes, however that comes about."""
 
 
 class Rung(Protocol):

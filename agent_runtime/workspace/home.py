@@ -59,10 +59,13 @@ class Home:
         """This home with its workspace and scratch in the hands of that user. Raises StartError when it cannot be."""
         if uid is not None:
             try:
-                _whole_tree("chown", "-R", "-h", "-P", f"{uid}:{uid}", self.workspace, self.data_dir / "scratch")
+                _whole_tree("chown", "-R", "-h", "-P", f"{uid}:{uid}", self.workspace, *self._scratches())
             except OSError as error:
                 raise StartError(f"the workspace cannot be given to user {uid}: {error}") from error
         return replace(self, owner=uid)
+
+    def _scratches(self) -> list[Path]:
+        return list((self.data_dir / "scratch").iterdir())
 
     def make_scratch(self, session_id: str) -> Path:
         """Creates the session's scratch if need be and returns it."""

@@ -131,6 +131,21 @@ def test_a_cancel_while_it_starts_leaves_nothing(run: Run, confinement: Confinem
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
+def test_a_cancel_at_any_moment_of_its_start_leaves_nothing(run: Run, confinement: Confinement, box: Box) -> None:
+    """Namespaces take milliseconds to set up; what is only half there must die as well."""
+
+    async def main() -> None:
+        for moment in range(50):
+            call = asyncio.create_task(confinement.run(("sleep", "7007"), box, timeout=60))
+            await asyncio.sleep(moment * 0.0003)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+    run(main())
+    wait_for(lambda: not living("7007"), 2)
+
+
 def test_descriptors_do_not_pile_up(run: Run, confinement: Confinement, box: Box) -> None:
     async def main() -> None:
         await confinement.run(("true",), box, timeout=5)
@@ -173,6 +188,41 @@ def test_commands_die_with_a_server_that_is_killed(confinement: Confinement, box
         server.kill()
         server.wait(5)
         wait_for(lambda: not living("7006"), 2)
+
+
+BUSY = """
+import asyncio, sys
+from pathlib import Path
+from agent_runtime.sandbox import Box, choose_confinement
+
+async def start(confinement, work, delay):
+    while True:
+        await asyncio.sleep(delay)
+        await confinement.run(("sleep", "7008"), Box(work, (work,)), timeout=0.02)
+
+async def main():
+    data, work = Path(sys.argv[1]), Path(sys.argv[1]) / "work"
+    confinement = await choose_confinement(sys.argv[2], data)
+    print("busy", flush=True)
+    await asyncio.gather(*(start(confinement, work, n * 0.002) for n in range(4)))
+
+asyncio.run(main())
+"""
+
+
+def test_commands_that_are_being_started_die_with_the_server_too(
+    confinement: Confinement, box: Box, tmp_path: Path
+) -> None:
+    argv = [sys.executable, "-c", BUSY, str(tmp_path), "off" if confinement.name == "off" else "auto"]
+    servers = [subprocess.Popen(argv, cwd=SOURCES, stdout=subprocess.PIPE) for _ in range(4)]
+    for number, server in enumerate(servers):
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"busy\n"
+        time.sleep(0.03 + number * 0.003)
+        server.kill()
+        server.wait(5)
+        server.stdout.close()
+    wait_for(lambda: not living("7008"), 2)
 
 
 USER = """
