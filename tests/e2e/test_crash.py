@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import psutil
-import pytest
 
 from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
 
@@ -55,6 +54,7 @@ def test_while_the_model_streams_and_others_wait(start: Start, provider: Scripte
     crash(agent)
     provider.clear()
     provider.script.replace(lambda asked: Say(f"answer {len(provider.completions)}"))
+    agent.env["AGENT_MAX_CONCURRENT_TURNS"] = "1"
     agent.start()
 
     record = agent.record(running["task_id"])
@@ -129,30 +129,25 @@ def crash_free(agent: Runtime) -> None:
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 
 
-@pytest.mark.parametrize("kind", ["task", "chat"])
-def test_before_the_model_says_anything(start: Start, provider: ScriptedProvider, kind: str) -> None:
+def test_before_the_model_says_anything(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
-    provider.script.replace([Hang()])
-    body: dict[str, Any] = assignment()
+    provider.script.replace([Hang(), Hang()])
+    body = assignment()
     message = {"message": "go", "session_id": fresh("s"), "message_id": fresh("m")}
-    if kind == "task":
-        agent.post("/task", body)
-    else:
-        agent.post("/chat", {**message, "wait": 0})
-    provider.wait_for(1)
+    agent.post("/task", body)
+    agent.post("/chat", {**message, "wait": 0})
+    provider.wait_for(2)
     crash(agent)
     provider.clear()
     agent.start()
-    if kind == "task":
-        found = agent.result(body["task_id"])
-        assert (found["status"], found["error_code"]) == ("failed", "interrupted")
-        assert agent.post("/task", body).status_code == 200
-        with agent.stream("GET", f"/task/{body['task_id']}/stream") as stream:
-            assert types(stream.rest())[-1] == "finish"
-    else:
-        assert_problem(agent.post("/chat", message), 500, "interrupted")
-        with agent.stream("POST", "/chat/stream", message) as stream:
-            assert types(stream.rest())[-1] == "finish"
+    found = agent.result(body["task_id"])
+    assert (found["status"], found["error_code"]) == ("failed", "interrupted")
+    assert agent.post("/task", body).status_code == 200
+    assert_problem(agent.post("/chat", message), 500, "interrupted")
+    with agent.stream("GET", f"/task/{body['task_id']}/stream") as stream:
+        assert types(stream.rest())[-1] == "finish"
+    with agent.stream("POST", "/chat/stream", message) as stream:
+        assert types(stream.rest())[-1] == "finish"
     assert provider.completions == []
     agent.still_works()
 
