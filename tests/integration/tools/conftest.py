@@ -47,7 +47,7 @@ async def house(tmp_path: Path) -> House:
     home.prepare()
     confinement = await choose_confinement("auto", home.data_dir)
     if confinement.name != "bubblewrap":
-        pytest.skip(confinement.reason)
+        pytest.fail(confinement.reason)
     home = home.owned_by(confinement.uid)
     return furnish(home, confinement)
 
