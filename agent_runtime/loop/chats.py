@@ -148,6 +148,7 @@ class Chats:
         row = NewTurn(
             turn.message_id, turn.conversation.id, turn.reply_id, parts, incoming.fingerprint(), turn.was_queued,
             client_id=incoming.message_id,
+            metadata={"session_name": turn.session_name} if turn.session_name != turn.conversation.id else {},
         )  # fmt: skip
 
         def unit(connection: sqlite3.Connection) -> None:

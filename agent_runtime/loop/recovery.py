@@ -56,7 +56,7 @@ async def _restore(row: TurnRow, hall: Hallway, assigned: Tasks, limits: Limits)
         parts=message.parts,
         books=Books(limits),
         model=conversation.model,
-        session_name=conversation.id,
+        session_name=message.metadata.get("session_name", conversation.id),
         message_name=row.client_id or row.message_id,
         task_id=row.task_id,
         interactive=row.task_id is None,

@@ -199,6 +199,19 @@ async def test_a_crash_leaves_a_truthful_record_and_the_queue(tmp_path: Path) ->
         assert (done.status, done.result, done.attempts) == ("complete", {"sum": 3}, 1)
 
 
+async def test_a_message_keeps_the_name_of_its_session_in_the_next_life(tmp_path: Path) -> None:
+    async with World(tmp_path, FakeModel([[asyncio.Event().wait()]]), slots=1) as world:
+        await world.send("first", session="other")
+        await world.chats.send(incoming("second", session="mine", message_id="m"))
+    gate = asyncio.Event()
+    async with World(tmp_path, FakeModel([[gate.wait(), *say("hello")]])) as world:
+        turn = await world.chats.send(incoming("second", session="mine", message_id="m"))
+        assert isinstance(turn, Turn)
+        assert turn.names() == {"session_id": "mine", "message_id": "m"}
+        gate.set()
+        await world.ended(turn)
+
+
 async def test_a_disk_that_fails_at_the_end_is_told(tmp_path: Path) -> None:
     async with World(tmp_path, FakeModel([say("lost")])) as world:
 
