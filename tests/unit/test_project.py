@@ -1,16 +1,24 @@
-"""Rules about the project itself that no other tool checks."""
+"""Rules about the project itself that no other tool checks, and the demo that a newcomer runs first."""
 
 from __future__ import annotations
 
 import ast
+import json
 import math
+import os
 import re
+import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
+from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
 from scripts import schemas
 
 ROOT = Path(__file__).parents[2]
@@ -130,3 +138,56 @@ def test_every_locked_requirement_is_hashed(lock: Path) -> None:
 
 def test_schemas_on_disk_are_those_of_the_code() -> None:
     assert schemas.written() == schemas.rendered(), "run: make schemas"
+
+
+# ---------------------------------------------------------------- the demo
+
+
+def start_demo(files: Path, folder: Path, **environment: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "examples.demo", "--files", str(files), "--folder", str(folder)]
+    return subprocess.Popen(
+        argv, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def end_of(demo: subprocess.Popen[str]) -> tuple[Path, dict[str, Any]]:
+    """The report and the result of a demo that must succeed."""
+    output, progress = demo.communicate(timeout=50)
+    assert demo.returncode == 0, progress
+    place, result = output.splitlines()[-2:]
+    return Path(place.removeprefix("report: ")), json.loads(result)
+
+
+def test_the_demo_reports_what_its_files_say(tmp_path: Path) -> None:
+    files = shutil.copytree(ROOT / "examples" / "sales", tmp_path / "files")
+    rows = [
+        "order_id,date,region,product,units,unit_price",
+        'A,2026-01-01,,"Tea, green",3,1.25',
+        "B,2026-01-02,East,Mug,1,9",
+    ]
+    (files / "sales.csv").write_text("\n".join(rows) + "\n")
+    report, result = end_of(start_demo(files, tmp_path / "demo"))
+    assert result["status"] == "complete"
+    assert result["result"]["total"] == 12.75
+    assert result["result"]["by_region"] == {"East": 9.0, "unknown": 3.75}
+    assert "| Tea, green | 3.75 |" in report.read_text()
+
+
+def test_the_demo_asks_the_endpoint_of_the_environment(tmp_path: Path) -> None:
+    answer = '{"result": {"report": "report.md"}, "promote": {}}'
+    with ScriptedProvider([Call("write", {"path": "report.md", "content": "as told"}), Say(answer)]) as provider:
+        report, result = end_of(start_demo(ROOT / "examples" / "sales", tmp_path, OPENAI_BASE_URL=provider.url))
+        assert "sales.csv" in provider.wait_for(2)[0].last_user_text
+    assert (report.read_text(), result["result"]) == ("as told", {"report": "report.md"})
+
+
+def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> None:
+    with ScriptedProvider([Hang()]) as provider:
+        demo = start_demo(ROOT / "examples" / "sales", tmp_path, OPENAI_BASE_URL=provider.url)
+        provider.wait_for(1)
+        children = psutil.Process(demo.pid).children(recursive=True)
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=30)
+    assert demo.returncode == 128 + signal.SIGINT
+    assert len(children) >= 2  # the mesh and the runtime
+    assert psutil.wait_procs(children, timeout=5)[1] == []
