@@ -7,6 +7,7 @@ probes are answered from here, and every other request waits for the application
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -15,19 +16,20 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+JSON, PROBLEM_JSON = b"application/json", b"application/problem+json"
 PATIENCE = 30.0
 """Seconds a request waits for the application."""
 _PROBES = {
-    "/healthz": (200, b'{"status":"ok"}'),
-    "/readyz": (503, b'{"ready":false,"reasons":["starting"]}'),
+    "/healthz": (200, JSON, b'{"status":"ok"}'),
+    "/readyz": (503, JSON, b'{"ready":false,"reasons":["starting"]}'),
 }
-_STARTING = (503, b'{"type":"about:blank","title":"Service Unavailable","status":503,"code":"not_ready"}')
 
 
 class Entrance:
     """An ASGI application that becomes another one."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience = patience
         self._app: App | None = None
         self._opened = asyncio.Event()
 
@@ -38,23 +40,35 @@ class Entrance:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is None:
-            known = _PROBES.get(scope.get("path", ""))
+            path: str = scope.get("path", "")
+            known = _PROBES.get(path)
             if known is not None or not await self._soon():
-                await _answer(send, *(known or _STARTING))
+                await _answer(send, *(known or _starting(path)))
                 return
         assert self._app is not None  # noqa: S101  it was waited for
         await self._app(scope, receive, send)
 
     async def _soon(self) -> bool:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self._patience):
                 return await self._opened.wait()
         except TimeoutError:
             return False
 
 
-async def _answer(send: Send, status: int, body: bytes) -> None:
-    kind = b"application/json" if body in (known for _, known in _PROBES.values()) else b"application/problem+json"
+def _starting(path: str) -> tuple[int, bytes, bytes]:
+    problem = {
+        "type": "about:blank",
+        "title": "Service Unavailable",
+        "status": 503,
+        "detail": "the server is starting",
+        "instance": path,
+        "code": "not_ready",
+    }
+    return 503, PROBLEM_JSON, json.dumps(problem).encode()
+
+
+async def _answer(send: Send, status: int, kind: bytes, body: bytes) -> None:
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
