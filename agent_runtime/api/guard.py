@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .problems import problem
 
 BODY_LIMIT = 8 * 1024 * 1024
+DRAIN_LIMIT, DRAIN_SECONDS = 64 * 1024 * 1024, 5.0
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Routes that answer without a token: they carry reason codes, no data."""
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class _TooLarge(Exception):
@@ -26,7 +23,7 @@ class _TooLarge(Exception):
 class Guard:
     """ASGI middleware: 401 without the token, 413 over the body limit."""
 
-    def __init__(self, app: App, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app = app
         self._expected = token.encode() if token else None
 
@@ -38,11 +35,10 @@ class Guard:
         path: str = scope["path"]
         if self._expected is not None and path not in OPEN_PATHS and not self._authorized(headers):
             detail = "send the server's token: Authorization: Bearer TOKEN"
-            await problem(401, "unauthorized", detail, path, headers={"WWW-Authenticate": "Bearer"})(
-                scope, receive, send
-            )  # type: ignore[arg-type]
+            refusal = problem(401, "unauthorized", detail, path, headers={"WWW-Authenticate": "Bearer"})
+            await refusal(scope, receive, send)
         elif not headers.get(b"content-length", b"0").isdigit():
-            await problem(400, "bad_request", "Content-Length is not a number", path)(scope, receive, send)  # type: ignore[arg-type]
+            await problem(400, "bad_request", "Content-Length is not a number", path)(scope, receive, send)
         elif int(headers.get(b"content-length", b"0")) > BODY_LIMIT:
             await _refuse(scope, receive, send)
         else:
@@ -71,6 +67,19 @@ class Guard:
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers 413 at once, then lets the caller finish: one that is cut off in the middle of sending never reads it."""
     detail = f"the body is larger than {BODY_LIMIT} bytes"
-    response = problem(413, "body_too_large", detail, scope["path"], headers={"Connection": "close"})
-    await response(scope, receive, send)  # type: ignore[arg-type]
+    refusal = problem(413, "body_too_large", detail, scope["path"], headers={"Connection": "close"})
+    await send({"type": "http.response.start", "status": 413, "headers": refusal.raw_headers})
+    await send({"type": "http.response.body", "body": refusal.body, "more_body": True})
+    await _drain(receive)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _drain(receive: Receive) -> None:
+    """Reads the rest of a body and throws it away, up to a bound in bytes and in time."""
+    left = DRAIN_LIMIT
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while left > 0 and (message := await receive()).get("more_body", False):
+                left -= len(message["body"])

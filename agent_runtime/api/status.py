@@ -75,6 +75,7 @@ def _running(at: Front, the: Desk, request: Request) -> AgentStatus:
         "context_pct": round(100 * counters.context_tokens / limit, 2),
         "last_iteration_ts": counters.last_step_ms,
         "iterations_since_boot": counters.steps,
+        "retrying": next((turn.retrying for turn in running if turn.retrying), None),
         "sessions": SessionCounts(running=len(running), queued=len(queued)),
         "mesh": {True: "reachable", False: "unreachable", None: "unknown"}[the.models.reachable],
         "confinement": the.confinement,

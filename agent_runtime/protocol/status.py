@@ -48,6 +48,8 @@ class AgentStatus(Peer):
     last_iteration_ts: int | None = None
     """Epoch milliseconds of the last completed step."""
     iterations_since_boot: int = 0
+    retrying: str | None = None
+    """Why a model call is being made again, while it is."""
     sessions: SessionCounts = Field(default_factory=SessionCounts)
     queue_limit: int
     channel: str = "off"

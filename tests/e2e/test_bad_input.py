@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 from typing import Any
@@ -173,6 +174,19 @@ def test_a_length_above_the_limit_is_refused_before_the_body_comes(agent: Runtim
     assert status == 413
     assert headers["content-type"] == "application/problem+json"
     assert json.loads(body)["code"] == "body_too_large"
+
+
+def test_a_caller_that_is_still_sending_reads_the_refusal(agent: Runtime) -> None:
+    """A blocking client sends all of its body before it looks at the answer."""
+    address = urlsplit(agent.url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)
+    try:
+        connection.request("POST", "/task", b"x" * (20 * MIB), {"Authorization": f"Bearer {TOKEN}"})
+        reply = connection.getresponse()
+        assert reply.status == 413
+        assert json.loads(reply.read())["code"] == "body_too_large"
+    finally:
+        connection.close()
 
 
 @pytest.mark.parametrize("path", ["/task", "/chat", "/chat/stream"])

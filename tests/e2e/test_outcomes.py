@@ -13,7 +13,7 @@ import pytest
 from agent_runtime.testing import Call, Drop, Fail, Garbage, Hang, Say, ScriptedProvider
 
 from .conftest import MODELS, Start
-from .live import Runtime, assert_problem, assignment, fresh
+from .live import Runtime, assert_problem, assignment, eventually, fresh
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +200,15 @@ def test_the_deadline_passes_while_the_model_is_asked_again(agent: Runtime) -> N
     found = agent.run(timeout=0.5)
     assert time.monotonic() - started < 1.5
     assert (found["status"], found["error_code"]) == ("timeout", "deadline_exceeded")
+
+
+def test_the_status_says_why_a_model_is_asked_again(agent: Runtime) -> None:
+    agent.provider.script.replace([Fail(429, "slow down", retry_after=30)])
+    task_id = agent.assign()
+    assert "slow down" in eventually(lambda: agent.status()["retrying"])
+    agent.post(f"/task/{task_id}/cancel", {})
+    assert agent.result(task_id)["status"] == "cancelled"
+    assert agent.status()["retrying"] is None
 
 
 def test_a_chat_turn_that_takes_too_long_is_504(start: Start, provider: ScriptedProvider) -> None:
