@@ -87,7 +87,7 @@ class Runtime:
             self.database, runner.run, runner.cancel, slots=settings.max_concurrent_turns, queue=settings.max_queue
         )
         conversations = Conversations(self.database, ids, clock, settings.model, draft)
-        hallway = Hallway(self.database, admission, conversations, ids, clock, str(home.workspace))
+        hallway = Hallway(self.database, admission, conversations, ids, clock, home)
         limits = _Limits(settings, catalog)
         tasks = Tasks(hallway, limits.task)
         await recover(hallway, tasks, limits.chat())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import sqlite3
 from collections.abc import Callable
@@ -95,10 +96,12 @@ class Chats:
         def unit(connection: sqlite3.Connection) -> None:
             if old is not None:
                 rows.archive(connection, old.id, now)
-            rows.insert_session(connection, fresh.new_row(self._hall.workspace), now)
+            rows.insert_session(connection, fresh.new_row(str(self._hall.home.workspace)), now)
 
         await self._hall.database.write(unit, durable=True)
         fresh.stored = True
+        if old is not None:
+            await asyncio.to_thread(self._hall.home.remove_scratch, old.id)
         return fresh.id, old.id if old is not None and old.stored else None
 
     def _check(self, incoming: Incoming, conversation: Conversation, running: Turn | None) -> None:
@@ -144,7 +147,7 @@ class Chats:
     def _unit(self, incoming: Incoming, turn: Turn) -> Unit[None]:
         now = turn.conversation.stamp(self._hall.clock.now_ms())
         parts = tuple((self._hall.ids.new("prt"), part) for part in turn.parts)
-        session = None if turn.conversation.stored else turn.conversation.new_row(self._hall.workspace)
+        session = None if turn.conversation.stored else turn.conversation.new_row(str(self._hall.home.workspace))
         row = NewTurn(
             turn.message_id, turn.conversation.id, turn.reply_id, parts, incoming.fingerprint(), turn.was_queued,
             client_id=incoming.message_id,

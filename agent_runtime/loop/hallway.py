@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ..ports import Clock
 from ..sessions import Ids
 from ..store import Database
+from ..workspace import Home
 from .admission import Admission
 from .conversations import Conversations
 
@@ -20,4 +21,4 @@ class Hallway:
     conversations: Conversations
     ids: Ids
     clock: Clock
-    workspace: str
+    home: Home

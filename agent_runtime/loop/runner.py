@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from dataclasses import dataclass
+from functools import partial
 
 from ..context import View
 from ..ports import Clock, Model, ToolCatalog, ToolContext
@@ -103,17 +104,17 @@ class TurnRunner:
         if conversation.view is None:
             conversation.view = await self._read_view(turn)
         conversation.view.add_user(turn.parts)
-        scratch = self.home.make_scratch(conversation.id)
         context = ToolContext(
             session_id=conversation.id,
             call_id="",
             workspace=self.home.workspace,
-            scratch=scratch,
+            scratch=self.home.scratch(conversation.id),
             principal=conversation.principal,
             interactive=turn.interactive,
         )
         tools = self.catalog.snapshot(conversation.tools)
-        return Kit(self.model, tools, conversation.view, context, self.parallel_tools)
+        scratch = partial(self.home.make_scratch, conversation.id)
+        return Kit(self.model, tools, conversation.view, context, self.parallel_tools, scratch)
 
     async def _read_view(self, turn: Turn) -> View:
         """The view from disk, without the message that this turn is about."""

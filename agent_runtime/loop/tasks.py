@@ -183,7 +183,7 @@ class Tasks:
         def unit(connection: sqlite3.Connection) -> None:
             if _row(connection, conversation.principal, task_id) is not None:
                 raise _Known
-            rows.insert_session(connection, conversation.new_row(self._hall.workspace), now)
+            rows.insert_session(connection, conversation.new_row(str(self._hall.home.workspace)), now)
             rows.insert_turn(connection, row, now)
             connection.execute("INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, NULL)", (*values, record.model_dump_json()))
 

@@ -8,7 +8,7 @@ is closed truthfully, then comes exactly one terminal chunk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -55,6 +55,8 @@ class Kit:
     view: View
     context: ToolContext
     parallel_tools: int
+    before_tools: Callable[[], object]
+    """Makes ready what tools need; most turns call none and pay nothing for it."""
 
 
 @dataclass(slots=True)
@@ -127,6 +129,8 @@ class _Loop:
         """Runs the step's calls and closes it."""
         ready = [call for call in step.calls if call.output is None]
         self._invalid = 0 if ready else self._invalid + 1
+        if ready:
+            self.kit.before_tools()
         async for chunk in self._runner.run(step, ready):
             yield chunk
         if last_comes_next or self._tripped():

@@ -167,7 +167,7 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
     turn = turn or new_turn()
     view = View(PROMPT)
     view.add_user(turn.parts)
-    kit = Kit(model, tools or FakeTools(), view, ToolContext("ses_1", "", Path(), Path()), 2)
+    kit = Kit(model, tools or FakeTools(), view, ToolContext("ses_1", "", Path(), Path()), 2, lambda: None)
     said: list[chunks.Chunk] = []
 
     async def run() -> None:
@@ -209,7 +209,7 @@ class World:
         self.conversations = Conversations(
             self.database, ids, self.clock, "m", lambda _: (PROMPT, digest(PROMPT), ("echo",))
         )
-        self.hallway = Hallway(self.database, self.admission, self.conversations, ids, self.clock, "/ws")
+        self.hallway = Hallway(self.database, self.admission, self.conversations, ids, self.clock, self.home)
         self.chats = Chats(self.hallway, lambda: self.limits)
         self.tasks = Tasks(self.hallway, self.task_limits)
 

@@ -212,6 +212,18 @@ async def test_a_message_keeps_the_name_of_its_session_in_the_next_life(tmp_path
         await world.ended(turn)
 
 
+async def test_scratch_is_there_for_tools_and_goes_with_its_session(tmp_path: Path) -> None:
+    async with World(tmp_path, FakeModel([say("no tools"), call(("c1", "echo", "{}")), say("done")])) as world:
+        turn = await world.send("hi")
+        await world.ended(turn)
+        scratch = world.home.scratch(turn.conversation.id)
+        assert not scratch.exists()
+        await world.ended(await world.send("use one"))
+        (scratch / "spilled").write_text("output")
+        await world.chats.reset("operator", None)
+        assert not scratch.exists()
+
+
 async def test_a_disk_that_fails_at_the_end_is_told(tmp_path: Path) -> None:
     async with World(tmp_path, FakeModel([say("lost")])) as world:
 
