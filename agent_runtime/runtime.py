@@ -14,7 +14,7 @@ from .protocol import TaskAssignment
 from .sandbox import choose_confinement
 from .sessions import MIGRATIONS as SESSION_MIGRATIONS
 from .sessions import Ids
-from .settings import Settings
+from .settings import DEFAULT_CONTEXT, Settings
 from .skills import SkillHost
 from .store import Database
 from .telemetry import logger
@@ -22,7 +22,6 @@ from .tools import Gate, ToolRegistry, builtin_tools
 from .workspace import Home, bootstrap
 
 log = logger(__name__)
-DEFAULT_CONTEXT = 128_000
 
 
 class _Closable(Protocol):
@@ -33,7 +32,7 @@ T = TypeVar("T", bound=_Closable)
 
 
 class Runtime:
-    """One agent. `open` before the port is bound, `warm` behind it, `drain` and `close` at the end."""
+    """One agent, behind a port that is open already: `open`, `warm`, and at the end `drain` and `close`."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings, self.clock = settings, SystemClock()
@@ -106,7 +105,7 @@ class Runtime:
         )
 
     async def drain(self) -> None:
-        """No new work; running turns get their grace, what is left is kept for the next life."""
+        """No new work; running turns get their grace, the next life settles what is left."""
         self.front.draining = True
         if self.front.desk is not None:
             await self.front.desk.hallway.admission.drain(self.settings.drain_grace)
@@ -115,7 +114,11 @@ class Runtime:
         if self._asking is not None:
             self._asking.cancel()
         while self._closing:
-            await self._closing.pop().close()
+            thing = self._closing.pop()
+            try:
+                await thing.close()
+            except Exception:  # what fails to close must not keep the database open
+                log.exception("could not be closed", thing=type(thing).__name__)
         self.database.close()
 
     def _own(self, thing: T) -> T:

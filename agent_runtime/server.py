@@ -66,11 +66,11 @@ async def _main(settings: Settings, listening: socket.socket) -> None:
         runtime = await _load(settings)
         runtime.open()
         entrance.open(runtime.app)
-        await runtime.warm()
-        _settle_memory()
-        _announce(settings, listening)
-        await _first(serving, told)
-        await runtime.drain()
+        if await _warm(runtime, told):
+            _settle_memory()
+            _announce(settings, listening)
+            await _first(serving, told)
+            await runtime.drain()
     finally:
         server.should_exit = True
         await serving
@@ -101,6 +101,19 @@ async def _load(settings: Settings) -> Runtime:
     from .runtime import Runtime
 
     return Runtime(settings)
+
+
+async def _warm(runtime: Runtime, told: asyncio.Event) -> bool:
+    """Warms up; False when the server was told to stop meanwhile. Raises StartError."""
+    warming, telling = asyncio.create_task(runtime.warm()), asyncio.create_task(told.wait())
+    await asyncio.wait((warming, telling), return_when=asyncio.FIRST_COMPLETED)
+    telling.cancel()
+    if warming.done():
+        await warming
+        return True
+    warming.cancel()
+    await asyncio.wait([warming])
+    return False
 
 
 async def _first(serving: asyncio.Task[None], event: asyncio.Event) -> None:

@@ -18,6 +18,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from .errors import StartError
 
 PREFIX = "AGENT_"
+DEFAULT_CONTEXT = 128_000
+"""Tokens of a window that nobody has told us about."""
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 

@@ -103,7 +103,10 @@ def _from_use_chat(request: Request, asked: UseChatRequest) -> Incoming:
         raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
     if asked.trigger != "submit-message":
         raise InvalidRequest("a reply cannot be made again", faults=[("trigger", "must be submit-message")])
-    parts = [{"type": "text", "text": part["text"]} for part in last.parts if part.get("type") == "text"]
+    texts = [part.get("text") for part in last.parts if part.get("type") == "text"]
+    parts = [{"type": "text", "text": text} for text in texts if isinstance(text, str)]
+    if len(parts) < len(texts):
+        raise InvalidRequest("a text part has no text", faults=[("messages", "the text of a part must be a string")])
     others = sorted({str(part.get("type")) for part in last.parts} - {"text"})
     if others or not parts:
         raise InvalidRequest(

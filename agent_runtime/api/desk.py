@@ -47,16 +47,12 @@ class Front:
     settings: Settings
     started_at: float
     desk: Desk | None = None
-    fault: str | None = None
-    """Why the agent cannot become ready."""
     draining: bool = False
 
     def reasons(self) -> Sequence[str]:
         """Why this server should get no work now; empty when it may."""
         if self.draining:
             return ("draining",)
-        if self.fault is not None:
-            return ("failed",)
         return () if self.desk is not None else ("starting",)
 
 
@@ -82,7 +78,7 @@ def open_desk(request: Request) -> Desk:
 
 
 def _not_ready(at: Front) -> NotReady:
-    reason = at.fault or ", ".join(at.reasons())
+    reason = ", ".join(at.reasons())
     return NotReady(f"the server is not ready: {reason}", headers={"Retry-After": "1"})
 
 

@@ -12,6 +12,7 @@ from .problems import problem
 
 BODY_LIMIT = 8 * 1024 * 1024
 DRAIN_LIMIT, DRAIN_SECONDS = 64 * 1024 * 1024, 5.0
+LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Routes that answer without a token: they carry reason codes, no data."""
 
@@ -21,7 +22,8 @@ class _TooLarge(Exception):
 
 
 class Guard:
-    """ASGI middleware: 401 without the token, 413 over the body limit."""
+    """ASGI middleware: 401 without the token, 403 for a browser's cross-site request where there is none, 413 over the
+    body limit."""
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app = app
@@ -37,6 +39,9 @@ class Guard:
             detail = "send the server's token: Authorization: Bearer TOKEN"
             refusal = problem(401, "unauthorized", detail, path, headers={"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
+        elif self._expected is None and not _at_home(headers):
+            detail = "without a token this server answers only those who speak to it on this machine: set AGENT_TOKEN"
+            await problem(403, "cross_site", detail, path)(scope, receive, send)
         elif not headers.get(b"content-length", b"0").isdigit():
             await problem(400, "bad_request", "Content-Length is not a number", path)(scope, receive, send)
         elif int(headers.get(b"content-length", b"0")) > BODY_LIMIT:
@@ -64,6 +69,14 @@ class Guard:
             await self._app(scope, counted, send)
         except _TooLarge:
             await _refuse(scope, receive, send)
+
+
+def _at_home(headers: dict[bytes, bytes]) -> bool:
+    """False for what a web page of elsewhere has a browser send to this machine: its name in Host (DNS rebinding), in
+    Origin, or the browser's own word for it. Listening on loopback alone keeps no browser out."""
+    names = [headers.get(b"host", b"localhost"), headers.get(b"origin", b"http://localhost").partition(b"://")[2]]
+    hosts = {name.rpartition(b":")[0] if name.rpartition(b":")[2].isdigit() else name for name in names}
+    return hosts <= LOOPBACK and headers.get(b"sec-fetch-site") != b"cross-site"
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:

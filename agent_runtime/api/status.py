@@ -9,12 +9,12 @@ from .. import __version__
 from ..context import definition
 from ..errors import MeshUnavailable
 from ..protocol import AgentStatus, Capabilities, EffectiveLimits, SessionCounts
+from ..settings import DEFAULT_CONTEXT
 from .desk import Desk, Front, desk, front
 from .replies import as_json, message
 
 router = APIRouter(tags=["status"])
 PROTOCOLS = {"ai-sdk-ui-message-stream": "v1", "agent-runtime": __version__}
-DEFAULT_CONTEXT = 128_000
 
 
 @router.get("/healthz")
@@ -85,7 +85,7 @@ def _running(at: Front, the: Desk, request: Request) -> AgentStatus:
 
 def _starting(at: Front, request: Request) -> AgentStatus:
     limit = at.settings.context_limit or DEFAULT_CONTEXT
-    return AgentStatus.model_validate({**_identity(at, request, limit), "state": "failed" if at.fault else "starting"})
+    return AgentStatus.model_validate({**_identity(at, request, limit), "state": "starting"})
 
 
 def _identity(at: Front, request: Request, context_limit: int) -> dict[str, object]:

@@ -39,7 +39,7 @@ class Step:
 
 def lower_user(parts: Sequence[dict[str, Any]]) -> bytes:
     """A user message as the model sees it."""
-    text = "\n\n".join(part["text"] for part in parts if part["type"] == "text")
+    text = "\n\n".join(part["text"] for part in parts if part["type"] == "text" and isinstance(part.get("text"), str))
     return to_json({"role": "user", "content": text})
 
 

@@ -23,6 +23,8 @@ log = logger(__name__)
 Run = Callable[[Turn], Awaitable[None]]
 """Brings a turn to its end and settles it: by running it, or by cancelling it before it ran."""
 CANCEL_SECONDS = 10.0
+MOST_TURNS = 10_000
+"""Turns held in all, those included that rest: they do not count against the queue, for only a new one wakes them."""
 
 
 class Admission:
@@ -63,13 +65,16 @@ class Admission:
 
     async def stop(self, turn: Turn) -> None:
         """Cancels a turn, queued or running; returns once it has ended. A turn that has ended stays as it is."""
-        async with asyncio.timeout(CANCEL_SECONDS):
-            await _admissions([turn])
-            if turn.state == "queued":
-                await self._drop(turn)
-            else:
-                turn.stop("cancelled")
+        await _admissions([turn])
+        if turn.state == "queued":
+            await self._drop(turn)
+            return
+        turn.stop("cancelled")
+        try:
+            async with asyncio.timeout(CANCEL_SECONDS):
                 await turn.ended.wait()
+        except TimeoutError:
+            raise NotReady("the turn was told to stop and has not ended yet", headers={"Retry-After": "1"}) from None
 
     # -- looking
 
@@ -100,7 +105,7 @@ class Admission:
     # -- end of this life
 
     async def drain(self, grace: float) -> None:
-        """Admits nothing more, gives running turns their grace, then breaks them off: the next life takes them up."""
+        """Admits nothing more, gives running turns their grace, then breaks them off: the next life settles them."""
         self._draining = True
         await _admissions(self._turns.values())
         for turn in self.turns("queued"):  # nothing more will be heard of them in this life
@@ -123,8 +128,8 @@ class Admission:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
         lane = self._lanes.get(turn.conversation.id)
         if lane or self._free == 0:
-            waiting = len(self.turns("queued"))
-            if waiting >= self._queue_limit:
+            waiting = sum(1 for queued in self.turns("queued") if queued.conversation.id not in self._resting)
+            if waiting >= self._queue_limit or len(self._turns) >= MOST_TURNS:
                 raise Busy(f"{waiting} turns are waiting; try again later", headers={"Retry-After": "5"})
             turn.was_queued = True
         else:
@@ -149,15 +154,20 @@ class Admission:
             self._offer(turn.conversation.id)
 
     async def _drop(self, turn: Turn) -> None:
-        """Cancels a turn that waits in its lane."""
+        """Cancels a turn that waits in its lane. If that cannot be written down, it goes on waiting."""
         turn.state = "settling"
-        self._leave(turn)
+        if turn in self._ready:
+            self._ready.remove(turn)
         try:
             await self._cancel(turn)
-        finally:
-            turn.state = "ended"
-            turn.live.close()
-            turn.ended.set()
+        except BaseException:
+            turn.state = "queued"
+            self._offer(turn.conversation.id)
+            raise
+        turn.state = "ended"
+        self._leave(turn)
+        turn.live.close()
+        turn.ended.set()
 
     def _withdraw(self, turn: Turn) -> None:
         """The admission failed: its place goes to the next."""

@@ -151,7 +151,7 @@ class Chats:
         row = NewTurn(
             turn.message_id, turn.conversation.id, turn.reply_id, parts, incoming.fingerprint(), turn.was_queued,
             client_id=incoming.message_id,
-            metadata={"session_name": turn.session_name} if turn.session_name != turn.conversation.id else {},
+            metadata={"session_name": turn.session_name, "model": {"provider_id": "mesh", "model_id": turn.model}},
         )  # fmt: skip
 
         def unit(connection: sqlite3.Connection) -> None:

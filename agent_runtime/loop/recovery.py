@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
+from pydantic import ValidationError
+
 from ..errors import NotFound
 from ..sessions import TurnRow, history, interrupt
 from ..telemetry import logger
@@ -23,24 +25,31 @@ async def recover(hall: Hallway, assigned: Tasks, limits: Limits) -> None:
     if running:
         now = hall.clock.now_ms()
         await hall.database.write(lambda connection: _interrupt(connection, running, now), durable=True)
+    lost: list[TurnRow] = []
     for row in (turn for turn in left if turn.state == "queued"):
         turn = await _restore(row, hall, assigned, limits)
-        if turn is not None:
+        if turn is None:
+            lost.append(row)
+        else:
             hall.admission.readmit(turn)
+    if lost:
+        now = hall.clock.now_ms()
+        await hall.database.write(lambda connection: _interrupt(connection, lost, now), durable=True)
     if left:
-        log.info("recovered", interrupted=len(running), queued=len(left) - len(running))
+        log.info("recovered", interrupted=len(running), queued=len(left) - len(running) - len(lost), lost=len(lost))
 
 
 def _interrupt(connection: sqlite3.Connection, turns: list[TurnRow], now: int) -> None:
     for turn in turns:
         fields = interrupt(connection, turn, now)
         if turn.task_id is not None:
-            task = tasks.assignment_of(connection, turn.message_id)
-            if task is not None:
-                tasks.interrupted(connection, task[0], turn, Outcome(**fields), now)
+            principal = tasks.principal_of(connection, turn.message_id)
+            if principal is not None:
+                tasks.interrupted(connection, principal, turn, Outcome(**fields), now)
 
 
 async def _restore(row: TurnRow, hall: Hallway, assigned: Tasks, limits: Limits) -> Turn | None:
+    """The turn as it was queued; none when its rows cannot be read any more."""
     session = await hall.database.read(lambda connection: history.session(connection, row.session_id))
     message = await hall.database.read(lambda connection: history.message(connection, row.message_id))
     if session is None or message is None:
@@ -55,14 +64,18 @@ async def _restore(row: TurnRow, hall: Hallway, assigned: Tasks, limits: Limits)
         reply_id=row.reply_id,
         parts=message.parts,
         books=Books(limits),
-        model=conversation.model,
+        model=message.metadata.get("model", {}).get("model_id", conversation.model),
         session_name=message.metadata.get("session_name", conversation.id),
         message_name=row.client_id or row.message_id,
         task_id=row.task_id,
         interactive=row.task_id is None,
     )
     if row.task_id is not None:
-        task = await hall.database.read(lambda connection: tasks.assignment_of(connection, row.message_id))
+        try:
+            task = await hall.database.read(lambda connection: tasks.assignment_of(connection, row.message_id))
+        except ValidationError as error:
+            log.error("a queued task cannot be read", task_id=row.task_id, error=str(error))
+            return None
         if task is not None:
             assigned.restore(row, task[1], task[0], turn)
     return turn

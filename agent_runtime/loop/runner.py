@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..context import View
+from ..errors import StoreError
 from ..ports import Clock, Model, ToolCatalog, ToolContext
 from ..protocol import chunks as c
 from ..sessions import Ids, MessageRow, Recorder, history, rows
@@ -19,6 +20,8 @@ from .state import Turn
 from .turn import Kit, run_turn
 
 log = logger(__name__)
+SETTLE_WAITS = (0.5, 1.0, 2.0, 4.0)
+"""Seconds between attempts to record the end of a turn."""
 
 
 @dataclass(slots=True)
@@ -135,9 +138,21 @@ class TurnRunner:
         turn.duration_ms = round((self.clock.monotonic() - (turn.started_at or 0.0)) * 1000)
         if turn.outcome is None or turn.outcome.status != "complete":
             turn.conversation.view = None
-        await recorder.settle(lambda connection, now: self._end(connection, turn, now))
+        await self._store(turn, recorder)
         turn.conversation.stored = True
         self._count(turn)
+
+    async def _store(self, turn: Turn, recorder: Recorder) -> None:
+        """A database that refuses for a moment, for a backup or a full disk, must not falsify how a turn ended."""
+        for wait in (*SETTLE_WAITS, None):
+            try:
+                await recorder.settle(lambda connection, now: self._end(connection, turn, now))
+                return
+            except StoreError as error:
+                if wait is None or turn.outcome is INTERNAL:
+                    raise
+                log.warning("the end of a turn could not be recorded yet", message_id=turn.message_id, error=str(error))
+                await asyncio.sleep(wait)
 
     def _end(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
         rows.end_turn(connection, turn.message_id, (turn.outcome or INTERNAL).json(), now)

@@ -214,6 +214,12 @@ def interrupted(
     _store(connection, (principal, record.task_id), done.model_copy(update={"finished_at": now}), now)
 
 
+def principal_of(connection: sqlite3.Connection, message_id: str) -> str | None:
+    """Whose task is behind a turn."""
+    row = connection.execute("SELECT principal FROM tasks WHERE message_id = ?", (message_id,)).fetchone()
+    return row[0] if row else None
+
+
 def assignment_of(connection: sqlite3.Connection, message_id: str) -> tuple[str, TaskAssignment] | None:
     """Principal and assignment of the task behind a turn."""
     row = connection.execute(

@@ -7,6 +7,8 @@ from typing import Any
 
 from ..protocol import Pricing, Usage, is_object
 
+MOST_TOKENS = 2**40
+"""More than any call can use; a provider's odd number must not outgrow the columns that add it up."""
 BYTES_PER_TOKEN = 4
 """Rough size of a token, for providers that report no usage."""
 
@@ -54,4 +56,4 @@ def _cost(value: Any) -> float | None:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    return min(value, MOST_TOKENS) if type(value) is int and value > 0 else 0

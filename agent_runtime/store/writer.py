@@ -64,7 +64,11 @@ class Writer:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             batch, last = self._gather(job)
-            self._commit(batch)
+            try:
+                self._commit(batch)
+            except BaseException as error:  # noqa: BLE001  whatever it is: those who wait must hear, the next be served
+                for job in batch:
+                    job.error = job.error or StoreError(f"the writer failed: {error!r}")
             _resolve(batch)
             if last:
                 return

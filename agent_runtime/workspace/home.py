@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import StartError
 
 WALK_SECONDS = 300.0
+AT_ONCE = 1000
+"""Folders on one command line."""
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -59,13 +62,15 @@ class Home:
         """This home with its workspace and scratch in the hands of that user. Raises StartError when it cannot be."""
         if uid is not None:
             try:
-                _whole_tree("chown", "-R", "-h", "-P", f"{uid}:{uid}", self.workspace, *self._scratches())
+                for folders in _batched((self.workspace, *self._scratches(uid))):
+                    _whole_tree("chown", "-R", "-h", "-P", f"{uid}:{uid}", *folders)
             except OSError as error:
                 raise StartError(f"the workspace cannot be given to user {uid}: {error}") from error
         return replace(self, owner=uid)
 
-    def _scratches(self) -> list[Path]:
-        return list((self.data_dir / "scratch").iterdir())
+    def _scratches(self, uid: int) -> list[Path]:
+        """Those that belong to somebody else, after a change of how commands are held."""
+        return [folder for folder in (self.data_dir / "scratch").iterdir() if folder.lstat().st_uid != uid]
 
     def make_scratch(self, session_id: str) -> Path:
         """Creates the session's scratch if need be and returns it."""
@@ -79,6 +84,12 @@ class Home:
     def remove_scratch(self, session_id: str) -> None:
         """Deletes the session's scratch: links are removed, what they point to is left alone. Raises OSError."""
         _whole_tree("rm", "-rf", self.scratch(session_id))
+
+
+def _batched(folders: Sequence[Path]) -> Iterator[Sequence[Path]]:
+    """In pieces that fit on a command line."""
+    for start in range(0, len(folders), AT_ONCE):
+        yield folders[start : start + AT_ONCE]
 
 
 def _whole_tree(program: str, *arguments: str | Path) -> None:
