@@ -90,8 +90,10 @@ def _run(settings: Settings, bound: socket.socket, say: Say) -> None:
         """Stops the runtimes while it still serves: their last steps need the proxy."""
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            await app.state.fleet.close()
-            await super().shutdown(sockets)
+            try:
+                await app.state.fleet.close()
+            finally:
+                await super().shutdown(sockets)
 
     _configure_logs(settings.log_level)
     url = url_of(bound)

@@ -12,7 +12,7 @@ import structlog
 from ..access import TokenStore, check_agent_id
 from ..errors import InvalidRequest, RequestError, Unavailable
 from .driver import Driver, Launch, Runtime, StartFailed
-from .workspace import Workspace, Workspaces
+from .workspace import State, Workspace, Workspaces
 
 log = structlog.get_logger(__name__)
 
@@ -35,9 +35,13 @@ class Fleet:
         await self._workspaces.reset()
 
     async def close(self) -> None:
-        """Stops every runtime, all at the same time."""
+        """Stops every runtime, all at the same time. One that cannot be stopped keeps none of the others."""
         self._closing = True
-        await asyncio.gather(*(self.stop(workspace_id) for workspace_id in list(self._turns)))
+        ids = list(self._turns)
+        ends = await asyncio.gather(*(self.stop(workspace_id) for workspace_id in ids), return_exceptions=True)
+        for workspace_id, end in zip(ids, ends, strict=True):
+            if isinstance(end, BaseException):
+                log.error("workspace_close_failed", workspace=workspace_id, why=str(end) or type(end).__name__)
 
     async def create(self, workspace_id: str, driver: str) -> Workspace:
         """A new workspace, stopped. Raises InvalidRequest and Conflict."""
@@ -69,16 +73,21 @@ class Fleet:
 
     async def stop(self, workspace_id: str) -> Workspace:
         """Returns when the runtime has ended; one that does not run stays as it is. Raises NotFound."""
-        await self.get(workspace_id)
+        if workspace_id not in self._turns:  # else it is known; a database that fails must not keep a runtime alive
+            await self.get(workspace_id)
         async with self._turns[workspace_id]:
             if workspace_id not in self._running:
-                return await self.get(workspace_id)
-            runtime, watch = self._running.pop(workspace_id)
-            await self._workspaces.set_state(workspace_id, "stopping")
+                workspace = await self.get(workspace_id)
+                if workspace.state in ("stopped", "failed"):
+                    return workspace
+                return await self._workspaces.set_state(workspace_id, "stopped")  # its end could not be written
+            runtime, watch = self._running[workspace_id]
+            await self._note(workspace_id, "stopping")
+            await runtime.stop()
+            del self._running[workspace_id]  # not before: what lives must be known, or nobody could stop it
             watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watch
-            await runtime.stop()
             log.info("workspace_stopped", workspace=workspace_id)
             return await self._workspaces.set_state(workspace_id, "stopped")
 
@@ -111,4 +120,11 @@ class Fleet:
             self._running.pop(workspace_id, None)
             await runtime.stop()  # what it may have left behind
             log.error("workspace_ended", workspace=workspace_id, how=how)
-            await self._workspaces.set_state(workspace_id, "failed", f"the runtime {how}")
+            await self._note(workspace_id, "failed", f"the runtime {how}")
+
+    async def _note(self, workspace_id: str, state: State, detail: str | None = None) -> None:
+        """Writes the state down if that can be done; what happens to the runtime does not wait for it."""
+        try:
+            await self._workspaces.set_state(workspace_id, state, detail)
+        except Exception as error:  # noqa: BLE001  a runtime must end whatever the database does
+            log.error("workspace_state_not_written", workspace=workspace_id, state=state, why=str(error))

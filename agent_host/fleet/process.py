@@ -142,12 +142,15 @@ def _is_free(url: str) -> bool:
 
 
 class Log:
-    """What a runtime prints. Of earlier lives nothing is told."""
+    """What a runtime prints in one life. The log of the life before is kept beside it, older ones are not."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._begin = path.stat().st_size if path.exists() else 0
+        with contextlib.suppress(FileNotFoundError):
+            path.replace(path.with_name(f"{path.name}.1"))
 
     def tail(self) -> str:
-        text = self.path.read_bytes()[self._begin :][-_LOG_TAIL:].decode("utf-8", "replace").strip()
+        with self.path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL))
+            text = file.read(_LOG_TAIL).decode("utf-8", "replace").strip()
         return f"the end of {self.path}: {text}" if text else f"{self.path} says nothing"

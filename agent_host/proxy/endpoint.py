@@ -9,6 +9,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import anyio
@@ -58,7 +59,7 @@ class ModelProxy:
         payload["model"] = model.upstream
         streamed = operation == "chat" and bool(payload.get("stream"))
         hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
-        call = Call(operation, payload, streamed, request.headers.get("idempotency-key"))
+        call = Call(operation, payload, streamed, _idempotency_key(caller, request.headers))
         return Order(caller, _request_id(request.headers), model, call, hide_usage)
 
     async def carry_out(self, order: Order, send: Send) -> None:
@@ -140,6 +141,12 @@ def _force_usage(payload: dict[str, Any]) -> bool:
 def _request_id(headers: Mapping[str, str]) -> str:
     given = headers.get("x-request-id", "")
     return given if _REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
+
+
+def _idempotency_key(caller: Caller, headers: Mapping[str, str]) -> str | None:
+    """All agents share the provider's account: each has keys of its own there, and none can name another's."""
+    given = headers.get("idempotency-key")
+    return sha256(f"{caller.agent_id}\n{given}".encode()).hexdigest() if given else None
 
 
 def _record(order: Order, relay: Relay, began_at: int, duration_ms: int) -> CallRecord:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import structlog
 from sqlalchemy import Connection, insert
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, StatementError
 
 from agent_runtime.protocol import Usage
 
@@ -59,7 +59,8 @@ class Ledger:
 
     What may be lost: a process that is killed loses the rows that were not written yet, as a rule those of the last
     tenth of a second. A stop in good order loses none. A database that fails loses none while the process lives: the
-    writer tries again, and once `limit` rows wait, new calls are refused, so that none goes unrecorded.
+    writer tries again, and once `limit` rows wait, new calls are refused, so that none goes unrecorded. A row that no
+    database would take is dropped and logged, so that it holds up no other.
     """
 
     def __init__(self, database: Database, limit: int = 10_000, retry_seconds: float = 1.0) -> None:
@@ -72,8 +73,14 @@ class Ledger:
         self._idle.set()
         self._closing = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
-        self.failing: str | None = None
-        """Why the last write failed; None when it did not."""
+        self._why: str | None = None  # the last write failed
+
+    @property
+    def failing(self) -> str | None:
+        """Why rows are not written; None when they are."""
+        if self._writer is not None and self._writer.done() and not self._closing.is_set():
+            return "the ledger's writer has ended"
+        return self._why
 
     def start(self) -> None:
         self._writer = asyncio.create_task(self._write_all(), name="ledger-writer")
@@ -130,21 +137,38 @@ class Ledger:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), seconds)
 
-    async def _write_batch(self) -> bool:
-        batch = self._waiting[:_BATCH]
-        rows = [call.row() for call in batch]
+    async def _write_batch(self, size: int = _BATCH) -> bool:
+        batch = self._waiting[:size]
 
         def write(connection: Connection) -> None:
-            connection.execute(insert(model_calls), rows)
+            connection.execute(insert(model_calls), [call.row() for call in batch])
 
         try:
             await self._database.run(write)
-        except (SQLAlchemyError, OSError) as error:
-            self.failing = str(error).splitlines()[0]
-            log.error("ledger_write_failed", waiting=len(self._waiting), why=self.failing)
-            return False
+        except Exception as error:  # noqa: BLE001  whatever it is: without the writer no call is taken any more
+            why = (str(error) or type(error).__name__).splitlines()[0]
+            if not _lies_in_a_row(error):
+                self._why = why
+                log.error("ledger_write_failed", waiting=len(self._waiting), why=why)
+                return False
+            if len(batch) > 1:
+                return await self._write_singly(len(batch))
+            log.error("ledger_row_dropped", request_id=batch[0].request_id, agent_id=batch[0].agent_id, why=why)
         del self._waiting[: len(batch)]
-        self.failing = None
+        self._why = None
         if not self._waiting:
             self._idle.set()
         return True
+
+    async def _write_singly(self, count: int) -> bool:
+        for _ in range(count):
+            if not await self._write_batch(1):
+                return False
+        return True
+
+
+def _lies_in_a_row(error: Exception) -> bool:
+    """Another attempt would end the same: a value was refused, by the driver or by the database."""
+    if isinstance(error, DBAPIError):
+        return isinstance(error, DataError | IntegrityError)
+    return isinstance(error, StatementError | ArithmeticError | ValueError | TypeError)

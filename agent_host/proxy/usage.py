@@ -9,12 +9,14 @@ from agent_runtime.protocol import Pricing, Usage
 
 from .loose import members
 
+_MOST = 2**40  # tokens; more is no count, and a database has no room for every number that JSON has
+
 
 def read_usage(reported: Mapping[str, Any], pricing: Pricing | None) -> Usage:
     """Five disjoint buckets from OpenAI's overlapping ones, with the cost when the model is priced.
 
     OpenAI counts cached tokens into `prompt_tokens` and reasoning into `completion_tokens`. A provider is a peer: what
-    is missing or no number counts as 0, and no bucket goes below it.
+    is missing or no number counts as 0, no bucket goes below it, and no count is taken for more than 2**40.
     """
     prompt = members(reported.get("prompt_tokens_details"))
     completion = members(reported.get("completion_tokens_details"))
@@ -47,4 +49,4 @@ def cost_of(usage: Usage, pricing: Pricing) -> float:
 
 def _count(reported: Mapping[str, Any], key: str) -> int:
     value = reported.get(key)
-    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0
+    return min(max(0, value), _MOST) if isinstance(value, int) and not isinstance(value, bool) else 0

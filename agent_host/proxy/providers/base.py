@@ -19,6 +19,7 @@ class Call:
     """OpenAI's request body, with the provider's own name for the model."""
     streamed: bool = False
     idempotency_key: str | None = None
+    """Made from the agent's id and its own key; never that key itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -18,11 +19,13 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from agent_host.access import Guard, TokenStore
 from agent_host.database import open_database
 from agent_host.errors import Conflict, InvalidRequest, NotFound, RequestError, Unauthorized
 from agent_host.fleet import Fleet, ProcessDriver, Workspaces
+from agent_host.fleet.process import Log
 from agent_runtime.testing import LiveProcess, ManualClock
 
 from .live import PATIENCE
@@ -48,6 +51,14 @@ async def opened(
 
 def pid_of(home: Path, name: str = "pid") -> int:
     return int((home / name).read_text())
+
+
+async def alter(folder: Path, statement: str) -> None:
+    def work() -> None:
+        with closing(sqlite3.connect(folder / "mesh.db", timeout=PATIENCE)) as database:
+            database.execute(statement)
+
+    await asyncio.to_thread(work)
 
 
 async def until(check: Callable[[], bool]) -> None:
@@ -172,6 +183,77 @@ async def test_a_runtime_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
         await fleet.start("writer")
         assert (await fleet.stop("writer")).state == "stopped"
         assert gone(pid_of(made.data_dir))
+
+
+async def test_a_runtime_ends_though_its_state_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with opened(tmp_path) as fleet:
+        made = await fleet.create("writer", "process")
+        await fleet.start("writer")
+        await alter(tmp_path, "ALTER TABLE workspaces RENAME TO hidden")
+        with pytest.raises(OperationalError):
+            await fleet.stop("writer")
+        assert gone(pid_of(made.data_dir))
+        assert "workspace_state_not_written" in capsys.readouterr().out
+        await alter(tmp_path, "ALTER TABLE hidden RENAME TO workspaces")
+        assert (await fleet.get("writer")).state == "running", "nobody could write it down"
+        assert (await fleet.stop("writer")).state == "stopped"
+        assert (await fleet.start("writer")).state == "running"
+
+
+async def test_a_stop_that_is_cancelled_leaves_the_runtime_known(tmp_path: Path) -> None:
+    async with opened(tmp_path, "stubborn", grace=0.5) as fleet:
+        made = await fleet.create("writer", "process")
+        await fleet.start("writer")
+        stop = asyncio.create_task(fleet.stop("writer"))
+        async with asyncio.timeout(PATIENCE):
+            while (await fleet.get("writer")).state != "stopping":
+                await asyncio.sleep(0.001)
+        stop.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stop
+        assert not gone(pid_of(made.data_dir))
+        assert (await fleet.stop("writer")).state == "stopped"
+        assert gone(pid_of(made.data_dir))
+
+
+async def test_closing_ends_every_runtime_whatever_the_database_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with opened(tmp_path) as fleet:
+        homes = [(await fleet.create(name, "process")).data_dir for name in ("reader", "writer")]
+        for home in homes:
+            await fleet.start(home.name)
+        await alter(tmp_path, "DROP TABLE workspaces")
+        await fleet.close()
+        assert all(gone(pid_of(home)) for home in homes)
+    assert "workspace_close_failed" in capsys.readouterr().out
+
+
+async def test_the_log_of_one_earlier_life_is_kept(tmp_path: Path) -> None:
+    async with opened(tmp_path) as fleet:
+        made = await fleet.create("writer", "process")
+        log = made.data_dir / "runtime.log"
+        for life in range(3):
+            await fleet.start("writer")
+            assert log.read_text() == "this is the stand-in\n"
+            await fleet.stop("writer")
+            log.write_text(f"life {life}\n")
+        await fleet.start("writer")
+        assert {path.name: path.read_text() for path in made.data_dir.glob("runtime.log*")} == {
+            "runtime.log": "this is the stand-in\n",
+            "runtime.log.1": "life 2\n",
+        }
+
+
+def test_only_the_end_of_a_long_log_is_told(tmp_path: Path) -> None:
+    log = Log(tmp_path / "runtime.log")
+    with log.path.open("wb") as file:
+        file.truncate(2**43)  # far more than fits into memory, and no block on the disk
+        file.seek(0, os.SEEK_END)
+        file.write(b"x" * 3_000 + b"the end")
+    assert log.tail() == f"the end of {log.path}: {'x' * 1_993}the end"
 
 
 async def test_what_a_runtime_leaves_behind_is_ended_too(tmp_path: Path) -> None:

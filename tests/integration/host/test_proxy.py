@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import httpx
@@ -136,9 +137,14 @@ def test_tool_calls_pass(agent: httpx.Client, provider: ScriptedProvider) -> Non
     assert provider.requests[0].json["parallel_tool_calls"] is False
 
 
-def test_an_idempotency_key_goes_along(agent: httpx.Client, provider: ScriptedProvider) -> None:
-    agent.post(CHAT, json=said("say:hi"), headers={"idempotency-key": "step-7"})
-    assert provider.requests[0].headers["idempotency-key"] == "step-7"
+def test_an_idempotency_key_goes_along_as_one_of_the_agents_own(
+    agent: httpx.Client, provider: ScriptedProvider, host: Host
+) -> None:
+    for client in (agent, agent, host.operator):
+        client.post(CHAT, json=said("say:hi"), headers={"idempotency-key": "step-7"})
+    first, again, other = (request.headers["idempotency-key"] for request in provider.requests)
+    assert first == again == sha256(b"writer\nstep-7").hexdigest()
+    assert other == sha256(b"operator\nstep-7").hexdigest()
 
 
 def test_text_of_all_kinds_survives(agent: httpx.Client, provider: ScriptedProvider) -> None:

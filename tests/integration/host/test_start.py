@@ -150,6 +150,22 @@ def test_a_database_that_fails_shows_in_readiness(tmp_path: Path) -> None:
         assert host.operator.get("/readyz").status_code == 200
 
 
+def test_a_stop_is_in_good_order_though_the_database_fails(tmp_path: Path) -> None:
+    with Host(tmp_path) as host:
+        assert host.operator.post("/workspaces", json={"id": "writer"}).status_code == 201
+        assert host.operator.post("/workspaces/writer/start").status_code == 200
+        with closing(sqlite3.connect(tmp_path / "mesh.db", timeout=10)) as database:
+            database.execute("DROP TABLE workspaces")
+        assert host.operator.post("/v1/chat/completions", json=said("hello")).status_code == 200
+        os.kill(host.process.pid, signal.SIGTERM)
+        assert host.process.wait(PATIENCE) == 0
+        output = host.process.output()
+        assert "workspace_close_failed" in output
+        assert "Traceback" not in output
+    with closing(sqlite3.connect(tmp_path / "mesh.db")) as database:
+        assert database.execute("SELECT status FROM model_calls").fetchall() == [("complete",)]
+
+
 def test_openai_settings_select_the_real_provider(tmp_path: Path) -> None:
     env: dict[str, Any] = {"OPENAI_MODEL": "big-2", "OPENAI_API_KEY": "sk-1"}
     with ScriptedProvider([Say("hello")]) as provider, Host(tmp_path, OPENAI_BASE_URL=provider.url, **env) as host:

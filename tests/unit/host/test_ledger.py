@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import TypeVar
 
+import httpx
 import pytest
+from fastapi import FastAPI
 from sqlalchemy import Connection, text
 
+from agent_host import probes
 from agent_host.database import Database, open_database
 from agent_host.errors import Unavailable
 from agent_host.proxy import Ledger
 from agent_host.proxy.ledger import CallRecord, CallStatus
 from agent_host.proxy.report import LedgerReport, read_report
 from agent_runtime.protocol import Usage
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -128,6 +134,63 @@ async def test_a_database_that_fails_loses_nothing_and_new_calls_are_refused(dat
         assert ledger.failing is None
         ledger.admit()
     assert (await report(database)).sums[0].calls == 2
+
+
+async def test_a_row_that_no_database_takes_is_dropped_and_the_others_are_written(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with opened(database) as ledger:
+        ledger.record(record(1))
+        ledger.record(record(2, usage=Usage(input=10**20)))
+        ledger.record(record(3))
+        await ledger.settle(5)
+        assert ledger.failing is None
+        ledger.record(record(4))
+        await ledger.settle(5)
+    assert [call.request_id for call in (await report(database)).recent] == ["req_4", "req_3", "req_1"]
+    dropped = [line for line in capsys.readouterr().out.splitlines() if "ledger_row_dropped" in line]
+    assert len(dropped) == 1
+    assert "req_2" in dropped[0]
+
+
+async def test_no_failure_of_the_database_ends_the_writer(database: Database) -> None:
+    class Odd(Database):
+        """Fails in a way that nobody thought of, and without a word."""
+
+        failures = 2
+
+        async def run(self, work: Callable[[Connection], T]) -> T:
+            if self.failures:
+                self.failures -= 1
+                raise RuntimeError
+            return await super().run(work)
+
+    async with opened(Odd(database._engine)) as ledger:
+        ledger.record(record())
+        async with asyncio.timeout(5):
+            while ledger.failing is None:
+                await asyncio.sleep(0.001)
+        assert ledger.failing == "RuntimeError"
+        await ledger.settle(5)
+        assert ledger.failing is None
+    assert (await report(database)).sums[0].calls == 1
+
+
+async def test_a_writer_that_has_ended_shows_in_readiness(database: Database) -> None:
+    app = FastAPI()
+    app.include_router(probes.router)
+    async with (
+        opened(database) as ledger,
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://host") as client,
+    ):
+        app.state.ledger = ledger
+        assert (await client.get("/readyz")).status_code == 200
+        assert ledger._writer is not None
+        ledger._writer.cancel()
+        await asyncio.wait([ledger._writer])
+        assert ledger.failing == "the ledger's writer has ended"
+        reply = await client.get("/readyz")
+        assert (reply.status_code, reply.json()["reasons"]) == (503, ["database_unavailable"])
 
 
 async def test_closing_over_a_broken_database_ends_and_says_what_is_lost(

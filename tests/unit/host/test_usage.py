@@ -36,6 +36,11 @@ def buckets(usage: Usage) -> tuple[int, int, int, int, int]:
         ({"completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 9}}, (0, 0, 9, 0, 0)),
         ({"prompt_tokens": "12", "completion_tokens": -3, "prompt_tokens_details": None}, (0, 0, 0, 0, 0)),
         ({"prompt_tokens": True, "completion_tokens_details": []}, (0, 0, 0, 0, 0)),
+        ({"prompt_tokens": 10**20, "completion_tokens": 2**40 + 1}, (2**40, 2**40, 0, 0, 0)),
+        (
+            {"prompt_cache_hit_tokens": 2**63, "completion_tokens_details": {"reasoning_tokens": 2**63}},
+            (0, 0, 2**40, 2**40, 0),
+        ),
     ],
 )
 def test_buckets(reported: dict[str, Any], expected: tuple[int, ...]) -> None:
