@@ -58,7 +58,8 @@ def settings_help() -> str:
     lines: list[str] = []
     docs = field_docs(Settings)
     for name, field in Settings.model_fields.items():
-        default = "" if field.get_default() is None else f" [{field.get_default()}]"
+        value = field.get_default(call_default_factory=True, validated_data={})
+        default = "" if value is None else f" [{value}]"
         lines.append(f"  {PREFIX}{name.upper()}{default}")
         lines += textwrap.wrap(docs[name], 100, initial_indent="      ", subsequent_indent="      ")
         if name in secret_fields(Settings):

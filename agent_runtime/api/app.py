@@ -16,7 +16,7 @@ from .guard import Guard
 
 def create_app(front: Front, clock: Clock) -> FastAPI:
     """The application. `front.desk` may come later: until then the probes and `/status` answer, the rest is 503."""
-    app = FastAPI(title="Agent runtime", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(title="Agent runtime", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.front, app.state.clock = front, clock
     for room in (status, tasks, chat):
         app.include_router(room.router)

@@ -22,6 +22,7 @@ from ..protocol import (
     Usage,
     UseChatRequest,
 )
+from ..sessions import is_session_id
 from .desk import Desk, body, open_desk, principal
 from .problems import problem
 from .replies import live_stream, message, recorded_stream
@@ -63,7 +64,8 @@ async def reset(request: Request) -> Response:
     at = open_desk(request)
     asked = await body(request, ResetRequest)
     fresh, archived = await at.chats.reset(principal(request, asked.user), asked.session_id)
-    return message(ResetReply(session_id=fresh, archived=archived))
+    name = asked.session_id if asked.session_id and not is_session_id(asked.session_id) else fresh
+    return message(ResetReply(session_id=name, archived=archived))
 
 
 async def _read(request: Request) -> _Asked:

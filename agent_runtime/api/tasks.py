@@ -53,13 +53,13 @@ async def stream(request: Request, task_id: str) -> Response:
 @router.get("/result")
 async def result(request: Request, task_id: str | None = None, wait: str | None = None) -> Response:
     """The result of a task, or of the one that finished last. 202 while it is under way."""
-    at, user = desk(request), principal(request)
+    at, user, seconds = desk(request), principal(request), _seconds(wait)
     if task_id is None:
         latest = await at.tasks.latest(user)
         if latest is None:
             raise NotFound("no task has finished yet", code="no_result")
         return message(_result(latest))
-    if seconds := _seconds(wait):
+    if seconds:
         await _wait(at, task_id, user, seconds)
     found = await at.tasks.record(task_id, user)
     if found.status in UNFINISHED:
@@ -72,7 +72,7 @@ async def _assignment(request: Request) -> TaskAssignment:
     assignment = await body(request, TaskAssignment)
     key = request.headers.get("idempotency-key")
     if key and "task_id" not in assignment.model_fields_set:
-        return TaskAssignment.model_validate({**assignment.model_dump(), "task_id": key})
+        return TaskAssignment.model_validate({**assignment.model_dump(exclude_unset=True), "task_id": key})
     return assignment
 
 

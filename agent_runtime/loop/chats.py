@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ..errors import Conflict, InvalidRequest
+from ..errors import Conflict, InvalidRequest, NotFound
 from ..protocol import ChatReply, OnBusy, ToolOutput, Usage
-from ..sessions import Message, NewTurn, TurnRow, history, rows, text_of, tool_name
+from ..sessions import Message, NewTurn, TurnRow, history, is_session_id, rows, text_of, tool_name
 from ..store import Unit
 from .conversations import MAIN, Conversation
 from .hallway import Hallway
@@ -85,6 +85,8 @@ class Chats:
     async def reset(self, principal: str, session: str | None) -> tuple[str, str | None]:
         """Archives a session, if it is there, and begins its successor under the same alias: new id, old id."""
         old = await self._hall.conversations.get(principal, session)
+        if old is None and session is not None and is_session_id(session):
+            raise NotFound(f"there is no session {session}", code="unknown_session")
         alias = session if session is not None and (old is None or session != old.id) else MAIN
         if old is not None:
             while (turn := self._hall.admission.current(old)) is not None:
@@ -107,7 +109,7 @@ class Chats:
     def _check(self, incoming: Incoming, conversation: Conversation, running: Turn | None) -> None:
         if conversation.archived:
             raise Conflict(f"session {conversation.id} is archived; use another one", code="session_archived")
-        if incoming.on_busy == "steer":
+        if incoming.on_busy == "steer" and running is not None:
             raise InvalidRequest("steering is not offered", faults=[("on_busy", "must be queue, reject or interrupt")])
         if incoming.on_busy == "reject" and running is not None:
             raise Conflict("a turn is running in this session", code="session_busy", running=running.names())

@@ -33,9 +33,9 @@ def result_of(outcome: Outcome, parts: list[dict[str, Any]]) -> tuple[dict[str, 
     text = text_of(parts)
     if outcome.status == "complete":
         return parse_answer(text)
-    if outcome.finish_reason == "error" and not text:
-        return None, {}
     calls = sum(1 for part in parts if tool_name(part) is not None)
+    if outcome.finish_reason == "error" and not text and not calls:
+        return None, {}
     steps = sum(1 for part in parts if part["type"] == "step-start")
     answer, _ = parse_answer(text)
     return {**answer, "partial": True, "steps": steps, "tool_calls": calls}, {}

@@ -211,7 +211,9 @@ def interrupted(
     reply = history.message(connection, turn.reply_id)
     usage = Usage.model_validate(reply.metadata.get("usage", {})) if reply else record.usage
     done = ended(record, outcome, reply.parts if reply else [], usage)
-    _store(connection, (principal, record.task_id), done.model_copy(update={"finished_at": now}), now)
+    known = max(0, (history.last_saved(connection, turn.reply_id) or 0) - (record.started_at or now))
+    changes = {"finished_at": now, "duration_ms": known}
+    _store(connection, (principal, record.task_id), done.model_copy(update=changes), now)
 
 
 def principal_of(connection: sqlite3.Connection, message_id: str) -> str | None:

@@ -27,6 +27,7 @@ from ..ports import (
     ToolContext,
     Toolset,
 )
+from ..protocol import Usage
 from ..protocol import chunks as c
 from ..sessions import RETRY
 from ..telemetry import logger
@@ -42,6 +43,8 @@ LAST_STEP = (
     "This is the last step you have. Give your final answer now, from what you know; "
     "say plainly what is not finished. Tools are off."
 )
+_CUT = {"length": "output", "content-filter": "content_filter"}
+"""Answers that the provider cut off, by its reason."""
 MOST_INVALID = 2
 """Steps in a row with broken tool calls before tools are switched off: the first is told to the model."""
 
@@ -66,6 +69,8 @@ class _Answer:
     pieces: list[str] = field(default_factory=list[str])
     ids: dict[str, str] = field(default_factory=dict[str, str])
     """The provider's call ids -> ours, which are unique in the turn."""
+    received: int = 0
+    """Characters of all kinds."""
 
 
 async def run_turn(turn: Turn, kit: Kit) -> AsyncIterator[c.Chunk]:
@@ -123,7 +128,8 @@ class _Loop:
                 yield chunk
         self.kit.view.add_step(step)
         reason = "stop" if self._stop == "tool-calls" else self._stop
-        self.turn.outcome = Outcome("complete", reason, limit=limit)
+        empty = None if step.text or step.calls else "empty_answer"
+        self.turn.outcome = Outcome("complete", reason, limit=limit or _CUT.get(reason) or empty)
 
     async def _act(self, step: Step, *, last_comes_next: bool) -> AsyncIterator[c.Chunk]:
         """Runs the step's calls and closes it."""
@@ -158,27 +164,35 @@ class _Loop:
 
     async def _stream(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
         answer = _Answer()
-        async for event in self.kit.model.stream(self._request(tools=tools)):
-            if isinstance(event, Completion):
-                step.text = "".join(answer.pieces)
-                for chunk in self._completed(step, event, answer.ids, tools=tools):
-                    yield chunk
-            else:
-                for chunk in self._heard(answer, event):
-                    yield chunk
+        try:
+            async for event in self.kit.model.stream(self._request(tools=tools)):
+                if isinstance(event, Completion):
+                    step.text = "".join(answer.pieces)
+                    for chunk in self._completed(step, event, answer.ids, tools=tools):
+                        yield chunk
+                else:
+                    for chunk in self._heard(answer, event):
+                        yield chunk
+        except (ModelError, asyncio.CancelledError):
+            if answer.received:  # what broke off was generated all the same, and will be charged
+                self.books.spend(Usage.estimated(self.kit.view.size, answer.received))
+            raise
 
     def _heard(self, answer: _Answer, event: ModelEvent) -> Iterator[c.Chunk]:
         """What a piece of the model's answer looks like in the stream."""
         match event:
             case TextPiece(text):
                 answer.pieces.append(text)
+                answer.received += len(text)
                 yield from self.pen.text(text)
             case ReasoningPiece(text):
+                answer.received += len(text)
                 yield from self.pen.reasoning(text)
             case CallStarted(call_id, name):
                 answer.ids[call_id] = self.pen.call_id(call_id)
                 yield from self.pen.call_started(answer.ids[call_id], name)
             case CallPiece(call_id, text):
+                answer.received += len(text)
                 yield c.ToolInputDelta(toolCallId=answer.ids[call_id], inputTextDelta=text)
             case Retrying():
                 yield self._retrying(event)
@@ -206,8 +220,13 @@ class _Loop:
             else:
                 step.calls.append(Call(call_id, call.name, arguments))
                 yield from self.pen.call_ready(call_id, call.name, arguments)
-        model = completion.model or turn.model
-        yield c.MessageMetadata(messageMetadata={"usage": turn.books.usage.model_dump(), "model": model})
+        yield c.MessageMetadata(
+            messageMetadata={
+                "usage": turn.books.usage.model_dump(),
+                "model": {"provider_id": "mesh", "model_id": completion.model or turn.model},
+                "agent": turn.conversation.agent,
+            }
+        )
 
     def _request(self, *, tools: bool) -> ModelRequest:
         """The forced last step keeps the tools and forbids their use, so that the prompt's prefix stays the same."""

@@ -11,9 +11,9 @@ from pydantic_core import from_json
 
 from ..errors import ModelError
 from ..ports import CallPiece, CallStarted, Completion, ModelEvent, ReasoningPiece, TextPiece, ToolCall
-from ..protocol import is_object
+from ..protocol import Usage, is_object
 from . import failures
-from .usage import estimated, usage_of
+from .usage import usage_of
 
 _STOP: dict[str, Literal["stop", "length", "content-filter", "tool-calls", "other"]] = {
     "stop": "stop",
@@ -75,6 +75,16 @@ class Assembly:
         except (AttributeError, TypeError) as error:
             raise _not_a_chunk() from error
 
+    def take_whole(self, body: bytes) -> Iterator[ModelEvent]:
+        """The events of a whole reply, from an endpoint that does not stream."""
+        reply = _parse(body)
+        given: Any = reply.get("choices")
+        spoken = [{**choice, "delta": choice.get("message")} for choice in given or () if is_object(choice)]
+        if spoken:
+            reply = {**reply, "choices": spoken}
+            self.done = True
+        yield from self.take(json.dumps(reply).encode())
+
     def _event(self, event: dict[str, Any]) -> Iterator[ModelEvent]:
         if event.get("usage"):
             self.report = event["usage"]
@@ -99,7 +109,7 @@ class Assembly:
         if not self.whole:
             raise ModelError("the model's stream broke off before its end", transient=True)
         calls = tuple(ToolCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
-        usage = usage_of(self.report) if is_object(self.report) else estimated(self.sent, self.received)
+        usage = usage_of(self.report) if is_object(self.report) else Usage.estimated(self.sent, self.received)
         stop = _STOP.get(self.finish or "stop", "other")
         return Completion("tool-calls" if calls and stop == "stop" else stop, calls, usage, self.model)
 
@@ -112,7 +122,10 @@ class Assembly:
         if call is None:
             call = self._calls[index] = _Call(self._call_id(delta.get("id"), index), function.get("name") or "")
             yield CallStarted(call.id, call.name)
-        if piece := function.get("arguments"):
+        piece = function.get("arguments")
+        if is_object(piece):  # some local servers send the arguments as an object
+            piece = json.dumps(piece)
+        if piece:
             call.pieces.append(self._text(piece))
             yield CallPiece(call.id, piece)
 

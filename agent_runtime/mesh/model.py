@@ -44,8 +44,8 @@ class ModelClient:
 
     def __init__(self, url: str, headers: dict[str, str], catalog: Catalog, patience: Patience) -> None:
         self._catalog, self._patience = catalog, patience
-        wanted = {"content-type": "application/json", "accept": "text/event-stream", **headers}
-        self._http = HttpPool(url, wanted, idle=patience.idle_seconds)
+        wanted = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
+        self._http = HttpPool(url, wanted | headers, idle=patience.idle_seconds)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Retries with backoff before the first token only: what the caller has seen is never taken back."""
@@ -74,6 +74,10 @@ class ModelClient:
                 self._catalog.reachable = True
                 if reply.status != 200:
                     raise failures.from_response(reply.status, reply.headers, await reply.body())
+                _check_encoding(reply)
+                if reply.headers.get("content-type", "").startswith("application/json"):
+                    for event in assembly.take_whole(await reply.body()):
+                        yield event
                 async for data in reply.pieces:
                     for payload in lines.feed(data):
                         for event in assembly.take(payload):
@@ -90,6 +94,12 @@ class ModelClient:
     def _priced(self, model: str, completion: Completion) -> Completion:
         card = self._catalog.known(model)
         return replace(completion, usage=priced(completion.usage, card.pricing if card else None))
+
+
+def _check_encoding(reply: Reply) -> None:
+    coding = reply.headers.get("content-encoding", "identity")
+    if coding != "identity":
+        raise ModelError(f"the model endpoint sent {coding}, though plain text was asked for", code="model_config")
 
 
 async def _finish(reply: Reply) -> None:

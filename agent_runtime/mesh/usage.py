@@ -9,8 +9,6 @@ from ..protocol import Pricing, Usage, is_object
 
 MOST_TOKENS = 2**40
 """More than any call can use; a provider's odd number must not outgrow the columns that add it up."""
-BYTES_PER_TOKEN = 4
-"""Rough size of a token, for providers that report no usage."""
 
 
 def usage_of(report: Mapping[str, Any]) -> Usage:
@@ -27,11 +25,6 @@ def usage_of(report: Mapping[str, Any]) -> Usage:
         cache_write=cache_write,
         cost_usd=_cost(report.get("cost_usd")),
     )
-
-
-def estimated(sent: int, received: int) -> Usage:
-    """Usage of a call whose provider reports none, from the bytes that went each way."""
-    return Usage(input=-(-sent // BYTES_PER_TOKEN), output=-(-received // BYTES_PER_TOKEN))
 
 
 def priced(usage: Usage, pricing: Pricing | None) -> Usage:

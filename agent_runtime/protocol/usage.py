@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from .base import Peer
 
+BYTES_PER_TOKEN = 4
+"""Rough size of a token."""
+
 
 class Usage(Peer):
     """Tokens of one or more model calls. The buckets do not overlap; their sum is the total."""
@@ -20,6 +23,11 @@ class Usage(Peer):
     """Prompt tokens the provider stored in its cache."""
     cost_usd: float | None = None
     """Price in US dollars; null when the model has no known price."""
+
+    @classmethod
+    def estimated(cls, sent: int, received: int) -> Usage:
+        """Usage of a call that nobody has reported, from the bytes that went each way."""
+        return cls(input=-(-sent // BYTES_PER_TOKEN), output=-(-received // BYTES_PER_TOKEN))
 
     @property
     def total(self) -> int:

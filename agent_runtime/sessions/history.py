@@ -107,6 +107,12 @@ def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
     return _message(row, [json.loads(part[0]) for part in parts])
 
 
+def last_saved(connection: sqlite3.Connection, message_id: str) -> int | None:
+    """When the last part of a message was begun: all that is known of how long a broken turn ran."""
+    row = connection.execute("SELECT max(created_at) FROM chat_parts WHERE message_id = ?", (message_id,)).fetchone()
+    return row[0]
+
+
 def turn(connection: sqlite3.Connection, message_id: str) -> TurnRow | None:
     row = connection.execute("SELECT * FROM turns WHERE message_id = ?", (message_id,)).fetchone()
     return _turn(row) if row else None

@@ -135,7 +135,7 @@ class Recorder:
         changes = [_Change.of(part) for part in self._dirty.values()]
         self._dirty.clear()
         self._characters = 0
-        metadata, now = dict(self.message.metadata), self._clock.now_ms()
+        metadata, now = {**self.message.metadata, "schema_version": 1}, self._clock.now_ms()
         total = Usage.model_validate(metadata.get("usage", {}))
         spent, self._booked = total.minus(self._booked), total
 

@@ -48,6 +48,8 @@ class Database:
         with contextlib.ExitStack() as undo:
             undo.callback(self._unlock)
             try:
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                self.path.chmod(0o600)  # the log beside it takes the same mode
                 normal = undo.enter_context(contextlib.closing(_connect(self.path, "NORMAL")))
                 self._migrate(normal)
                 self._writer = Writer(_connect(self.path, "FULL"), normal)

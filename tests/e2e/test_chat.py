@@ -144,7 +144,7 @@ def test_principals_never_see_each_other(agent: Runtime) -> None:
     assert_problem(agent.post("/chat", {"message": "hi", "session_id": own}, **bob), 404, "unknown_session")
     for request in agent.provider.completions:
         assert "secret" not in request.body.decode()
-    assert agent.post("/chat/reset", {"session_id": own}, **bob).json()["archived"] is None
+    assert_problem(agent.post("/chat/reset", {"session_id": own}, **bob), 404, "unknown_session")
     assert agent.post("/chat", {"message": "hi", "session_id": own}, **ann).status_code == 200
 
 

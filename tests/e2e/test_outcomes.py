@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -46,7 +47,6 @@ def free_port() -> int:
         ('{"total": 3}', {"text": '{"total": 3}'}, {}),
         ('{"result": 3}', {"text": '{"result": 3}'}, {}),
         ("[1, 2]", {"text": "[1, 2]"}, {}),
-        ("", {"text": ""}, {}),
     ],
 )
 def test_the_final_answer_is_json_or_prose(agent: Runtime, answer: str, result: object, promoted: object) -> None:
@@ -54,6 +54,26 @@ def test_the_final_answer_is_json_or_prose(agent: Runtime, answer: str, result: 
     found = agent.run()
     assert (found["status"], found["error_code"], found["limit"]) == ("complete", None, None)
     assert (found["result"], found["promote_to_blackboard"]) == (result, promoted)
+
+
+@pytest.mark.parametrize(
+    ("step", "limit"),
+    [
+        (Say(""), "empty_answer"),
+        (Say("cut o", finish_reason="length"), "output"),
+        (Say("cut o", finish_reason="content_filter"), "content_filter"),
+    ],
+)
+def test_an_answer_that_is_none_says_so(agent: Runtime, step: Say, limit: str) -> None:
+    agent.provider.script.replace([step])
+    found = agent.run()
+    assert (found["status"], found["limit"], found["result"]) == ("complete", limit, {"text": step.text})
+
+
+def test_an_endpoint_that_does_not_stream_is_understood(agent: Runtime) -> None:
+    whole = {"choices": [{"message": {"role": "assistant", "content": "at once"}, "finish_reason": "stop"}]}
+    agent.provider.script.replace([Garbage(json.dumps(whole), "application/json")])
+    assert agent.run()["result"] == {"text": "at once"}
 
 
 # ---------------------------------------------------------------- limits

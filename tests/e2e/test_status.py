@@ -127,3 +127,19 @@ def test_without_a_token_a_loopback_server_is_open(start: Start) -> None:
         assert (status["agent_id"], status["role"], status["context_max"]) == ("open-one", "librarian", 4096)
         assert anybody.post("/task", json=assignment()).status_code == 202
     assert "loopback" in open_one.process.output(), "the server says that it has no token"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+    ],
+)
+def test_a_page_from_elsewhere_gives_a_server_without_token_no_work(start: Start, headers: dict[str, str]) -> None:
+    with start(AGENT_TOKEN="").client() as anyone:
+        work = {"content-type": "text/plain", **headers}
+        assert_problem(anyone.post("/task", content=b"{}", headers=work), 403, "cross_site")
+        assert anyone.get("/status", headers={"Origin": "http://localhost:3000"}).status_code == 200

@@ -122,6 +122,13 @@ def test_twenty_posts_at_once_run_once(agent: Runtime) -> None:
     assert agent.post("/task", body).json()["attempts"] == 1
 
 
+def test_an_idempotency_key_sets_no_limit_that_the_caller_did_not_set(agent: Runtime) -> None:
+    """A cost limit on a model without a price is refused only where it was asked for."""
+    body = {**assignment(token_budget={"max_tokens": 50_000}), "task_id": None}
+    body = {key: value for key, value in body.items() if value is not None}
+    assert agent.post("/task", body, **{"Idempotency-Key": fresh("key")}).status_code == 202
+
+
 def test_the_idempotency_key_is_the_id_of_a_task_without_one(agent: Runtime) -> None:
     key, body = fresh("key"), assignment(task_id=None)
     headers = {"Idempotency-Key": key}

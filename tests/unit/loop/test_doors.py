@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.errors import Conflict, ModelError, NotFound
+from agent_runtime.errors import Conflict, ModelError, NotFound, StoreError
 from agent_runtime.loop import Finished, Limits, Turn, reply_of
 from agent_runtime.loop.contract import parse_answer, result_of, task_message
 from agent_runtime.loop.state import Outcome
@@ -297,3 +297,56 @@ def test_what_there_is_of_a_result() -> None:
     assert "é" in message
     assert "Context" not in task_message(assignment())
     assert Limits(1, 1).retries == 0
+
+
+async def test_a_full_queue_that_rests_can_be_woken(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    broken = [[gate.wait(), ModelError("gone", code="model_auth")]]
+    async with World(tmp_path, FakeModel(broken), slots=1, queue=2) as world:
+        first = await world.send("first")
+        waiting = [await world.send("second"), await world.send("third")]
+        gate.set()
+        await world.ended(first)
+        assert [turn.state for turn in waiting] == ["queued", "queued"]
+        await world.ended(await world.send("wake up"))
+        assert [turn.state for turn in waiting] == ["ended", "ended"]
+
+
+async def test_a_cancel_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    async with World(tmp_path, FakeModel([[gate.wait(), *say("one")], say(ANSWER)]), slots=1) as world:
+        await world.send("holds the slot")
+        assigned = await world.tasks.assign(assignment(), "operator")
+        turn = assigned.turn
+        assert turn is not None
+
+        def no(connection: Any, turn: Turn, now: int) -> None:
+            raise OSError("no space")
+
+        good, turn.on_end = turn.on_end, no
+        with pytest.raises(OSError, match="no space"):
+            await world.tasks.cancel("task-1", "operator")
+        turn.on_end = good
+        gate.set()
+        await world.ended(turn)
+        assert (await world.tasks.record("task-1", "operator")).status == "complete"
+
+
+async def test_a_disk_that_refuses_for_a_moment_falsifies_nothing(tmp_path: Path) -> None:
+    async with World(tmp_path, FakeModel([say("the answer")])) as world:
+        refusals = iter([True])
+
+        def once(connection: Any, turn: Turn, now: int) -> None:
+            if next(refusals, False):
+                raise StoreError("database is locked")
+
+        gate = asyncio.Event()
+        world.model.plays = [[gate.wait(), *say("the answer")]]
+        turn = await world.send("hi")
+        turn.on_end = once
+        gate.set()
+        await world.ended(turn)
+        assert turn.outcome is not None
+        assert turn.outcome.status == "complete"
+        row = await world.rows("SELECT outcome_json FROM turns WHERE message_id = ?", turn.message_id)
+        assert json.loads(row[0][0])["status"] == "complete"

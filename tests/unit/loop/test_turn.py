@@ -267,8 +267,18 @@ async def test_calls_of_tools_that_are_not_built_in_are_dynamic() -> None:
 
 async def test_an_answer_without_text_and_calls_is_an_answer() -> None:
     played = await play(FakeModel([[Completion("length", usage=Usage(input=1))]]))
-    assert outcome(played) == ("complete", "length", None, None)
+    assert outcome(played) == ("complete", "length", None, "output")
     assert of(played, "finish")[0].finishReason == "length"
+    silent = await play(FakeModel([[Completion("stop", usage=Usage(input=1))]]))
+    assert outcome(silent) == ("complete", "stop", None, "empty_answer")
+
+
+async def test_a_call_that_breaks_off_is_charged() -> None:
+    broken = [TextPiece("x" * 40), ModelError("dropped", transient=True)]
+    played = await play(FakeModel([broken]))
+    assert outcome(played)[:1] == ("failed",)
+    assert played.turn.books.usage.output == 10
+    assert played.turn.books.usage.input > 0
 
 
 async def test_the_names_of_the_turn_open_its_stream() -> None:

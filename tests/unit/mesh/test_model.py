@@ -215,7 +215,6 @@ async def test_half_an_emoji_is_replaced() -> None:
         '{"choices": 3}',
         '{"choices": [{"delta": {"content": ["a", "b"]}}]}',
         '{"choices": [{"delta": {"content": 3}}]}',
-        '{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": {"a": 1}}}]}}]}',
         '{"error": {"message": "overloaded", "code": 529}}',
         '{"error": "overloaded"}',
     ],
