@@ -72,11 +72,17 @@ class Guard:
 
 
 def _at_home(headers: dict[bytes, bytes]) -> bool:
-    """False for what a web page of elsewhere has a browser send to this machine: its name in Host (DNS rebinding), in
-    Origin, or the browser's own word for it. Listening on loopback alone keeps no browser out."""
-    names = [headers.get(b"host", b"localhost"), headers.get(b"origin", b"http://localhost").partition(b"://")[2]]
-    hosts = {name.rpartition(b":")[0] if name.rpartition(b":")[2].isdigit() else name for name in names}
-    return hosts <= LOOPBACK and headers.get(b"sec-fetch-site") != b"cross-site"
+    """False for what a web page of elsewhere has a browser send to this machine: its name in Origin, the browser's own
+    word for it, or its domain in Host (DNS rebinding). Listening on loopback alone keeps no browser out."""
+    host = _without_port(headers.get(b"host", b""))
+    origin = _without_port(headers.get(b"origin", b"http://localhost").partition(b"://")[2])
+    domain = b"." in host and host not in LOOPBACK  # a name without a dot is nobody's domain
+    return not domain and origin in LOOPBACK and headers.get(b"sec-fetch-site") != b"cross-site"
+
+
+def _without_port(name: bytes) -> bytes:
+    host, _, port = name.rpartition(b":")
+    return host if port.isdigit() else name
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
