@@ -269,3 +269,11 @@ def _exchange(agent: Runtime, *pieces: bytes) -> tuple[int, dict[str, str], byte
         while len(body) < int(headers["content-length"]):
             body += connection.recv(65536)
     return int(first.split()[1]), headers, body
+
+
+@pytest.mark.parametrize("part", [{"type": "text"}, {"type": "text", "text": 5}])
+def test_a_text_part_without_text_is_refused_and_poisons_nothing(agent: Runtime, part: dict[str, Any]) -> None:
+    thread = fresh("thread")
+    body = {"id": thread, "messages": [{"id": "u1", "role": "user", "parts": [part]}], "trigger": "submit-message"}
+    assert_problem(agent.post("/chat", body), 422, "invalid_request", "messages")
+    assert agent.chat("hi", session_id=thread).status_code == 200

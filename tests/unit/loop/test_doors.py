@@ -350,3 +350,14 @@ async def test_a_disk_that_refuses_for_a_moment_falsifies_nothing(tmp_path: Path
         assert turn.outcome.status == "complete"
         row = await world.rows("SELECT outcome_json FROM turns WHERE message_id = ?", turn.message_id)
         assert json.loads(row[0][0])["status"] == "complete"
+
+
+async def test_a_queued_task_that_cannot_be_read_stops_no_start(tmp_path: Path) -> None:
+    async with World(tmp_path, FakeModel([[asyncio.Event().wait()]]), slots=1) as world:
+        await world.send("holds the slot")
+        await world.tasks.assign(assignment(), "operator")
+        await world.database.write(lambda connection: connection.execute("UPDATE tasks SET assignment_json = '{}'"))
+    async with World(tmp_path) as world:
+        record = await world.tasks.record("task-1", "operator")
+        assert (record.status, record.error_code) == ("failed", "interrupted")
+        await world.ended(await world.send("still here?"))
