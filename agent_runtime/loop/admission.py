@@ -8,11 +8,12 @@ callers can never both find a session idle and nothing runs that a crash would f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Literal
 
-from ..errors import Busy, NotReady
+from ..errors import Busy, Conflict, NotReady
 from ..store import Database, Unit
 from ..telemetry import logger
 from .conversations import Conversation
@@ -37,6 +38,8 @@ class Admission:
         self._resting: set[str] = set()
         """Sessions whose queue rests because their last turn ended in error."""
         self._ready: deque[Turn] = deque()
+        self._held: set[str] = set()
+        """Sessions that somebody is changing; what comes meanwhile queues."""
         self._turns: dict[str, Turn] = {}
         self._draining = False
 
@@ -75,6 +78,23 @@ class Admission:
                 await turn.ended.wait()
         except TimeoutError:
             raise NotReady("the turn was told to stop and has not ended yet", headers={"Retry-After": "1"}) from None
+
+    @contextlib.contextmanager
+    def hold(self, conversation: Conversation) -> Iterator[None]:
+        """Keeps a session still while its record is changed. Raises Conflict `session_busy` when a turn is at work or
+        waits in it, or somebody else holds it; messages that come meanwhile queue."""
+        busy = self.busy_with(conversation)
+        if busy is not None or conversation.id in self._held:
+            names = busy.names() if busy else {}
+            raise Conflict("the session is busy; wait for its turn or abort it", code="session_busy", running=names)
+        self._held.add(conversation.id)
+        conversation.users += 1
+        try:
+            yield
+        finally:
+            conversation.users -= 1
+            self._held.discard(conversation.id)
+            self._offer(conversation.id)
 
     # -- looking
 
@@ -127,7 +147,7 @@ class Admission:
         if self._draining:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
         lane = self._lanes.get(turn.conversation.id)
-        if lane or self._free == 0:
+        if lane or self._free == 0 or turn.conversation.id in self._held:
             waiting = sum(1 for queued in self.turns("queued") if queued.conversation.id not in self._resting)
             if waiting >= self._queue_limit or len(self._turns) >= MOST_TURNS:
                 raise Busy(f"{waiting} turns are waiting; try again later", headers={"Retry-After": "5"})
@@ -193,9 +213,9 @@ class Admission:
     def _offer(self, session_id: str) -> None:
         """Puts the head of a lane forward if it could start, then starts what fits."""
         lane = self._lanes.get(session_id)
-        head = lane[0] if lane else None
-        if head is not None and session_id not in self._resting and head.could_start and head not in self._ready:
-            self._ready.append(head)
+        still = session_id in self._resting or session_id in self._held
+        if lane and not still and lane[0].could_start and lane[0] not in self._ready:
+            self._ready.append(lane[0])
         while self._free > 0 and self._ready and not self._draining:
             self._free -= 1
             turn = self._ready.popleft()

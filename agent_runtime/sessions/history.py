@@ -52,6 +52,10 @@ class TurnRow:
     fingerprint: str
     task_id: str | None
     state: str
+    steps: int
+    """Those that were complete when a life last ended."""
+    lives: int
+    """How many lives in a row ended without completing a step."""
     outcome: dict[str, Any] | None
     created_at: int
 
@@ -127,7 +131,7 @@ def turn_by_client(connection: sqlite3.Connection, session_id: str, client_id: s
 
 def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
     """Turns that were queued or running when the last life ended, in the order of their admission."""
-    found = connection.execute("SELECT * FROM turns WHERE state != 'ended' ORDER BY created_at, message_id")
+    found = connection.execute("SELECT * FROM turns WHERE state != 'ended' ORDER BY seq")
     return [_turn(row) for row in found]
 
 
@@ -145,6 +149,8 @@ def _turn(row: sqlite3.Row) -> TurnRow:
         fingerprint=row["fingerprint"],
         task_id=row["task_id"],
         state=row["state"],
+        steps=row["steps"],
+        lives=row["lives"],
         outcome=outcome,
         created_at=row["created_at"],
     )

@@ -98,4 +98,47 @@ def _create(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS = (Migration(1, "sessions, messages, parts, turns", _create),)
+_LEDGER = (
+    """
+    CREATE TABLE turns_anew (
+      seq INTEGER PRIMARY KEY,
+      message_id TEXT NOT NULL UNIQUE REFERENCES chat_messages (id) ON DELETE CASCADE,
+      session_id TEXT NOT NULL,
+      reply_id TEXT NOT NULL,
+      client_id TEXT,
+      fingerprint TEXT NOT NULL,
+      task_id TEXT,
+      state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'waiting', 'ended')),
+      steps INTEGER NOT NULL DEFAULT 0,
+      lives INTEGER NOT NULL DEFAULT 0,
+      outcome_json TEXT,
+      created_at INTEGER NOT NULL,
+      updated_at INTEGER NOT NULL
+    )
+    """,
+    """
+    INSERT INTO turns_anew
+      (message_id, session_id, reply_id, client_id, fingerprint, task_id, state, outcome_json, created_at, updated_at)
+    SELECT message_id, session_id, reply_id, client_id, fingerprint, task_id, state, outcome_json, created_at, updated_at
+    FROM turns ORDER BY created_at, message_id
+    """,
+    "DROP TABLE turns",
+    "ALTER TABLE turns_anew RENAME TO turns",
+    "CREATE UNIQUE INDEX turns_client ON turns (session_id, client_id) WHERE client_id IS NOT NULL",
+    "CREATE INDEX turns_unfinished ON turns (seq) WHERE state != 'ended'",
+    "CREATE INDEX turns_session ON turns (session_id, seq)",
+    "CREATE INDEX chat_sessions_principal ON chat_sessions (json_extract(metadata_json, '$.principal'), updated_at, id)",
+)
+"""`seq` is the order of admission, whatever the clock did; `steps` is how many were complete when a life last ended,
+and `lives` how many ended in a row without completing one."""
+
+
+def _waits_and_lives(connection: sqlite3.Connection) -> None:
+    for statement in _LEDGER:
+        connection.execute(statement)
+
+
+MIGRATIONS = (
+    Migration(1, "sessions, messages, parts, turns", _create),
+    Migration(3, "turns that wait and turns that go on, sessions by principal", _waits_and_lives),
+)
