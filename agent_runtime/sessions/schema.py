@@ -117,9 +117,10 @@ _LEDGER = (
     )
     """,
     """
-    INSERT INTO turns_anew
-      (message_id, session_id, reply_id, client_id, fingerprint, task_id, state, outcome_json, created_at, updated_at)
-    SELECT message_id, session_id, reply_id, client_id, fingerprint, task_id, state, outcome_json, created_at, updated_at
+    INSERT INTO turns_anew (message_id, session_id, reply_id, client_id, fingerprint, task_id, state, outcome_json,
+      created_at, updated_at)
+    SELECT message_id, session_id, reply_id, client_id, fingerprint, task_id, state, outcome_json,
+      created_at, updated_at
     FROM turns ORDER BY created_at, message_id
     """,
     "DROP TABLE turns",
@@ -127,7 +128,8 @@ _LEDGER = (
     "CREATE UNIQUE INDEX turns_client ON turns (session_id, client_id) WHERE client_id IS NOT NULL",
     "CREATE INDEX turns_unfinished ON turns (seq) WHERE state != 'ended'",
     "CREATE INDEX turns_session ON turns (session_id, seq)",
-    "CREATE INDEX chat_sessions_principal ON chat_sessions (json_extract(metadata_json, '$.principal'), updated_at, id)",
+    "CREATE INDEX chat_sessions_principal"
+    " ON chat_sessions (json_extract(metadata_json, '$.principal'), updated_at, id)",
 )
 """`seq` is the order of admission, whatever the clock did; `steps` is how many were complete when a life last ended,
 and `lives` how many ended in a row without completing one."""
