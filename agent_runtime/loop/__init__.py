@@ -5,8 +5,10 @@ from .chats import Chats, Finished, Incoming, reply_of
 from .conversations import Conversation, Conversations
 from .hallway import Hallway
 from .limits import Books, Limits, Outcome
+from .records import Seen, Sessions, archive
 from .recovery import recover
 from .runner import Counters, TurnRunner
+from .standing import standing
 from .state import Turn
 from .streams import LiveTurn
 from .tasks import MIGRATIONS, Assigned, Tasks
@@ -26,9 +28,13 @@ __all__ = [
     "Limits",
     "LiveTurn",
     "Outcome",
+    "Seen",
+    "Sessions",
     "Tasks",
     "Turn",
     "TurnRunner",
+    "archive",
     "recover",
     "reply_of",
+    "standing",
 ]

@@ -10,12 +10,25 @@ from .chat import ChatPending, ChatReply, ChatRequest, ResetReply, ResetRequest,
 from .chunks import chunk_adapter
 from .mesh import ModelCard
 from .problem import Problem
+from .session import (
+    ForkRequest,
+    MessageList,
+    PromptReply,
+    RewindReply,
+    RewindRequest,
+    SessionDetail,
+    SessionList,
+    SessionPatch,
+    UnrewindReply,
+)
 from .status import AgentStatus, Capabilities
 from .task import TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget
 
 _MESSAGES = (
     *(TaskAssignment, TokenBudget, TaskAccepted, TaskResult, TaskRecord),
     *(ChatRequest, UseChatRequest, ChatReply, ChatPending, ResetRequest, ResetReply),
+    *(SessionList, SessionDetail, SessionPatch, MessageList, PromptReply),
+    *(ForkRequest, RewindRequest, RewindReply, UnrewindReply),
     *(AgentStatus, Capabilities, ModelCard, Problem),
 )
 

@@ -1,8 +1,10 @@
 """What is remembered: sessions, messages, parts, and the ledger of turns."""
 
-from . import history, rows
+from . import branches, history, listing, rows, transfer
+from .branches import Branch, Rewound
 from .history import Message, SessionRow, TurnRow
 from .ids import Ids, is_session_id
+from .listing import CUSTOM, Cursor, StoredSession, Waiting, unknown_session
 from .parts import RETRY, text_of, tool_name
 from .recorder import Recorder
 from .repair import interrupt
@@ -11,21 +13,31 @@ from .rows import MessageRow, NewSession, NewTurn
 from .schema import MIGRATIONS
 
 __all__ = [
+    "CUSTOM",
     "MIGRATIONS",
     "RETRY",
+    "Branch",
+    "Cursor",
     "Ids",
     "Message",
     "MessageRow",
     "NewSession",
     "NewTurn",
     "Recorder",
+    "Rewound",
     "SessionRow",
+    "StoredSession",
     "TurnRow",
+    "Waiting",
+    "branches",
     "history",
     "interrupt",
     "is_session_id",
+    "listing",
     "replay",
     "rows",
     "text_of",
     "tool_name",
+    "transfer",
+    "unknown_session",
 ]
