@@ -1,4 +1,4 @@
-"""`agent-runtime serve`. Kept on argparse: a microVM's cold start is a number that users feel."""
+"""The commands of `agent-runtime`. Kept on argparse: a microVM's cold start is a number that users feel."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ import gc
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 
 from . import __version__
-from .errors import StartError
+from .errors import StartError, StoreError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; the exit code is 0, or 1 when the server could not start."""
+    """Runs one command; the exit code is 0, or 1 when it could not be carried out."""
     argv = sys.argv[1:] if argv is None else list(argv)
     gc.disable()  # a start makes no garbage worth looking for; the server turns it on again
-    _parser(helping=bool({"-h", "--help"} & set(argv))).parse_args(argv)
+    arguments = _parser(helping=bool({"-h", "--help"} & set(argv))).parse_args(argv)
     try:
-        _serve()
-    except StartError as error:
+        if arguments.command == "backup":
+            _back_up(arguments.file)
+        else:
+            _serve()
+    except (StartError, StoreError) as error:
         print(f"agent-runtime: {error}", file=sys.stderr)
         return 1
     return 0
@@ -36,6 +40,14 @@ def _serve() -> None:
     serve(settings)
 
 
+def _back_up(file: Path | None) -> None:
+    from .settings import load_settings
+    from .store import Backup
+    from .workspace import Home
+
+    print(Backup(Home(load_settings().data_dir).database, file).make())
+
+
 def _parser(*, helping: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent-runtime", description="A runtime for one LLM agent.")
     parser.add_argument("--version", action="version", version=__version__)
@@ -46,6 +58,18 @@ def _parser(*, helping: bool) -> argparse.ArgumentParser:
         description="Runs the agent's server. It is set up by environment variables:",
         epilog=settings_help() if helping else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    backup = commands.add_parser(
+        "backup",
+        help="copy the database while the server works",
+        description="Makes a checked copy of the database in {AGENT_DATA_DIR} and prints its path. A server may run.",
+    )
+    backup.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="a file that does not exist yet; unset it is one in {AGENT_DATA_DIR}/backups, which keeps the newest two",
     )
     return parser
 

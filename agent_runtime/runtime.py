@@ -16,7 +16,7 @@ from .sessions import MIGRATIONS as SESSION_MIGRATIONS
 from .sessions import Ids
 from .settings import DEFAULT_CONTEXT, Settings
 from .skills import SkillHost
-from .store import Database
+from .store import BackupKeeper, Database
 from .telemetry import logger
 from .tools import Gate, ToolRegistry, builtin_tools
 from .workspace import Home, bootstrap
@@ -91,6 +91,7 @@ class Runtime:
         tasks = Tasks(hallway, limits.task)
         await recover(hallway, tasks, limits.chat())
         self._asking = asyncio.create_task(catalog.card(settings.model))
+        self._own(BackupKeeper(self.database, settings.backup_minutes)).start()
         self.front.desk = Desk(
             settings=settings,
             hallway=hallway,
