@@ -17,6 +17,7 @@ from .conftest import Start
 from .live import Runtime, eventually, fresh
 from .test_start import refused
 
+PAGE = Path(__file__).parents[2] / "docs" / "storage.md"
 BACKUP = [sys.executable, "-m", "agent_runtime", "backup"]
 
 
@@ -144,6 +145,21 @@ def test_a_damaged_database_names_its_backup_and_the_way_back(start: Start, prov
     asked = str(provider.completions[-1].messages)
     assert all(f"remember {number}" in asked for number in range(12))
     assert "remember this too" not in asked
+    agent.still_works()
+
+
+def test_the_page_of_storage_leads_the_same_way(start: Start) -> None:
+    agent = start()
+    agent.chat("hello", session_id="lasting")
+    backup = back_up(agent.data_dir).stdout.strip()
+    assert agent.process.terminate() == 0  # what is only in the log would heal it
+    (agent.data_dir / "agent.db").write_bytes(b"ruined")
+    assert "is damaged" in refused(agent.data_dir)
+    [steps] = [block for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL) if "mkdir" in block]
+    env = {"AGENT_DATA_DIR": str(agent.data_dir), "BACKUP": backup, "PATH": "/usr/bin:/bin"}
+    subprocess.run(["sh", "-ec", steps], env=env, check=True, timeout=10)
+    agent.start()
+    assert agent.sql("SELECT count(*) FROM chat_messages")[0][0] == 2
     agent.still_works()
 
 
