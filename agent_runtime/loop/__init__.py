@@ -5,7 +5,7 @@ from .chats import Chats, Finished, Incoming, reply_of
 from .conversations import Conversation, Conversations
 from .hallway import Hallway
 from .limits import Books, Limits, Outcome
-from .records import Seen, Sessions, archive
+from .records import Seen, Sessions, archive_session, close_session
 from .recovery import recover
 from .runner import Counters, TurnRunner
 from .standing import standing
@@ -33,7 +33,8 @@ __all__ = [
     "Tasks",
     "Turn",
     "TurnRunner",
-    "archive",
+    "archive_session",
+    "close_session",
     "recover",
     "reply_of",
     "standing",

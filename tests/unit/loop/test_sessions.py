@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.errors import Conflict
-from agent_runtime.loop import Sessions, archive, standing
+from agent_runtime.loop import Sessions, standing
 from agent_runtime.loop.prices import cost_of
 from agent_runtime.ports import Retrying
 from agent_runtime.protocol import ForkRequest, ModelCard, Pricing, SessionPatch, SessionsQuery, Usage
@@ -105,15 +105,14 @@ async def test_the_view_is_that_of_the_disk_after_a_rewind(tmp_path: Path) -> No
 
 
 async def test_a_session_that_could_not_be_put_away_goes_on(tmp_path: Path) -> None:
-    def broken(_: sqlite3.Connection) -> None:
-        raise ZeroDivisionError
-
+    refuse = "CREATE TRIGGER no BEFORE UPDATE OF archived_at ON chat_sessions BEGIN SELECT RAISE(ABORT, 'no'); END"
     async with World(tmp_path) as world:
         room = sessions(world)
         await world.ended(await world.send(session="s"))
-        conversation = await world.conversations.find("operator", "s")
-        with pytest.raises(ZeroDivisionError):
-            await archive(world.hallway, conversation, broken)
+        await world.database.write(lambda connection: connection.execute(refuse))
+        with pytest.raises(sqlite3.IntegrityError):
+            await room.archive("operator", "s")
+        await world.database.write(lambda connection: connection.execute("DROP TRIGGER no"))
         await world.ended(await world.send(session="s"))
         assert (await room.get("operator", "s")).archived_at is None
         away = await room.patch("operator", "s", SessionPatch(archived=True))
