@@ -9,7 +9,20 @@ from .api import Desk, Front, create_app
 from .clock import SystemClock
 from .context import digest, system_prompt
 from .loop import MIGRATIONS as LOOP_MIGRATIONS
-from .loop import Admission, Chats, Conversations, Counters, Hallway, Limits, Tasks, TurnRunner, recover
+from .loop import (
+    Admission,
+    Answers,
+    Chats,
+    Conversations,
+    Counters,
+    EventBus,
+    Hallway,
+    Limits,
+    Recovery,
+    Tasks,
+    TurnRunner,
+)
+from .ports import Snapshots
 from .protocol import TaskAssignment
 from .sandbox import choose_confinement
 from .sessions import MIGRATIONS as SESSION_MIGRATIONS
@@ -34,11 +47,11 @@ T = TypeVar("T", bound=_Closable)
 class Runtime:
     """One agent, behind a port that is open already: `open`, `warm`, and at the end `drain` and `close`."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings, self.clock = settings, SystemClock()
+    def __init__(self, settings: Settings, snapshots: Snapshots | None = None) -> None:
+        self.settings, self.clock, self._snapshots = settings, SystemClock(), snapshots
         self.home = Home(settings.data_dir)
         self.database = Database(self.home.database, (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS))
-        self.front = Front(settings, self.clock.monotonic())
+        self.front = Front(settings, self.clock.monotonic(), EventBus(self.clock))
         self.app = create_app(self.front, self.clock)
         self._asking: asyncio.Task[Any] | None = None
         """The first look at the model catalog; nobody waits for it."""
@@ -81,25 +94,36 @@ class Runtime:
             return prompt, digest(prompt), tuple(spec.name for spec in tools.snapshot().specs)
 
         ids, counters = Ids(clock), Counters()
-        runner = TurnRunner(self.database, ids, clock, model, tools, home, settings.max_parallel_tools, counters)
+        events = self.front.events
+        runner = TurnRunner(
+            self.database, ids, clock, model, tools, home, settings.max_parallel_tools, counters, events
+        )
         admission = Admission(
-            self.database, runner.run, runner.cancel, slots=settings.max_concurrent_turns, queue=settings.max_queue
+            self.database,
+            runner.run,
+            runner.cancel,
+            events,
+            slots=settings.max_concurrent_turns,
+            queue=settings.max_queue,
+            answer_seconds=settings.answer_timeout,
         )
         conversations = Conversations(self.database, ids, clock, settings.model, draft)
-        hallway = Hallway(self.database, admission, conversations, ids, clock, home)
+        hallway = Hallway(self.database, admission, conversations, ids, clock, home, self._snapshots)
         limits = _Limits(settings, catalog)
         tasks = Tasks(hallway, limits.task)
-        await recover(hallway, tasks, limits.chat())
+        await Recovery(hallway, tasks, limits.chat()).run()
         self._asking = asyncio.create_task(catalog.card(settings.model))
         self.front.desk = Desk(
             settings=settings,
             hallway=hallway,
             chats=Chats(hallway, limits.chat),
+            answers=Answers(hallway),
             tasks=tasks,
             tools=tools,
             mesh=mesh,
             models=catalog,
             counters=counters,
+            events=events,
             confinement=confinement.name,
             context_limit=limits.context,
         )
@@ -109,6 +133,7 @@ class Runtime:
         self.front.draining = True
         if self.front.desk is not None:
             await self.front.desk.hallway.admission.drain(self.settings.drain_grace)
+        self.front.events.close()
 
     async def close(self) -> None:
         if self._asking is not None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 
 from ..errors import InvalidRequest, MeshUnavailable, NotReady
-from ..loop import Chats, Counters, Hallway, Tasks
+from ..loop import Answers, Chats, Counters, EventBus, Hallway, Tasks
 from ..ports import Mesh, ToolCatalog
 from ..protocol import TaskAssignment
 from ..settings import Settings
@@ -31,11 +31,13 @@ class Desk:
     settings: Settings
     hallway: Hallway
     chats: Chats
+    answers: Answers
     tasks: Tasks
     tools: ToolCatalog
     mesh: Mesh
     models: Catalog
     counters: Counters
+    events: EventBus
     confinement: str
     context_limit: Callable[[], int]
 
@@ -46,6 +48,7 @@ class Front:
 
     settings: Settings
     started_at: float
+    events: EventBus
     desk: Desk | None = None
     draining: bool = False
 

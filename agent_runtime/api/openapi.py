@@ -10,7 +10,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from ..protocol import (
+    AbortReply,
     AgentStatus,
+    AnswerReply,
+    AnswerRequest,
+    CancelReply,
     Capabilities,
     ChatPending,
     ChatReply,
@@ -30,7 +34,9 @@ _BODIES: dict[str, tuple[Shape, ...]] = {
     "post /task": (TaskAssignment,),
     "post /chat": (ChatRequest, UseChatRequest),
     "post /chat/stream": (ChatRequest, UseChatRequest),
+    "post /chat/steer": (ChatRequest,),
     "post /chat/reset": (ResetRequest,),
+    "post /chat/{session}/answer": (AnswerRequest,),
 }
 _REPLIES: dict[str, dict[str, Shape]] = {
     "post /task": {"202": TaskAccepted, "200": TaskRecord},
@@ -38,7 +44,11 @@ _REPLIES: dict[str, dict[str, Shape]] = {
     "post /task/{task_id}/cancel": {"200": TaskRecord},
     "get /result": {"200": TaskResult},
     "post /chat": {"200": ChatReply, "202": ChatPending},
+    "post /chat/steer": {"200": ChatReply, "202": ChatPending},
     "post /chat/reset": {"200": ResetReply},
+    "post /chat/{session}/abort": {"200": AbortReply},
+    "post /chat/{session}/answer": {"200": AnswerReply},
+    "delete /chat/{session}/queue/{message_id}": {"200": CancelReply},
     "get /status": {"200": AgentStatus},
     "get /capabilities": {"200": Capabilities},
 }

@@ -6,7 +6,18 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from .chat import ChatPending, ChatReply, ChatRequest, ResetReply, ResetRequest, UseChatRequest
+from .chat import (
+    AbortReply,
+    AnswerReply,
+    AnswerRequest,
+    CancelReply,
+    ChatPending,
+    ChatReply,
+    ChatRequest,
+    ResetReply,
+    ResetRequest,
+    UseChatRequest,
+)
 from .chunks import chunk_adapter
 from .mesh import ModelCard
 from .problem import Problem
@@ -16,6 +27,7 @@ from .task import TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBud
 _MESSAGES = (
     *(TaskAssignment, TokenBudget, TaskAccepted, TaskResult, TaskRecord),
     *(ChatRequest, UseChatRequest, ChatReply, ChatPending, ResetRequest, ResetReply),
+    *(AbortReply, AnswerRequest, AnswerReply, CancelReply),
     *(AgentStatus, Capabilities, ModelCard, Problem),
 )
 
