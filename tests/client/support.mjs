@@ -9,7 +9,8 @@ const PATIENCE_MS = 10_000;
 export const CHAT_URL = `${AGENT_URL}/chat`;
 export const AUTHORIZED = { authorization: `Bearer ${AGENT_TOKEN}` };
 
-export const test = (name, body) => nodeTest(name, { timeout: 2 * PATIENCE_MS }, body);
+/** A test, behind which nothing hangs that it has left behind. */
+export const test = (name, body) => nodeTest(name, { timeout: 2 * PATIENCE_MS }, () => body().finally(release));
 
 let count = 0;
 export const fresh = (kind) => `${kind}-${process.pid}-${++count}`;
@@ -140,6 +141,9 @@ export async function ask(text, chatId = fresh("c")) {
   return { message, chunks: wire.chunks() };
 }
 
+/** A page that is loaded again: the chat of the same id, with the messages that it kept, and nothing else. */
+export const reloaded = (chat, more) => new Chat({ id: chat.id, messages: asJson(chat.messages), ...more });
+
 /** Our own JSON routes. */
 export async function api(method, path, body) {
   const headers = { ...AUTHORIZED, "content-type": "application/json", accept: "application/json" };
@@ -184,7 +188,7 @@ function memory(messages) {
       this.messages = this.messages.slice(0, -1);
     },
     replaceMessage(index, message) {
-      this.messages = this.messages.with(index, snapshot(message));
+      this.messages = this.messages.map((kept, at) => (at === index ? snapshot(message) : kept));
     },
   };
 }
