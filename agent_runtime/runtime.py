@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from .api import Desk, Front, create_app
 from .clock import SystemClock
 from .context import digest, system_prompt
+from .errors import StartError
 from .loop import MIGRATIONS as LOOP_MIGRATIONS
 from .loop import (
     Admission,
@@ -19,6 +21,7 @@ from .loop import (
     Hallway,
     Limits,
     Recovery,
+    Sessions,
     Tasks,
     TurnRunner,
 )
@@ -26,7 +29,7 @@ from .ports import Snapshots
 from .protocol import TaskAssignment
 from .sandbox import choose_confinement
 from .sessions import MIGRATIONS as SESSION_MIGRATIONS
-from .sessions import Ids
+from .sessions import Ids, transfer
 from .settings import DEFAULT_CONTEXT, Settings
 from .skills import SkillHost
 from .store import Database
@@ -35,6 +38,7 @@ from .tools import Gate, ToolRegistry, builtin_tools
 from .workspace import Home, bootstrap
 
 log = logger(__name__)
+MIGRATIONS = (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS)
 
 
 class _Closable(Protocol):
@@ -50,7 +54,7 @@ class Runtime:
     def __init__(self, settings: Settings, snapshots: Snapshots | None = None) -> None:
         self.settings, self.clock, self._snapshots = settings, SystemClock(), snapshots
         self.home = Home(settings.data_dir)
-        self.database = Database(self.home.database, (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS))
+        self.database = Database(self.home.database, MIGRATIONS)
         self.front = Front(settings, self.clock.monotonic(), EventBus(self.clock))
         self.app = create_app(self.front, self.clock)
         self._asking: asyncio.Task[Any] | None = None
@@ -119,6 +123,7 @@ class Runtime:
             chats=Chats(hallway, limits.chat),
             answers=Answers(hallway),
             tasks=tasks,
+            sessions=Sessions(hallway, tools, catalog.card, _secrets(settings)),
             tools=tools,
             mesh=mesh,
             models=catalog,
@@ -192,3 +197,33 @@ class _Limits:
 def _bearer(settings: Settings) -> dict[str, str]:
     token = settings.mesh_token
     return {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
+
+
+def import_session(settings: Settings, path: str) -> str:
+    """Stores an exported session in a data directory that no server uses; its id.
+
+    Raises StartError when the file cannot be read or the directory not be taken, InvalidRequest, Conflict, StoreError.
+    """
+    home = Home(settings.data_dir)
+    database = Database(home.database, MIGRATIONS)
+
+    async def store(file: BinaryIO) -> str:
+        parcel = transfer.check(file)
+        home.prepare()
+        database.open()
+        try:
+            await database.write(lambda connection: transfer.store(connection, file, parcel), durable=True)
+        finally:
+            database.close()
+        return parcel.session_id
+
+    try:
+        with Path(path).open("rb") as file:
+            return asyncio.run(store(file))
+    except OSError as error:
+        raise StartError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _secrets(settings: Settings) -> list[str]:
+    """What must never leave by an export."""
+    return [secret.get_secret_value() for secret in (settings.token, settings.mesh_token) if secret]

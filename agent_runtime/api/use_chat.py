@@ -34,15 +34,14 @@ def incoming(request: Request, asked: UseChatRequest) -> Incoming:
     last = asked.messages[-1]
     if last.role != "user":
         raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
-    if asked.trigger != "submit-message":
-        raise InvalidRequest("a reply cannot be made again", faults=[("trigger", "must be submit-message")])
-    edited = asked.messageId is not None and asked.messageId == last.id
+    edited = asked.trigger == "submit-message" and asked.messageId is not None and asked.messageId == last.id
     return Incoming(
         principal=principal(request),
         parts=_text_parts(last),
         session=asked.id,
         message_id=last.id or None,
         on_busy=asked.on_busy,
+        again=asked.trigger == "regenerate-message",
         edited=edited,
     )
 

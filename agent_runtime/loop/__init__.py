@@ -7,8 +7,10 @@ from .conversations import Conversation, Conversations
 from .events import EventBus
 from .hallway import Hallway
 from .limits import Books, Limits, Outcome
+from .records import Seen, Sessions, archive
 from .recovery import Recovery
 from .runner import Counters, TurnRunner
+from .standing import standing
 from .state import Turn
 from .streams import LiveTurn
 from .tasks import MIGRATIONS, Assigned, Tasks
@@ -32,8 +34,12 @@ __all__ = [
     "LiveTurn",
     "Outcome",
     "Recovery",
+    "Seen",
+    "Sessions",
     "Tasks",
     "Turn",
     "TurnRunner",
+    "archive",
     "reply_of",
+    "standing",
 ]

@@ -13,11 +13,12 @@ from pydantic_core import to_json
 
 from ..errors import Conflict, NotFound
 from ..protocol import ChatReply, OnBusy, ToolOutput, Usage
-from ..sessions import Message, NewTurn, TurnRow, history, is_session_id, rows, text_of, tool_name
+from ..sessions import Message, NewTurn, TurnRow, branches, history, is_session_id, rows, text_of, tool_name
 from ..store import Unit
 from .conversations import MAIN, Conversation
 from .hallway import Hallway
 from .limits import Books, Limits
+from .records import archive
 from .state import Turn
 
 
@@ -112,22 +113,17 @@ class Chats:
         if old is None and session is not None and is_session_id(session):
             raise NotFound(f"there is no session {session}", code="unknown_session")
         alias = session if session is not None and (old is None or session != old.id) else MAIN
-        if old is not None:
-            while (turn := self._hall.admission.current(old)) is not None:
-                await self._hall.admission.stop(turn)
-            self._hall.conversations.forget(old)
         fresh = self._hall.conversations.begin(principal, alias)
         now = self._hall.clock.now_ms()
 
         def unit(connection: sqlite3.Connection) -> None:
-            if old is not None:
-                rows.archive(connection, old.id, now)
             rows.insert_session(connection, fresh.new_row(str(self._hall.home.workspace)), now)
 
-        await self._hall.database.write(unit, durable=True)
+        if old is None or old.archived:
+            await self._hall.database.write(unit, durable=True)
+        else:
+            await archive(self._hall, old, unit)
         fresh.stored = True
-        if old is not None:
-            await asyncio.to_thread(self._hall.home.remove_scratch, old.id)
         return fresh.id, old.id if old is not None and old.stored else None
 
     async def _known(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished | None:
@@ -178,6 +174,8 @@ class Chats:
         def unit(connection: sqlite3.Connection) -> None:
             if session is not None:
                 rows.insert_session(connection, session, now)
+            if incoming.again and incoming.message_id is not None:
+                _rewind(connection, row.session_id, incoming.message_id, now)
             if incoming.model is not None:
                 rows.set_model(connection, row.session_id, incoming.model, now)
             try:
@@ -193,6 +191,14 @@ def _check(incoming: Incoming, conversation: Conversation, running: Turn | None)
         raise Conflict(f"session {conversation.id} is archived; use another one", code="session_archived")
     if incoming.on_busy == "reject" and running is not None:
         raise Conflict("a turn is running in this session", code="session_busy", running=running.names())
+
+
+def _rewind(connection: sqlite3.Connection, session_id: str, name: str, now: int) -> None:
+    """Takes back the message of that name and what came behind it; its name is free again. One that is not there, or
+    is taken back already, needs no more."""
+    message_id = branches.resolve(connection, session_id, name)
+    if message_id is not None:
+        branches.rewind(connection, session_id, message_id, now, free_id=True)
 
 
 def _metadata(turn: Turn) -> dict[str, Any]:

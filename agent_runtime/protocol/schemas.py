@@ -21,6 +21,17 @@ from .chat import (
 from .chunks import chunk_adapter
 from .mesh import ModelCard
 from .problem import Problem
+from .session import (
+    ForkRequest,
+    MessageList,
+    PromptReply,
+    RewindReply,
+    RewindRequest,
+    SessionDetail,
+    SessionList,
+    SessionPatch,
+    UnrewindReply,
+)
 from .status import AgentStatus, Capabilities
 from .task import TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget
 
@@ -28,6 +39,8 @@ _MESSAGES = (
     *(TaskAssignment, TokenBudget, TaskAccepted, TaskResult, TaskRecord),
     *(ChatRequest, UseChatRequest, ChatReply, ChatPending, ResetRequest, ResetReply),
     *(AbortReply, AnswerRequest, AnswerReply, CancelReply),
+    *(SessionList, SessionDetail, SessionPatch, MessageList, PromptReply),
+    *(ForkRequest, RewindRequest, RewindReply, UnrewindReply),
     *(AgentStatus, Capabilities, ModelCard, Problem),
 )
 

@@ -1,8 +1,10 @@
 """What is remembered: sessions, messages, parts, and the ledger of turns."""
 
-from . import history, rows
+from . import branches, history, listing, rows, transfer
+from .branches import Branch, Rewound
 from .history import Message, SessionRow, TurnRow
 from .ids import Ids, is_session_id
+from .listing import CUSTOM, Cursor, StoredSession, Waiting, unknown_session
 from .parts import RETRY, MessageParts, text_of, tool_name
 from .recorder import Recorder
 from .repair import CALL_ERROR, complete_steps, interrupt, reopen
@@ -12,8 +14,11 @@ from .schema import MIGRATIONS
 
 __all__ = [
     "CALL_ERROR",
+    "CUSTOM",
     "MIGRATIONS",
     "RETRY",
+    "Branch",
+    "Cursor",
     "Ids",
     "Message",
     "MessageParts",
@@ -21,16 +26,23 @@ __all__ = [
     "NewSession",
     "NewTurn",
     "Recorder",
+    "Rewound",
     "SessionRow",
+    "StoredSession",
     "TurnRow",
+    "Waiting",
+    "branches",
     "complete_steps",
     "history",
     "interrupt",
     "is_session_id",
+    "listing",
     "reopen",
     "replay",
     "replay_parts",
     "rows",
     "text_of",
     "tool_name",
+    "transfer",
+    "unknown_session",
 ]

@@ -146,15 +146,6 @@ def turn_by_client(connection: sqlite3.Connection, session_id: str, client_id: s
     return _turn(row) if row else None
 
 
-def last_outcome(connection: sqlite3.Connection, session_id: str) -> dict[str, Any] | None:
-    """How the latest turn of a session ended that did end."""
-    row = connection.execute(
-        "SELECT outcome_json FROM turns WHERE session_id = ? AND state = 'ended' ORDER BY seq DESC LIMIT 1",
-        (session_id,),
-    ).fetchone()
-    return json.loads(row[0]) if row and row[0] else None
-
-
 def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
     """Turns that were queued, running or waiting when the last life ended, in the order of their admission."""
     found = connection.execute("SELECT * FROM turns WHERE state != 'ended' ORDER BY seq")
