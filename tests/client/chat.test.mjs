@@ -1,7 +1,9 @@
 // The state machine behind `useChat`: what its user sees, and what it sends by itself.
 import assert from "node:assert/strict";
 import { lastAssistantMessageIsCompleteWithToolCalls } from "ai";
-import { api, asked, call, Chat, eventually, fresh, hang, release, say, script, test, textOf, transport, types, user } from "./support.mjs";
+import {
+  api, asked, call, Chat, eventually, fresh, hang, release, say, script, test, textOf, transport, types, user,
+} from "./support.mjs";
 
 const texts = (chat) => chat.messages.map((message) => [message.role, textOf(message)]);
 const dialogue = (conversation) => conversation.filter(({ role }) => role !== "system").map(({ role }) => role);

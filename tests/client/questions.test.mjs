@@ -1,14 +1,18 @@
 // The agent asks its person something, and waits. A stock client must be ready by then, or it could not answer.
 import assert from "node:assert/strict";
 import { lastAssistantMessageIsCompleteWithToolCalls } from "ai";
-import { api, asJson, asked, AUTHORIZED, call, Chat, CHAT_URL, eventually, fresh, lastMessage, reloaded, say, script, test, textOf, transport, types, user } from "./support.mjs";
+import {
+  api, asJson, asked, AUTHORIZED, call, Chat, CHAT_URL, eventually, fresh, lastMessage, reloaded, say, script, test,
+  textOf, transport, types, user,
+} from "./support.mjs";
 
 const ASKED = { questions: [{ question: "Shall I?", options: [{ label: "yes" }, { label: "no" }] }] };
 const question = (id) => call("question", ASKED, { id, text: "Well." });
 const automatic = { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls };
 const answer = (toolCallId, ...answers) => ({ tool: "question", toolCallId, output: { answers } });
 const partOf = (chat, id) => chat.lastMessage.parts.find(({ toolCallId }) => toolCallId === id);
-const settled = (chat, text) => eventually(() => chat.status === "ready" && textOf(chat.lastMessage).endsWith(text), text);
+const settled = (chat, text) =>
+  eventually(() => chat.status === "ready" && textOf(chat.lastMessage).endsWith(text), text);
 
 /** A chat in which the agent has asked, and what it will say when it is answered. */
 async function waiting(then = say("As you wish."), options = automatic) {
@@ -72,7 +76,8 @@ test("a question can follow a question", async () => {
 });
 
 test("two questions of one step are answered together", async () => {
-  await script(say("", { calls: [call("question", ASKED, { id: "q1" }), call("question", ASKED, { id: "q2" })] }), say("Both."));
+  const calls = [call("question", ASKED, { id: "q1" }), call("question", ASKED, { id: "q2" })];
+  await script(say("", { calls }), say("Both."));
   const chat = new Chat(automatic);
   await chat.sendMessage({ text: "do it" });
   await chat.addToolOutput(answer("q1", ["yes"]));
@@ -84,7 +89,8 @@ test("two questions of one step are answered together", async () => {
 });
 
 test("other calls of the step are done by the time that the client is ready", async () => {
-  await script(say("", { calls: [call("glob", { pattern: "*.none" }, { id: "g1" }), call("question", ASKED, { id: "q1" })] }), say("Both."));
+  const calls = [call("glob", { pattern: "*.none" }, { id: "g1" }), call("question", ASKED, { id: "q1" })];
+  await script(say("", { calls }), say("Both."));
   const chat = new Chat(automatic);
   await chat.sendMessage({ text: "do it" });
   assert.deepEqual([partOf(chat, "g1").state, partOf(chat, "q1").state], ["output-available", "input-available"]);
@@ -153,7 +159,6 @@ test("a whole reply that waited reads the same as it was built", async () => {
 
 test("a stream of our own body stays open through the wait, and so does one that follows", async () => {
   await script(question("q1"), say("As you wish."));
-  const { stock, send, wire } = transport();
   const id = fresh("c");
   const own = await fetch(`${CHAT_URL}/stream`, {
     method: "POST",
@@ -165,7 +170,8 @@ test("a stream of our own body stays open through the wait, and so does one that
   });
   const whole = lastMessage(await following.reconnect(id));
   await eventually(() => types(following.wire.chunks()).includes("tool-input-available"));
-  assert.equal((await eventually(() => api("POST", `/chat/${id}/answer`, { id: "q1", answers: [["yes"]] }))).status, 200);
+  const { status } = await api("POST", `/chat/${id}/answer`, { id: "q1", answers: [["yes"]] });
+  assert.equal(status, 200);
   const message = await whole;
   assert.equal(textOf(message), "Well.As you wish.");
   const events = (await own.text()).split("\n\n");

@@ -1,6 +1,9 @@
 // Coming back to a turn that goes on without its reader.
 import assert from "node:assert/strict";
-import { asJson, ask, call, Chat, CHAT_URL, eventually, fresh, hang, release, reloaded, say, script, test, textOf, transport, types, user } from "./support.mjs";
+import {
+  asJson, ask, call, Chat, CHAT_URL, eventually, fresh, hang, release, reloaded, say, script, test, textOf,
+  transport, types, user,
+} from "./support.mjs";
 
 /** A chat whose reply stands still after a tool and two words, and what it will say when it goes on. */
 async function halfway() {

@@ -1,5 +1,5 @@
 // What the client's tests stand on: the runtime's address, the model's script, a strict reader of the wire, and a chat
-// without React. Whatever a test reads has been read byte by byte here too, and every chunk held against the SDK's schema.
+// without React. Whatever a test reads has been read byte by byte here too, each chunk held against the SDK's schema.
 import assert from "node:assert/strict";
 import { test as nodeTest } from "node:test";
 import { AbstractChat, DefaultChatTransport, readUIMessageStream, uiMessageChunkSchema } from "ai";
@@ -61,7 +61,8 @@ export function wiretap() {
   const tapped = async (url, init) => {
     const response = await fetch(url, init);
     const { status, headers } = response;
-    const exchange = { method: init.method, url, body: init.body && JSON.parse(init.body), status, headers, chunks: [] };
+    const body = init.body && JSON.parse(init.body);
+    const exchange = { method: init.method, url, body, status, headers, chunks: [] };
     exchanges.push(exchange);
     if (status !== 200) return response;
     assertHeaders(headers);
@@ -115,15 +116,11 @@ export const types = (chunks) => chunks.map(({ type }) => type);
 /** The stock transport, pointed at the runtime, with its wire tapped. */
 export function transport(options) {
   const wire = wiretap();
-  return { wire, ...bound(new DefaultChatTransport({ api: CHAT_URL, headers: AUTHORIZED, fetch: wire.fetch, ...options })) };
+  const stock = new DefaultChatTransport({ api: CHAT_URL, headers: AUTHORIZED, fetch: wire.fetch, ...options });
+  const send = (chatId, messages) => stock.sendMessages({ chatId, messages, trigger: "submit-message" });
+  const reconnect = (chatId) => stock.reconnectToStream({ chatId });
+  return { wire, stock, send, reconnect };
 }
-
-const bound = (stock) => ({
-  stock,
-  send: (chatId, messages, more) =>
-    stock.sendMessages({ chatId, messages, trigger: "submit-message", messageId: undefined, ...more }),
-  reconnect: (chatId) => stock.reconnectToStream({ chatId }),
-});
 
 export const user = (text, id = fresh("m")) => ({ id, role: "user", parts: [{ type: "text", text }] });
 
