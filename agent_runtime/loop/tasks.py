@@ -265,7 +265,10 @@ def _ended(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn, now
 
 
 def _store(connection: sqlite3.Connection, key: tuple[str, str], record: TaskRecord, finished: int | None) -> None:
+    """The column orders the results, so it only grows: a clock that went back makes no old result the latest."""
     connection.execute(
-        "UPDATE tasks SET record_json = ?, finished_at = ? WHERE principal = ? AND task_id = ?",
-        (record.model_dump_json(), finished, *key),
+        "UPDATE tasks SET record_json = :record, finished_at = CASE WHEN :finished IS NOT NULL THEN max(:finished,"
+        " 1 + coalesce((SELECT max(finished_at) FROM tasks WHERE principal = :principal), 0)) END"
+        " WHERE principal = :principal AND task_id = :task",
+        {"record": record.model_dump_json(), "finished": finished, "principal": key[0], "task": key[1]},
     )
