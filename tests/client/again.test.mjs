@@ -16,7 +16,7 @@ test("a reply that is made again takes the place of the old one", async () => {
   await chat.sendMessage({ text: "toss" });
   const first = chat.lastMessage;
   await chat.regenerate();
-  assert.equal(chat.status, "ready");
+  assert.equal(chat.status, "ready", chat.error?.message);
   assert.equal(chat.messages.length, 2);
   assert.equal(textOf(chat.lastMessage), "tails");
   assert.notEqual(chat.lastMessage.id, first.id);
@@ -45,7 +45,7 @@ test("a reply that failed can be made again", async () => {
   await chat.sendMessage({ text: "go" });
   assert.equal(chat.status, "error");
   await chat.regenerate();
-  assert.equal(chat.status, "ready");
+  assert.equal(chat.status, "ready", chat.error?.message);
   assert.deepEqual(chat.messages.map(textOf), ["go", "better now"]);
 });
 
@@ -55,7 +55,7 @@ test("a message that is edited takes the place of what was said, with all behind
   await chat.sendMessage({ text: "I am Ada" });
   await chat.sendMessage({ text: "Bye" });
   await chat.sendMessage({ text: "I am Bob", messageId: chat.messages[0].id });
-  assert.equal(chat.status, "ready");
+  assert.equal(chat.status, "ready", chat.error?.message);
   assert.deepEqual(chat.messages.map(textOf), ["I am Bob", "Hello Bob."]);
   const { roles, words } = await heard(2);
   assert.deepEqual(roles, ["user"]);

@@ -49,7 +49,7 @@ test("keys and metadata of a frontend's own do no harm", async () => {
   const chat = new Chat();
   const message = { text: "hi", metadata: { theme: "dark" } };
   await chat.sendMessage(message, { body: { webSearch: true, nested: { a: [1] } }, headers: { "x-own": "1" } });
-  assert.equal(chat.status, "ready");
+  assert.equal(chat.status, "ready", chat.error?.message);
   assert.equal(chat.posts[0].body.webSearch, true);
   assert.equal(textOf(chat.lastMessage), "ok");
 });
@@ -62,7 +62,7 @@ test("a model that fails leaves an error, and the chat can go on", async () => {
   assert.match(chat.error.message, /the key is no good/);
   assert.equal(chat.ends[0].isError, true);
   await chat.sendMessage({ text: "again" });
-  assert.equal(chat.status, "ready");
+  assert.equal(chat.status, "ready", chat.error?.message);
   assert.equal(textOf(chat.lastMessage), "better now");
 });
 
@@ -73,7 +73,7 @@ test("stop() only stops watching: the turn goes on to its end", async () => {
   await eventually(() => textOf(chat.lastMessage) === "all ");
   await chat.stop();
   await sent;
-  assert.equal(chat.status, "ready");
+  assert.equal(chat.status, "ready", chat.error?.message);
   assert.equal(chat.ends[0].isAbort, true);
   await release();
   const { json } = await api("POST", "/chat", { message: "go", session_id: chat.id, message_id: "stopped" });
@@ -128,7 +128,7 @@ test("tools that the server ran do not make a client send again", async () => {
   await script(call("glob", { pattern: "*.none" }), say("nothing"));
   const chat = new Chat({ sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls });
   await chat.sendMessage({ text: "look" });
-  assert.equal(chat.status, "ready");
+  assert.equal(chat.status, "ready", chat.error?.message);
   assert.equal(chat.posts.length, 1);
 });
 

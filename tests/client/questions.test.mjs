@@ -24,7 +24,7 @@ async function waiting(then = say("As you wish."), options = automatic) {
 
 test("a question makes the client ready, with the question open", async () => {
   const chat = await waiting();
-  assert.equal(chat.status, "ready");
+  assert.equal(chat.status, "ready", chat.error?.message);
   const part = partOf(chat, "q1");
   assert.equal(part.type, "tool-question");
   assert.equal(part.state, "input-available");

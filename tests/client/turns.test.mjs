@@ -14,7 +14,7 @@ test("an abort ends the stream with an abort, and keeps what was said", async ()
   assert.deepEqual([status, json.aborted], [200, true]);
   await sent;
   assert.equal(chat.wire.chunks().at(-1).type, "abort");
-  assert.equal(chat.status, "ready");
+  assert.equal(chat.status, "ready", chat.error?.message);
   assert.equal(chat.lastMessage.metadata.finish_reason, "abort");
   assert.deepEqual(types(chat.lastMessage.parts), ["step-start", "text"]);
   assert.equal(chat.lastMessage.parts[1].state, "done");
@@ -40,7 +40,7 @@ test("an abort while tools run answers their calls, and no client takes them for
   await sent;
   const [tool] = chat.lastMessage.parts.filter(({ type }) => type === "tool-bash");
   assert.equal(tool.state, "output-error");
-  assert.equal(chat.status, "ready");
+  assert.equal(chat.status, "ready", chat.error?.message);
   assert.equal(chat.posts.length, 1);
 });
 
