@@ -15,12 +15,13 @@ from ..sessions import Ids, Message, MessageParts, MessageRow, Recorder, history
 from ..store import Database
 from ..telemetry import logger
 from ..workspace import Home
+from .kit import Kit
 from .limits import INTERNAL, Outcome
 from .pen import Pen
 from .progress import Progress
 from .state import Turn
 from .steering import Joining, Lane
-from .turn import Kit, run_turn
+from .turn import run_turn
 from .waits import waits_of
 
 log = logger(__name__)
