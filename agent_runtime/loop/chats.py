@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import sqlite3
 from collections.abc import Callable
@@ -21,9 +20,6 @@ from .hallway import Hallway
 from .limits import Books, Limits
 from .records import close_session
 from .state import Turn
-
-SETTLING_SECONDS = 30.0
-"""What the end of a turn gets to be written down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +83,10 @@ class Chats:
 
     async def _anew(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
         """Rewinds to the message of this id and sends it again, in one transaction."""
-        await self._settled(conversation)
         with self._hall.admission.hold(conversation):
             sent = await self._admit(replace(incoming, again=True), conversation)
             conversation.view, conversation.context_tokens = None, 0
         return sent
-
-    async def _settled(self, conversation: Conversation) -> None:
-        """Waits for a turn that is over and only being written down: whoever reads why it failed may ask at once."""
-        running = self._hall.admission.busy_with(conversation)
-        if running is not None and running.outcome is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SETTLING_SECONDS):
-                    await running.ended.wait()
 
     async def _admit(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
         running = self._hall.admission.busy_with(conversation)

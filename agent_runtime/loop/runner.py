@@ -93,8 +93,8 @@ class TurnRunner:
             if isinstance(chunk, c.FinishStep):
                 self.counters.steps += 1
                 self.counters.last_step_ms = self.clock.now_ms()
-            if isinstance(chunk, c.Finish | c.Abort):
-                await self._settle(turn, recorder)
+            if isinstance(chunk, c.ErrorChunk | c.Finish | c.Abort) and turn.state == "running":
+                await self._settle(turn, recorder)  # many stop reading at an error, and may ask again at once
             turn.live.publish(chunk)
         if turn.outcome is None:
             await self._put_away(turn, recorder)
