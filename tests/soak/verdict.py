@@ -1,0 +1,165 @@
+"""What must hold when all work is done: how each turn may have ended, and what the model was asked."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from .checks import in_order
+from .clients import expected_result
+from .ledger import Ledger, Sent
+from .lives import Lives
+from .model import Ask, answer_to
+from .record import Record
+
+LIVES = 3
+"""Lives in a row without a completed step after which a task is given up."""
+
+
+def at_the_end(record: Record, ledger: Ledger, lives: Lives, asks: list[Ask], lines: list[str]) -> Iterator[str]:
+    """Every fault, in words."""
+    for turn in record.unfinished:
+        yield f"{turn['task_id'] or turn['client_id']} is still {turn['state']}"
+    by_owner: dict[str, list[Ask]] = defaultdict(list)
+    for ask in asks:
+        by_owner[ask.owner].append(ask)
+    for sent in ledger.tasks.values():
+        yield from _task(sent, record, lives, by_owner[sent.id], lines)
+    for sent in ledger.messages.values():
+        yield from _chat(sent, record, lives, by_owner[sent.id], lines)
+    yield from _order(record, ledger, asks)
+    yield from _streams(record, ledger)
+
+
+def _task(sent: Sent, record: Record, lives: Lives, asks: list[Ask], lines: list[str]) -> Iterator[str]:
+    found = record.by_owner.get(sent.id)
+    if not found or found[0]["outcome_json"] is None:
+        return
+    [row] = [task for task in record.tasks if task["task_id"] == sent.id]
+    stored = json.loads(row["record_json"])
+    end = stored["error_code"] or stored["status"]
+    if stored["limit"] not in (None, "deadline"):
+        yield f"{sent.id} met the limit {stored['limit']}"
+    match end:
+        case "complete":
+            if stored["result"] != expected_result(sent.orders):
+                yield f"{sent.id} is complete with {stored['result']}"
+            yield from _effects(sent, lines)
+        case "cancelled":
+            if not sent.stopped:
+                yield f"{sent.id} was cancelled, and nobody asked for it"
+        case "deadline_exceeded":
+            ran = stored["finished_at"] - stored["started_at"]
+            if ran < sent.body["timeout"] * 1000 - 50:
+                yield f"{sent.id} ran {ran} ms and was ended by its deadline of {sent.body['timeout']} s"
+        case "interrupted":
+            yield from _given_up(sent, lives, asks, stored["finished_at"] / 1000)
+        case _:
+            yield f"{sent.id} ended as {end}: {stored['error']}"
+    yield from _repeats(sent, lives, asks)
+
+
+def _given_up(sent: Sent, lives: Lives, asks: list[Ask], end: float) -> Iterator[str]:
+    """A task is given up only after three lives in a row in which it completed no step."""
+    seen: set[str] = set()
+    moved = sent.first_sent
+    for ask in asks:
+        if ask.place not in seen:
+            seen.add(ask.place)
+            moved = ask.at
+    deaths = lives.deaths_between(moved, end)
+    if deaths < LIVES:
+        yield f"{sent.id} was given up after {deaths} lives without a completed step"
+
+
+def _chat(sent: Sent, record: Record, lives: Lives, asks: list[Ask], lines: list[str]) -> Iterator[str]:
+    found = record.by_owner.get(sent.id)
+    if not found or found[0]["outcome_json"] is None:
+        return
+    outcome = json.loads(found[0]["outcome_json"])
+    match outcome.get("error_code") or outcome["status"]:
+        case "complete":
+            reply = record.answer(sent.id)
+            if reply != answer_to(sent.orders):
+                yield f"{sent.id} is complete with {reply!r}"
+            yield from _effects(sent, lines)
+        case "cancelled":
+            if not sent.stopped:
+                yield f"{sent.id} was cancelled, and nobody asked for it"
+        case "interrupted":
+            if not any(death >= sent.first_sent for death in lives.deaths):
+                yield f"{sent.id} was interrupted, and nothing died"
+        case other:
+            yield f"{sent.id} ended as {other}: {outcome}"
+    if sent.withdrawn is not None and asks:
+        yield f"{sent.id} was withdrawn from the queue, and the model was asked for it"
+    yield from _repeats(sent, lives, asks)
+
+
+def _effects(sent: Sent, lines: list[str]) -> Iterator[str]:
+    left = {line.split(":")[1] for line in lines if line.startswith(f"{sent.id}:")}
+    missing = [step for step in sent.orders.effects if str(step) not in left]
+    if missing:
+        yield f"{sent.id} is complete without the effects of its steps {missing}"
+
+
+def _repeats(sent: Sent, lives: Lives, asks: list[Ask]) -> Iterator[str]:
+    """The model is asked the same thing again only after a death, and once for each."""
+    first: dict[str, Ask] = {}
+    again: Counter[int] = Counter()
+    in_life: Counter[tuple[str, int]] = Counter()
+    for ask in asks:
+        in_life[ask.place, ask.life] += 1
+        if first.setdefault(ask.place, ask).life < ask.life:
+            again[ask.life] += 1
+    for (place, life), count in in_life.items():
+        if count > 1:
+            yield f"{sent.id} asked the model {count} times for {place} in life {life}"
+    for life, count in again.items():
+        if count > 1:
+            yield f"{sent.id} repeated {count} model calls in life {life}"
+
+
+def repeated(asks: list[Ask]) -> int:
+    """Model calls that were made again."""
+    return sum(count - 1 for count in Counter((ask.owner, ask.place) for ask in asks).values())
+
+
+def _order(record: Record, ledger: Ledger, asks: list[Ask]) -> Iterator[str]:
+    """Messages of one session ran in the order in which they came, for the model and in the record."""
+    asked: dict[str, dict[str, None]] = defaultdict(dict)
+    for ask in asks:
+        if (sent := ledger.messages.get(ask.owner)) is not None:
+            asked[sent.room].setdefault(ask.owner)
+    stored: dict[str, list[str]] = defaultdict(list)
+    for row in record.users:
+        orders, hidden = record.orders.get(row["id"]), "hidden_at" in json.loads(row["metadata_json"])
+        if orders is not None and orders.owner in ledger.messages and not hidden:
+            stored[ledger.messages[orders.owner].room].append(orders.owner)
+    for room, owners in asked.items():
+        yield from in_order(ledger.messages[owner] for owner in owners)
+        yield from in_order(ledger.messages[owner] for owner in stored[room])
+        ran = [owner for owner in stored[room] if owner in owners]
+        if ran != list(owners):
+            yield f"{room} ran as {list(owners)} and is recorded as {ran}"
+    yield from _memory(ledger, stored, asks)
+
+
+def _memory(ledger: Ledger, stored: dict[str, list[str]], asks: list[Ask]) -> Iterator[str]:
+    """The model was shown every message that came before, in the order of the record."""
+    for ask in asks:
+        sent = ledger.messages.get(ask.owner)
+        if sent is None:
+            continue
+        told = stored[sent.room][: stored[sent.room].index(ask.owner) + 1] if ask.owner in stored[sent.room] else []
+        if told and list(ask.before) != told:
+            missing = [owner for owner in told if owner not in ask.before]
+            yield f"the model answered {ask.owner} in life {ask.life} without {missing} (or in another order)"
+
+
+def _streams(record: Record, ledger: Ledger) -> Iterator[str]:
+    for sent, text in ledger.streams:
+        found = record.by_owner.get(sent.id)
+        if found and found[0]["state"] == "ended" and record.text(sent.id) != text:
+            yield f"a stream of {sent.id} said {text!r}, the record says {record.text(sent.id)!r}"
