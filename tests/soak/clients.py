@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import httpx
 from agent_runtime.protocol import chunks as c
 from tests.e2e.live import Stream, text_of, types
 
-from .ledger import Ledger, Sent
+from .ledger import Fork, Ledger, Sent
 from .line import Line
 from .lives import Lives
 from .model import Orders, answer_to
@@ -58,7 +59,8 @@ class Client(threading.Thread):
     def run(self) -> None:
         acts: dict[Callable[[], None], int] = {
             self._task: 22, self._chat: 14, self._burst: 10, self._chat_stream: 10, self._watch: 10,
-            self._cancel: 6, self._result: 8, self._repeat: 10,
+            self._cancel: 6, self._result: 8, self._repeat: 10, self._elbow: 4, self._ask_politely: 3,
+            self._abort: 5, self._unqueue: 5, self._fork: 4,
         }  # fmt: skip
         with Line(self._lives, self._ledger, self._leaving) as self._line:
             while not self._leaving.is_set():
@@ -128,6 +130,44 @@ class Client(threading.Thread):
             reply = self._line.ask("POST", f"/task/{sent.id}/cancel")
             self._take_record(sent, reply)
 
+    def _elbow(self) -> None:
+        """A message that does not wait for the running turn to finish."""
+        sent = self._message(self._dice.randrange(ROOMS))
+        with self._ledger.stopping(sent.room):
+            self._post_chat(sent, wait=0, on_busy="interrupt")
+
+    def _ask_politely(self) -> None:
+        """A message that goes away when the session is busy."""
+        sent = self._message(self._dice.randrange(ROOMS))
+        self._post_chat(sent, wait=0, on_busy="reject")
+
+    def _abort(self) -> None:
+        room = self._ledger.look_at(self._dice.randrange(ROOMS))
+        with self._ledger.stopping(room):
+            reply = self._line.ask("POST", f"/chat/{room}/abort")
+        if reply.status_code not in (200, 404):
+            self._ledger.fault(f"abort of {room} was answered with {reply.status_code}: {reply.text}")
+
+    def _unqueue(self) -> None:
+        """Takes a message back that may still be queued."""
+        sent = self._some(self._ledger.messages)
+        if sent is not None:
+            sent.stopped = True
+            reply = self._line.ask("DELETE", f"/chat/{sent.room}/queue/{sent.id}")
+            if reply.status_code == 200:
+                sent.withdrawn = time.time()
+            elif reply.status_code not in (404, 409):
+                self._unexpected(sent, reply)
+
+    def _fork(self) -> None:
+        """Copies a session and says something to the copy."""
+        room = self._ledger.look_at(self._dice.randrange(ROOMS))
+        reply = self._line.ask("POST", f"/sessions/{room}/fork", {})
+        if reply.status_code in (200, 201):
+            self._ledger.forks.append(Fork(reply.json()["id"], room, reply.json()))
+        elif reply.status_code not in (404, 409):
+            self._ledger.fault(f"fork of {room} was answered with {reply.status_code}: {reply.text}")
+
     def _repeat(self) -> None:
         """Sends something again that was answered long ago."""
         if self._dice.random() < 0.5:
@@ -180,14 +220,16 @@ class Client(threading.Thread):
         if record["status"] in TERMINAL:
             self._ledger.end(sent, task_end(record))
 
-    def _post_chat(self, sent: Sent, wait: float) -> None:
-        reply = self._line.ask("POST", "/chat", {**sent.body, "wait": wait})
+    def _post_chat(self, sent: Sent, wait: float, on_busy: str = "queue") -> None:
+        reply = self._line.ask("POST", "/chat", {**sent.body, "wait": wait, "on_busy": on_busy})
         answer = reply.json()
         if reply.status_code == 202:
             self._acknowledged(sent, chat_names(answer))
         elif reply.status_code == 200 or answer.get("code") == "interrupted":
             self._acknowledged(sent, chat_names(answer))
             self._ledger.end(sent, chat_end(answer))
+        elif on_busy == "reject" and answer.get("code") == "session_busy":
+            sent.refused = True
         else:
             self._unexpected(sent, reply)
 

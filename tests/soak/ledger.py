@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -106,11 +108,15 @@ class Ledger:
         if told != sent.told:
             self.fault(f"the end of {sent.id} was told as {sent.told} and later as {told}")
 
-    def stop_room(self, room: str) -> None:
-        """Whatever runs in this session now or has come to it may end as cancelled."""
-        for sent in list(self.messages.values()):
-            if sent.room == room:
-                sent.stopped = True
+    @contextmanager
+    def stopping(self, room: str) -> Generator[None]:
+        """Whatever has come to this session before the block is over may end as cancelled."""
+        try:
+            yield
+        finally:
+            with self._lock:
+                for sent in self.messages.values():
+                    sent.stopped = sent.stopped or sent.room == room
 
     def frozen(self) -> Ledger:
         """What was promised up to now: later promises may be younger than the record that is looked at."""

@@ -36,13 +36,14 @@ class Orders:
     owner: str
     """The id of the task or message; no two share one."""
     plan: tuple[str, ...] = ()
-    """One step each: kinds of calls, joined by `+`: `bash` is an effect, `write` idempotent, `read` read-only."""
+    """One step each: kinds of calls, joined by `+`: `bash` is an effect, `write` and `put` are idempotent, `read` and
+    `look` read-only. `put` and `look` are skills that a test brings along."""
     words: int = 3
     """Of the final answer."""
     pace: float = 0.0
     """Seconds between two words."""
     linger: float = 0.0
-    """Seconds that a command goes on after its effect."""
+    """Seconds that a command or skill goes on after its effect."""
 
     def json(self) -> dict[str, Any]:
         fields = {"soak": self.owner, "plan": self.plan, "words": self.words}
@@ -172,6 +173,8 @@ def _call(orders: Orders, step: int, kind: str, attempt: int, asked: int) -> Cal
             name, arguments = "bash", {"command": f"echo {line} >> {EFFECTS}{linger}"}
         case "write":
             name, arguments = "write", {"path": f"notes/{owner}.txt", "content": f"{owner} was at step {step}\n"}
+        case "look" | "put":
+            name, arguments = kind, {"step": step, "seconds": orders.linger}
         case "check":
             name, arguments = "grep", {"pattern": f"^{owner}:{step}:", "include": EFFECTS}
         case _:

@@ -77,6 +77,10 @@ class Record:
         """The answer proper: what the last step said."""
         return text_of(self._parts(owner))
 
+    def calls(self, owner: str) -> list[str]:
+        """The ids of the tool calls in that reply."""
+        return [part["toolCallId"] for part in self._parts(owner) if "toolCallId" in part]
+
     def _parts(self, owner: str) -> list[dict[str, Any]]:
         return self.replies.get(self.by_owner[owner][0]["message_id"], [])
 

@@ -28,6 +28,7 @@ def at_the_end(record: Record, ledger: Ledger, lives: Lives, asks: list[Ask], li
         yield from _task(sent, record, lives, by_owner[sent.id], lines)
     for sent in ledger.messages.values():
         yield from _chat(sent, record, lives, by_owner[sent.id], lines)
+    yield from _on_record(record, lines)
     yield from _order(record, ledger, asks)
     yield from _streams(record, ledger)
 
@@ -57,7 +58,7 @@ def _task(sent: Sent, record: Record, lives: Lives, asks: list[Ask], lines: list
             yield from _given_up(sent, lives, asks, stored["finished_at"] / 1000)
         case _:
             yield f"{sent.id} ended as {end}: {stored['error']}"
-    yield from _repeats(sent, lives, asks)
+    yield from repeats(sent.id, asks)
 
 
 def _given_up(sent: Sent, lives: Lives, asks: list[Ask], end: float) -> Iterator[str]:
@@ -94,7 +95,15 @@ def _chat(sent: Sent, record: Record, lives: Lives, asks: list[Ask], lines: list
             yield f"{sent.id} ended as {other}: {outcome}"
     if sent.withdrawn is not None and asks:
         yield f"{sent.id} was withdrawn from the queue, and the model was asked for it"
-    yield from _repeats(sent, lives, asks)
+    yield from repeats(sent.id, asks)
+
+
+def _on_record(record: Record, lines: list[str]) -> Iterator[str]:
+    """A tool starts only when its call is on disk: whoever reads the record knows of each effect that there was."""
+    for line in lines:
+        owner, step, attempt, _ = line.split(":")
+        if not any(call.startswith(f"s{step}-bash-{attempt}") for call in record.calls(owner)):
+            yield f"the effect of {owner}:{step}:{attempt} happened, and no record knows of its call"
 
 
 def _effects(sent: Sent, lines: list[str]) -> Iterator[str]:
@@ -104,7 +113,7 @@ def _effects(sent: Sent, lines: list[str]) -> Iterator[str]:
         yield f"{sent.id} is complete without the effects of its steps {missing}"
 
 
-def _repeats(sent: Sent, lives: Lives, asks: list[Ask]) -> Iterator[str]:
+def repeats(owner: str, asks: list[Ask]) -> Iterator[str]:
     """The model is asked the same thing again only after a death, and once for each."""
     first: dict[str, Ask] = {}
     again: Counter[int] = Counter()
@@ -115,10 +124,10 @@ def _repeats(sent: Sent, lives: Lives, asks: list[Ask]) -> Iterator[str]:
             again[ask.life] += 1
     for (place, life), count in in_life.items():
         if count > 1:
-            yield f"{sent.id} asked the model {count} times for {place} in life {life}"
+            yield f"{owner} asked the model {count} times for {place} in life {life}"
     for life, count in again.items():
         if count > 1:
-            yield f"{sent.id} repeated {count} model calls in life {life}"
+            yield f"{owner} repeated {count} model calls in life {life}"
 
 
 def repeated(asks: list[Ask]) -> int:
