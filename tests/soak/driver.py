@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,9 +125,9 @@ def soak(seed: int, kills: int, folder: Path) -> Outcome:
         run = Soak(seed, kills, folder, lives, model, moments)
         try:
             run.run()
-        finally:
-            outcome.faults = run.ledger.faults
-        outcome.figures = _figures(run)
+        except Exception:  # noqa: BLE001  what was found until then must not be lost
+            run.ledger.fault(f"the run broke off:\n{traceback.format_exc()}")
+        outcome.faults, outcome.figures = run.ledger.faults, _figures(run)
     outcome.seconds = time.monotonic() - began
     return outcome
 
@@ -150,7 +152,5 @@ def _figures(run: Soak) -> dict[str, object]:
 
 
 def _end(outcome: str | None) -> str:
-    import json
-
     fields = json.loads(outcome or "{}")
     return fields.get("error_code") or fields.get("status") or "unfinished"
