@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .clients import task_end
+from .answers import task_end
 from .ledger import Ledger, Sent
 from .record import Record, Row
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -18,15 +17,11 @@ BUSY = (429, 503)
 """Answers that mean: not now."""
 
 
-class GivenUp(Exception):
-    """The crowd goes home while this was still unanswered."""
-
-
 class Line:
     """Requests that survive the death of the server. Not shared between threads."""
 
-    def __init__(self, lives: Lives, ledger: Ledger, leaving: threading.Event) -> None:
-        self._lives, self._ledger, self._leaving = lives, ledger, leaving
+    def __init__(self, lives: Lives, ledger: Ledger) -> None:
+        self._lives, self._ledger = lives, ledger
 
     def __enter__(self) -> Self:
         headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -51,7 +46,7 @@ class Line:
             self._ledger.calls += 1
             if reply.status_code not in BUSY:
                 return reply
-            self._leaving.wait(0.05)
+            self.later()
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{method} {path} was never taken: {reply.text}")
 
@@ -60,6 +55,10 @@ class Line:
         with self._http.stream(method, path, json=body) as response:
             self._ledger.calls += 1
             yield response
+
+    def later(self) -> None:
+        """A moment's patience with a server that has no room."""
+        time.sleep(0.05)
 
     def broken(self, what: str, life: int, error: httpx.TransportError) -> None:
         """A stream broke off: fine when the server died, a fault when it goes on."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 
-from .clients import Reader, chat_end, task_end
+from .answers import Reader, chat_end, task_end
 from .ledger import Ledger, Sent
 from .line import Line
 from .lives import Lives
@@ -16,7 +15,7 @@ from .record import Record
 def visit(lives: Lives, ledger: Ledger, record: Record) -> Iterator[str]:
     """Every answer that does not fit the record, in words."""
     turns, calls = len(record.turns), ledger.repeated
-    with Line(lives, ledger, threading.Event()) as line:
+    with Line(lives, ledger) as line:
         for sent in ledger.tasks.values():
             if sent.acked is not None:
                 yield from _task(line, sent, record)
