@@ -13,7 +13,7 @@ import pytest
 
 from agent_runtime.testing import Hang, Say, ScriptedProvider
 from tests.soak.model import EFFECTS, FINAL, Model, Orders, answer_to
-from tests.soak.verdict import repeats
+from tests.soak.talk import repeats
 
 from .conftest import Start
 from .live import Runtime, assignment, eventually, text_of

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .answers import task_end
-from .ledger import Ledger, Sent
+from .ledger import Ledger
 from .record import Record, Row
 
 
@@ -99,16 +99,6 @@ def once(lines: Iterable[str]) -> Iterator[str]:
     for key, count in steps.items():
         if count > 1:
             yield f"the effect of {key} came only after the model had looked and not found it"
-
-
-def in_order(sent: Iterable[Sent]) -> Iterator[str]:
-    """`sent` as they ran: whoever was acknowledged before another was sent, ran before it."""
-    earliest: Sent | None = None
-    for one in reversed(list(sent)):
-        if earliest is not None and earliest.acked is not None and earliest.acked < one.first_sent:
-            yield f"{earliest.id} was acknowledged before {one.id} was sent, and ran behind it"
-        if one.acked is not None and (earliest is None or one.acked < (earliest.acked or 0)):
-            earliest = one
 
 
 def _who(row: Row) -> Any:

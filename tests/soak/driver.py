@@ -18,7 +18,8 @@ from .lives import PATIENCE, Lives
 from .model import EFFECTS, STORY, Model
 from .record import Record, effects, read
 from .schedule import LONGEST, Kill, Moments, pause, schedule
-from .verdict import at_the_end, repeated
+from .talk import repeated
+from .verdict import at_the_end
 from .visits import visit
 
 CLIENTS = 6

@@ -1,16 +1,17 @@
-"""What must hold when all work is done: how each turn may have ended, and what the model was asked."""
+"""What must hold when all work is done: how each turn may have ended, and what it must have left."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
-from .checks import in_order
 from .ledger import Ledger, Sent
 from .lives import Lives
 from .model import Ask, answer_to
 from .record import Record
+from .talk import order, repeats
 
 LATE = 5.0
 """Seconds past a deadline that a server may be dead or busy with rising."""
@@ -30,7 +31,7 @@ def at_the_end(record: Record, ledger: Ledger, lives: Lives, asks: list[Ask], li
     for sent in ledger.messages.values():
         yield from _chat(sent, record, lives, by_owner[sent.id], lines)
     yield from _on_record(record, lines)
-    yield from _order(record, ledger, asks)
+    yield from order(record, ledger, asks)
     yield from _streams(record, ledger)
 
 
@@ -45,11 +46,7 @@ def _task(sent: Sent, record: Record, lives: Lives, asks: list[Ask], lines: list
         yield f"{sent.id} met the limit {stored['limit']}"
     match end:
         case "complete":
-            if stored["finished_at"] - stored["started_at"] > (sent.body["timeout"] + LATE) * 1000:
-                yield f"{sent.id} is complete long after its deadline of {sent.body['timeout']} s: {stored}"
-            if stored["result"] != {"text": answer_to(sent.orders)}:
-                yield f"{sent.id} is complete with {stored['result']}"
-            yield from _effects(sent, lines)
+            yield from _finished(sent, stored, lines)
         case "cancelled":
             if not sent.stopped:
                 yield f"{sent.id} was cancelled, and nobody asked for it"
@@ -62,6 +59,14 @@ def _task(sent: Sent, record: Record, lives: Lives, asks: list[Ask], lines: list
         case _:
             yield f"{sent.id} ended as {end}: {stored['error']}"
     yield from repeats(sent.id, asks)
+
+
+def _finished(sent: Sent, stored: dict[str, Any], lines: list[str]) -> Iterator[str]:
+    if stored["finished_at"] - stored["started_at"] > (sent.body["timeout"] + LATE) * 1000:
+        yield f"{sent.id} is complete long after its deadline of {sent.body['timeout']} s: {stored}"
+    if stored["result"] != {"text": answer_to(sent.orders)}:
+        yield f"{sent.id} is complete with {stored['result']}"
+    yield from _effects(sent, lines)
 
 
 def _given_up(sent: Sent, lives: Lives, asks: list[Ask], end: float) -> Iterator[str]:
@@ -114,60 +119,6 @@ def _effects(sent: Sent, lines: list[str]) -> Iterator[str]:
     missing = [step for step in sent.orders.effects if str(step) not in left]
     if missing:
         yield f"{sent.id} is complete without the effects of its steps {missing}"
-
-
-def repeats(owner: str, asks: list[Ask]) -> Iterator[str]:
-    """The model is asked the same thing again only after a death, and once for each."""
-    first: dict[str, Ask] = {}
-    again: Counter[int] = Counter()
-    in_life: Counter[tuple[str, int]] = Counter()
-    for ask in asks:
-        in_life[ask.place, ask.life] += 1
-        if first.setdefault(ask.place, ask).life < ask.life:
-            again[ask.life] += 1
-    for (place, life), count in in_life.items():
-        if count > 1:
-            yield f"{owner} asked the model {count} times for {place} in life {life}"
-    for life, count in again.items():
-        if count > 1:
-            yield f"{owner} repeated {count} model calls in life {life}"
-
-
-def repeated(asks: list[Ask]) -> int:
-    """Model calls that were made again."""
-    return sum(count - 1 for count in Counter((ask.owner, ask.place) for ask in asks).values())
-
-
-def _order(record: Record, ledger: Ledger, asks: list[Ask]) -> Iterator[str]:
-    """Messages of one session ran in the order in which they came, for the model and in the record."""
-    asked: dict[str, dict[str, None]] = defaultdict(dict)
-    for ask in asks:
-        if (sent := ledger.messages.get(ask.owner)) is not None:
-            asked[sent.room].setdefault(ask.owner)
-    stored: dict[str, list[str]] = defaultdict(list)
-    for row in record.users:
-        orders, hidden = record.orders.get(row["id"]), "hidden_at" in json.loads(row["metadata_json"])
-        if orders is not None and orders.owner in ledger.messages and not hidden:
-            stored[ledger.messages[orders.owner].room].append(orders.owner)
-    for room, owners in asked.items():
-        yield from in_order(ledger.messages[owner] for owner in owners)
-        yield from in_order(ledger.messages[owner] for owner in stored[room])
-        ran = [owner for owner in stored[room] if owner in owners]
-        if ran != list(owners):
-            yield f"{room} ran as {list(owners)} and is recorded as {ran}"
-    yield from _memory(ledger, stored, asks)
-
-
-def _memory(ledger: Ledger, stored: dict[str, list[str]], asks: list[Ask]) -> Iterator[str]:
-    """The model was shown every message that came before, in the order of the record."""
-    for ask in asks:
-        sent = ledger.messages.get(ask.owner)
-        if sent is None:
-            continue
-        told = stored[sent.room][: stored[sent.room].index(ask.owner) + 1] if ask.owner in stored[sent.room] else []
-        if told and list(ask.before) != told:
-            missing = [owner for owner in told if owner not in ask.before]
-            yield f"the model answered {ask.owner} in life {ask.life} without {missing} (or in another order)"
 
 
 def _streams(record: Record, ledger: Ledger) -> Iterator[str]:
