@@ -23,6 +23,7 @@ def main() -> int:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         found = soak(options.seed, options.kills, folder)
+        (folder / "faults.txt").write_text("\n".join(found.faults), "utf-8")
     print(text(found))
     return int(bool(found.faults))
 

@@ -97,7 +97,7 @@ class Client(threading.Thread):
     # -- interference
 
     def _cancel(self) -> None:
-        if (sent := self._some(self._ledger.tasks)) is not None:
+        if (sent := self._some(self._ledger.tasks, under_way=True)) is not None:
             sent.stopped = True
             self._courier.record(sent, self._courier.line.ask("POST", f"/task/{sent.id}/cancel"))
 
@@ -120,7 +120,7 @@ class Client(threading.Thread):
 
     def _unqueue(self) -> None:
         """Takes a message back that may still be queued."""
-        if (sent := self._some(self._ledger.messages)) is not None:
+        if (sent := self._some(self._ledger.messages, under_way=True)) is not None:
             sent.stopped = True
             reply = self._courier.line.ask("DELETE", f"/chat/{sent.room}/queue/{sent.id}")
             if reply.status_code == 200:
@@ -166,7 +166,9 @@ class Client(threading.Thread):
     def _open_tasks(self) -> list[Sent]:
         return [sent for sent in self._mine if not sent.room and sent.told is None]
 
-    def _some(self, kind: dict[str, Sent]) -> Sent | None:
-        """Anybody's among the latest that were acknowledged."""
+    def _some(self, kind: dict[str, Sent], *, under_way: bool = False) -> Sent | None:
+        """Anybody's among the latest that were acknowledged; if `under_way`, one whose end nobody was told."""
         known = [sent for sent in list(kind.values())[-40:] if sent.acked is not None]
+        if under_way:
+            known = [sent for sent in known[-10:] if sent.told is None]
         return self._dice.choice(known) if known else None
