@@ -1,4 +1,4 @@
-"""`agent-runtime serve`. Kept on argparse: a microVM's cold start is a number that users feel."""
+"""`agent-runtime serve` and `import`. Kept on argparse: a microVM's cold start is a number that users feel."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ import textwrap
 from collections.abc import Sequence
 
 from . import __version__
-from .errors import StartError
+from .errors import RequestError, StartError, StoreError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; the exit code is 0, or 1 when the server could not start."""
+    """Runs one command; the exit code is 0, or 1 when it could not be carried out."""
     argv = sys.argv[1:] if argv is None else list(argv)
     gc.disable()  # a start makes no garbage worth looking for; the server turns it on again
-    _parser(helping=bool({"-h", "--help"} & set(argv))).parse_args(argv)
+    given = _parser(helping=bool({"-h", "--help"} & set(argv))).parse_args(argv)
     try:
-        _serve()
-    except StartError as error:
+        if given.command == "import":
+            _import(given.file)
+        else:
+            _serve()
+    except (StartError, RequestError, StoreError) as error:
         print(f"agent-runtime: {error}", file=sys.stderr)
         return 1
     return 0
@@ -36,6 +39,15 @@ def _serve() -> None:
     serve(settings)
 
 
+def _import(path: str) -> None:
+    """Stores an export while no server runs. Raises StartError, InvalidRequest, Conflict, StoreError."""
+    from .runtime import import_session
+    from .settings import load_settings
+
+    session_id = import_session(load_settings(), path)
+    print(f"imported session {session_id}")
+
+
 def _parser(*, helping: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent-runtime", description="A runtime for one LLM agent.")
     parser.add_argument("--version", action="version", version=__version__)
@@ -47,6 +59,13 @@ def _parser(*, helping: bool) -> argparse.ArgumentParser:
         epilog=settings_help() if helping else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    importing = commands.add_parser(
+        "import",
+        help="store a session that was exported",
+        description="Stores an exported session (JSON Lines) in AGENT_DATA_DIR while no server uses it, for exports"
+        " that are too large for POST /sessions/import.",
+    )
+    importing.add_argument("file", metavar="FILE", help="the export")
     return parser
 
 

@@ -142,6 +142,9 @@ class ToolContext:
     """The session's own folder for spilled output."""
     principal: str = "operator"
     interactive: bool = False
+    """A person is there to be asked."""
+    approved: bool = False
+    """A person has allowed this very call, or every call of its tool in this session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,14 @@ class ToolResult:
         return {"type": self.type, **body, "metadata": self.metadata}
 
 
+@dataclass(frozen=True, slots=True)
+class HumanWait:
+    """The call cannot go on without a person: it asks a question, or it needs somebody's approval."""
+
+    kind: Literal["question", "approval"]
+    reason: str = ""
+
+
 class Toolset(Protocol):
     """The tools of one turn: a snapshot that does not change under it."""
 
@@ -166,8 +177,9 @@ class Toolset(Protocol):
         """In the order in which the model sees them."""
         ...
 
-    async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Runs one call to its end. Never raises except for cancellation."""
+    async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanWait:
+        """Runs one call to its end, or to the point where only a person can help. Never raises except for
+        cancellation."""
         ...
 
 
@@ -179,3 +191,22 @@ class ToolCatalog(Protocol):
         ...
 
     def skills(self) -> Sequence[SkillState]: ...
+
+
+# ---------------------------------------------------------------- watchers
+
+
+class Events(Protocol):
+    """Tells whoever watches what happens to turns (spec/agent-system.md E15)."""
+
+    def emit(self, kind: str, principal: str, **facts: Any) -> None:
+        """Never waits and never fails: a watcher who is too slow is dropped."""
+        ...
+
+
+class Snapshots(Protocol):
+    """A host that can put the whole machine back to an earlier point takes a snapshot per user message."""
+
+    async def take(self, session_id: str, message_id: str) -> str | None:
+        """Called before the message is stored; the snapshot's id is kept with it, and named when it is rewound."""
+        ...

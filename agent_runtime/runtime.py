@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from .api import Desk, Front, create_app
 from .clock import SystemClock
 from .context import digest, system_prompt
+from .errors import StartError
 from .loop import MIGRATIONS as LOOP_MIGRATIONS
-from .loop import Admission, Chats, Conversations, Counters, Hallway, Limits, Tasks, TurnRunner, recover
+from .loop import (
+    Admission,
+    Answers,
+    Chats,
+    Conversations,
+    Counters,
+    EventBus,
+    Hallway,
+    Limits,
+    Recovery,
+    Sessions,
+    Tasks,
+    TurnRunner,
+)
+from .ports import Snapshots
 from .protocol import TaskAssignment
 from .sandbox import choose_confinement
 from .sessions import MIGRATIONS as SESSION_MIGRATIONS
-from .sessions import Ids
+from .sessions import Ids, transfer
 from .settings import DEFAULT_CONTEXT, Settings
 from .skills import SkillHost
 from .store import Database
@@ -22,6 +38,7 @@ from .tools import Gate, ToolRegistry, builtin_tools
 from .workspace import Home, bootstrap
 
 log = logger(__name__)
+MIGRATIONS = (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS)
 
 
 class _Closable(Protocol):
@@ -34,11 +51,11 @@ T = TypeVar("T", bound=_Closable)
 class Runtime:
     """One agent, behind a port that is open already: `open`, `warm`, and at the end `drain` and `close`."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings, self.clock = settings, SystemClock()
+    def __init__(self, settings: Settings, snapshots: Snapshots | None = None) -> None:
+        self.settings, self.clock, self._snapshots = settings, SystemClock(), snapshots
         self.home = Home(settings.data_dir)
-        self.database = Database(self.home.database, (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS))
-        self.front = Front(settings, self.clock.monotonic())
+        self.database = Database(self.home.database, MIGRATIONS)
+        self.front = Front(settings, self.clock.monotonic(), EventBus(self.clock))
         self.app = create_app(self.front, self.clock)
         self._asking: asyncio.Task[Any] | None = None
         """The first look at the model catalog; nobody waits for it."""
@@ -81,25 +98,37 @@ class Runtime:
             return prompt, digest(prompt), tuple(spec.name for spec in tools.snapshot().specs)
 
         ids, counters = Ids(clock), Counters()
-        runner = TurnRunner(self.database, ids, clock, model, tools, home, settings.max_parallel_tools, counters)
+        events = self.front.events
+        runner = TurnRunner(
+            self.database, ids, clock, model, tools, home, settings.max_parallel_tools, counters, events
+        )
         admission = Admission(
-            self.database, runner.run, runner.cancel, slots=settings.max_concurrent_turns, queue=settings.max_queue
+            self.database,
+            runner.run,
+            runner.cancel,
+            events,
+            slots=settings.max_concurrent_turns,
+            queue=settings.max_queue,
+            answer_seconds=settings.answer_timeout,
         )
         conversations = Conversations(self.database, ids, clock, settings.model, draft)
-        hallway = Hallway(self.database, admission, conversations, ids, clock, home)
+        hallway = Hallway(self.database, admission, conversations, ids, clock, home, self._snapshots)
         limits = _Limits(settings, catalog)
         tasks = Tasks(hallway, limits.task)
-        await recover(hallway, tasks, limits.chat())
+        await Recovery(hallway, tasks, limits.chat()).run()
         self._asking = asyncio.create_task(catalog.card(settings.model))
         self.front.desk = Desk(
             settings=settings,
             hallway=hallway,
             chats=Chats(hallway, limits.chat),
+            answers=Answers(hallway),
             tasks=tasks,
+            sessions=Sessions(hallway, tools, catalog.card, _secrets(settings)),
             tools=tools,
             mesh=mesh,
             models=catalog,
             counters=counters,
+            events=events,
             confinement=confinement.name,
             context_limit=limits.context,
         )
@@ -109,6 +138,7 @@ class Runtime:
         self.front.draining = True
         if self.front.desk is not None:
             await self.front.desk.hallway.admission.drain(self.settings.drain_grace)
+        self.front.events.close()
 
     async def close(self) -> None:
         if self._asking is not None:
@@ -167,3 +197,33 @@ class _Limits:
 def _bearer(settings: Settings) -> dict[str, str]:
     token = settings.mesh_token
     return {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
+
+
+def import_session(settings: Settings, path: str) -> str:
+    """Stores an exported session in a data directory that no server uses; its id.
+
+    Raises StartError when the file cannot be read or the directory not be taken, InvalidRequest, Conflict, StoreError.
+    """
+    home = Home(settings.data_dir)
+    database = Database(home.database, MIGRATIONS)
+
+    async def store(file: BinaryIO) -> str:
+        parcel = transfer.check(file)
+        home.prepare()
+        database.open()
+        try:
+            await database.write(lambda connection: transfer.store(connection, file, parcel), durable=True)
+        finally:
+            database.close()
+        return parcel.session_id
+
+    try:
+        with Path(path).open("rb") as file:
+            return asyncio.run(store(file))
+    except OSError as error:
+        raise StartError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _secrets(settings: Settings) -> list[str]:
+    """What must never leave by an export."""
+    return [secret.get_secret_value() for secret in (settings.token, settings.mesh_token) if secret]

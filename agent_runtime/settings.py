@@ -71,6 +71,8 @@ class Settings(BaseSettings):
     """Tool calls of one step that run at the same time."""
     turn_timeout: float = Field(default=1800, gt=0)
     """Seconds a chat turn may take."""
+    answer_timeout: float = Field(default=604_800, gt=0)
+    """Seconds a question or an approval stays open before its turn ends."""
     tool_timeout: float = Field(default=120, gt=0)
     """Seconds a tool call may take unless the tool says otherwise."""
     model_idle_timeout: float = Field(default=120, gt=0)

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from .. import __version__
 from ..ports import Clock
-from . import chat, problems, status, tasks
+from . import chat, problems, sessions, status, tasks, turns
 from .desk import Front
 from .guard import Guard
 
@@ -18,7 +18,7 @@ def create_app(front: Front, clock: Clock) -> FastAPI:
     """The application. `front.desk` may come later: until then the probes and `/status` answer, the rest is 503."""
     app = FastAPI(title="Agent runtime", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.front, app.state.clock = front, clock
-    for room in (status, tasks, chat):
+    for room in (status, tasks, chat, turns, sessions):
         app.include_router(room.router)
     problems.install(app)
     app.openapi = cache(partial(_describe, app))

@@ -8,9 +8,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic_core import from_json
 
-from ..errors import InvalidRequest
+from ..errors import Conflict, InvalidRequest
 from ..loop import Finished, Incoming, Turn, reply_of
 from ..protocol import (
     DEFAULT_WAIT_SECONDS,
@@ -23,39 +22,46 @@ from ..protocol import (
     UseChatRequest,
 )
 from ..sessions import is_session_id
+from . import use_chat
 from .desk import Desk, body, open_desk, principal
 from .problems import problem
-from .replies import live_stream, message, recorded_stream
+from .replies import continued_stream, live_stream, message, recorded_stream
 
 router = APIRouter(tags=["chat"])
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a chat body asks for."""
+class _Wish:
+    """How the caller wants the reply."""
 
-    incoming: Incoming
     wait: float
     stream: bool
+    waits: bool = True
+    """A stream stays open while the turn waits for a person."""
 
 
 @router.post("/chat")
 async def chat(request: Request) -> Response:
     """Sends a message. The reply is a stream when the caller asks for one, else JSON."""
-    at = open_desk(request)
-    asked = await _read(request)
-    sent = await at.chats.send(asked.incoming)
-    if asked.stream:
-        return _stream(sent, at)
-    return await _collected(sent, asked.wait, request.url.path)
+    return await _chat(request, stream="text/event-stream" in request.headers.get("accept", ""))
 
 
 @router.post("/chat/stream")
 async def chat_stream(request: Request) -> Response:
     """Sends a message; the reply is always a stream."""
+    return await _chat(request, stream=True)
+
+
+@router.post("/chat/steer")
+async def steer(request: Request) -> Response:
+    """Sends a message that joins the running turn at its next step; with none running it is an ordinary message."""
     at = open_desk(request)
-    asked = await _read(request)
-    return _stream(await at.chats.send(asked.incoming), at)
+    asked = await body(request, ChatRequest)
+    if "on_busy" in asked.model_fields_set and asked.on_busy != "steer":
+        raise InvalidRequest("this route steers", faults=[("on_busy", "remove it, or post to /chat")])
+    sent = await at.chats.send(_incoming(request, asked.model_copy(update={"on_busy": "steer"})))
+    stream = "text/event-stream" in request.headers.get("accept", "")
+    return await _reply(sent, at, _Wish(asked.wait, stream), request.url.path)
 
 
 @router.post("/chat/reset")
@@ -68,17 +74,25 @@ async def reset(request: Request) -> Response:
     return message(ResetReply(session_id=name, archived=archived))
 
 
-async def _read(request: Request) -> _Asked:
-    """Our own body, or the one that the AI SDK's `useChat` sends, told apart by `messages`."""
+async def _chat(request: Request, *, stream: bool) -> Response:
+    at = open_desk(request)
     raw = await request.body() or b"{}"
-    accept = request.headers.get("accept", "")
-    if _is_use_chat(raw):
-        asked = _from_use_chat(request, UseChatRequest.model_validate_json(raw))
-        return _Asked(asked, DEFAULT_WAIT_SECONDS, stream=accept.strip() != "application/json")
-    own = ChatRequest.model_validate_json(raw)
+    if use_chat.is_use_chat(raw):
+        posted = UseChatRequest.model_validate_json(raw)
+        only_json = request.headers.get("accept", "").strip() == "application/json"
+        wish = _Wish(DEFAULT_WAIT_SECONDS, stream=not only_json or request.url.path == "/chat/stream", waits=False)
+        if posted.messages[-1].role == "assistant":
+            return await _answered(request, at, posted, wish)
+        return await _reply(await at.chats.send(use_chat.incoming(request, posted)), at, wish, request.url.path)
+    own = await body(request, ChatRequest)
+    sent = await at.chats.send(_incoming(request, own))
+    return await _reply(sent, at, _Wish(own.wait, stream), request.url.path)
+
+
+def _incoming(request: Request, own: ChatRequest) -> Incoming:
     if own.agent not in (None, "default"):
         raise InvalidRequest(f"there is no agent {own.agent}", faults=[("agent", "must be default")])
-    incoming = Incoming(
+    return Incoming(
         principal=principal(request, own.user),
         parts=[part.model_dump() for part in own.content],
         session=own.session_id,
@@ -86,40 +100,26 @@ async def _read(request: Request) -> _Asked:
         model=own.model,
         on_busy=own.on_busy,
     )
-    return _Asked(incoming, own.wait, stream="text/event-stream" in accept)
 
 
-def _is_use_chat(raw: bytes) -> bool:
-    if b'"messages"' not in raw:
-        return False
-    try:
-        parsed: Any = from_json(raw)
-    except ValueError:
-        return False
-    return isinstance(parsed, dict) and "messages" in parsed
-
-
-def _from_use_chat(request: Request, asked: UseChatRequest) -> Incoming:
-    last = asked.messages[-1]
-    if last.role != "user":
+async def _answered(request: Request, at: Desk, posted: UseChatRequest, wish: _Wish) -> Response:
+    """An assistant's message as the last one carries answers; the stream goes on with that very message."""
+    given = tuple(use_chat.answers(posted.messages[-1]))
+    if not given:
         raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
-    if asked.trigger != "submit-message":
-        raise InvalidRequest("a reply cannot be made again", faults=[("trigger", "must be submit-message")])
-    texts = [part.get("text") for part in last.parts if part.get("type") == "text"]
-    parts = [{"type": "text", "text": text} for text in texts if isinstance(text, str)]
-    if len(parts) < len(texts):
-        raise InvalidRequest("a text part has no text", faults=[("messages", "the text of a part must be a string")])
-    others = sorted({str(part.get("type")) for part in last.parts} - {"text"})
-    if others or not parts:
-        raise InvalidRequest(
-            "only text is understood", faults=[("messages", f"unsupported parts: {', '.join(others)}")]
-        )
-    return Incoming(principal=principal(request), parts=parts, session=asked.id, message_id=last.id or None)
+    turn = await at.answers.give_all(principal(request), posted.id, given, reply_id=posted.messages[-1].id)
+    if turn is None:
+        raise Conflict("nothing waits for these answers", code="not_waiting")
+    if wish.stream:
+        return continued_stream(turn, turn.live.mark)
+    return await _collected(turn, wish.wait, request.url.path)
 
 
-def _stream(sent: Turn | Finished, at: Desk) -> Response:
+async def _reply(sent: Turn | Finished, at: Desk, wish: _Wish, path: str) -> Response:
+    if not wish.stream:
+        return await _collected(sent, wish.wait, path)
     if isinstance(sent, Turn):
-        return live_stream(sent, at.hallway.admission)
+        return live_stream(sent, at.hallway.admission, waits=wish.waits)
     return recorded_stream(sent.reply, sent.outcome.get("error"))
 
 
@@ -129,17 +129,25 @@ async def _collected(sent: Turn | Finished, wait: float, path: str) -> Response:
         parts = sent.reply.parts if sent.reply else []
         usage = Usage.model_validate(sent.reply.metadata.get("usage", {}) if sent.reply else {})
         return _answer(reply_of(sent.names, parts, usage, sent.outcome), sent.outcome, path)
+    turn, names = sent, sent.names()
     try:
         async with asyncio.timeout(wait):
-            await sent.ended.wait()
+            await turn.quiet.wait()
+            if turn.joined is not None:
+                turn = turn.joined
+                await turn.quiet.wait()
     except TimeoutError:
         pass
-    if not sent.ended.is_set() or sent.outcome is None:
-        status = "queued" if sent.state == "queued" else "running"
-        pending = ChatPending(**sent.names(), status=status)
-        return message(pending, 202, exclude_none=True)
-    outcome = sent.outcome.json()
-    return _answer(reply_of(sent.names(), sent.reply, sent.books.usage, outcome), outcome, path)
+    if turn.outcome is None or not turn.ended.is_set():
+        return message(_pending(turn, names), 202, exclude_none=True)
+    outcome = turn.outcome.json()
+    return _answer(reply_of(names, turn.reply, turn.books.usage, outcome), outcome, path)
+
+
+def _pending(turn: Turn, names: dict[str, str]) -> ChatPending:
+    if turn.state == "waiting":
+        return ChatPending(**names, status="waiting", pending=turn.pending())
+    return ChatPending(**names, status="queued" if turn.state == "queued" else "running")
 
 
 def _answer(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 
 from ..errors import InvalidRequest, MeshUnavailable, NotReady
-from ..loop import Chats, Counters, Hallway, Tasks
+from ..loop import Answers, Chats, Counters, EventBus, Hallway, Sessions, Tasks
 from ..ports import Mesh, ToolCatalog
 from ..protocol import TaskAssignment
 from ..settings import Settings
@@ -31,11 +31,14 @@ class Desk:
     settings: Settings
     hallway: Hallway
     chats: Chats
+    answers: Answers
     tasks: Tasks
+    sessions: Sessions
     tools: ToolCatalog
     mesh: Mesh
     models: Catalog
     counters: Counters
+    events: EventBus
     confinement: str
     context_limit: Callable[[], int]
 
@@ -46,6 +49,7 @@ class Front:
 
     settings: Settings
     started_at: float
+    events: EventBus
     desk: Desk | None = None
     draining: bool = False
 
@@ -88,6 +92,11 @@ async def body(request: Request, shape: type[M]) -> M:
     if b"NaN" in raw or b"Infinity" in raw:
         _refuse_odd_numbers(raw)
     return shape.model_validate_json(raw)
+
+
+def query(request: Request, shape: type[M]) -> M:
+    """The query parameters as a message. Raises ValidationError that names every wrong one."""
+    return shape.model_validate(dict(request.query_params))
 
 
 def _refuse_odd_numbers(raw: bytes) -> None:

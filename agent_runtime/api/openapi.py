@@ -10,18 +10,34 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from ..protocol import (
+    AbortReply,
     AgentStatus,
+    AnswerReply,
+    AnswerRequest,
+    CancelReply,
     Capabilities,
     ChatPending,
     ChatReply,
     ChatRequest,
+    ExportQuery,
+    ForkRequest,
+    MessageList,
+    MessagesQuery,
     Problem,
+    PromptReply,
     ResetReply,
     ResetRequest,
+    RewindReply,
+    RewindRequest,
+    SessionDetail,
+    SessionList,
+    SessionPatch,
+    SessionsQuery,
     TaskAccepted,
     TaskAssignment,
     TaskRecord,
     TaskResult,
+    UnrewindReply,
     UseChatRequest,
 )
 
@@ -30,15 +46,40 @@ _BODIES: dict[str, tuple[Shape, ...]] = {
     "post /task": (TaskAssignment,),
     "post /chat": (ChatRequest, UseChatRequest),
     "post /chat/stream": (ChatRequest, UseChatRequest),
+    "post /chat/steer": (ChatRequest,),
     "post /chat/reset": (ResetRequest,),
+    "post /chat/{session}/answer": (AnswerRequest,),
+    "patch /sessions/{session_id}": (SessionPatch,),
+    "post /sessions/{session_id}/fork": (ForkRequest,),
+    "post /sessions/{session_id}/rewind": (RewindRequest,),
 }
+_QUERIES: dict[str, Shape] = {
+    "get /sessions": SessionsQuery,
+    "get /sessions/{session_id}/messages": MessagesQuery,
+    "get /sessions/{session_id}/export": ExportQuery,
+}
+_IMPORT = {"application/jsonl": {"schema": {"type": "string", "description": "what an export has given"}}}
 _REPLIES: dict[str, dict[str, Shape]] = {
     "post /task": {"202": TaskAccepted, "200": TaskRecord},
     "get /task/{task_id}": {"200": TaskRecord},
     "post /task/{task_id}/cancel": {"200": TaskRecord},
     "get /result": {"200": TaskResult},
     "post /chat": {"200": ChatReply, "202": ChatPending},
+    "post /chat/steer": {"200": ChatReply, "202": ChatPending},
     "post /chat/reset": {"200": ResetReply},
+    "post /chat/{session}/abort": {"200": AbortReply},
+    "post /chat/{session}/answer": {"200": AnswerReply},
+    "delete /chat/{session}/queue/{message_id}": {"200": CancelReply},
+    "get /sessions": {"200": SessionList},
+    "get /sessions/{session_id}": {"200": SessionDetail},
+    "patch /sessions/{session_id}": {"200": SessionDetail},
+    "delete /sessions/{session_id}": {"200": SessionDetail},
+    "get /sessions/{session_id}/messages": {"200": MessageList},
+    "get /sessions/{session_id}/prompt": {"200": PromptReply},
+    "post /sessions/{session_id}/fork": {"201": SessionDetail},
+    "post /sessions/{session_id}/rewind": {"200": RewindReply},
+    "post /sessions/{session_id}/unrewind": {"200": UnrewindReply},
+    "post /sessions/import": {"201": SessionDetail},
     "get /status": {"200": AgentStatus},
     "get /capabilities": {"200": Capabilities},
 }
@@ -68,12 +109,21 @@ def _complete(operation: dict[str, Any], route: str, *, probe: bool) -> None:
         refs = [_ref(shape) for shape in bodies]
         schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    elif route == "post /sessions/import":
+        operation["requestBody"] = {"required": True, "content": _IMPORT}
+    if (asked := _QUERIES.get(route)) is not None:
+        operation.setdefault("parameters", []).extend(_parameters(asked))
     responses: dict[str, Any] = operation["responses"]
     responses.pop("422", None)
     for status, shape in _REPLIES.get(route, {}).items():
         responses[status] = {"description": "", "content": {"application/json": {"schema": _ref(shape)}}}
     problem = {"application/problem+json": {"schema": _ref(Problem)}}
     responses["default"] = {"description": "What went wrong", "content": problem}
+
+
+def _parameters(shape: Shape) -> list[dict[str, Any]]:
+    fields: dict[str, Any] = shape.model_json_schema()["properties"]
+    return [{"name": name, "in": "query", "schema": schema} for name, schema in fields.items()]
 
 
 def _ref(shape: Shape) -> dict[str, str]:

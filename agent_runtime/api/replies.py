@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 from pydantic_core import to_json
+from starlette.types import Message as Sent
+from starlette.types import Send
 
 from ..loop import Admission, Turn
 from ..protocol import chunks as c
 from ..sessions import Message, replay
+from ..telemetry import logger
+
+log = logger(__name__)
+STALL_SECONDS = 30.0
+"""How long a reader may take for one piece of a stream before he is dropped. He may come again."""
 
 
 def message(body: BaseModel, status: int = 200, *, exclude_none: bool = False) -> Response:
@@ -25,9 +33,33 @@ def as_json(body: dict[str, Any], status: int = 200) -> Response:
     return Response(to_json(body), status, media_type="application/json")
 
 
-def live_stream(turn: Turn, admission: Admission) -> Response:
-    """A turn's chunks from the first one, then live. Whoever hangs up only stops watching."""
-    return StreamingResponse(_follow(turn, admission), headers=c.STREAM_HEADERS)
+class EventStream(StreamingResponse):
+    """Server-sent events for a reader who keeps up; whoever does not is dropped, and holds up nobody."""
+
+    def __init__(self, events: AsyncIterator[bytes]) -> None:
+        super().__init__(events, headers=c.STREAM_HEADERS)
+
+    async def stream_response(self, send: Send) -> None:
+        async def in_time(sent: Sent) -> None:
+            async with asyncio.timeout(STALL_SECONDS):
+                await send(sent)
+
+        try:
+            await super().stream_response(in_time)
+        except TimeoutError:
+            log.info("a reader was dropped", stalled_seconds=STALL_SECONDS)
+
+
+def live_stream(turn: Turn, admission: Admission, *, waits: bool = True) -> Response:
+    """A turn's chunks from the first one, then live. Whoever hangs up only stops watching. A reader who `waits` stays
+    while the turn waits for a person; to others the stream ends there."""
+    return EventStream(_follow(turn, admission, waits))
+
+
+def continued_stream(turn: Turn, since: int) -> Response:
+    """What a turn says after it has been answered, to one who knows what it said before."""
+    start = c.Start(messageId=turn.reply_id, messageMetadata=turn.names())
+    return EventStream(turn.live.follow(waits=False, since=since, fresh=start))
 
 
 def recorded_stream(reply: Message | None, error: str | None) -> Response:
@@ -36,9 +68,9 @@ def recorded_stream(reply: Message | None, error: str | None) -> Response:
     return Response(b"".join([*(chunk.event() for chunk in chunks), c.DONE]), headers=c.STREAM_HEADERS)
 
 
-async def _follow(turn: Turn, admission: Admission) -> AsyncIterator[bytes]:
+async def _follow(turn: Turn, admission: Admission, waits: bool) -> AsyncIterator[bytes]:
     if turn.state == "queued":
         place = {"position": admission.ahead(turn), **turn.names()}
         yield c.DataChunk(type="data-queue", data=place, transient=True).event()
-    async for events in turn.live.follow():
+    async for events in turn.live.follow(waits=waits):
         yield events

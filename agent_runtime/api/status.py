@@ -62,10 +62,11 @@ async def capabilities(request: Request) -> Response:
 def _running(at: Front, the: Desk, request: Request) -> AgentStatus:
     admission, counters = the.hallway.admission, the.counters
     running, queued = admission.turns("running"), admission.turns("queued")
+    waiting = admission.turns("waiting")
     tasks = [turn.task_id for turn in running if turn.task_id]
     limit = the.context_limit()
     found = {
-        "state": "draining" if at.draining else "working" if running else "idle",
+        "state": "draining" if at.draining else "working" if running else "blocked" if waiting else "idle",
         "current_task": tasks[0] if tasks else None,
         "current_tasks": tasks,
         "capabilities": [spec.name for spec in the.tools.snapshot().specs],
@@ -76,7 +77,7 @@ def _running(at: Front, the: Desk, request: Request) -> AgentStatus:
         "last_iteration_ts": counters.last_step_ms,
         "iterations_since_boot": counters.steps,
         "retrying": next((turn.retrying for turn in running if turn.retrying), None),
-        "sessions": SessionCounts(running=len(running), queued=len(queued)),
+        "sessions": SessionCounts(running=len(running), queued=len(queued), waiting=len(waiting)),
         "mesh": {True: "reachable", False: "unreachable", None: "unknown"}[the.models.reachable],
         "confinement": the.confinement,
     }

@@ -16,6 +16,8 @@ from ..sessions import RETRY, tool_name
 
 NOTICE = "data-notice"
 """A part by which the runtime speaks to the model in the middle of a turn."""
+STEER = "data-steer"
+"""A part that holds a user message which joined the turn while it ran."""
 
 
 @dataclass(slots=True)
@@ -26,6 +28,9 @@ class Call:
     name: str
     input: Any
     output: Any = None
+    """The envelope; none while there is no answer."""
+    approved: bool = False
+    """A person has allowed it."""
 
 
 @dataclass(slots=True)
@@ -35,12 +40,22 @@ class Step:
     text: str = ""
     calls: list[Call] = field(default_factory=list[Call])
     notices: list[str] = field(default_factory=list[str])
+    """What the model is told behind the results: by the runtime, or by the person who steers."""
+
+    @property
+    def open(self) -> list[Call]:
+        """The calls without an answer."""
+        return [call for call in self.calls if call.output is None]
 
 
 def lower_user(parts: Sequence[dict[str, Any]]) -> bytes:
     """A user message as the model sees it."""
-    text = "\n\n".join(part["text"] for part in parts if part["type"] == "text" and isinstance(part.get("text"), str))
-    return to_json({"role": "user", "content": text})
+    return to_json({"role": "user", "content": user_text(parts)})
+
+
+def user_text(parts: Sequence[dict[str, Any]]) -> str:
+    """What a user message says."""
+    return "\n\n".join(part["text"] for part in parts if part["type"] == "text" and isinstance(part.get("text"), str))
 
 
 def lower_step(step: Step) -> list[bytes]:
@@ -54,7 +69,7 @@ def lower_step(step: Step) -> list[bytes]:
         assistant = {"role": "assistant", "content": step.text or None}
         messages.append({**assistant, "tool_calls": calls} if calls else assistant)
     messages += [
-        {"role": "tool", "tool_call_id": call.id, "content": to_json(_for_model(call.output)).decode()}
+        {"role": "tool", "tool_call_id": call.id, "content": to_json(_for_model(_answered(call))).decode()}
         for call in step.calls
     ]
     messages += [{"role": "user", "content": notice} for notice in step.notices]
@@ -75,8 +90,11 @@ def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
             step.text += part["text"]
         elif kind == NOTICE:
             step.notices.append(part["data"]["text"])
+        elif kind == STEER:
+            step.notices.append(user_text(part["data"]["parts"]))
         elif (name := tool_name(part)) is not None:
-            step.calls.append(Call(part["toolCallId"], name, part.get("input", {}), _output(part)))
+            approved = part["state"] == "approval-responded" and part["approval"]["approved"]
+            step.calls.append(Call(part["toolCallId"], name, part.get("input", {}), _output(part), approved))
     yield step
 
 
@@ -88,8 +106,22 @@ def _arguments(value: Any) -> str:
 def _output(part: dict[str, Any]) -> Any:
     if part["state"] == "output-available":
         return part["output"]
+    if part["state"] == "output-denied":
+        approval: dict[str, Any] = part.get("approval") or {}
+        return error_envelope(denied(approval.get("reason")))
+    if part["state"] != "output-error":
+        return None
     meta: dict[str, Any] = part.get("toolMetadata") or {}
     return error_envelope(part.get("errorText") or "no result", meta.get("metadata"))
+
+
+def denied(reason: str | None) -> str:
+    """What the model is told of a call that a person has rejected."""
+    return f"the person rejected this call: {reason}" if reason else "the person rejected this call"
+
+
+def _answered(call: Call) -> Any:
+    return error_envelope("no result") if call.output is None else call.output
 
 
 def error_envelope(text: str, metadata: dict[str, Any] | None = None) -> dict[str, Any]:

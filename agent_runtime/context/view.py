@@ -32,7 +32,8 @@ class View:
             if not message.shown:
                 continue
             if message.role == "user":
-                view.add_user(message.parts)
+                if not message.steered:  # it stands in the reply that it joined
+                    view.add_user(message.parts)
             else:
                 for step in steps_of(message.parts):
                     view.add_step(step)

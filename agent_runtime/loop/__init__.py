@@ -1,12 +1,16 @@
 """The one loop: turns, limits, the repeat guard, the only scheduler, live streams."""
 
 from .admission import Admission
+from .answers import Answer, Answers
 from .chats import Chats, Finished, Incoming, reply_of
 from .conversations import Conversation, Conversations
+from .events import EventBus
 from .hallway import Hallway
 from .limits import Books, Limits, Outcome
-from .recovery import recover
+from .records import Seen, Sessions, archive
+from .recovery import Recovery
 from .runner import Counters, TurnRunner
+from .standing import standing
 from .state import Turn
 from .streams import LiveTurn
 from .tasks import MIGRATIONS, Assigned, Tasks
@@ -14,21 +18,28 @@ from .tasks import MIGRATIONS, Assigned, Tasks
 __all__ = [
     "MIGRATIONS",
     "Admission",
+    "Answer",
+    "Answers",
     "Assigned",
     "Books",
     "Chats",
     "Conversation",
     "Conversations",
     "Counters",
+    "EventBus",
     "Finished",
     "Hallway",
     "Incoming",
     "Limits",
     "LiveTurn",
     "Outcome",
+    "Recovery",
+    "Seen",
+    "Sessions",
     "Tasks",
     "Turn",
     "TurnRunner",
-    "recover",
+    "archive",
     "reply_of",
+    "standing",
 ]

@@ -10,30 +10,48 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import Literal
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import Any, Literal
 
 from ..errors import Busy, Conflict, NotReady
+from ..ports import Events
 from ..store import Database, Unit
 from ..telemetry import logger
 from .conversations import Conversation
-from .state import Turn
+from .limits import Outcome
+from .state import StopReason, Turn
+from .steering import Lane
 
 log = logger(__name__)
 
-Run = Callable[[Turn], Awaitable[None]]
-"""Brings a turn to its end and settles it: by running it, or by cancelling it before it ran."""
+Run = Callable[[Turn, Lane], Awaitable[None]]
+"""Brings a turn to its end and settles it: by running it, or by cancelling it before it ran. A run may also end with
+the turn put away, in state `waiting`."""
 CANCEL_SECONDS = 10.0
+ANSWER_SECONDS = 7 * 86_400.0
 MOST_TURNS = 10_000
 """Turns held in all, those included that rest: they do not count against the queue, for only a new one wakes them."""
+
+
+_KINDS = {"queued": ("queued",), "running": ("running", "settling"), "waiting": ("waiting", "resuming")}
 
 
 class Admission:
     """Lanes of turns by session, and the slots they share."""
 
-    def __init__(self, database: Database, run: Run, cancel: Run, *, slots: int, queue: int) -> None:
-        self._database, self._run, self._cancel = database, run, cancel
-        self._free, self._queue_limit = slots, queue
+    def __init__(
+        self,
+        database: Database,
+        run: Run,
+        cancel: Run,
+        events: Events,
+        *,
+        slots: int,
+        queue: int,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        self._database, self._run, self._cancel, self._events = database, run, cancel, events
+        self._free, self._queue_limit, self._answer_seconds = slots, queue, answer_seconds
         self._lanes: dict[str, deque[Turn]] = {}
         self._resting: set[str] = set()
         """Sessions whose queue rests because their last turn ended in error."""
@@ -60,27 +78,67 @@ class Admission:
         turn.admission.add_done_callback(lambda written: self._admitted(turn, written))
         await asyncio.shield(turn.admission)
 
-    def readmit(self, turn: Turn) -> None:
-        """Takes back a turn that was queued in an earlier life."""
+    def readmit(self, turn: Turn, now_ms: int) -> None:
+        """Takes back a turn of an earlier life: one that was queued, waited for a person, or is gone on with."""
         turn.durable = turn.was_queued = True
         self._hold(turn)
+        if turn.state == "waiting":
+            self._expect(turn, (now_ms - (turn.waiting_since or now_ms)) / 1000)
         self._offer(turn.conversation.id)
 
     async def stop(self, turn: Turn) -> None:
-        """Cancels a turn, queued or running; returns once it has ended. A turn that has ended stays as it is."""
+        """Cancels a turn, queued, running or waiting; returns once it has ended. One that has ended stays as it is."""
         await _admissions([turn])
-        if turn.state == "queued":
-            await self._drop(turn)
-            return
-        turn.stop("cancelled")
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
+                if turn.state == "settling":
+                    await turn.quiet.wait()
+                if turn.state == "queued":
+                    await self._drop(turn)
+                elif turn.state in ("waiting", "resuming"):
+                    self._stop_waiting(turn, "cancelled")
+                turn.stop("cancelled")
                 await turn.ended.wait()
         except TimeoutError:
             raise NotReady("the turn was told to stop and has not ended yet", headers={"Retry-After": "1"}) from None
 
+    async def cancel_queued(self, turn: Turn) -> bool:
+        """Takes a message out of the queue; False when it has left the queue already: exactly one of both wins."""
+        await _admissions([turn])
+        if turn.state == "queued":
+            await self._drop(turn)
+            return True
+        return False
+
+    def take_up(self, turn: Turn) -> None:
+        """A turn that waited has all its answers: it goes on as soon as there is a slot."""
+        if turn.state == "waiting" and not turn.waits:
+            turn.state = "resuming"
+            turn.quiet.clear()
+            turn.live.go_on()
+            self._offer(turn.conversation.id)
+
+    # -- steering
+
+    def claim(self, turn: Turn) -> list[Turn]:
+        lane = self._lanes.get(turn.conversation.id, ())
+        found = [message for message in lane if message.steers and message.state == "queued" and message.durable]
+        for message in found:
+            message.state = "settling"
+        return found
+
+    def joined(self, message: Turn, turn: Turn) -> None:
+        message.joined = turn
+        message.live.continue_as(turn.live)
+        self._leave(message)
+        message.end()
+
+    def unclaim(self, message: Turn) -> None:
+        message.state = "queued"
+        self._offer(message.conversation.id)
+
     @contextlib.contextmanager
-    def hold(self, conversation: Conversation) -> Iterator[None]:
+    def hold(self, conversation: Conversation) -> Generator[None]:
         """Keeps a session still while its record is changed. Raises Conflict `session_busy` when a turn is at work or
         waits in it, or somebody else holds it; messages that come meanwhile queue."""
         busy = self.busy_with(conversation)
@@ -112,8 +170,12 @@ class Admission:
         then waits for the next message."""
         return None if conversation.id in self._resting else self.current(conversation)
 
-    def turns(self, state: Literal["queued", "running"]) -> list[Turn]:
-        wanted = ("queued",) if state == "queued" else ("running", "settling")
+    def queue(self, conversation: Conversation) -> list[Turn]:
+        """The messages that wait in a session, first come first."""
+        return [turn for turn in self._lanes.get(conversation.id, ()) if turn.state == "queued"]
+
+    def turns(self, state: Literal["queued", "running", "waiting"]) -> list[Turn]:
+        wanted = _KINDS[state]
         return [turn for turn in self._turns.values() if turn.state in wanted]
 
     def ahead(self, turn: Turn) -> int:
@@ -128,8 +190,9 @@ class Admission:
         """Admits nothing more, gives running turns their grace, then breaks them off: the next life settles them."""
         self._draining = True
         await _admissions(self._turns.values())
-        for turn in self.turns("queued"):  # nothing more will be heard of them in this life
+        for turn in (*self.turns("queued"), *self.turns("waiting")):  # nothing more will be heard of them in this life
             turn.live.close()
+            turn.quiet.set()
             turn.ended.set()
         running = [turn.runner for turn in self.turns("running") if turn.runner is not None]
         if running and grace > 0:
@@ -179,23 +242,20 @@ class Admission:
         if turn in self._ready:
             self._ready.remove(turn)
         try:
-            await self._cancel(turn)
+            await self._cancel(turn, self)
         except BaseException:
             turn.state = "queued"
             self._offer(turn.conversation.id)
             raise
-        turn.state = "ended"
         self._leave(turn)
-        turn.live.close()
-        turn.ended.set()
+        turn.end()
 
     def _withdraw(self, turn: Turn) -> None:
         """The admission failed: its place goes to the next."""
         if turn.state == "running":
             self._free += 1
         self._leave(turn)
-        turn.state = "ended"
-        turn.ended.set()
+        turn.end()
 
     def _leave(self, turn: Turn) -> None:
         session_id = turn.conversation.id
@@ -216,30 +276,68 @@ class Admission:
         still = session_id in self._resting or session_id in self._held
         if lane and not still and lane[0].could_start and lane[0] not in self._ready:
             self._ready.append(lane[0])
+        self._fill()
+
+    def _fill(self) -> None:
+        """Starts what fits into the slots that are free."""
         while self._free > 0 and self._ready and not self._draining:
             self._free -= 1
             turn = self._ready.popleft()
             turn.state = "running"
             self._start(turn)
 
+    def _expect(self, turn: Turn, waited: float) -> None:
+        """A person has so long to answer, `waited` seconds of which are gone."""
+        left = max(0.0, self._answer_seconds - max(0.0, waited))
+        turn.expiry = asyncio.get_running_loop().call_later(left, self._stop_waiting, turn, "unanswered")
+
+    def _stop_waiting(self, turn: Turn, reason: StopReason) -> None:
+        """Ends a turn that waits: it runs once more, only to be settled. That needs no slot."""
+        if turn.state not in ("waiting", "resuming") or self._draining:
+            return
+        if turn in self._ready:
+            self._ready.remove(turn)
+        turn.stop_reason = reason
+        turn.state = "running"
+        turn.quiet.clear()
+        turn.live.go_on()
+        self._free -= 1
+        self._start(turn)
+
     def _start(self, turn: Turn) -> None:
+        if turn.expiry is not None:
+            turn.expiry.cancel()
         turn.runner = asyncio.create_task(self._own(turn), name=f"turn {turn.message_id}")
 
     async def _own(self, turn: Turn) -> None:
         try:
-            await self._run(turn)
+            await self._run(turn, self)
         except asyncio.CancelledError:
             log.info("turn broken off", message_id=turn.message_id, reason=turn.stop_reason)
         except Exception:
             log.exception("turn could not be settled", message_id=turn.message_id)
         finally:
             self._free += 1
-            if turn.outcome is not None and turn.outcome.status == "failed":
+            if turn.state == "waiting":
+                self._expect(turn, 0.0)
+                turn.quiet.set()
+                self._fill()
+            else:
+                self._ended(turn)
+
+    def _ended(self, turn: Turn) -> None:
+        if turn.outcome is not None:
+            if turn.outcome.status == "failed":
                 self._resting.add(turn.conversation.id)
-            turn.state = "ended"
-            turn.live.close()
-            turn.ended.set()
-            self._leave(turn)
+            self._events.emit("turn-finished", turn.conversation.principal, **_finish(turn, turn.outcome))
+        turn.end()
+        self._leave(turn)
+
+
+def _finish(turn: Turn, outcome: Outcome) -> dict[str, Any]:
+    failed = outcome.status in ("failed", "timeout")
+    reason = "abort" if outcome.status == "cancelled" else "error" if failed else "finish"
+    return {**turn.names(), "reason": reason, "pending_approval": False}
 
 
 async def _admissions(turns: Iterable[Turn]) -> None:

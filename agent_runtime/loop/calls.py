@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_core import from_json
 
 from ..context import Call, Step, error_envelope
-from ..ports import ToolCall, ToolContext, ToolResult, Toolset
+from ..ports import HumanWait, ToolCall, ToolContext, ToolResult, Toolset
 from ..protocol import chunks as c
 from ..protocol import is_object
 from .guard import RepeatGuard
@@ -23,12 +23,14 @@ _BROKE_OFF = ToolResult("error", error_text="the tool broke off: something insid
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs calls with one turn's tools."""
+    """Runs calls with one turn's tools. A call that needs a person first stays open."""
 
     tools: Toolset
     guard: RepeatGuard
     pen: Pen
     context: ToolContext
+    allowed: Set[str]
+    """Tools that a person has allowed for the whole session."""
     parallel: int
 
     async def run(self, step: Step, calls: list[Call]) -> AsyncIterator[c.Chunk]:
@@ -40,22 +42,23 @@ class Runner:
                 done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 for task in [task for task in pending if task in done]:
                     call = pending.pop(task)
-                    for chunk in self._answer(call, _BROKE_OFF if task.cancelled() else task.result()):
+                    result = _BROKE_OFF if task.cancelled() else task.result()
+                    for chunk in (
+                        self._waiting(call, result) if isinstance(result, HumanWait) else self._answer(call, result)
+                    ):
                         yield chunk
         finally:
             await _stop(list(pending))
 
-    async def _one(self, call: Call, slots: asyncio.Semaphore) -> ToolResult:
+    async def _one(self, call: Call, slots: asyncio.Semaphore) -> ToolResult | HumanWait:
         async with slots:
-            context = ToolContext(
-                session_id=self.context.session_id,
-                call_id=call.id,
-                workspace=self.context.workspace,
-                scratch=self.context.scratch,
-                principal=self.context.principal,
-                interactive=self.context.interactive,
+            approved = call.approved or call.name in self.allowed
+            return await self.tools.run(
+                call.name, call.input, replace(self.context, call_id=call.id, approved=approved)
             )
-            return await self.tools.run(call.name, call.input, context)
+
+    def _waiting(self, call: Call, wait: HumanWait) -> Iterator[c.Chunk]:
+        return self.pen.approval_wanted(call.id) if wait.kind == "approval" else iter(())
 
     def _answer(self, call: Call, result: ToolResult) -> list[c.Chunk]:
         result = replace(result, metadata=dict(result.metadata))
@@ -84,7 +87,7 @@ def parse(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
     return arguments
 
 
-async def _stop(tasks: list[asyncio.Task[ToolResult]]) -> None:
+async def _stop(tasks: list[asyncio.Task[ToolResult | HumanWait]]) -> None:
     for task in tasks:
         task.cancel()
     if tasks:

@@ -6,18 +6,19 @@ import asyncio
 import hashlib
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_core import to_json
 
-from ..errors import Conflict, InvalidRequest, NotFound
+from ..errors import Conflict, NotFound
 from ..protocol import ChatReply, OnBusy, ToolOutput, Usage
-from ..sessions import Message, NewTurn, TurnRow, history, is_session_id, rows, text_of, tool_name
+from ..sessions import Message, NewTurn, TurnRow, branches, history, is_session_id, rows, text_of, tool_name
 from ..store import Unit
 from .conversations import MAIN, Conversation
 from .hallway import Hallway
 from .limits import Books, Limits
+from .records import archive
 from .state import Turn
 
 
@@ -32,6 +33,10 @@ class Incoming:
     """The caller's id."""
     model: str | None = None
     on_busy: OnBusy = "queue"
+    again: bool = False
+    """The reply to this message (found by its id) is to be made again: the conversation is first rewound to it."""
+    edited: bool = False
+    """It replaces the message of its id, if it says something else: the conversation is first rewound to that."""
 
     def fingerprint(self) -> str:
         return hashlib.sha256(to_json(self.parts)).hexdigest()
@@ -65,11 +70,30 @@ class Chats:
             self._hall.conversations.release(conversation)
 
     async def _send(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
-        if incoming.message_id is not None and (known := await self._known(incoming, conversation)) is not None:
-            return known
+        if incoming.again:
+            return await self._anew(incoming, conversation)
+        try:
+            if incoming.message_id is not None and (known := await self._known(incoming, conversation)) is not None:
+                return known
+        except Conflict:
+            if not incoming.edited:
+                raise
+            return await self._anew(incoming, conversation)
+        return await self._admit(incoming, conversation)
+
+    async def _anew(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
+        """Rewinds to the message of this id and sends it again, in one transaction."""
+        with self._hall.admission.hold(conversation):
+            sent = await self._admit(replace(incoming, again=True), conversation)
+            conversation.view, conversation.context_tokens = None, 0
+        return sent
+
+    async def _admit(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
         running = self._hall.admission.busy_with(conversation)
-        self._check(incoming, conversation, running)
+        _check(incoming, conversation, running)
         turn = self._turn(incoming, conversation)
+        if self._hall.snapshots is not None:
+            turn.snapshot_id = await self._hall.snapshots.take(conversation.id, turn.message_id)
         try:
             await self._hall.admission.admit(turn, lambda admitted: self._unit(incoming, admitted))
         except _Taken:
@@ -79,7 +103,8 @@ class Chats:
         if incoming.model is not None:
             conversation.model = incoming.model
         if incoming.on_busy == "interrupt" and running is not None:
-            await self._hall.admission.stop(running)
+            # Whoever asked for it may hang up; what he asked for is done all the same.
+            await asyncio.shield(self._hall.admission.stop(running))
         return turn
 
     async def reset(self, principal: str, session: str | None) -> tuple[str, str | None]:
@@ -88,31 +113,18 @@ class Chats:
         if old is None and session is not None and is_session_id(session):
             raise NotFound(f"there is no session {session}", code="unknown_session")
         alias = session if session is not None and (old is None or session != old.id) else MAIN
-        if old is not None:
-            while (turn := self._hall.admission.current(old)) is not None:
-                await self._hall.admission.stop(turn)
-            self._hall.conversations.forget(old)
         fresh = self._hall.conversations.begin(principal, alias)
         now = self._hall.clock.now_ms()
 
         def unit(connection: sqlite3.Connection) -> None:
-            if old is not None:
-                rows.archive(connection, old.id, now)
             rows.insert_session(connection, fresh.new_row(str(self._hall.home.workspace)), now)
 
-        await self._hall.database.write(unit, durable=True)
+        if old is None or old.archived:
+            await self._hall.database.write(unit, durable=True)
+        else:
+            await archive(self._hall, old, unit)
         fresh.stored = True
-        if old is not None:
-            await asyncio.to_thread(self._hall.home.remove_scratch, old.id)
         return fresh.id, old.id if old is not None and old.stored else None
-
-    def _check(self, incoming: Incoming, conversation: Conversation, running: Turn | None) -> None:
-        if conversation.archived:
-            raise Conflict(f"session {conversation.id} is archived; use another one", code="session_archived")
-        if incoming.on_busy == "steer" and running is not None:
-            raise InvalidRequest("steering is not offered", faults=[("on_busy", "must be queue, reject or interrupt")])
-        if incoming.on_busy == "reject" and running is not None:
-            raise Conflict("a turn is running in this session", code="session_busy", running=running.names())
 
     async def _known(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished | None:
         """What this message id has started, if it was seen before."""
@@ -124,13 +136,15 @@ class Chats:
             return None
         if row.fingerprint != incoming.fingerprint():
             raise Conflict(f"message {client_id} exists with other content", code="message_conflict")
-        turn = self._hall.admission.turn(row.message_id)
+        joined = (row.outcome or {}).get("into")  # a message that steered has the end of the turn that it joined
+        turn = self._hall.admission.turn(joined or row.message_id)
         return turn if turn is not None else await self._finished(row, incoming)
 
     async def _finished(self, row: TurnRow, incoming: Incoming) -> Finished:
         reply = await self._hall.database.read(lambda connection: history.message(connection, row.reply_id))
         names = {"session_id": incoming.session or row.session_id, "message_id": row.client_id or row.message_id}
-        return Finished(names, reply, row.outcome or {})
+        outcome = reply.metadata.get("outcome") if reply is not None else None
+        return Finished(names, reply, outcome or row.outcome or {})
 
     def _turn(self, incoming: Incoming, conversation: Conversation) -> Turn:
         message_id = self._hall.ids.new("msg")
@@ -144,6 +158,7 @@ class Chats:
             session_name=incoming.session or conversation.id,
             message_name=incoming.message_id or message_id,
             interactive=True,
+            steers=incoming.on_busy == "steer",
         )
 
     def _unit(self, incoming: Incoming, turn: Turn) -> Unit[None]:
@@ -153,12 +168,14 @@ class Chats:
         row = NewTurn(
             turn.message_id, turn.conversation.id, turn.reply_id, parts, incoming.fingerprint(), turn.was_queued,
             client_id=incoming.message_id,
-            metadata={"session_name": turn.session_name, "model": {"provider_id": "mesh", "model_id": turn.model}},
+            metadata=_metadata(turn),
         )  # fmt: skip
 
         def unit(connection: sqlite3.Connection) -> None:
             if session is not None:
                 rows.insert_session(connection, session, now)
+            if incoming.again and incoming.message_id is not None:
+                _rewind(connection, row.session_id, incoming.message_id, now)
             if incoming.model is not None:
                 rows.set_model(connection, row.session_id, incoming.model, now)
             try:
@@ -167,6 +184,34 @@ class Chats:
                 raise _Taken from error
 
         return unit
+
+
+def _check(incoming: Incoming, conversation: Conversation, running: Turn | None) -> None:
+    if conversation.archived:
+        raise Conflict(f"session {conversation.id} is archived; use another one", code="session_archived")
+    if incoming.on_busy == "reject" and running is not None:
+        raise Conflict("a turn is running in this session", code="session_busy", running=running.names())
+
+
+def _rewind(connection: sqlite3.Connection, session_id: str, name: str, now: int) -> None:
+    """Takes back the message of that name and what came behind it; its name is free again. One that is not there, or
+    is taken back already, needs no more."""
+    message_id = branches.resolve(connection, session_id, name)
+    if message_id is not None:
+        branches.rewind(connection, session_id, message_id, now, free_id=True)
+
+
+def _metadata(turn: Turn) -> dict[str, Any]:
+    """What is kept with the user's message, and not in its words."""
+    about: dict[str, Any] = {
+        "session_name": turn.session_name,
+        "model": {"provider_id": "mesh", "model_id": turn.model},
+    }
+    if turn.steers:
+        about["steers"] = True
+    if turn.snapshot_id is not None:
+        about["snapshot_id"] = turn.snapshot_id
+    return about
 
 
 def reply_of(names: dict[str, str], parts: list[dict[str, Any]], usage: Usage, outcome: dict[str, Any]) -> ChatReply:
@@ -184,5 +229,5 @@ def reply_of(names: dict[str, str], parts: list[dict[str, Any]], usage: Usage, o
 
 
 def _tool_output(part: dict[str, Any], name: str) -> ToolOutput:
-    output = part["output"] if part["state"] == "output-available" else part.get("errorText")
+    output = part.get("output") if part["state"] == "output-available" else part.get("errorText")
     return ToolOutput(id=part["toolCallId"], name=name, input=part.get("input"), output=output, state=part["state"])

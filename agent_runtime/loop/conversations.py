@@ -35,6 +35,8 @@ class Conversation:
     archived: bool = False
     view: View | None = None
     """None until a turn needs it, and again after a turn that did not end well: then it is read back from disk."""
+    allowed: frozenset[str] = frozenset()
+    """Tools that a person has allowed for the rest of the session."""
     users: int = 0
     """Turns that hold this conversation; it stays in memory while there are any."""
     context_tokens: int = 0
@@ -135,7 +137,7 @@ class Conversations:
 
     def _restore(self, row: SessionRow) -> Conversation:
         conversation = Conversation(row.id, row.principal, row.agent, row.model, row.prompt, row.digest, row.tools)
-        conversation.stored, conversation.archived = True, row.archived
+        conversation.stored, conversation.archived, conversation.allowed = True, row.archived, row.allowed
         conversation.stamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
         self._remember(conversation)
         return conversation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ports import Clock
+from ..ports import Clock, Snapshots
 from ..sessions import Ids
 from ..store import Database
 from ..workspace import Home
@@ -22,3 +22,4 @@ class Hallway:
     ids: Ids
     clock: Clock
     home: Home
+    snapshots: Snapshots | None = None

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypedDict
 
 from ..ports import ToolSpec
 from ..protocol import chunks as c
+from ..sessions import tool_name
+from .waits import QUESTION
+
+
+class _Kind(TypedDict):
+    dynamic: bool | None
+    providerExecuted: bool | None
 
 
 class Pen:
     """Keeps track of what is open in one turn's stream."""
 
-    def __init__(self, specs: Mapping[str, ToolSpec]) -> None:
+    def __init__(self, specs: Mapping[str, ToolSpec], recorded: Sequence[dict[str, Any]] = ()) -> None:
+        """`recorded` are the parts of a reply that is gone on with; its last step is still open."""
         self._specs = specs
-        self._count = 0
+        self._count = len(recorded)
         self._text: str | None = None
         self._reasoning: str | None = None
-        self._step = False
+        self._step = bool(recorded)
         self._calls: dict[str, tuple[str, bool]] = {}
         """Calls without an answer: id -> tool name and whether its input is complete."""
         self._ids: set[str] = set()
+        for part in recorded:
+            if (name := tool_name(part)) is not None:
+                self._ids.add(part["toolCallId"])
+                if not part["state"].startswith("output-"):
+                    self._calls[part["toolCallId"]] = (name, True)
 
     def begin_step(self) -> Iterator[c.Chunk]:
-        self._step = True
-        yield c.StartStep()
+        """Opens a step; one that was begun in an earlier life is open already."""
+        if not self._step:
+            self._step = True
+            yield c.StartStep()
 
     def end_step(self) -> Iterator[c.Chunk]:
         yield from self.close_text()
@@ -64,18 +80,16 @@ class Pen:
     def call_started(self, call_id: str, name: str) -> Iterator[c.Chunk]:
         yield from self.close_text()
         self._calls[call_id] = (name, False)
-        yield c.ToolInputStart(toolCallId=call_id, toolName=name, dynamic=self._dynamic(name))
+        yield c.ToolInputStart(toolCallId=call_id, toolName=name, **self._kind(name))
 
     def call_ready(self, call_id: str, name: str, arguments: object) -> Iterator[c.Chunk]:
         self._calls[call_id] = (name, True)
-        yield c.ToolInputAvailable(toolCallId=call_id, toolName=name, input=arguments, dynamic=self._dynamic(name))
+        yield c.ToolInputAvailable(toolCallId=call_id, toolName=name, input=arguments, **self._kind(name))
 
     def call_refused(self, call_id: str, name: str, arguments: object, why: str) -> Iterator[c.Chunk]:
         """The call never ran: its input is broken or not wanted."""
         self._calls.pop(call_id, None)
-        yield c.ToolInputError(
-            toolCallId=call_id, toolName=name, input=arguments, errorText=why, dynamic=self._dynamic(name)
-        )
+        yield c.ToolInputError(toolCallId=call_id, toolName=name, input=arguments, errorText=why, **self._kind(name))
 
     def call_done(self, call_id: str, output: object) -> Iterator[c.Chunk]:
         name, _ = self._calls.pop(call_id)
@@ -85,6 +99,9 @@ class Pen:
         name, _ = self._calls.pop(call_id)
         meta = {"metadata": metadata} if metadata else None
         yield c.ToolOutputError(toolCallId=call_id, errorText=why, toolMetadata=meta, dynamic=self._dynamic(name))
+
+    def approval_wanted(self, call_id: str) -> Iterator[c.Chunk]:
+        yield c.ToolApprovalRequest(approvalId=f"approval_{call_id}", toolCallId=call_id)
 
     def close_calls(self, why: str) -> Iterator[c.Chunk]:
         """Closes what the model was saying and answers every call that has no answer yet."""
@@ -100,6 +117,10 @@ class Pen:
     def _dynamic(self, name: str) -> bool | None:
         spec = self._specs.get(name)
         return True if spec is not None and spec.source != "builtin" else None
+
+    def _kind(self, name: str) -> _Kind:
+        """Frontends must know which calls are theirs to answer: all but questions are run here."""
+        return {"dynamic": self._dynamic(name), "providerExecuted": None if name == QUESTION else True}
 
     def _new_id(self, kind: str) -> str:
         self._count += 1

@@ -1,81 +1,141 @@
-"""The first thing a new life does: settle what the last one left running, queue again what it left queued."""
+"""The first thing a new life does with what the last one left: what was queued queues again, what waited waits again,
+tasks go on from the step they had reached, and chats that were cut off are settled truthfully (DESIGN.md 4.18)."""
 
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from ..errors import NotFound
-from ..sessions import TurnRow, history, interrupt
+from ..protocol import chunks as c
+from ..sessions import Message, TurnRow, history, interrupt, reopen, replay_parts, rows
 from ..telemetry import logger
 from . import tasks
 from .hallway import Hallway
 from .limits import Books, Limits, Outcome
+from .runner import waiting_end
 from .state import Turn
 from .tasks import Tasks
+from .waits import waits_of
 
 log = logger(__name__)
+MOST_LIVES = 3
+"""Lives in a row that may end without a completed step before a task is given up."""
 
 
-async def recover(hall: Hallway, assigned: Tasks, limits: Limits) -> None:
+@dataclass(frozen=True, slots=True)
+class Recovery:
     """Brings the ledger of turns back in step with the truth: nothing of an earlier life is running now."""
-    left = await hall.database.read(history.unfinished)
-    running = [turn for turn in left if turn.state == "running"]
-    if running:
-        now = hall.clock.now_ms()
-        await hall.database.write(lambda connection: _interrupt(connection, running, now), durable=True)
-    lost: list[TurnRow] = []
-    for row in (turn for turn in left if turn.state == "queued"):
-        turn = await _restore(row, hall, assigned, limits)
+
+    hall: Hallway
+    tasks: Tasks
+    limits: Limits
+    """Of a chat turn."""
+
+    async def run(self) -> None:
+        left = await self.hall.database.read(history.unfinished)
+        if not left:
+            return
+        running = [row for row in left if row.state == "running"]
+        given_up = await self._settle(running) if running else set[str]()
+        kept = [row for row in left if row.message_id not in given_up]
+        lost = [row for row in kept if not await self._take_back(row)]
+        if lost:
+            await self._interrupt(lost)
+        log.info("recovered", found=len(left), interrupted=len(given_up), lost=len(lost))
+
+    async def _settle(self, running: list[TurnRow]) -> set[str]:
+        """Decides about the turns that were cut off, in one transaction. The message ids of those that end here."""
+        now = self.hall.clock.now_ms()
+
+        def unit(connection: sqlite3.Connection) -> set[str]:
+            ended: set[str] = set()
+            for row in running:
+                lives = MOST_LIVES
+                if row.task_id is not None:
+                    steps = reopen(connection, row, self.hall.ids, now)
+                    lives = 1 if steps > row.steps else row.lives + 1
+                    rows.count_life(connection, row.message_id, steps, lives, now)
+                if lives >= MOST_LIVES:
+                    _end(connection, row, now)
+                    ended.add(row.message_id)
+            return ended
+
+        return await self.hall.database.write(unit, durable=True)
+
+    async def _interrupt(self, lost: list[TurnRow]) -> None:
+        now = self.hall.clock.now_ms()
+
+        def unit(connection: sqlite3.Connection) -> None:
+            for row in lost:
+                _end(connection, row, now)
+
+        await self.hall.database.write(unit, durable=True)
+
+    async def _take_back(self, row: TurnRow) -> bool:
+        """Gives the turn to the scheduler again; False when its rows cannot be read any more."""
+        turn = await self._restore(row)
         if turn is None:
-            lost.append(row)
-        else:
-            hall.admission.readmit(turn)
-    if lost:
-        now = hall.clock.now_ms()
-        await hall.database.write(lambda connection: _interrupt(connection, lost, now), durable=True)
-    if left:
-        log.info("recovered", interrupted=len(running), queued=len(left) - len(running) - len(lost), lost=len(lost))
+            return False
+        if row.state != "queued":
+            reply = await self.hall.database.read(lambda connection: history.message(connection, row.reply_id))
+            _go_on(turn, row, reply)
+        self.hall.admission.readmit(turn, self.hall.clock.now_ms())
+        return True
 
-
-def _interrupt(connection: sqlite3.Connection, turns: list[TurnRow], now: int) -> None:
-    for turn in turns:
-        fields = interrupt(connection, turn, now)
-        if turn.task_id is not None:
-            principal = tasks.principal_of(connection, turn.message_id)
-            if principal is not None:
-                tasks.interrupted(connection, principal, turn, Outcome(**fields), now)
-
-
-async def _restore(row: TurnRow, hall: Hallway, assigned: Tasks, limits: Limits) -> Turn | None:
-    """The turn as it was queued; none when its rows cannot be read any more."""
-    session = await hall.database.read(lambda connection: history.session(connection, row.session_id))
-    message = await hall.database.read(lambda connection: history.message(connection, row.message_id))
-    if session is None or message is None:
-        return None
-    try:
-        conversation = await hall.conversations.find(session.principal, session.id)
-    except NotFound:
-        return None
-    turn = Turn(
-        conversation=conversation,
-        message_id=row.message_id,
-        reply_id=row.reply_id,
-        parts=message.parts,
-        books=Books(limits),
-        model=message.metadata.get("model", {}).get("model_id", conversation.model),
-        session_name=message.metadata.get("session_name", conversation.id),
-        message_name=row.client_id or row.message_id,
-        task_id=row.task_id,
-        interactive=row.task_id is None,
-    )
-    if row.task_id is not None:
-        try:
-            task = await hall.database.read(lambda connection: tasks.assignment_of(connection, row.message_id))
-        except ValidationError as error:
-            log.error("a queued task cannot be read", task_id=row.task_id, error=str(error))
+    async def _restore(self, row: TurnRow) -> Turn | None:
+        session = await self.hall.database.read(lambda connection: history.session(connection, row.session_id))
+        message = await self.hall.database.read(lambda connection: history.message(connection, row.message_id))
+        if session is None or message is None:
             return None
+        try:
+            conversation = await self.hall.conversations.find(session.principal, session.id)
+        except NotFound:
+            return None
+        turn = Turn(
+            conversation=conversation,
+            message_id=row.message_id,
+            reply_id=row.reply_id,
+            parts=message.parts,
+            books=Books(self.limits),
+            model=message.metadata.get("model", {}).get("model_id", conversation.model),
+            session_name=message.metadata.get("session_name", conversation.id),
+            message_name=row.client_id or row.message_id,
+            task_id=row.task_id,
+            interactive=row.task_id is None,
+            steers=message.metadata.get("steers") is True,
+        )
+        return turn if row.task_id is None or await self._bind(row, turn) else None
+
+    async def _bind(self, row: TurnRow, turn: Turn) -> bool:
+        """Gives a task's turn its duties again."""
+        try:
+            task = await self.hall.database.read(lambda connection: tasks.assignment_of(connection, row.message_id))
+        except ValidationError as error:
+            log.error("a task cannot be read", task_id=row.task_id, error=str(error))
+            return False
         if task is not None:
-            assigned.restore(row, task[1], task[0], turn)
-    return turn
+            self.tasks.restore(turn, task)
+        return True
+
+
+def _go_on(turn: Turn, row: TurnRow, reply: Message | None) -> None:
+    """What was said before stands at the beginning of the stream; what is open is waited for, or gone on with."""
+    turn.begun, turn.state = True, "resuming"
+    if reply is None:
+        return
+    for chunk in (c.Start(messageId=reply.id, messageMetadata=turn.names()), *replay_parts(reply.parts)):
+        turn.live.publish(chunk)
+    turn.reply = reply.parts
+    if row.state == "waiting" and (waits := waits_of(reply.parts)):
+        turn.state, turn.waits, turn.waiting_since = "waiting", waits, row.updated_at
+        turn.live.pause(waiting_end(turn))
+        turn.quiet.set()
+
+
+def _end(connection: sqlite3.Connection, row: TurnRow, now: int) -> None:
+    outcome = Outcome(**interrupt(connection, row, now))
+    if row.task_id is not None:
+        tasks.interrupted(connection, row, outcome, now)

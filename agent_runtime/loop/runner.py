@@ -9,15 +9,19 @@ from functools import partial
 
 from ..context import View
 from ..errors import StoreError
-from ..ports import Clock, Model, ToolCatalog, ToolContext
+from ..ports import Clock, Events, Model, ToolCatalog, ToolContext
 from ..protocol import chunks as c
-from ..sessions import Ids, MessageRow, Recorder, history, rows
+from ..sessions import Ids, Message, MessageParts, MessageRow, Recorder, history, rows
 from ..store import Database
 from ..telemetry import logger
 from ..workspace import Home
 from .limits import INTERNAL, Outcome
+from .pen import Pen
+from .progress import Progress
 from .state import Turn
+from .steering import Joining, Lane
 from .turn import Kit, run_turn
+from .waits import waits_of
 
 log = logger(__name__)
 SETTLE_WAITS = (0.5, 1.0, 2.0, 4.0)
@@ -47,15 +51,17 @@ class TurnRunner:
     home: Home
     parallel_tools: int
     counters: Counters
+    events: Events
 
-    async def run(self, turn: Turn) -> None:
-        """The turn from its start to its settled end."""
+    async def run(self, turn: Turn, lane: Lane) -> None:
+        """The turn from where it stands to its settled end, or to the point where only a person can help."""
         started = self._begin(turn)
+        progress = await self._progress(turn) if turn.begun else Progress()
         row = MessageRow(turn.reply_id, turn.conversation.id, "assistant", {}, started, started)
-        recorder = Recorder(self.database, self.ids, self.clock, row)
-        deadline = asyncio.get_running_loop().call_later(turn.books.limits.seconds, turn.stop, "deadline")
+        recorder = Recorder(self.database, self.ids, self.clock, row, progress.parts)
+        deadline = asyncio.get_running_loop().call_later(self._seconds_left(turn), turn.stop, "deadline")
         try:
-            await self._drive(turn, recorder)
+            await self._drive(turn, recorder, await self._kit(turn, lane, recorder, progress))
         except Exception as error:
             log.exception("turn failed", message_id=turn.message_id, error=str(error))
             await self._fail(turn, recorder)
@@ -63,7 +69,7 @@ class TurnRunner:
             deadline.cancel()
             recorder.close()
 
-    async def cancel(self, turn: Turn) -> None:
+    async def cancel(self, turn: Turn, lane: Lane) -> None:
         """Settles a turn that never ran: a hidden tombstone stays in its place."""
         turn.outcome = Outcome("cancelled", "abort", "cancelled", "the turn was cancelled before it started")
 
@@ -76,8 +82,7 @@ class TurnRunner:
         turn.live.publish(c.Abort(reason=turn.outcome.error))
         turn.live.close()
 
-    async def _drive(self, turn: Turn, recorder: Recorder) -> None:
-        kit = await self._kit(turn)
+    async def _drive(self, turn: Turn, recorder: Recorder, kit: Kit) -> None:
         async for chunk in run_turn(turn, kit):
             recorder.take(chunk)
             if isinstance(chunk, c.FinishStep):
@@ -86,27 +91,58 @@ class TurnRunner:
             if isinstance(chunk, c.Finish | c.Abort):
                 await self._settle(turn, recorder)
             turn.live.publish(chunk)
+        if turn.outcome is None:
+            await self._put_away(turn, recorder)
+
+    # -- the beginning
 
     def _begin(self, turn: Turn) -> int:
-        """Notes the start; that of a turn that had to queue is also written down. Its time in epoch milliseconds."""
-        started = turn.started_ms = turn.conversation.stamp(self.clock.now_ms())
-        turn.started_at = self.clock.monotonic()
-        if not turn.was_queued:
-            return started
+        """Notes the start; that of a turn that had to wait is also written down. Its time in epoch milliseconds."""
+        now = turn.conversation.stamp(self.clock.now_ms())
+        already = max(0, now - turn.started_ms) / 1000 if turn.begun and turn.started_ms else 0.0
+        started = turn.started_ms = turn.started_ms or now
+        turn.started_at = self.clock.monotonic() - already
+        if not turn.announced:
+            turn.announced = True
+            self.events.emit("turn-started", turn.conversation.principal, **turn.names())
 
         def unit(connection: sqlite3.Connection) -> None:
+            if turn.begun:
+                rows.go_on(connection, turn.message_id, now)
+                return
             rows.start_turn(connection, turn.message_id, started)
             if turn.on_start is not None:
                 turn.on_start(connection, turn, started)
 
-        self.database.write(unit).add_done_callback(_logged)
+        if turn.begun or turn.was_queued:
+            self.database.write(unit).add_done_callback(_logged)
         return started
 
-    async def _kit(self, turn: Turn) -> Kit:
+    def _seconds_left(self, turn: Turn) -> float:
+        """The deadline of a task counts on over restarts; a person who was waited for costs a chat nothing."""
+        used = self.clock.monotonic() - (turn.started_at or 0.0) if turn.task_id else 0.0
+        return max(0.0, turn.books.limits.seconds - used)
+
+    async def _progress(self, turn: Turn) -> Progress:
+        def unit(connection: sqlite3.Connection) -> tuple[Message | None, list[str]]:
+            return history.message(connection, turn.reply_id), history.part_ids(connection, turn.reply_id)
+
+        reply, ids = await self.database.read(unit)
+        if reply is None:
+            return Progress()
+        progress = Progress.of(reply, MessageParts.of(self.ids.new, ids, reply))
+        if progress.usage is not None:
+            turn.books.usage, turn.books.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
+        turn.books.steps = progress.steps
+        return progress
+
+    async def _kit(self, turn: Turn, lane: Lane, recorder: Recorder, progress: Progress) -> Kit:
         conversation = turn.conversation
         if conversation.view is None:
             conversation.view = await self._read_view(turn)
         conversation.view.add_user(turn.parts)
+        for step in progress.past:
+            conversation.view.add_step(step)
         context = ToolContext(
             session_id=conversation.id,
             call_id="",
@@ -115,21 +151,49 @@ class TurnRunner:
             principal=conversation.principal,
             interactive=turn.interactive,
         )
-        tools = self.catalog.snapshot(conversation.tools)
-        scratch = partial(self.home.make_scratch, conversation.id)
-        return Kit(self.model, tools, conversation.view, context, self.parallel_tools, scratch)
+        return Kit(
+            self.model,
+            self.catalog.snapshot(conversation.tools),
+            conversation.view,
+            context,
+            self.parallel_tools,
+            before_tools=partial(self.home.make_scratch, conversation.id),
+            checkpoint=recorder.save,
+            steering=Joining(lane, turn, recorder),
+            allowed=conversation.allowed,
+            progress=progress,
+        )
 
     async def _read_view(self, turn: Turn) -> View:
-        """The view from disk, without the message that this turn is about."""
+        """The view from disk, without the message that this turn is about and its reply."""
         conversation = turn.conversation
         if not conversation.stored:
             return View(conversation.prompt)
 
         def unit(connection: sqlite3.Connection) -> View:
             past = history.messages(connection, conversation.id)
-            return View.of(conversation.prompt, (message for message in past if message.id != turn.message_id))
+            own = (turn.message_id, turn.reply_id)
+            return View.of(conversation.prompt, (message for message in past if message.id not in own))
 
         return await self.database.read(unit)
+
+    # -- the end
+
+    async def _put_away(self, turn: Turn, recorder: Recorder) -> None:
+        """The turn waits for a person. That is durable before anybody is told."""
+        turn.state = "settling"
+        turn.reply = recorder.data()
+        turn.waiting_since = self.clock.now_ms()
+        turn.conversation.view = None
+        await recorder.save(lambda connection, now: rows.put_away(connection, turn.message_id, now))
+        turn.conversation.stored = turn.begun = True
+        turn.waits = waits_of(turn.reply)
+        turn.interruptible = False
+        turn.state = "waiting"
+        turn.live.pause(waiting_end(turn))
+        for wait in turn.waits.values():
+            facts = {**turn.names(), "id": wait.id, "kind": wait.kind}
+            self.events.emit("approval-requested", turn.conversation.principal, **facts)
 
     async def _settle(self, turn: Turn, recorder: Recorder) -> None:
         """The end of the turn and all that hangs on it, in one transaction; only then anyone is told."""
@@ -146,7 +210,7 @@ class TurnRunner:
         """A database that refuses for a moment, for a backup or a full disk, must not falsify how a turn ended."""
         for wait in (*SETTLE_WAITS, None):
             try:
-                await recorder.settle(lambda connection, now: self._end(connection, turn, now))
+                await recorder.save(lambda connection, now: self._end(connection, turn, now))
                 return
             except StoreError as error:
                 if wait is None or turn.outcome is INTERNAL:
@@ -163,7 +227,10 @@ class TurnRunner:
         """The turn could not be carried out or settled: the record says so, and the reader of the stream is told."""
         turn.outcome = INTERNAL
         books = {"finish_reason": "error", "outcome": INTERNAL.json()}
-        end = (c.ErrorChunk(errorText=INTERNAL.error or ""), c.Finish(finishReason="error", messageMetadata=books))
+        open_calls = waits_of(recorder.data())
+        closing = Pen({}, recorder.data()).close(INTERNAL.error or "") if open_calls else ()
+        last = (c.ErrorChunk(errorText=INTERNAL.error or ""), c.Finish(finishReason="error", messageMetadata=books))
+        end = (*closing, *last)
         for chunk in end:
             recorder.take(chunk)
         try:
@@ -179,6 +246,11 @@ class TurnRunner:
             complete = turn.outcome is not None and turn.outcome.status == "complete"
             self.counters.completed += complete
             self.counters.failed += not complete
+
+
+def waiting_end(turn: Turn) -> tuple[c.Chunk, ...]:
+    """How the stream ends for those who do not wait while the turn does."""
+    return c.FinishStep(), c.Finish(finishReason="tool-calls", messageMetadata={"pending": turn.pending()})
 
 
 def _logged(written: asyncio.Future[None]) -> None:

@@ -1,17 +1,19 @@
 """Live turns: everything a turn has said so far, kept once, for any number of readers at any pace.
 
-A reader holds nothing but a position in the shared log, so a slow one delays nobody and costs no memory of its own.
+A reader holds nothing but a position in the shared log, and takes it in bounded pieces: a slow one delays nobody and
+costs no more than the piece it is at.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from ..protocol.chunks import DONE, Chunk
 
 SILENCE_SECONDS = 15.0
 HEARTBEAT = b": keep-alive\n\n"
+PIECE_BYTES = 64 * 1024
 
 
 class LiveTurn:
@@ -20,6 +22,11 @@ class LiveTurn:
     def __init__(self) -> None:
         self._log: list[bytes] = []
         self._closed = False
+        self._ending: bytes | None = None
+        """While the turn waits for a person: what those are told who do not wait with it."""
+        self.mark = 0
+        """Where the log stood when the turn last began to wait."""
+        self._continued: LiveTurn | None = None
         self._waiters: list[asyncio.Future[bool]] = []
 
     def publish(self, chunk: Chunk) -> None:
@@ -33,19 +40,54 @@ class LiveTurn:
             self._log.append(DONE)
             self._wake()
 
-    async def follow(self) -> AsyncIterator[bytes]:
+    def pause(self, ending: Iterable[Chunk]) -> None:
+        """The turn waits for a person. Some readers wait with it; the others hear `ending` and the terminator."""
+        self._ending = b"".join([*(chunk.event() for chunk in ending), DONE])
+        self.mark = len(self._log)
+        self._wake()
+
+    def go_on(self) -> None:
+        """The turn waits no longer."""
+        self._ending = None
+
+    def continue_as(self, other: LiveTurn) -> None:
+        """What was to be heard here is heard there: the message has joined another turn."""
+        if not self._closed:
+            self._closed, self._continued = True, other
+            self._wake()
+
+    async def follow(self, *, waits: bool = True, since: int = 0, fresh: Chunk | None = None) -> AsyncIterator[bytes]:
         """Replays from the first chunk, then goes on live until the end. Chunks that wait together come as one;
-        a comment fills each long silence, so that nobody on the way takes the connection for dead."""
-        seen = 0
+        a comment fills each long silence, so that nobody on the way takes the connection for dead.
+
+        A reader who `waits` stays while the turn waits for a person. One who knows what was said up to `since` gets
+        `fresh`, a new beginning, and then only what came behind it.
+        """
+        seen = since
+        if fresh is not None:
+            yield fresh.event()
         while True:
             if seen < len(self._log):
-                fresh = self._log[seen:]
-                seen += len(fresh)
-                yield b"".join(fresh)
+                piece, seen = self._piece(seen)
+                yield piece
             elif self._closed:
+                break
+            elif self._ending is not None and not waits:
+                yield self._ending
                 return
             elif not await self._news():
                 yield HEARTBEAT
+        if self._continued is not None:
+            async for piece in self._continued.follow(waits=waits):
+                yield piece
+
+    def _piece(self, start: int) -> tuple[bytes, int]:
+        """As many events as fit into a piece, at least one, and where the next one begins."""
+        size, end = 0, start
+        while end < len(self._log) and (size == 0 or size + len(self._log[end]) <= PIECE_BYTES):
+            size += len(self._log[end])
+            end += 1
+        return b"".join(self._log[start:end]), end
 
     async def _news(self) -> bool:
         """Waits for the next chunk, or long enough for a heartbeat."""

@@ -48,6 +48,15 @@ class Assigned:
     turn: Turn | None
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A task as it lies on disk."""
+
+    principal: str
+    assignment: TaskAssignment
+    record: TaskRecord
+
+
 class _Known(Exception):
     """The task id is taken: somebody posted it before or at the same moment."""
 
@@ -126,10 +135,11 @@ class Tasks:
             await self._hall.admission.stop(turn)
         return await self.record(task_id, principal)
 
-    def restore(self, turn: history.TurnRow, assignment: TaskAssignment, principal: str, stored: Turn) -> None:
-        """Gives a turn of an earlier life the duties of its task."""
-        stored.books = Books(self._limits(assignment))
-        self._bind(stored, turn.task_id or "", principal)
+    def restore(self, turn: Turn, stored: Stored) -> None:
+        """Gives a turn of an earlier life the duties of its task, and the time at which that began."""
+        turn.books = Books(self._limits(stored.assignment))
+        turn.started_ms = stored.record.started_at
+        self._bind(turn, stored.assignment.task_id, stored.principal)
 
     async def _known(self, assignment: TaskAssignment, principal: str) -> Assigned | None:
         row = await self._hall.database.read(lambda connection: _row(connection, principal, assignment.task_id))
@@ -200,11 +210,9 @@ class Tasks:
         return record.model_copy(update=live)
 
 
-def interrupted(
-    connection: sqlite3.Connection, principal: str, turn: history.TurnRow, outcome: Outcome, now: int
-) -> None:
-    """Ends the record of a task that a crash broke off, with what there is of a result."""
-    row = _row(connection, principal, turn.task_id or "")
+def interrupted(connection: sqlite3.Connection, turn: history.TurnRow, outcome: Outcome, now: int) -> None:
+    """Ends the record of a task that is given up, with what there is of a result."""
+    row = connection.execute("SELECT * FROM tasks WHERE message_id = ?", (turn.message_id,)).fetchone()
     if row is None:
         return
     record = TaskRecord.model_validate_json(row["record_json"])
@@ -213,21 +221,16 @@ def interrupted(
     done = ended(record, outcome, reply.parts if reply else [], usage)
     known = max(0, (history.last_saved(connection, turn.reply_id) or 0) - (record.started_at or now))
     changes = {"finished_at": now, "duration_ms": known}
-    _store(connection, (principal, record.task_id), done.model_copy(update=changes), now)
+    _store(connection, (row["principal"], record.task_id), done.model_copy(update=changes), now)
 
 
-def principal_of(connection: sqlite3.Connection, message_id: str) -> str | None:
-    """Whose task is behind a turn."""
-    row = connection.execute("SELECT principal FROM tasks WHERE message_id = ?", (message_id,)).fetchone()
-    return row[0] if row else None
-
-
-def assignment_of(connection: sqlite3.Connection, message_id: str) -> tuple[str, TaskAssignment] | None:
-    """Principal and assignment of the task behind a turn."""
-    row = connection.execute(
-        "SELECT principal, assignment_json FROM tasks WHERE message_id = ?", (message_id,)
-    ).fetchone()
-    return (row[0], TaskAssignment.model_validate_json(row[1])) if row else None
+def assignment_of(connection: sqlite3.Connection, message_id: str) -> Stored | None:
+    """The task behind a turn. Raises ValidationError when it cannot be read."""
+    row = connection.execute("SELECT * FROM tasks WHERE message_id = ?", (message_id,)).fetchone()
+    if row is None:
+        return None
+    assignment = TaskAssignment.model_validate_json(row["assignment_json"])
+    return Stored(row["principal"], assignment, TaskRecord.model_validate_json(row["record_json"]))
 
 
 def _row(connection: sqlite3.Connection, principal: str, task_id: str) -> sqlite3.Row | None:

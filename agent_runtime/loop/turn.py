@@ -2,18 +2,19 @@
 
 Each step asks the model, then runs the tools it calls for; a step without calls is the answer. Limits, cancellation
 and failures leave the loop as exceptions and meet in `run_turn`, which ends every turn the same way: all that is open
-is closed truthfully, then comes exactly one terminal chunk.
+is closed truthfully, then comes exactly one terminal chunk. A turn that needs a person just stops, and is run again
+from its record once that person has answered, as is a task that a crash broke off.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
-from ..context import NOTICE, Call, Step, View, error_envelope, lower_tools
-from ..errors import ModelError
+from ..context import NOTICE, STEER, Call, Step, View, error_envelope, lower_tools, user_text
+from ..errors import ModelError, StoreError
 from ..ports import (
     CallPiece,
     CallStarted,
@@ -27,14 +28,15 @@ from ..ports import (
     ToolContext,
     Toolset,
 )
-from ..protocol import Usage
+from ..protocol import Usage, is_object
 from ..protocol import chunks as c
-from ..sessions import RETRY
+from ..sessions import CALL_ERROR, RETRY
 from ..telemetry import logger
 from .calls import Runner, parse
 from .guard import RepeatGuard
 from .limits import INTERNAL, LimitReached, Outcome
 from .pen import Pen
+from .progress import Progress
 from .state import Turn
 
 log = logger(__name__)
@@ -60,6 +62,25 @@ class Kit:
     parallel_tools: int
     before_tools: Callable[[], object]
     """Makes ready what tools need; most turns call none and pay nothing for it."""
+    checkpoint: Callable[[], Awaitable[None]]
+    """Returns once every chunk so far is on disk for good."""
+    steering: Steering
+    allowed: Set[str] = frozenset()
+    """Tools that a person has allowed for the whole session."""
+    progress: Progress = field(default_factory=Progress)
+    """How far the turn has come before."""
+
+
+class Steering(Protocol):
+    """The messages that want to join the turn."""
+
+    def take(self) -> Sequence[Turn]:
+        """Those that wait now; they are the turn's from here on."""
+        ...
+
+    async def delivered(self, messages: Sequence[Turn]) -> None:
+        """Writes down that they have joined, together with the chunks that say so. Raises StoreError."""
+        ...
 
 
 @dataclass(slots=True)
@@ -76,22 +97,20 @@ class _Answer:
 async def run_turn(turn: Turn, kit: Kit) -> AsyncIterator[c.Chunk]:
     """The whole turn. Sets `turn.outcome` before its terminal chunk; raises only an unexplained cancellation."""
     loop = _Loop(turn, kit)
-    yield c.Start(messageId=turn.reply_id, messageMetadata=turn.names())
+    if kit.progress.parts is None:
+        yield c.Start(messageId=turn.reply_id, messageMetadata=turn.names())
     try:
         turn.interruptible = True
         if turn.stop_reason is not None:
             raise asyncio.CancelledError
         async for chunk in loop.steps():
             yield chunk
-    except LimitReached as reached:
-        turn.outcome = reached.outcome
-    except ModelError as error:
-        turn.outcome = Outcome("failed", "error", error.code, error.message)
+    except _NeedsHuman:
+        return
     except asyncio.CancelledError:
         turn.outcome = _stopped(turn)
-    except Exception:
-        log.exception("turn failed", message_id=turn.message_id)
-        turn.outcome = INTERNAL
+    except Exception as error:  # noqa: BLE001  whatever it is, the turn ends truthfully
+        turn.outcome = _failed(turn, error)
     outcome = turn.outcome or Outcome("complete", "stop")
     for chunk in (*loop.pen.close(outcome.error or "the turn ended"), *_ending(turn, outcome)):
         yield chunk
@@ -102,49 +121,82 @@ class _Loop:
 
     def __init__(self, turn: Turn, kit: Kit) -> None:
         self.turn, self.kit, self.books = turn, kit, turn.books
-        self.pen = Pen({spec.name: spec for spec in kit.tools.specs})
+        self._specs = {spec.name: spec for spec in kit.tools.specs}
+        self.pen = Pen(self._specs, kit.progress.recorded)
         self._guard = RepeatGuard()
-        self._runner = Runner(kit.tools, self._guard, self.pen, kit.context, kit.parallel_tools)
+        self._runner = Runner(kit.tools, self._guard, self.pen, kit.context, kit.allowed, kit.parallel_tools)
         self._definitions = lower_tools(kit.tools.specs)
         self._invalid = 0
         self._stop: Literal["stop", "length", "content-filter", "tool-calls", "other"] = "stop"
 
     async def steps(self) -> AsyncIterator[c.Chunk]:
-        """Step after step until an answer."""
-        limit: str | None = None
-        step = Step()
-        for number in range(1, self.books.limits.steps + 1):
-            limit = "iterations" if number == self.books.limits.steps else self._tripped()
-            step = Step()
-            for chunk in self.pen.begin_step():
+        """Step after step until an answer. A turn that has run before begins with what its last model call wanted."""
+        step, last = self.kit.progress.current, self.books.limits.steps
+        limit = "iterations" if step is not None and self.books.steps >= last else None
+        if step is not None:
+            for chunk in self._orphans(step):
                 yield chunk
-            async for chunk in self._ask(step, tools=limit is None):
-                yield chunk
-            self.books.steps = number
+        while True:
+            if step is None:
+                limit = "iterations" if self.books.steps + 1 >= last else self._tripped()
+                step = Step()
+                for chunk in self.pen.begin_step():
+                    yield chunk
+                async for chunk in self._ask(step, tools=limit is None):
+                    yield chunk
             self.books.check()
             if limit or not step.calls:
                 break
-            async for chunk in self._act(step, last_comes_next=number + 1 == self.books.limits.steps):
+            async for chunk in self._act(step, last_comes_next=self.books.steps + 1 >= last):
                 yield chunk
+            step = None
         self.kit.view.add_step(step)
         reason = "stop" if self._stop == "tool-calls" else self._stop
         empty = None if step.text or step.calls else "empty_answer"
         self.turn.outcome = Outcome("complete", reason, limit=limit or _CUT.get(reason) or empty)
 
     async def _act(self, step: Step, *, last_comes_next: bool) -> AsyncIterator[c.Chunk]:
-        """Runs the step's calls and closes it."""
-        ready = [call for call in step.calls if call.output is None]
-        self._invalid = 0 if ready else self._invalid + 1
+        """Runs the step's calls and closes it. Nothing takes effect before it is on disk that it was asked for."""
+        ready = step.open
+        refused = all(is_object(call.output) and call.output.get("type") == "error" for call in step.calls)
+        self._invalid = self._invalid + 1 if refused and not ready else 0
+        if any(not self._may_repeat(call) for call in ready):
+            await self.kit.checkpoint()
         if ready:
             self.kit.before_tools()
         async for chunk in self._runner.run(step, ready):
             yield chunk
-        if last_comes_next or self._tripped():
+        if step.open:
+            raise _NeedsHuman
+        async for chunk in self._steered(step):
+            yield chunk
+        if (last_comes_next or self._tripped()) and LAST_STEP not in step.notices:
             step.notices.append(LAST_STEP)
             yield c.DataChunk(type=NOTICE, data={"text": LAST_STEP})
         for chunk in self.pen.end_step():
             yield chunk
         self.kit.view.add_step(step)
+
+    async def _steered(self, step: Step) -> AsyncIterator[c.Chunk]:
+        """Messages that were sent to steer the turn join it here."""
+        messages = self.kit.steering.take()
+        for message in messages:
+            step.notices.append(user_text(message.parts))
+            data = {"message_id": message.message_name, "parts": message.parts}
+            yield c.DataChunk(type=STEER, id=message.message_id, data=data)
+        if messages:
+            await self.kit.steering.delivered(messages)
+
+    def _orphans(self, step: Step) -> Iterator[c.Chunk]:
+        """What becomes of calls that were under way when a life ended: only those that do no harm twice run again."""
+        for call in step.open:
+            if not call.approved and not self._may_repeat(call):
+                call.output = error_envelope(CALL_ERROR)
+                yield from self.pen.call_failed(call.id, CALL_ERROR)
+
+    def _may_repeat(self, call: Call) -> bool:
+        spec = self._specs.get(call.name)
+        return spec is not None and (spec.read_only or spec.idempotent)
 
     async def _ask(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
         """One model call, made again after a transient failure as often as the turn allows."""
@@ -204,8 +256,9 @@ class _Loop:
     ) -> Iterator[c.Chunk]:
         """Takes the books of a finished call, and its tool calls as far as they can be read."""
         turn = self.turn
-        turn.retrying = None
+        turn.retrying = turn.attempt = None
         turn.books.spend(completion.usage)
+        turn.books.steps += 1
         turn.conversation.context_tokens = completion.usage.total
         self._stop = completion.stop_reason
         yield from self.pen.close_text()
@@ -223,8 +276,10 @@ class _Loop:
         yield c.MessageMetadata(
             messageMetadata={
                 "usage": turn.books.usage.model_dump(),
-                "model": {"provider_id": "mesh", "model_id": completion.model or turn.model},
+                "model": {"provider_id": "mesh", "model_id": turn.model},
                 "agent": turn.conversation.agent,
+                "system_prompt_digest": turn.conversation.digest,
+                "steps": turn.books.steps,
             }
         )
 
@@ -242,7 +297,7 @@ class _Loop:
         return "repeats" if self._guard.tripped else "invalid_calls" if self._invalid >= MOST_INVALID else None
 
     def _retrying(self, event: Retrying) -> c.Chunk:
-        self.turn.retrying = event.message
+        self.turn.retrying, self.turn.attempt = event.message, event.attempt
         status = {"state": "retrying", "attempt": event.attempt, "message": event.message}
         return c.DataChunk(type="data-status", data=status, transient=True)
 
@@ -251,6 +306,10 @@ class _Loop:
         step.text = ""
         step.calls.clear()
         yield c.DataChunk(type=RETRY, data={"attempt": self.books.retries, "error": error.message})
+
+
+class _NeedsHuman(Exception):
+    """The step cannot go on without a person."""
 
 
 def _refused(call_id: str, name: str, arguments: str, why: str) -> Call:
@@ -264,10 +323,27 @@ def _stopped(turn: Turn) -> Outcome:
     if turn.stop_reason in (None, "shutdown") or task is None:
         raise asyncio.CancelledError
     task.uncancel()
+    if turn.stop_reason == "unanswered":
+        return Outcome("timeout", "other", "deadline_exceeded", "nobody answered in time", "deadline")
     if turn.stop_reason == "deadline":
         text = f"the deadline of {turn.books.limits.seconds:g} s passed"
         return Outcome("timeout", "other", "deadline_exceeded", text, "deadline")
     return Outcome("cancelled", "abort", "cancelled", "the turn was cancelled")
+
+
+def _failed(turn: Turn, error: Exception) -> Outcome:
+    """The outcome of a turn that a limit or a failure has ended."""
+    match error:
+        case LimitReached():
+            return error.outcome
+        case ModelError():
+            return Outcome("failed", "error", error.code, error.message)
+        case StoreError():
+            log.error("turn failed", message_id=turn.message_id, error=error.message)
+            return Outcome("failed", "error", "store_unavailable", f"nothing can be recorded: {error.message}")
+        case _:
+            log.error("turn failed", message_id=turn.message_id, exc_info=error)
+            return INTERNAL
 
 
 def _ending(turn: Turn, outcome: Outcome) -> Iterator[c.Chunk]:
@@ -276,8 +352,9 @@ def _ending(turn: Turn, outcome: Outcome) -> Iterator[c.Chunk]:
     books = {"usage": turn.books.usage.model_dump(), "finish_reason": outcome.finish_reason, "outcome": outcome.json()}
     if outcome.limit:
         books["limit"] = outcome.limit
-    if outcome.finish_reason == "abort":
+    if outcome.finish_reason in ("abort", "error"):  # many clients read no further than the next chunk
         yield c.MessageMetadata(messageMetadata=books)
+    if outcome.finish_reason == "abort":
         yield c.Abort(reason=outcome.error)
         return
     if outcome.finish_reason == "error":

@@ -6,10 +6,11 @@ if TYPE_CHECKING:
     from .catalog import Catalog
     from .client import MeshClient
     from .model import ModelClient, Patience
+    from .usage import priced
 
-__all__ = ["Catalog", "MeshClient", "ModelClient", "Patience"]
+__all__ = ["Catalog", "MeshClient", "ModelClient", "Patience", "priced"]
 
-_HOMES = {"Catalog": "catalog", "MeshClient": "client", "ModelClient": "model", "Patience": "model"}
+_HOMES = {"Catalog": "catalog", "MeshClient": "client", "ModelClient": "model", "Patience": "model", "priced": "usage"}
 
 
 def __getattr__(name: str) -> Any:

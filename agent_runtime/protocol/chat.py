@@ -75,6 +75,7 @@ class UseChatRequest(BaseModel):
     messages: list[UIMessage] = Field(min_length=1)
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     messageId: str | None = None  # noqa: N815  the AI SDK's name
+    on_busy: OnBusy = "queue"
 
 
 class ResetRequest(Inbound):
@@ -121,3 +122,48 @@ class ChatPending(Peer):
     message_id: str
     status: Literal["queued", "running", "waiting"]
     pending: Any = None
+
+
+class AnswerRequest(Inbound):
+    """Answers a question (`answers`) or an approval (`decision`)."""
+
+    id: str = Field(min_length=1, max_length=300)
+    """What is answered: the id that `pending` and the stream show."""
+    answers: list[list[str]] | None = Field(default=None, max_length=100)
+    """For a question: one list of texts per question, in their order."""
+    decision: Literal["once", "always", "reject"] | None = None
+    """For an approval; `always` holds for this tool and the rest of the session."""
+    reason: str | None = Field(default=None, max_length=2000)
+    """Why it is rejected, for the model."""
+
+    @model_validator(mode="after")
+    def _one_of_answers_and_decision(self) -> AnswerRequest:
+        if (self.answers is None) == (self.decision is None):
+            raise ValueError("give exactly one of answers and decision")
+        return self
+
+
+class AnswerReply(Peer):
+    """The answer is on disk."""
+
+    session_id: str
+    message_id: str
+    status: Literal["running", "waiting"]
+    """`waiting` while other requests of the same turn are open."""
+    pending: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+
+
+class AbortReply(Peer):
+    """Whether a turn was stopped."""
+
+    session_id: str
+    message_id: str | None = None
+    aborted: bool
+
+
+class CancelReply(Peer):
+    """The message is out of the queue and will not run."""
+
+    session_id: str
+    message_id: str
+    cancelled: Literal[True] = True

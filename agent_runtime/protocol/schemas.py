@@ -6,16 +6,41 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from .chat import ChatPending, ChatReply, ChatRequest, ResetReply, ResetRequest, UseChatRequest
+from .chat import (
+    AbortReply,
+    AnswerReply,
+    AnswerRequest,
+    CancelReply,
+    ChatPending,
+    ChatReply,
+    ChatRequest,
+    ResetReply,
+    ResetRequest,
+    UseChatRequest,
+)
 from .chunks import chunk_adapter
 from .mesh import ModelCard
 from .problem import Problem
+from .session import (
+    ForkRequest,
+    MessageList,
+    PromptReply,
+    RewindReply,
+    RewindRequest,
+    SessionDetail,
+    SessionList,
+    SessionPatch,
+    UnrewindReply,
+)
 from .status import AgentStatus, Capabilities
 from .task import TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget
 
 _MESSAGES = (
     *(TaskAssignment, TokenBudget, TaskAccepted, TaskResult, TaskRecord),
     *(ChatRequest, UseChatRequest, ChatReply, ChatPending, ResetRequest, ResetReply),
+    *(AbortReply, AnswerRequest, AnswerReply, CancelReply),
+    *(SessionList, SessionDetail, SessionPatch, MessageList, PromptReply),
+    *(ForkRequest, RewindRequest, RewindReply, UnrewindReply),
     *(AgentStatus, Capabilities, ModelCard, Problem),
 )
 

@@ -1,31 +1,48 @@
 """What is remembered: sessions, messages, parts, and the ledger of turns."""
 
-from . import history, rows
+from . import branches, history, listing, rows, transfer
+from .branches import Branch, Rewound
 from .history import Message, SessionRow, TurnRow
 from .ids import Ids, is_session_id
-from .parts import RETRY, text_of, tool_name
+from .listing import CUSTOM, Cursor, StoredSession, Waiting, unknown_session
+from .parts import RETRY, MessageParts, text_of, tool_name
 from .recorder import Recorder
-from .repair import interrupt
-from .replay import replay
+from .repair import CALL_ERROR, complete_steps, interrupt, reopen
+from .replay import replay, replay_parts
 from .rows import MessageRow, NewSession, NewTurn
 from .schema import MIGRATIONS
 
 __all__ = [
+    "CALL_ERROR",
+    "CUSTOM",
     "MIGRATIONS",
     "RETRY",
+    "Branch",
+    "Cursor",
     "Ids",
     "Message",
+    "MessageParts",
     "MessageRow",
     "NewSession",
     "NewTurn",
     "Recorder",
+    "Rewound",
     "SessionRow",
+    "StoredSession",
     "TurnRow",
+    "Waiting",
+    "branches",
+    "complete_steps",
     "history",
     "interrupt",
     "is_session_id",
+    "listing",
+    "reopen",
     "replay",
+    "replay_parts",
     "rows",
     "text_of",
     "tool_name",
+    "transfer",
+    "unknown_session",
 ]

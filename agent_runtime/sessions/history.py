@@ -21,6 +21,8 @@ class SessionRow:
     digest: str
     tools: tuple[str, ...]
     archived: bool
+    allowed: frozenset[str]
+    """Tools that a person has allowed for good."""
     last_ms: int
     """Time of its latest message."""
 
@@ -40,6 +42,11 @@ class Message:
         """True for what belongs to the conversation: neither hidden nor still waiting in the queue."""
         return "hidden_at" not in self.metadata and "queued_at" not in self.metadata
 
+    @property
+    def steered(self) -> bool:
+        """A user message that joined a turn while it ran: the reply of that turn holds its words as well."""
+        return "steered_at" in self.metadata
+
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
@@ -58,6 +65,7 @@ class TurnRow:
     """How many lives in a row ended without completing a step."""
     outcome: dict[str, Any] | None
     created_at: int
+    updated_at: int
 
 
 def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | None:
@@ -79,6 +87,7 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
         digest=metadata["system_prompt_digest"],
         tools=tuple(metadata["tools"]),
         archived=row["archived_at"] is not None,
+        allowed=frozenset(rule["permission"] for rule in json.loads(row["permissions_json"]) if _allows_all(rule)),
         last_ms=row["last_ms"] or 0,
     )
 
@@ -111,6 +120,14 @@ def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
     return _message(row, [json.loads(part[0]) for part in parts])
 
 
+def part_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:
+    """The ids of a message's parts, in order."""
+    return [
+        row[0]
+        for row in connection.execute('SELECT id FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message_id,))
+    ]
+
+
 def last_saved(connection: sqlite3.Connection, message_id: str) -> int | None:
     """When the last part of a message was begun: all that is known of how long a broken turn ran."""
     row = connection.execute("SELECT max(created_at) FROM chat_parts WHERE message_id = ?", (message_id,)).fetchone()
@@ -130,13 +147,17 @@ def turn_by_client(connection: sqlite3.Connection, session_id: str, client_id: s
 
 
 def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
-    """Turns that were queued or running when the last life ended, in the order of their admission."""
+    """Turns that were queued, running or waiting when the last life ended, in the order of their admission."""
     found = connection.execute("SELECT * FROM turns WHERE state != 'ended' ORDER BY seq")
     return [_turn(row) for row in found]
 
 
 def _message(row: sqlite3.Row, parts: list[dict[str, Any]]) -> Message:
     return Message(row["id"], row["role"], json.loads(row["metadata_json"]), parts, row["created_at"])
+
+
+def _allows_all(rule: dict[str, Any]) -> bool:
+    return rule.get("action") == "allow" and rule.get("pattern") == "*"
 
 
 def _turn(row: sqlite3.Row) -> TurnRow:
@@ -153,4 +174,5 @@ def _turn(row: sqlite3.Row) -> TurnRow:
         lives=row["lives"],
         outcome=outcome,
         created_at=row["created_at"],
+        updated_at=row["updated_at"],
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..protocol import chunks as c
+from .history import Message
 
 RETRY = "data-retry"
 """A part that says: the model call before it broke off, what it had said so far is not part of the conversation."""
@@ -45,6 +46,20 @@ class MessageParts:
         self._open: dict[str, Part] = {}
         """Growing texts by chunk id; tool calls and data parts by their type and id, which others choose."""
 
+    @classmethod
+    def of(cls, new_id: Any, ids: list[str], reply: Message) -> MessageParts:
+        """Those of a message that is gone on with, as they were recorded."""
+        known = cls(new_id)
+        known.metadata = dict(reply.metadata)
+        for index, (part_id, data) in enumerate(zip(ids, reply.parts, strict=True)):
+            part = Part(part_id, index, dict(data))
+            known.parts.append(part)
+            if tool_name(data) is not None:
+                known._open[f"tool:{data['toolCallId']}"] = part
+            elif data["type"].startswith("data-") and "id" in data:
+                known._open[f"{data['type']}:{data['id']}"] = part
+        return known
+
     def apply(self, chunk: c.Chunk) -> Part | None:
         """Takes one chunk; gives the part that it changed, if any. Chunks of the transport change none."""
         match chunk:
@@ -77,6 +92,9 @@ class MessageParts:
                 part = self._call(chunk, "input-available", input=chunk.input)
             case c.ToolInputError():
                 part = self._call(chunk, "output-error", input=chunk.input, errorText=chunk.errorText)
+            case c.ToolApprovalRequest():
+                part = self._open[f"tool:{chunk.toolCallId}"]
+                part.data |= {"state": "approval-requested", "approval": {"id": chunk.approvalId}}
             case c.ToolOutputAvailable():
                 part = self._open[f"tool:{chunk.toolCallId}"]
                 part.data |= {"state": "output-available", "output": chunk.output}
@@ -96,6 +114,8 @@ class MessageParts:
             fixed = {"type": f"tool-{chunk.toolName}"}
             kind = {"type": "dynamic-tool", "toolName": chunk.toolName} if chunk.dynamic else fixed
             part = self._add({**kind, "toolCallId": chunk.toolCallId}, key)
+        if chunk.providerExecuted:
+            part.data["providerExecuted"] = True
         part.data |= {"state": state, **more}
         return part
 

@@ -44,10 +44,15 @@ class _Change:
 
 
 class Recorder:
-    """One assistant message. `take` every chunk, then `settle` once. The row appears with the first flush."""
+    """One assistant message. `take` every chunk, then `save` what ends the turn. The row appears with the first flush.
 
-    def __init__(self, database: Database, ids: Ids, clock: Clock, row: MessageRow) -> None:
-        self.message = MessageParts(ids.new)
+    `begun` are the parts of a message that is gone on with.
+    """
+
+    def __init__(
+        self, database: Database, ids: Ids, clock: Clock, row: MessageRow, begun: MessageParts | None = None
+    ) -> None:
+        self.message = begun or MessageParts(ids.new)
         self._database, self._clock, self._row = database, clock, row
         self._growing: dict[str, GrowingText] = {}
         """By part id; touched by the writer thread only."""
@@ -56,7 +61,7 @@ class Recorder:
         self._timer: asyncio.TimerHandle | None = None
         self._flight: asyncio.Future[None] | None = None
         """The flush that is on its way."""
-        self._booked = Usage()
+        self._booked = Usage.model_validate(self.message.metadata.get("usage", {}))
         """What the session's rollups already count of this message."""
 
     def take(self, chunk: c.Chunk) -> None:
@@ -79,9 +84,9 @@ class Recorder:
             return
         self._send()
 
-    async def settle(self, also: Callable[[sqlite3.Connection, int], None]) -> None:
-        """Saves the rest and, in the same transaction, whatever ends the turn. Raises StoreError; then nothing was
-        saved, and another `settle` may try again."""
+    async def save(self, also: Callable[[sqlite3.Connection, int], None] | None = None) -> None:
+        """Saves for good all that was taken and, in the same transaction, whatever hangs on it: returns once that
+        would survive a power cut. Raises StoreError; then nothing was saved, and another `save` may try again."""
         self._cancel_timer()
         if self._flight is not None:
             await asyncio.wait([self._flight])
@@ -90,7 +95,8 @@ class Recorder:
 
         def whole(connection: sqlite3.Connection) -> None:
             unit(connection)
-            also(connection, now)
+            if also is not None:
+                also(connection, now)
 
         try:
             await self._database.write(whole, durable=True)

@@ -1,8 +1,8 @@
-"""Parts become chunks again: the stream of a turn that nobody holds in memory any more."""
+"""Parts become chunks again: the stream of a turn, or of its first part, that nobody holds in memory any more."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..protocol import chunks as c
@@ -13,16 +13,21 @@ from .parts import tool_name
 def replay(reply: Message) -> Iterator[c.Chunk]:
     """A finished assistant message as the chunks that would build it."""
     yield c.Start(messageId=reply.id, messageMetadata=reply.metadata)
+    yield from replay_parts(reply.parts)
+    if any(part["type"] == "step-start" for part in reply.parts):
+        yield c.FinishStep()
+    yield from _end(reply.metadata)
+
+
+def replay_parts(parts: Sequence[dict[str, Any]]) -> Iterator[c.Chunk]:
+    """The chunks of these parts; the last step stays open."""
     open_step = False
-    for index, part in enumerate(reply.parts):
+    for index, part in enumerate(parts):
         if part["type"] == "step-start":
             if open_step:
                 yield c.FinishStep()
             open_step = True
         yield from _part(part, f"{part['type']}-{index}")
-    if open_step:
-        yield c.FinishStep()
-    yield from _end(reply.metadata)
 
 
 def _part(part: dict[str, Any], chunk_id: str) -> Iterator[c.Chunk]:
@@ -48,11 +53,18 @@ def _tool(part: dict[str, Any]) -> Iterator[c.Chunk]:
     if name is None or call is None:
         return
     dynamic = True if part["type"] == "dynamic-tool" else None
-    yield c.ToolInputAvailable(toolCallId=call, toolName=name, input=part.get("input", {}), dynamic=dynamic)
+    here = part.get("providerExecuted")
+    yield c.ToolInputAvailable(
+        toolCallId=call, toolName=name, input=part.get("input", {}), dynamic=dynamic, providerExecuted=here
+    )
     if part["state"] == "output-available":
         yield c.ToolOutputAvailable(toolCallId=call, output=part["output"], dynamic=dynamic)
     elif part["state"] == "output-error":
         yield c.ToolOutputError(toolCallId=call, errorText=part["errorText"], dynamic=dynamic)
+    elif "approval" in part:
+        yield c.ToolApprovalRequest(approvalId=part["approval"]["id"], toolCallId=call)
+        if part["state"] == "output-denied":
+            yield c.ToolOutputDenied(toolCallId=call)
 
 
 def _end(metadata: dict[str, Any]) -> Iterator[c.Chunk]:

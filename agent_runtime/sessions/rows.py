@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -142,6 +143,61 @@ def start_turn(connection: sqlite3.Connection, message_id: str, now: int) -> Non
         "UPDATE chat_messages SET metadata_json = json_remove(metadata_json, '$.queued_at'),"
         " created_at = ?, updated_at = ? WHERE id = ?",
         (now, now, message_id),
+    )
+
+
+def go_on(connection: sqlite3.Connection, message_id: str, now: int) -> None:
+    """A turn that waited or broke off runs again."""
+    connection.execute("UPDATE turns SET state = 'running', updated_at = ? WHERE message_id = ?", (now, message_id))
+
+
+def put_away(connection: sqlite3.Connection, message_id: str, now: int) -> None:
+    """A turn waits for a person."""
+    connection.execute("UPDATE turns SET state = 'waiting', updated_at = ? WHERE message_id = ?", (now, message_id))
+
+
+def count_life(connection: sqlite3.Connection, message_id: str, steps: int, lives: int, now: int) -> None:
+    """A life has ended with `steps` complete; it was one of `lives` in a row that completed none."""
+    connection.execute(
+        "UPDATE turns SET steps = ?, lives = ?, updated_at = ? WHERE message_id = ?", (steps, lives, now, message_id)
+    )
+
+
+def answer_part(
+    connection: sqlite3.Connection, message_id: str, call_id: str, changes: dict[str, Any], now: int
+) -> None:
+    """A tool call that waited for a person has its answer."""
+    row = connection.execute(
+        "SELECT rowid, data_json FROM chat_parts WHERE message_id = ? AND tool_call_id = ?", (message_id, call_id)
+    ).fetchone()
+    data = {**json.loads(row["data_json"]), **changes}
+    connection.execute(
+        "UPDATE chat_parts SET data_json = ?, tool_state = ?, updated_at = ? WHERE rowid = ?",
+        (dump(data), data["state"], now, row["rowid"]),
+    )
+
+
+def steer_turn(
+    connection: sqlite3.Connection, message_id: str, into: tuple[str, str], outcome: dict[str, Any], now: int
+) -> None:
+    """A queued message joins a running turn (`into`: that turn's message and reply): it leaves the queue and has no
+    turn of its own."""
+    connection.execute("UPDATE turns SET reply_id = ? WHERE message_id = ?", (into[1], message_id))
+    end_turn(connection, message_id, {**outcome, "into": into[0]}, now)
+    connection.execute(
+        "UPDATE chat_messages SET metadata_json ="
+        " json_set(json_remove(metadata_json, '$.queued_at'), '$.steered_at', ?), created_at = ?, updated_at = ?"
+        " WHERE id = ?",
+        (now, now, now, message_id),
+    )
+
+
+def add_permission(connection: sqlite3.Connection, session_id: str, rule: dict[str, Any], now: int) -> None:
+    """Adds a rule to what the session may do."""
+    connection.execute(
+        "UPDATE chat_sessions SET permissions_json = json_insert(permissions_json, '$[#]', json(?)), updated_at = ?"
+        " WHERE id = ?",
+        (dump(rule), now, session_id),
     )
 
 

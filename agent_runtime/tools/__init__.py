@@ -1,7 +1,7 @@
 """What an agent may do: the contract of a tool, the one gate that runs them, the catalog, and the tools themselves."""
 
 from .builtin import builtin_tools
-from .contract import LOCKED, Output, Requirements, Tool, ToolProvider
+from .contract import LOCKED, NeedsHuman, Output, Requirements, Tool, ToolProvider
 from .gate import DEFAULT_TIMEOUT, Capability, Gate, Verdict, Watchdog
 from .registry import ToolRegistry
 from .schema import schema_fault
@@ -11,6 +11,7 @@ __all__ = [
     "LOCKED",
     "Capability",
     "Gate",
+    "NeedsHuman",
     "Output",
     "Requirements",
     "Tool",

@@ -8,6 +8,7 @@ from .contract import Tool
 from .edit import edit_tool
 from .files import PathLocks
 from .gate import DEFAULT_TIMEOUT
+from .question import question_tool
 from .read import read_tool
 from .search import Engine, Finder, glob_tool, grep_tool
 from .write import write_tool
@@ -20,7 +21,7 @@ def builtin_tools(
     limits: Limits | None = None,
     engine: Engine = "ripgrep",
 ) -> tuple[Tool, ...]:
-    """read, write, edit, glob, grep and bash. `timeout` is the default deadline of a command, in seconds."""
+    """read, write, edit, glob, grep, bash and question. `timeout` is the default deadline of a command, in seconds."""
     locks, finder = PathLocks(), Finder(confinement)
     return (
         read_tool(),
@@ -29,4 +30,5 @@ def builtin_tools(
         glob_tool(finder),
         grep_tool(finder, engine),
         bash_tool(confinement, timeout=timeout, limits=limits or Limits()),
+        question_tool(),
     )

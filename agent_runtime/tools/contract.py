@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..ports import ToolContext, ToolSpec
+from ..ports import HumanWait, ToolContext, ToolSpec
 from ..protocol import SkillState
 
 LOCKED = (
@@ -28,6 +28,14 @@ class Output:
     """The tool has bounded the text in its data itself; the gate does not cut it again."""
 
 
+class NeedsHuman(Exception):
+    """Raised by a tool or the gate: the call can only go on once a person has answered."""
+
+    def __init__(self, wait: HumanWait) -> None:
+        super().__init__(wait.kind)
+        self.wait = wait
+
+
 @dataclass(frozen=True, slots=True)
 class Requirements:
     """What a tool touches. It asks for authority with this, it never gains any by it."""
@@ -42,7 +50,8 @@ class Requirements:
 
 
 Run = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
-"""From arguments that fit the schema, and who calls, to JSON data or an Output. Raises ToolFailure for the model."""
+"""From arguments that fit the schema, and who calls, to JSON data or an Output. Raises ToolFailure for the model, and
+NeedsHuman where a person must answer first."""
 
 
 @dataclass(frozen=True, slots=True)

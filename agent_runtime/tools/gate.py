@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ..errors import AgentRuntimeError, MeshUnavailable, ToolFailure
-from ..ports import ToolContext, ToolResult, ToolSpec
+from ..ports import HumanWait, ToolContext, ToolResult, ToolSpec
 from ..telemetry import logger
 from . import schema
-from .contract import Output, Requirements, Tool
+from .contract import NeedsHuman, Output, Requirements, Tool
 from .deadline import Deadline, Expired
 from .envelope import RESULT_LIMIT, fit
 
@@ -22,7 +22,7 @@ log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`ask` means deny wherever no human is attached."""
+    """`ask` waits for a person's approval, and means deny wherever none is attached."""
 
     action: Literal["allow", "deny", "ask"] = "allow"
     reason: str = ""
@@ -64,10 +64,12 @@ class Gate:
     watchdog: Watchdog = field(default_factory=NoWatchdog)
     deadline: Deadline = field(default_factory=Deadline)
 
-    async def run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanWait:
         started = time.monotonic()
         try:
             output = await self._pass(tool, arguments, context)
+        except NeedsHuman as needs:
+            return needs.wait
         except ToolFailure as failure:
             return error(failure.message, failure.kind, started)
         except Expired:
@@ -91,8 +93,8 @@ class Gate:
         await schema.ready()
         if wrong := schema.faults(tool.spec.parameters, arguments):
             raise ToolFailure("; ".join(wrong), kind="invalid")
-        _obey(await self.capability.check(tool.requires, context))
-        _obey(await self.watchdog.check(tool.spec, arguments, context))
+        _obey(await self.capability.check(tool.requires, context), context)
+        _obey(await self.watchdog.check(tool.spec, arguments, context), context)
         seconds = tool.timeout or self.timeout
         result = await self.deadline.run(tool.run(arguments, context), seconds)
         return await fit(result, self.result_limit, context.scratch)
@@ -103,7 +105,11 @@ def error(text: str, kind: str, started: float) -> ToolResult:
     return ToolResult("error", error_text=text, metadata={"duration_ms": _since(started), "kind": kind})
 
 
-def _obey(verdict: Verdict) -> None:
+def _obey(verdict: Verdict, context: ToolContext) -> None:
+    if verdict.action == "ask" and context.approved:
+        return
+    if verdict.action == "ask" and context.interactive:
+        raise NeedsHuman(HumanWait("approval", verdict.reason))
     if verdict.action != "allow":
         needs = "it needs a human's approval, and none is here" if verdict.action == "ask" else "it is not allowed"
         raise ToolFailure(verdict.reason or needs, kind="denied")

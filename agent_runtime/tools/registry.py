@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ports import ToolContext, ToolResult, ToolSpec
+from ..ports import HumanWait, ToolContext, ToolResult, ToolSpec
 from ..protocol import SkillState
 from ..telemetry import logger
 from .contract import LOCKED, Tool, ToolProvider
@@ -27,7 +27,7 @@ class Snapshot:
     def specs(self) -> Sequence[ToolSpec]:
         return tuple(tool.spec for tool in self.tools.values())
 
-    async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanWait:
         tool = self.tools.get(name)
         if tool is None:
             there_are = ", ".join(self.tools) or "none"

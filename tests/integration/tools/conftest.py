@@ -58,7 +58,9 @@ def furnish(home: Home, confinement: Confinement, *, session: str = "ses_1", gat
     context = ToolContext(session, "call_1", home.workspace, home.make_scratch(session))
 
     async def call(name: str, **arguments: Any) -> ToolResult:
-        return await tools.run(name, arguments, context)
+        result = await tools.run(name, arguments, context)
+        assert isinstance(result, ToolResult)
+        return result
 
     return House(home, confinement, context, tools, call)
 

@@ -85,7 +85,9 @@ class School:
         return self.host
 
     async def call(self, name: str, **arguments: Any) -> ToolResult:
-        return await self.tools.run(name, arguments, self.house.context)
+        result = await self.tools.run(name, arguments, self.house.context)
+        assert isinstance(result, ToolResult)
+        return result
 
     async def value(self, name: str, **arguments: Any) -> Any:
         result = await self.call(name, **arguments)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_runtime.ports import ToolResult
 from agent_runtime.sandbox import Confinement, Limits, choose_confinement
 from agent_runtime.tools import Gate
 from agent_runtime.tools.bash import bash_tool
@@ -105,6 +106,7 @@ async def test_the_default_deadline_is_the_setting(house: House) -> None:
     """Also where the gate's own deadline for tools is shorter: the answer keeps its shape."""
     tool = bash_tool(house.confinement, timeout=0.2, limits=Limits())
     result = await Gate(timeout=0.1).run(tool, {"command": "sleep 60"}, house.context)
+    assert isinstance(result, ToolResult)
     assert result.data["timed_out"] is True
 
 
@@ -220,12 +222,14 @@ async def test_a_search_that_takes_too_long_says_what_to_do(house: House) -> Non
     await house.call("write", path="f", content="a" * 60 + "!")
     slow = grep_tool(Finder(house.confinement, seconds=0.5), "python")
     result = await Gate().run(slow, {"pattern": "(a+)+$"}, house.context)
+    assert isinstance(result, ToolResult)
     assert result.error_text == "the search took longer than 0.5 s; narrow the path or the pattern"
 
 
 async def test_a_helper_that_dies_is_reported(house: House) -> None:
     dead = glob_tool(Finder(house.confinement, program=Path("/gone.py")))
     result = await Gate().run(dead, {"pattern": "*"}, house.context)
+    assert isinstance(result, ToolResult)
     assert "the search ended with 2: " in (result.error_text or "")
     assert result.metadata["kind"] == "backend"
 

@@ -17,13 +17,14 @@ from agent_runtime.loop import (
     Conversation,
     Conversations,
     Counters,
+    EventBus,
     Hallway,
     Incoming,
     Limits,
+    Recovery,
     Tasks,
     Turn,
     TurnRunner,
-    recover,
 )
 from agent_runtime.loop.turn import Kit, run_turn
 from agent_runtime.ports import (
@@ -149,6 +150,18 @@ def new_turn(**fields: Any) -> Turn:
     return Turn(**{**given, **fields})
 
 
+async def no_checkpoint() -> None:
+    """Nothing is recorded."""
+
+
+class NobodySteers:
+    def take(self) -> Sequence[Turn]:
+        return ()
+
+    async def delivered(self, messages: Sequence[Turn]) -> None:
+        assert not messages
+
+
 @dataclass
 class Played:
     """A turn that was run outside the rooms, and what it said."""
@@ -167,7 +180,8 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
     turn = turn or new_turn()
     view = View(PROMPT)
     view.add_user(turn.parts)
-    kit = Kit(model, tools or FakeTools(), view, ToolContext("ses_1", "", Path(), Path()), 2, lambda: None)
+    context = ToolContext("ses_1", "", Path(), Path())
+    kit = Kit(model, tools or FakeTools(), view, context, 2, lambda: None, no_checkpoint, NobodySteers())
     said: list[chunks.Chunk] = []
 
     async def run() -> None:
@@ -204,8 +218,11 @@ class World:
         self.home.prepare()
         self.database = Database(self.home.database, (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS))
         ids = Ids(self.clock)
-        runner = TurnRunner(self.database, ids, self.clock, self.model, self.tools, self.home, 4, self.counters)
-        self.admission = Admission(self.database, runner.run, runner.cancel, slots=slots, queue=queue)
+        self.events = EventBus(self.clock)
+        runner = TurnRunner(
+            self.database, ids, self.clock, self.model, self.tools, self.home, 4, self.counters, self.events
+        )
+        self.admission = Admission(self.database, runner.run, runner.cancel, self.events, slots=slots, queue=queue)
         self.conversations = Conversations(
             self.database, ids, self.clock, "m", lambda _: (PROMPT, digest(PROMPT), ("echo",))
         )
@@ -218,7 +235,7 @@ class World:
 
     async def __aenter__(self) -> World:
         self.database.open()
-        await recover(self.hallway, self.tasks, self.limits)
+        await Recovery(self.hallway, self.tasks, self.limits).run()
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -228,15 +228,12 @@ async def test_a_drain_lets_a_turn_finish_in_its_grace(tmp_path: Path) -> None:
         assert turn.outcome.status == "complete"
 
 
-async def test_a_reject_and_a_steer_are_answered_clearly(tmp_path: Path) -> None:
+async def test_a_reject_is_answered_clearly(tmp_path: Path) -> None:
     gate = asyncio.Event()
     async with World(tmp_path, FakeModel([waiting(gate)])) as world:
         turn = await world.send("one")
         with pytest.raises(Conflict) as caught:
             await world.send("two", on_busy="reject")
         assert caught.value.code == "session_busy"
-        with pytest.raises(RequestError) as refused:
-            await world.send("two", on_busy="steer")
-        assert refused.value.status == 422
         gate.set()
         await world.ended(turn)

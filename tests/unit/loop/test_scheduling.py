@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_runtime.errors import Busy
-from agent_runtime.loop import MIGRATIONS, Admission, Turn
+from agent_runtime.loop import MIGRATIONS, Admission, EventBus, Turn
 from agent_runtime.loop.state import Outcome
 from agent_runtime.store import Database
+from agent_runtime.testing import ManualClock
 from tests.unit.loop.support import PATIENCE, conversation, new_turn
 
 ACTIONS = st.lists(
@@ -40,7 +41,7 @@ class Life:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.admission = Admission(database, self.run, self.cancel, slots=SLOTS, queue=QUEUE)
+        self.admission = Admission(database, self.run, self.cancel, EventBus(ManualClock()), slots=SLOTS, queue=QUEUE)
         self.conversations = {name: conversation(name) for name in "abc"}
         self.numbers = itertools.count()
         self.running: dict[Turn, asyncio.Future[str]] = {}
@@ -48,7 +49,7 @@ class Life:
         self.started: dict[str, list[Turn]] = defaultdict(list)
         self.cancelled: list[Turn] = []
 
-    async def run(self, turn: Turn) -> None:
+    async def run(self, turn: Turn, _: object) -> None:
         session = turn.conversation.id
         assert turn.durable
         assert all(other.conversation.id != session for other in self.running)
@@ -64,7 +65,7 @@ class Life:
         failed = Outcome("failed", "error")
         turn.outcome = failed if end == "failed" else Outcome("cancelled" if end == "cancelled" else "complete", "stop")
 
-    async def cancel(self, turn: Turn) -> None:
+    async def cancel(self, turn: Turn, _: object) -> None:
         await asyncio.sleep(0)
         self.cancelled.append(turn)
 

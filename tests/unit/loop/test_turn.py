@@ -80,7 +80,7 @@ async def test_tools_run_side_by_side_up_to_the_limit_and_each_is_answered() -> 
 async def test_a_model_that_fails_ends_the_turn_truthfully(given: ModelError, code: str) -> None:
     played = await play(FakeModel([[TextPiece("half a"), given]]))
     assert outcome(played) == ("failed", "error", code, None)
-    assert played.kinds[-4:] == ["text-end", "finish-step", "error", "finish"]
+    assert played.kinds[-5:] == ["text-end", "finish-step", "message-metadata", "error", "finish"]
 
 
 async def test_a_retry_leaves_the_broken_text_out_of_the_view() -> None:

@@ -91,7 +91,7 @@ def test_the_rows_equal_the_reducer_whenever_they_were_flushed(said: list[c.Chun
                         assert found == saver.data()
                     case _:
                         pass
-            await saver.settle(lambda _, __: None)
+            await saver.save(lambda _, __: None)
             assert await parts(database) == saver.data() == reduced(said)
             usage = saver.message.metadata.get("usage", {"input": 0, "output": 0})
             sums = await database.read(lambda db: db.execute("SELECT * FROM chat_sessions").fetchone())
@@ -129,7 +129,7 @@ async def test_much_text_is_saved_at_once(tmp_path: Path) -> None:
         saver.take(c.TextDelta(id="a", delta="y" * FLUSH_CHARACTERS))  # while the first is on its way
         await database.write(lambda _: None)
         assert len((await parts(database))[0]["text"]) >= FLUSH_CHARACTERS
-        await saver.settle(lambda _, __: None)
+        await saver.save(lambda _, __: None)
         assert len((await parts(database))[0]["text"]) == 2 * FLUSH_CHARACTERS
 
 
@@ -159,7 +159,7 @@ async def test_what_a_failed_flush_carried_is_saved_by_the_next(tmp_path: Path) 
         await database.write(lambda _: None)
         await sabotage(database, on=False)
         saver.take(c.StartStep())
-        await saver.settle(lambda _, __: None)
+        await saver.save(lambda _, __: None)
         assert await parts(database) == saver.data() == reduced([*said, c.StartStep()])
         sums = await database.read(lambda db: db.execute("SELECT total_tokens FROM chat_sessions").fetchone())
         assert sums[0] == 7
@@ -179,9 +179,9 @@ async def test_a_settle_that_failed_may_be_tried_again(tmp_path: Path) -> None:
         for chunk in [c.TextDelta(id="a", delta=" two"), c.TextEnd(id="a")]:
             saver.take(chunk)
         with pytest.raises(StoreError, match="not now"):
-            await saver.settle(fails)
+            await saver.save(fails)
         ended: list[int] = []
-        await saver.settle(lambda connection, now: ended.append(now))
+        await saver.save(lambda connection, now: ended.append(now))
         assert await parts(database) == [{"type": "text", "text": "one two", "state": "done"}]
         assert len(ended) == 1
         sums = await database.read(lambda db: db.execute("SELECT total_tokens FROM chat_sessions").fetchone())
@@ -238,4 +238,4 @@ async def _grow_blindly(database: Database, flushes: int) -> None:
         saver.flush()
         await database.write(lambda _: None)
         await asyncio.sleep(0)
-    await saver.settle(lambda _, __: None)
+    await saver.save(lambda _, __: None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.ports import ToolContext, ToolSpec
+from agent_runtime.ports import HumanWait, ToolContext, ToolResult, ToolSpec
 from agent_runtime.tools import Tool
 from agent_runtime.tools.contract import Run
 
@@ -36,3 +36,9 @@ def context(folder: Path) -> ToolContext:
     workspace.mkdir(exist_ok=True)
     scratch.mkdir(exist_ok=True)
     return ToolContext("ses_1", "call_1", workspace, scratch)
+
+
+def finished(result: ToolResult | HumanWait) -> ToolResult:
+    """The result of a call that needed nobody."""
+    assert isinstance(result, ToolResult)
+    return result

@@ -26,7 +26,9 @@ def caller(context: ToolContext) -> Call:
     tools = ToolRegistry([read_tool(), write_tool(locks), edit_tool(locks)]).snapshot()
 
     async def run(name: str, **arguments: Any) -> ToolResult:
-        return await tools.run(name, arguments, context)
+        result = await tools.run(name, arguments, context)
+        assert isinstance(result, ToolResult)
+        return result
 
     return run
 

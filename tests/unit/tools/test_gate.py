@@ -17,7 +17,9 @@ from .doubles import answering, raising, tool
 
 
 async def run(one: Tool, context: ToolContext, gate: Gate | None = None, **arguments: Any) -> ToolResult:
-    return await (gate or Gate()).run(one, arguments, context)
+    result = await (gate or Gate()).run(one, arguments, context)
+    assert isinstance(result, ToolResult)
+    return result
 
 
 async def test_plain_data_comes_in_the_envelope(context: ToolContext) -> None:

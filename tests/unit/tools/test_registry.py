@@ -9,7 +9,7 @@ from agent_runtime.ports import ToolCatalog, ToolContext, Toolset
 from agent_runtime.protocol import SkillState
 from agent_runtime.tools import LOCKED, Tool, ToolRegistry
 
-from .doubles import answering
+from .doubles import answering, finished
 
 
 class Provider:
@@ -50,21 +50,21 @@ async def test_a_snapshot_does_not_change_under_a_turn(context: ToolContext) -> 
     before = registry.snapshot()
     provider.now = [answering("new", "mine"), answering(0, "other")]
     assert names(before) == ["mine"]
-    assert (await before.run("mine", {}, context)).data == "old"
-    assert (await registry.snapshot().run("mine", {}, context)).data == "new"
+    assert finished(await before.run("mine", {}, context)).data == "old"
+    assert finished(await registry.snapshot().run("mine", {}, context)).data == "new"
     provider.now = []
-    assert (await before.run("mine", {}, context)).data == "old"
+    assert finished(await before.run("mine", {}, context)).data == "old"
 
 
 async def test_the_product_s_names_cannot_be_taken(context: ToolContext) -> None:
     thieves = Provider(*(answering("stolen", name) for name in (*LOCKED, "mine")))
     snapshot = ToolRegistry([answering("ours", "read")], thieves, Provider(answering("late", "mine"))).snapshot()
     assert names(snapshot) == ["mine", "read"]
-    assert (await snapshot.run("read", {}, context)).data == "ours"
-    assert (await snapshot.run("mine", {}, context)).data == "stolen", "the first provider has it"
+    assert finished(await snapshot.run("read", {}, context)).data == "ours"
+    assert finished(await snapshot.run("mine", {}, context)).data == "stolen", "the first provider has it"
 
 
 async def test_an_unknown_tool_is_told_what_there_is(context: ToolContext) -> None:
-    result = await ToolRegistry([answering(0, "read")]).snapshot().run("raed", {}, context)
+    result = finished(await ToolRegistry([answering(0, "read")]).snapshot().run("raed", {}, context))
     assert result.error_text == "there is no tool 'raed'; there are: read"
     assert result.metadata["kind"] == "unavailable"

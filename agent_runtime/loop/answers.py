@@ -1,0 +1,138 @@
+"""Answers to what a turn waits for: correlated by id, recorded before they count, one per request (E12)."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..errors import Conflict, InvalidRequest, NotFound
+from ..protocol import chunks as c
+from ..sessions import rows
+from .conversations import Conversation
+from .hallway import Hallway
+from .state import Turn
+from .waits import Wait
+
+Decision = Literal["once", "always", "reject"]
+SETTLING_SECONDS = 30.0
+"""What a step's other calls get to finish, so that an answer finds the turn waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person says to one request."""
+
+    id: str
+    """The request's id; for an approval its call's id will do."""
+    answers: list[list[str]] | None = None
+    """For a question: one list of texts per question."""
+    decision: Decision | None = None
+    """For an approval."""
+    reason: str | None = None
+    refused: str | None = None
+    """There is no answer, and why: the question's call has failed."""
+
+
+class Answers:
+    """Takes answers and lets the turns go on that have all of theirs."""
+
+    def __init__(self, hallway: Hallway) -> None:
+        self._hall = hallway
+
+    async def give(self, principal: str, session: str, answer: Answer) -> Turn:
+        """Records the answer; the turn that it belongs to. Raises NotFound for an unknown session, Conflict
+        `not_waiting` when nothing with that id is open (and nothing has changed), InvalidRequest when the answer does
+        not fit what was asked."""
+        conversation = await self._hall.conversations.get(principal, session)
+        if conversation is None:
+            raise NotFound(f"there is no session {session}", code="unknown_session")
+        turn, wait = await self._find(conversation, answer.id)
+        await self._take(conversation, turn, wait, answer)
+        return turn
+
+    async def give_all(
+        self, principal: str, session: str | None, given: Sequence[Answer], reply_id: str
+    ) -> Turn | None:
+        """Takes those of the answers that something waits for. None when nothing does; a turn that has its answers
+        already and is at that very reply goes on."""
+        conversation = await self._hall.conversations.get(principal, session)
+        turn = self._hall.admission.current(conversation) if conversation else None
+        if conversation is None or turn is None:
+            return None
+        if turn.state == "settling":
+            await asyncio.wait([asyncio.ensure_future(turn.quiet.wait())], timeout=SETTLING_SECONDS)
+        by_call = {answer.id: answer for answer in given}
+        met = [wait for wait in turn.waits.values() if wait.call_id in by_call]
+        for wait in met:
+            await self._take(conversation, turn, wait, by_call[wait.call_id])
+        return turn if met or (turn.begun and turn.reply_id == reply_id and not turn.waits) else None
+
+    async def _take(self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer) -> None:
+        recorded = _question(wait, answer) if wait.kind == "question" else _approval(wait, answer)
+        del turn.waits[wait.id]  # from here on a second answer comes too late
+        try:
+            await self._record(conversation, turn, wait, answer, recorded)
+        except BaseException:
+            turn.waits[wait.id] = wait
+            raise
+        if "output" in recorded:
+            turn.live.publish(c.ToolOutputAvailable(toolCallId=wait.call_id, output=recorded["output"]))
+        elif "errorText" in recorded:
+            turn.live.publish(c.ToolOutputError(toolCallId=wait.call_id, errorText=recorded["errorText"]))
+        elif answer.decision == "reject":
+            turn.live.publish(c.ToolOutputDenied(toolCallId=wait.call_id))
+        self._hall.admission.take_up(turn)
+
+    async def _find(self, conversation: Conversation, answered: str) -> tuple[Turn, Wait]:
+        turn = self._hall.admission.current(conversation)
+        if turn is not None and turn.state in ("running", "settling"):
+            # What is asked is seen before the other calls of its step are done, and may be answered as early.
+            await asyncio.wait([asyncio.ensure_future(turn.quiet.wait())], timeout=SETTLING_SECONDS)
+        if turn is not None and turn.state == "waiting":
+            for wait in turn.waits.values():
+                if answered in (wait.id, wait.call_id):
+                    return turn, wait
+        raise Conflict(f"nothing with the id {answered} waits for an answer", code="not_waiting")
+
+    async def _record(
+        self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer, recorded: dict[str, Any]
+    ) -> None:
+        now = self._hall.clock.now_ms()
+        rule = None
+        if answer.decision == "always":
+            rule = {"permission": wait.tool, "pattern": "*", "action": "allow", "source": "session", "added_at": now}
+
+        def unit(connection: sqlite3.Connection) -> None:
+            rows.answer_part(connection, turn.reply_id, wait.call_id, recorded, now)
+            if rule is not None:
+                rows.add_permission(connection, conversation.id, rule, now)
+
+        await self._hall.database.write(unit, durable=True)
+        if rule is not None:
+            conversation.allowed |= {wait.tool}
+
+
+def _question(wait: Wait, answer: Answer) -> dict[str, Any]:
+    """The part of an answered question: the answers are the call's result."""
+    if answer.refused is not None:
+        return {"state": "output-error", "errorText": answer.refused}
+    if answer.answers is None:
+        raise InvalidRequest("this is a question", faults=[("answers", "give one list of texts per question")])
+    if len(answer.answers) != len(wait.questions):
+        count = f"give {len(wait.questions)} lists of texts, one per question, not {len(answer.answers)}"
+        raise InvalidRequest("the answers do not fit the questions", faults=[("answers", count)])
+    output = {"type": "output", "data": {"answers": answer.answers}, "metadata": {}}
+    return {"state": "output-available", "output": output}
+
+
+def _approval(wait: Wait, answer: Answer) -> dict[str, Any]:
+    if answer.decision is None:
+        raise InvalidRequest("this is an approval", faults=[("decision", "must be once, always or reject")])
+    approved = answer.decision != "reject"
+    approval: dict[str, Any] = {"id": wait.id, "approved": approved}
+    if answer.reason is not None:
+        approval["reason"] = answer.reason
+    return {"state": "approval-responded" if approved else "output-denied", "approval": approval}

@@ -1,0 +1,36 @@
+"""How far a turn had come when it was put away or broke off, read from its record: the log is the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..context import Step, steps_of
+from ..protocol import Usage
+from ..sessions import Message, MessageParts, complete_steps
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is known of the steps that a turn has made."""
+
+    past: Sequence[Step] = ()
+    """Steps that are done with."""
+    current: Step | None = None
+    """The latest whose model call is complete: an answer, or calls that may still be open."""
+    steps: int = 0
+    """Model calls that are complete."""
+    usage: Usage | None = None
+    parts: MessageParts | None = None
+    """The record, to be gone on with."""
+    recorded: Sequence[dict[str, Any]] = ()
+
+    @classmethod
+    def of(cls, reply: Message, parts: MessageParts) -> Progress:
+        steps = list(steps_of(reply.parts))[1:]  # what stands before the first step is none
+        complete = complete_steps(reply)
+        usage = Usage.model_validate(reply.metadata.get("usage", {}))
+        if len(steps) > complete or not complete:  # a step was begun whose model call must be made again
+            return cls(steps[:complete], None, complete, usage, parts, reply.parts)
+        return cls(steps[: complete - 1], steps[complete - 1], complete, usage, parts, reply.parts)

@@ -1,0 +1,239 @@
+"""Going back and branching off (spec/agent-system.md E1 to E8): rows are hidden and copied, never deleted or rewritten.
+
+Each function is a unit of work, or a part of one. The session must be held still by whoever calls.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import Conflict, InvalidRequest, NotFound
+from ..protocol import METADATA_BYTES, TITLE_CHARACTERS, Usage
+from . import history, rows
+from .history import Message
+from .ids import Kind
+from .listing import CUSTOM, Cursor, unknown_session
+
+COPY = " (copy)"
+_INHERITED = ("principal", "system_prompt_digest", "tools", "schema_version")
+"""What a fork takes over of its parent's metadata; whatever else the product keeps there stays behind."""
+_HIDE = """
+UPDATE chat_messages SET metadata_json = json_set(metadata_json, '$.hidden_at', :at), updated_at = :now
+WHERE session_id = :session AND (created_at, id) >= (:created, :id)
+  AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
+"""
+_REWOUND = """
+SELECT id, created_at, json_extract(metadata_json, '$.hidden_at') AS hidden_at FROM chat_messages
+WHERE session_id = ? AND json_extract(metadata_json, '$.hidden_at') IS NOT NULL
+  AND json_extract(metadata_json, '$.queue_canceled_at') IS NULL
+ORDER BY hidden_at DESC, created_at, id
+"""
+"""What rewinds have hidden, the latest first; what was cancelled in the queue is hidden for good."""
+_SHOW_AGAIN = """
+UPDATE chat_messages SET metadata_json = json_remove(metadata_json, '$.hidden_at'), updated_at = ? WHERE id = ?
+"""
+_SAID_BEHIND = """
+SELECT 1 FROM chat_messages WHERE session_id = ? AND (created_at, id) > (?, ?)
+  AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
+LIMIT 1
+"""
+_PREFIX = """
+SELECT * FROM chat_messages WHERE session_id = ? AND (created_at, id) <= (?, ?)
+  AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
+ORDER BY created_at, id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """What a rewind did."""
+
+    message: Message
+    """The user message as it was shown."""
+    hidden: int
+    """Messages that it hid."""
+
+    @property
+    def snapshot_id(self) -> str | None:
+        """The snapshot of the machine that was made before this message, if any."""
+        return self.message.metadata.get("snapshot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A fork that is about to be made."""
+
+    parent_id: str
+    message_id: str | None
+    """The last message to take along, ours or the caller's; none means all."""
+    title: str | None
+    custom: Mapping[str, Any]
+    ephemeral: bool
+
+
+def resolve(connection: sqlite3.Connection, session_id: str, name: str) -> str | None:
+    """Our id of a message that is called by our id or by its sender's own."""
+    row = connection.execute(
+        "SELECT id FROM chat_messages WHERE id = :name AND session_id = :session UNION ALL"
+        " SELECT message_id FROM turns WHERE session_id = :session AND client_id = :name LIMIT 1",
+        {"name": name, "session": session_id},
+    ).fetchone()
+    return row[0] if row else None
+
+
+def rewind(
+    connection: sqlite3.Connection, session_id: str, message_id: str, now: int, *, free_id: bool = False
+) -> Rewound:
+    """Hides a user message and everything shown after it; `unrewind` brings them back.
+
+    `free_id` also gives up the sender's own id of that message, so that it may be sent again. Raises NotFound
+    `unknown_message` for one that is not shown, InvalidRequest for one that is not the user's.
+    """
+    message = _shown(connection, session_id, message_id)
+    if message.role != "user":
+        raise InvalidRequest("only a user message can be rewound to", faults=[("message_id", "not a user message")])
+    place = {"session": session_id, "created": message.created_at, "id": message.id}
+    at = _next_hiding(connection, session_id, now)
+    found = connection.execute(_HIDE, {**place, "at": at, "now": now})
+    if free_id:
+        connection.execute("UPDATE turns SET client_id = NULL WHERE message_id = ?", (message.id,))
+    _touch(connection, session_id, now)
+    return Rewound(message, found.rowcount)
+
+
+def unrewind(connection: sqlite3.Connection, session_id: str, now: int) -> int:
+    """Takes back the latest rewind; how many messages it brought back.
+
+    Raises Conflict `nothing_to_unrewind` when there is none, or something was said since.
+    """
+    rewound = connection.execute(_REWOUND, (session_id,)).fetchall()
+    if not rewound:
+        raise Conflict("nothing was rewound in this session", code="nothing_to_unrewind")
+    latest = [row for row in rewound if row["hidden_at"] == rewound[0]["hidden_at"]]
+    first = latest[0]
+    if connection.execute(_SAID_BEHIND, (session_id, first["created_at"], first["id"])).fetchone() is not None:
+        raise Conflict("something was said since the rewind", code="nothing_to_unrewind")
+    connection.executemany(_SHOW_AGAIN, [(now, row["id"]) for row in latest])
+    _touch(connection, session_id, now)
+    return len(latest)
+
+
+def _next_hiding(connection: sqlite3.Connection, session_id: str, now: int) -> int:
+    """A time for `hidden_at` that is later than every other one of the session, whatever the clock does."""
+    last = connection.execute(
+        "SELECT max(json_extract(metadata_json, '$.hidden_at')) FROM chat_messages WHERE session_id = ?", (session_id,)
+    ).fetchone()
+    return max(now, (last[0] or 0) + 1)
+
+
+# ---------------------------------------------------------------- forks
+
+
+def fork(connection: sqlite3.Connection, branch: Branch, new_id: Callable[[Kind], str], now: int) -> str:
+    """Stores a session that begins with the messages its parent shows; its id.
+
+    Raises NotFound `unknown_message` for a message that is not shown, InvalidRequest for too much metadata.
+    """
+    last = _shown(connection, branch.parent_id, branch.message_id) if branch.message_id else None
+    end: Cursor = (last.created_at, last.id) if last else (2**62, "")
+    source = connection.execute(_PREFIX, (branch.parent_id, *end)).fetchall()
+    child = _insert_child(connection, branch, new_id("ses"), source[-1]["id"] if source else None, now)
+    total = Usage()
+    for row in source:
+        copy_id = new_id("msg")
+        connection.execute(
+            "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?)",
+            (copy_id, child, row["role"], row["metadata_json"], row["created_at"], row["updated_at"]),
+        )
+        _copy_parts(connection, row["id"], copy_id, child, new_id)
+        if row["role"] == "assistant":
+            total = total.plus(Usage.model_validate(json.loads(row["metadata_json"]).get("usage", {})))
+    rows.add_usage(connection, child, total, now)
+    return child
+
+
+def _insert_child(connection: sqlite3.Connection, branch: Branch, child: str, last_id: str | None, now: int) -> str:
+    parent = connection.execute("SELECT * FROM chat_sessions WHERE id = ?", (branch.parent_id,)).fetchone()
+    if parent is None:
+        raise unknown_session(branch.parent_id)
+    known: dict[str, Any] = json.loads(parent["metadata_json"])
+    metadata = {key: known[key] for key in _INHERITED if key in known}
+    if title := branch.title or _copied(known.get("title")):
+        metadata["title"] = title
+    if custom := merged(known.get(CUSTOM, {}), branch.custom):
+        metadata[CUSTOM] = custom
+    if branch.ephemeral:
+        metadata["ephemeral"] = True
+    connection.execute(
+        "INSERT INTO chat_sessions (id, agent, workspace_root, model_json, parent_id, parent_message_id, metadata_json,"
+        " created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(child, parent["agent"], parent["workspace_root"], parent["model_json"], parent["id"], last_id),
+            *(rows.dump(metadata), now, now),
+        ),
+    )
+    return child
+
+
+def _copy_parts(
+    connection: sqlite3.Connection, message_id: str, copy_id: str, child: str, new_id: Callable[[Kind], str]
+) -> None:
+    """The parts under new ids, their JSON byte for byte."""
+    found = connection.execute('SELECT * FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message_id,))
+    connection.executemany(
+        "INSERT INTO chat_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(new_id("prt"), copy_id, child, *tuple(row)[3:]) for row in found],
+    )
+
+
+def _copied(title: str | None) -> str | None:
+    return title[: TITLE_CHARACTERS - len(COPY)] + COPY if title else None
+
+
+# ---------------------------------------------------------------- what is known of a session
+
+
+def describe(
+    connection: sqlite3.Connection, session_id: str, changes: Mapping[str, Any], custom: Mapping[str, Any], now: int
+) -> None:
+    """Sets keys of the product's own (null takes one away) and merges the caller's. Raises InvalidRequest."""
+    row = connection.execute("SELECT metadata_json FROM chat_sessions WHERE id = ?", (session_id,)).fetchone()
+    if row is None:
+        raise unknown_session(session_id)
+    metadata: dict[str, Any] = {**json.loads(row[0]), **changes}
+    metadata[CUSTOM] = merged(metadata.get(CUSTOM, {}), custom)
+    kept = {key: value for key, value in metadata.items() if value not in (None, {})}
+    connection.execute(
+        "UPDATE chat_sessions SET metadata_json = ?, updated_at = ? WHERE id = ?", (rows.dump(kept), now, session_id)
+    )
+
+
+def merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The caller's keys after a change; null deletes one. Raises InvalidRequest when they have grown too large."""
+    both = {key: value for key, value in {**known, **changes}.items() if value is not None}
+    size = len(rows.dump(both).encode())
+    if size > METADATA_BYTES:
+        fault = f"at most {METADATA_BYTES} bytes of JSON together with what is there, not {size}"
+        raise InvalidRequest("the metadata is too large", faults=[("metadata", fault)])
+    return both
+
+
+def restore(connection: sqlite3.Connection, session_id: str, now: int) -> None:
+    """Takes an archived session back. Its aliases may belong to others by now and stay where they are."""
+    connection.execute("UPDATE chat_sessions SET archived_at = NULL, updated_at = ? WHERE id = ?", (now, session_id))
+
+
+def _shown(connection: sqlite3.Connection, session_id: str, name: str) -> Message:
+    message_id = resolve(connection, session_id, name)
+    message = history.message(connection, message_id) if message_id else None
+    if message is None or not message.shown:
+        raise NotFound(f"the session shows no message {name}", code="unknown_message")
+    return message
+
+
+def _touch(connection: sqlite3.Connection, session_id: str, now: int) -> None:
+    connection.execute("UPDATE chat_sessions SET updated_at = ? WHERE id = ?", (now, session_id))

@@ -1,0 +1,134 @@
+"""Sessions as the loop sees them: how they stand, and what happens when somebody changes one that others use."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_runtime.errors import Conflict
+from agent_runtime.loop import Sessions, archive, standing
+from agent_runtime.loop.prices import cost_of
+from agent_runtime.ports import Retrying
+from agent_runtime.protocol import ForkRequest, ModelCard, Pricing, SessionPatch, SessionsQuery, Usage
+from tests.unit.loop.support import FakeModel, World, new_turn, say, until
+
+FIXED = {"human_input_state_authoritative": True, "queue_enqueue_idempotent": True}
+
+
+async def card(model: str) -> ModelCard | None:
+    return ModelCard(id=model, pricing=Pricing(input=2, output=4)) if model == "m" else None
+
+
+def sessions(world: World) -> Sessions:
+    return Sessions(world.hallway, world.tools, card)
+
+
+def stands(*given: Any) -> dict[str, Any]:
+    found = standing(*given).model_dump()
+    assert FIXED.items() <= found.items()
+    return {key: value for key, value in found.items() if key not in FIXED}
+
+
+def test_the_states() -> None:
+    turn = new_turn(message_name="m1")
+    failed, timeout = {"status": "failed", "error": "no"}, {"status": "timeout", "error": "late"}
+    assert stands(None, None) == {"state": "idle"}
+    assert stands(turn, failed) == {"state": "busy", "message_id": "m1"}
+    turn.started_ms, turn.retrying = 5, "overloaded"
+    retrying = {"state": "retrying", "message": "overloaded", "message_id": "m1", "started_at": 5}
+    assert stands(turn, None) == retrying
+    assert stands(None, failed) == {"state": "error", "message": "no"}
+    assert stands(None, timeout) == {"state": "error", "message": "late"}
+    for status in ("complete", "cancelled"):
+        assert stands(None, {"status": status}) == {"state": "idle"}
+
+
+async def test_prices() -> None:
+    known, metered = Usage(input=1_000_000, output=500_000), Usage(input=5, cost_usd=0.25)
+    assert await cost_of({}, card) == (0.0, [])
+    assert await cost_of({"m": known.model_copy(update={"cost_usd": 99.0})}, card) == (4.0, [])
+    assert await cost_of({"m": known, "x": metered, "y": Usage()}, card) == (4.25, [])
+    assert await cost_of({"m": known, "x": Usage(input=5)}, card) == (None, ["x"])
+
+
+async def test_a_session_that_retries_or_waits_for_a_slot_says_so(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    model = FakeModel([[Retrying(1, "overloaded", 0.1), gate.wait(), *say("ok")]])
+    async with World(tmp_path, model, slots=1) as world:
+        room = sessions(world)
+        first = await world.send(session="a")
+        second = await world.send(session="b")
+        await until(lambda: first.retrying is not None)
+        assert (await room.get("operator", "a")).status.state == "retrying"
+        waiting = await room.get("operator", "b")
+        assert (waiting.status.state, waiting.status.started_at) == ("busy", None)
+        assert [one.message_id for one in waiting.queue] == [second.message_name]
+        gate.set()
+        await world.ended(first, second)
+        assert (await room.get("operator", "a")).status.state == "idle"
+
+
+async def test_a_session_is_changed_by_one_at_a_time_and_messages_wait_meanwhile(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
+        room = sessions(world)
+        await world.ended(await world.send(session="s"))
+        forks = [asyncio.create_task(room.fork("operator", "s", ForkRequest())) for _ in range(3)]
+        await until(lambda: any(task.done() for task in forks) or bool(world.admission._held))
+        turn = await world.send("meanwhile", session="s")
+        done = await asyncio.gather(*forks, return_exceptions=True)
+        made = [one for one in done if not isinstance(one, BaseException)]
+        assert all(isinstance(one, Conflict) and one.code == "session_busy" for one in done if one not in made)
+        assert made
+        await world.ended(turn)
+        assert all(one.total_tokens == 11 for one in made)
+        assert (await room.get("operator", "s")).total_tokens == 22
+
+
+async def test_the_view_is_that_of_the_disk_after_a_rewind(tmp_path: Path) -> None:
+    async with World(tmp_path, FakeModel([say("one"), say("two"), say("three")])) as world:
+        room = sessions(world)
+        for text in ("a", "b"):
+            await world.ended(await world.send(text, session="s", message_id=text))
+        await room.rewind("operator", "s", "b")
+        await world.ended(await world.send("c", session="s"))
+        sent = b"".join(world.model.requests[-1][1])
+        assert b"one" in sent
+        assert b"two" not in sent
+        memory = (await room.seen("operator", "s")).messages
+        conversation = await world.conversations.find("operator", "s")
+        conversation.view = None
+        assert (await room.seen("operator", "s")).messages == memory
+
+
+async def test_a_session_that_could_not_be_put_away_goes_on(tmp_path: Path) -> None:
+    def broken(_: sqlite3.Connection) -> None:
+        raise ZeroDivisionError
+
+    async with World(tmp_path) as world:
+        room = sessions(world)
+        await world.ended(await world.send(session="s"))
+        conversation = await world.conversations.find("operator", "s")
+        with pytest.raises(ZeroDivisionError):
+            await archive(world.hallway, conversation, broken)
+        await world.ended(await world.send(session="s"))
+        assert (await room.get("operator", "s")).archived_at is None
+        away = await room.patch("operator", "s", SessionPatch(archived=True))
+        assert away.archived_at is not None
+        assert (await room.archive("operator", away.id)).archived_at == away.archived_at
+        back = await room.patch("operator", away.id, SessionPatch(archived=False))
+        assert back.archived_at is None
+        await world.ended(await world.send(session=away.id))
+        assert len((await room.page("operator", SessionsQuery())).sessions) == 1
+
+
+async def test_what_waits_in_a_session_ends_when_it_is_put_away(tmp_path: Path) -> None:
+    async with World(tmp_path, FakeModel([[asyncio.Event().wait()]])) as world:
+        room = sessions(world)
+        turns = [await world.send(session="s") for _ in range(3)]
+        away = await room.archive("operator", "s")
+        assert [turn.outcome.status for turn in turns if turn.outcome] == ["cancelled"] * 3
+        assert (away.queue, away.status.state) == ([], "idle")
