@@ -1,4 +1,4 @@
-"""`agent-runtime serve` and `import`. Kept on argparse: a microVM's cold start is a number that users feel."""
+"""The commands of `agent-runtime`. Kept on argparse: a microVM's cold start is a number that users feel."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gc
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 
 from . import __version__
 from .errors import RequestError, StartError, StoreError
@@ -20,6 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if given.command == "import":
             _import(given.file)
+        elif given.command == "backup":
+            _back_up(given.file)
         else:
             _serve()
     except (StartError, RequestError, StoreError) as error:
@@ -48,6 +51,14 @@ def _import(path: str) -> None:
     print(f"imported session {session_id}")
 
 
+def _back_up(file: Path | None) -> None:
+    from .settings import load_settings
+    from .store import Backup
+    from .workspace import Home
+
+    print(Backup(Home(load_settings().data_dir).database, file).make())
+
+
 def _parser(*, helping: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent-runtime", description="A runtime for one LLM agent.")
     parser.add_argument("--version", action="version", version=__version__)
@@ -66,6 +77,18 @@ def _parser(*, helping: bool) -> argparse.ArgumentParser:
         " that are too large for POST /sessions/import.",
     )
     importing.add_argument("file", metavar="FILE", help="the export")
+    backup = commands.add_parser(
+        "backup",
+        help="copy the database while the server works",
+        description="Makes a checked copy of the database in {AGENT_DATA_DIR} and prints its path. A server may run.",
+    )
+    backup.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="a file that does not exist yet; unset it is one in {AGENT_DATA_DIR}/backups, which keeps the newest two",
+    )
     return parser
 
 

@@ -32,7 +32,7 @@ from .sessions import MIGRATIONS as SESSION_MIGRATIONS
 from .sessions import Ids, transfer
 from .settings import DEFAULT_CONTEXT, Settings
 from .skills import SkillHost
-from .store import Database
+from .store import BackupKeeper, Database
 from .telemetry import logger
 from .tools import Gate, ToolRegistry, builtin_tools
 from .workspace import Home, bootstrap
@@ -117,6 +117,7 @@ class Runtime:
         tasks = Tasks(hallway, limits.task)
         await Recovery(hallway, tasks, limits.chat()).run()
         self._asking = asyncio.create_task(catalog.card(settings.model))
+        self._own(BackupKeeper(self.database, settings.backup_minutes)).start()
         self.front.desk = Desk(
             settings=settings,
             hallway=hallway,

@@ -64,7 +64,7 @@ async def _main(settings: Settings, listening: socket.socket) -> None:
     try:
         await _first(serving, server.opened)
         runtime = await _load(settings)
-        runtime.open()
+        await asyncio.to_thread(runtime.open)  # the probes answer while a large database is checked
         entrance.open(runtime.app)
         if await _warm(runtime, told):
             _settle_memory()

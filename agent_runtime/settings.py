@@ -43,6 +43,8 @@ class Settings(BaseSettings):
     """Port the server listens on; 0 takes a free one."""
     data_dir: Path = Field(default_factory=_default_data_dir)
     """Folder for the database, the workspace and the skills."""
+    backup_minutes: float = Field(default=60, ge=0, le=525_600)
+    """Minutes between backups of the database, of which {AGENT_DATA_DIR}/backups keeps the newest two; 0 makes none."""
     token: SecretStr | None = Field(default=None, min_length=1, validate_default=True)
     """Bearer token callers must send; none means loopback only."""
     mesh_url: str = "http://127.0.0.1:8420"

@@ -241,7 +241,8 @@ def _row(connection: sqlite3.Connection, principal: str, task_id: str) -> sqlite
 
 def _latest(connection: sqlite3.Connection, principal: str) -> sqlite3.Row | None:
     return connection.execute(
-        "SELECT * FROM tasks WHERE principal = ? AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT 1",
+        "SELECT tasks.* FROM tasks JOIN turns USING (message_id) WHERE principal = ? AND finished_at IS NOT NULL"
+        " ORDER BY finished_at DESC, seq DESC LIMIT 1",
         (principal,),
     ).fetchone()
 

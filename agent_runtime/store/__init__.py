@@ -1,6 +1,8 @@
-"""The one database: connections, the writer thread, units of work, migrations. Each room owns its own tables."""
+"""The one database: connections, the writer thread, units of work, migrations, backups. Rooms own their tables."""
 
+from .backups import Backup
 from .database import Database, Migration
+from .keeper import BackupKeeper
 from .writer import Unit
 
-__all__ = ["Database", "Migration", "Unit"]
+__all__ = ["Backup", "BackupKeeper", "Database", "Migration", "Unit"]

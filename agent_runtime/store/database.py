@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from ..errors import StartError
+from ..errors import StartError, StoreError
+from .health import damaged, examine, is_damage, is_unreadable
 from .writer import Unit, Writer
 
 T = TypeVar("T")
@@ -41,19 +42,30 @@ class Database:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._reading: list[sqlite3.Connection] = []
         self._writer: Writer | None = None
+        self._damaged = False
+        """A reader came upon damage."""
+
+    @property
+    def commits(self) -> int:
+        """Transactions written in this life: the same number means that nothing has changed."""
+        return self._writer.commits if self._writer else 0
 
     def open(self) -> None:
-        """Takes the lock and brings the schema up to date. Raises StartError that says why it cannot."""
-        self._lock()
+        """Takes the lock, checks the file and brings the schema up to date. Raises StartError that says why it
+        cannot, and what to do when the file is damaged."""
+        unclean = self._lock()
         with contextlib.ExitStack() as undo:
             undo.callback(self._unlock)
             try:
+                examine(self.path, unclean=unclean)
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                 self.path.chmod(0o600)  # the log beside it takes the same mode
                 normal = undo.enter_context(contextlib.closing(_connect(self.path, "NORMAL")))
                 self._migrate(normal)
                 self._writer = Writer(_connect(self.path, "FULL"), normal)
             except sqlite3.DatabaseError as error:
+                if is_damage(error):
+                    raise damaged(self.path, error) from error
                 raise StartError(f"{self.path} cannot be opened as a database: {error}") from error
             undo.pop_all()
 
@@ -64,18 +76,27 @@ class Database:
         return self._writer.submit(unit, durable=durable)
 
     async def read(self, unit: Unit[T]) -> T:
-        """Runs a reading unit on a connection of its own; it sees every write that has been committed."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: unit(self._reader()))
+        """Runs a reading unit on a connection of its own; it sees every write that has been committed. Raises
+        StoreError when the disk does not give the rows, and what the unit raises."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: unit(self._reader()))
+        except sqlite3.Error as error:
+            if not is_unreadable(error):
+                raise
+            self._damaged = self._damaged or is_damage(error)
+            raise StoreError(f"the database refused: {error}") from error
 
     def close(self) -> None:
         """Finishes the writes, then lets go of the file and the lock."""
+        clean = False
         if self._writer is not None:
             self._writer.close()
+            clean = not (self._damaged or self._writer.damaged)
             self._writer = None
         self._readers.shutdown(wait=True)
         for connection in self._reading:
             connection.close()
-        self._unlock()
+        self._unlock(clean=clean)
 
     def _reader(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
@@ -86,23 +107,31 @@ class Database:
             self._reading.append(connection)
         return connection
 
-    def _lock(self) -> None:
-        """One server per data directory: the kernel gives the lock back when its holder dies, however it dies."""
+    def _lock(self) -> bool:
+        """One server per data directory: the kernel gives the lock back when its holder dies, however it dies.
+
+        Who held it last is named in the file unless it ended cleanly; true when somebody is.
+        """
         path = self.path.with_name(self.path.name + ".lock")
         try:
             self._lock_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            holder = os.pread(self._lock_fd, 32, 0)
+            os.pwrite(self._lock_fd, f"{os.getpid():<32}".encode(), 0)
+            os.fdatasync(self._lock_fd)  # a power cut must not look like a clean end
         except BlockingIOError:
-            holder = os.read(self._lock_fd, 32).decode() or "unknown"
+            holder = os.read(self._lock_fd, 32).decode().strip() or "unknown"
             self._unlock()
             raise StartError(f"{self.path.parent} is in use by another server (process {holder})") from None
         except OSError as error:
+            self._unlock()
             raise StartError(f"cannot lock {path}: {error.strerror}") from error
-        os.ftruncate(self._lock_fd, 0)
-        os.pwrite(self._lock_fd, str(os.getpid()).encode(), 0)
+        return bool(holder.strip())
 
-    def _unlock(self) -> None:
+    def _unlock(self, *, clean: bool = False) -> None:
         if self._lock_fd >= 0:
+            if clean:
+                os.ftruncate(self._lock_fd, 0)
             os.close(self._lock_fd)
             self._lock_fd = -1
 
@@ -116,10 +145,29 @@ class Database:
             )
         for migration in self._migrations:
             if migration.number > found:
-                connection.execute("BEGIN IMMEDIATE")
-                migration.apply(connection)
-                connection.execute(f"PRAGMA user_version = {migration.number:d}")
-                connection.execute("COMMIT")
+                try:
+                    _apply(connection, migration)
+                except Exception as error:  # a bug of ours, or a row that nobody thought of
+                    if is_damage(error):
+                        raise
+                    raise StartError(
+                        f"{self.path} could not be brought to schema version {migration.number} ({migration.name}): "
+                        f"{error}. It is as it was, at version {found}"
+                    ) from error
+                found = migration.number
+
+
+def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
+    """The change and the version that says it was made stand or fall together."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        migration.apply(connection)
+        connection.execute(f"PRAGMA user_version = {migration.number:d}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _connect(path: Path, synchronous: str) -> sqlite3.Connection:

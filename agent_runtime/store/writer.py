@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ..errors import StoreError
+from .health import is_damage, of_the_disk
 
 T = TypeVar("T")
 Unit = Callable[[sqlite3.Connection], T]
@@ -41,6 +42,10 @@ class Writer:
 
     def __init__(self, full: sqlite3.Connection, normal: sqlite3.Connection) -> None:
         self._full, self._normal = full, normal
+        self.commits = 0
+        """Transactions of this life, so that somebody can tell whether anything has changed."""
+        self.damaged = False
+        """The file was found to be damaged."""
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
@@ -89,7 +94,9 @@ class Writer:
             for job in batch:
                 _apply(connection, job, alone=len(batch) == 1)
             connection.execute("COMMIT")
+            self.commits += 1
         except (sqlite3.Error, OSError) as error:
+            self.damaged = self.damaged or is_damage(error)
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             for job in batch:
@@ -103,7 +110,7 @@ def _apply(connection: sqlite3.Connection, job: _Job, *, alone: bool) -> None:
     try:
         job.value = job.unit(connection)
     except Exception as error:
-        if _of_the_disk(error) or not connection.in_transaction:
+        if of_the_disk(error) or not connection.in_transaction:
             raise  # nothing of this batch can be trusted
         job.error = error
         connection.execute("ROLLBACK" if alone else "ROLLBACK TO unit")
@@ -111,11 +118,6 @@ def _apply(connection: sqlite3.Connection, job: _Job, *, alone: bool) -> None:
             connection.execute("BEGIN IMMEDIATE")
     if not alone:
         connection.execute("RELEASE unit")
-
-
-def _of_the_disk(error: Exception) -> bool:
-    """Whether the database itself refused. SQLITE_ERROR is about the statement, and so about its unit alone."""
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR
 
 
 def _resolve(batch: list[_Job]) -> None:

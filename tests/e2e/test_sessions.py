@@ -171,7 +171,7 @@ def test_states_and_queue(agent: Runtime) -> None:
     for what, body in (("fork", {}), ("rewind", {"message_id": "m1"}), ("unrewind", {})):
         problem = assert_problem(agent.post(f"/sessions/{alias}/{what}", body), 409, "session_busy")
         assert problem["running"]["message_id"] == "m1"
-    assert_problem(agent.http.patch(f"/sessions/{alias}", json={"title": "x"}), 409, "session_busy")
+    assert agent.http.patch(f"/sessions/{alias}", json={"title": "x"}).json()["title"] == "x"
     agent.provider.release()
     thread.join(PATIENCE)
     eventually(lambda: agent.get(f"/sessions/{alias}").json()["status"] == STATUS)

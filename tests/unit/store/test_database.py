@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -75,16 +76,27 @@ async def test_migrations_run_once_and_in_order(tmp_path: Path) -> None:
 
 
 def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:
+    def fill(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO notes (text) VALUES ('old')")
+
     def broken(connection: sqlite3.Connection) -> None:
-        connection.execute("CREATE TABLE more (id)")
+        connection.execute("ALTER TABLE notes RENAME TO letters")
+        connection.execute("UPDATE letters SET text = 'new'")
         connection.execute("NOT SQL")
 
-    with pytest.raises(StartError, match="syntax error"):
-        Database(tmp_path / "a.db", [FIRST, Migration(2, "broken", broken)]).open()
-    with sqlite3.connect(tmp_path / "a.db") as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-        assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'more'").fetchall() == []
-    connection.close()
+    def unforeseen(connection: sqlite3.Connection) -> None:
+        connection.execute("DROP TABLE notes")
+        raise KeyError("title")
+
+    for third, reason in ((broken, "syntax error"), (unforeseen, "title")):
+        with pytest.raises(StartError, match=rf"schema version 3 \(third\): .*{reason}.*at version 2"):
+            Database(tmp_path / "a.db", [FIRST, Migration(2, "fill", fill), Migration(3, "third", third)]).open()
+        with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+            assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+            assert connection.execute("SELECT text FROM notes").fetchall() == [("old",)]
+    database = Database(tmp_path / "a.db", [FIRST, Migration(2, "fill", fill)])
+    database.open()
+    database.close()
 
 
 def test_a_newer_database_is_refused(tmp_path: Path) -> None:
@@ -99,7 +111,7 @@ def test_a_newer_database_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.db").write_bytes(b"this is a letter and no database at all " * 50)
-    with pytest.raises(StartError, match="cannot be opened as a database"):
+    with pytest.raises(StartError, match="is damaged: it is no SQLite database"):
         Database(tmp_path / "a.db", [FIRST]).open()
 
 
