@@ -137,6 +137,8 @@ def test_a_call_that_was_cut_off(skilled: Runtime, kind: str, again: int) -> Non
     orders = Orders("cut", (kind,), linger=LINGER)
     work = Work(skilled, orders)
     skilled.post("/task", work.body)
+    session = skilled.record("cut")["session_id"]
+    eventually(lambda: any(part.get("state") == "input-available" for part in skilled.parts(session)))
     work.strike(0, kind, "while the tool runs")
     skilled.start()
     assert skilled.result("cut")["status"] == "complete"
@@ -146,7 +148,6 @@ def test_a_call_that_was_cut_off(skilled: Runtime, kind: str, again: int) -> Non
         [told] = [json.loads(m["content"]) for m in last_messages(skilled) if m.get("tool_call_id") == "s0-bash-1"]
         assert told["type"] == "error"
         assert "unknown" in told["error_text"]
-        assert "interrupted" in told["error_text"]
         assert len(work.lines(EFFECTS)) == again
     else:
         assert places == [f"s0-{kind}-1", FINAL]
@@ -174,11 +175,11 @@ def test_three_lives_without_a_step_are_the_end(start: Start, provider: Scripted
 
 
 def test_a_completed_step_begins_the_count_anew(start: Start, provider: ScriptedProvider) -> None:
-    """Three lives that complete nothing are not the end when one that did lies between them."""
+    """Two lives that complete nothing, one that does, and two again: it goes on."""
     agent = start()
     orders = Orders("slow", ("write", "write"))
     model = Model(lambda: 0)
-    hangs = iter([True, True, False, True, True, False, False])
+    hangs = iter([True, True, False, True, True, True, False, False])
 
     def reply(request: Any) -> Any:
         answer = model(request)
@@ -186,12 +187,12 @@ def test_a_completed_step_begins_the_count_anew(start: Start, provider: Scripted
 
     provider.script.replace(reply)
     agent.post("/task", assignment(task_id="slow", input_data=orders.json()))
-    for count in (1, 2, 4, 5):
+    for count in (1, 2, 4, 5, 6):
         provider.wait_for(count)
         assert agent.process.kill9() == -9
         agent.start()
     assert agent.result("slow")["status"] == "complete"
-    assert [ask.place for ask in model.asks] == ["s0-write-1"] * 3 + ["s1-write-1"] * 3 + [FINAL]
+    assert [ask.place for ask in model.asks] == ["s0-write-1"] * 3 + ["s1-write-1"] * 4 + [FINAL]
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -115,7 +115,9 @@ class Client(threading.Thread):
         room = self._ledger.look_at(self._dice.randrange(ROOMS))
         with self._ledger.stopping(room):
             reply = self._courier.line.ask("POST", f"/chat/{room}/abort")
-        if reply.status_code not in (200, 404):
+        if reply.status_code == 200:
+            self._ledger.aborts += reply.json()["aborted"]
+        elif reply.json().get("code") != "unknown_session":
             self._ledger.fault(f"abort of {room} was answered with {reply.status_code}: {reply.text}")
 
     def _unqueue(self) -> None:
@@ -125,16 +127,18 @@ class Client(threading.Thread):
             reply = self._courier.line.ask("DELETE", f"/chat/{sent.room}/queue/{sent.id}")
             if reply.status_code == 200:
                 sent.withdrawn = time.time()
-            elif reply.status_code not in (404, 409):
+            elif reply.json().get("code") != "not_queued":
                 self._courier.unexpected(sent, reply)
 
     def _fork(self) -> None:
-        """Copies a session."""
+        """Copies a session and goes on talking in the copy."""
         room = self._ledger.look_at(self._dice.randrange(ROOMS))
         reply = self._courier.line.ask("POST", f"/sessions/{room}/fork", {})
-        if reply.status_code in (200, 201):
-            self._ledger.forks.append(Fork(reply.json()["id"], room, reply.json()))
-        elif reply.status_code not in (404, 409):
+        if reply.status_code == 201:
+            child = reply.json()["id"]
+            self._ledger.forks.append(Fork(child, room))
+            self._courier.chat(self._message(child))
+        elif reply.json().get("code") not in ("session_busy", "unknown_session"):
             self._ledger.fault(f"fork of {room} was answered with {reply.status_code}: {reply.text}")
 
     def _repeat(self) -> None:
@@ -156,9 +160,10 @@ class Client(threading.Thread):
             linger=self._dice.choice((0.0, 0.0, 0.1)),
         )
 
-    def _message(self, room: int | None = None) -> Sent:
+    def _message(self, room: int | str | None = None) -> Sent:
         orders = self._orders("chat", self._dice.choice((0, 0, 1, 2)))
-        name = self._ledger.room(self._dice.randrange(ROOMS) if room is None else room)
+        number = self._dice.randrange(ROOMS) if room is None else room
+        name = number if isinstance(number, str) else self._ledger.room(number)
         sent = self._ledger.message(orders, {"message": orders.text(), "message_id": orders.owner, "session_id": name})
         self._mine.append(sent)
         return sent

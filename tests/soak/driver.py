@@ -13,6 +13,7 @@ from agent_runtime.testing import ScriptedProvider
 
 from .checks import always
 from .clients import Client
+from .forks import forks
 from .ledger import Ledger
 from .lives import PATIENCE, Lives
 from .model import EFFECTS, STORY, Model
@@ -110,6 +111,8 @@ class Soak:
             pause(0.2)
         record, lines = self.look()
         self._check("the end")
+        for fault in forks(self.lives.data / "agent.db", self.ledger):
+            self._fault("the end", fault)
         for fault in at_the_end(record, self.ledger, self.lives, self.model.asks, lines):
             self._fault("the end", fault)
         for fault in visit(self.lives, self.ledger, record):
@@ -144,6 +147,8 @@ def _figures(run: Soak) -> dict[str, object]:
         "sent again for want of an answer": run.ledger.repeated,
         "turns": len(record.turns),
         **{f"  {end}": count for end, count in sorted(ends.items())},
+        "turns aborted": run.ledger.aborts,
+        "messages taken back from the queue": sum(s.withdrawn is not None for s in run.ledger.messages.values()),
         "forks": len(run.ledger.forks),
         "streams read to their end": len(run.ledger.streams),
         "model calls": len(run.model.asks),

@@ -49,7 +49,6 @@ class Fork:
     id: str
     parent: str
     """As the caller named it."""
-    answer: dict[str, Any]
 
 
 class Ledger:
@@ -63,6 +62,8 @@ class Ledger:
         self.streams: list[tuple[Sent, str]] = []
         """Texts of streams that were read to their end."""
         self.faults: list[str] = []
+        self.aborts = 0
+        """Turns that somebody was told he has stopped."""
         self.calls = 0
         """Requests that were answered."""
         self.repeated = 0

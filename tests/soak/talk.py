@@ -60,7 +60,7 @@ def _memory(ledger: Ledger, stored: dict[str, list[str]], asks: list[Ask]) -> It
         if sent is None:
             continue
         told = stored[sent.room][: stored[sent.room].index(ask.owner) + 1] if ask.owner in stored[sent.room] else []
-        if told and list(ask.before) != told:
+        if told and list(ask.before[-len(told) :]) != told:
             missing = [owner for owner in told if owner not in ask.before]
             yield f"the model answered {ask.owner} in life {ask.life} without {missing} (or in another order)"
 
