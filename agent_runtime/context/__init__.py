@@ -1,12 +1,10 @@
 """What the model sees: the prompt, and a view over the recorded parts."""
 
-from .lower import NOTICE, STEER, Call, Step, denied, error_envelope, steps_of, user_text
+from .lower import Call, Step, denied, error_envelope, steps_of, user_text
 from .prompt import digest, system_prompt
 from .view import View, definition, lower_tools
 
 __all__ = [
-    "NOTICE",
-    "STEER",
     "Call",
     "Step",
     "View",

@@ -12,12 +12,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ..protocol import is_object
-from ..sessions import RETRY, tool_name
-
-NOTICE = "data-notice"
-"""A part by which the runtime speaks to the model in the middle of a turn."""
-STEER = "data-steer"
-"""A part that holds a user message which joined the turn while it ran."""
+from ..sessions import NOTICE, RETRY, STEER, tool_name
 
 
 @dataclass(slots=True)
@@ -93,7 +88,7 @@ def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
         elif kind == STEER:
             step.notices.append(user_text(part["data"]["parts"]))
         elif (name := tool_name(part)) is not None:
-            approved = part["state"] == "approval-responded" and part["approval"]["approved"]
+            approved = part["state"] == "approval-responded" and part["approval"].get("approved") is True
             step.calls.append(Call(part["toolCallId"], name, part.get("input", {}), _output(part), approved))
     yield step
 

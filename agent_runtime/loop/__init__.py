@@ -7,7 +7,7 @@ from .conversations import Conversation, Conversations
 from .events import EventBus
 from .hallway import Hallway
 from .limits import Books, Limits, Outcome
-from .records import Seen, Sessions, archive
+from .records import Seen, Sessions, archive_session, close_session
 from .recovery import Recovery
 from .runner import Counters, TurnRunner
 from .standing import standing
@@ -39,7 +39,8 @@ __all__ = [
     "Tasks",
     "Turn",
     "TurnRunner",
-    "archive",
+    "archive_session",
+    "close_session",
     "reply_of",
     "standing",
 ]

@@ -18,7 +18,7 @@ from ..store import Unit
 from .conversations import MAIN, Conversation
 from .hallway import Hallway
 from .limits import Books, Limits
-from .records import archive
+from .records import close_session
 from .state import Turn
 
 
@@ -113,17 +113,20 @@ class Chats:
         if old is None and session is not None and is_session_id(session):
             raise NotFound(f"there is no session {session}", code="unknown_session")
         alias = session if session is not None and (old is None or session != old.id) else MAIN
+        if old is not None:
+            await close_session(self._hall, old)
         fresh = self._hall.conversations.begin(principal, alias)
         now = self._hall.clock.now_ms()
 
         def unit(connection: sqlite3.Connection) -> None:
+            if old is not None:
+                rows.archive(connection, old.id, now)
             rows.insert_session(connection, fresh.new_row(str(self._hall.home.workspace)), now)
 
-        if old is None or old.archived:
-            await self._hall.database.write(unit, durable=True)
-        else:
-            await archive(self._hall, old, unit)
+        await self._hall.database.write(unit, durable=True)
         fresh.stored = True
+        if old is not None:
+            await asyncio.to_thread(self._hall.home.remove_scratch, old.id)
         return fresh.id, old.id if old is not None and old.stored else None
 
     async def _known(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished | None:

@@ -36,7 +36,6 @@ from ..sessions import (
     transfer,
     unknown_session,
 )
-from ..store import Unit
 from . import wire
 from .conversations import Conversation
 from .hallway import Hallway
@@ -142,13 +141,13 @@ class Sessions:
         if "archived" in asked and not change.archived:
             conversation.archived = False
         if "archived" in asked and change.archived:
-            await archive(self._hall, conversation)
+            await archive_session(self._hall, conversation)
         return await self._detail(conversation, name)
 
     async def archive(self, principal: str, name: str) -> SessionDetail:
         """Puts a session away; what runs or waits in it is stopped. One that is away already stays as it is."""
         conversation = await self._find(principal, name)
-        await archive(self._hall, conversation)
+        await archive_session(self._hall, conversation)
         return await self._detail(conversation, name)
 
     async def fork(self, principal: str, name: str, asked: ForkRequest) -> SessionDetail:
@@ -252,23 +251,24 @@ class Sessions:
         return await self._hall.database.write(lambda connection: unit(connection, now), durable=True)
 
 
-async def archive(hall: Hallway, conversation: Conversation, also: Unit[None] | None = None) -> None:
-    """Puts a session away: stops what runs or waits in it, writes it down (with `also` in the same transaction) and
-    removes its scratch folder. One that is away already stays as it is."""
-    if conversation.archived:
-        return
+async def close_session(hall: Hallway, conversation: Conversation) -> None:
+    """Stops what runs or waits in a session and lets nothing more in; its names are free in memory, not yet on disk.
+
+    Raises NotReady when a turn does not end. No turn can have come in between by the time it returns.
+    """
     while (turn := hall.admission.current(conversation)) is not None:
         await hall.admission.stop(turn)
     hall.conversations.forget(conversation)
+
+
+async def archive_session(hall: Hallway, conversation: Conversation) -> None:
+    """Closes a session, writes down that it is away and removes its scratch folder. One that is away stays as it is."""
+    if conversation.archived:
+        return
+    await close_session(hall, conversation)
     now = conversation.stamp(hall.clock.now_ms())
-
-    def unit(connection: sqlite3.Connection) -> None:
-        rows.archive(connection, conversation.id, now)
-        if also is not None:
-            also(connection)
-
     try:
-        await hall.database.write(unit, durable=True)
+        await hall.database.write(lambda connection: rows.archive(connection, conversation.id, now), durable=True)
     except BaseException:
         conversation.archived = False
         raise

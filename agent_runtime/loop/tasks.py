@@ -241,8 +241,7 @@ def _row(connection: sqlite3.Connection, principal: str, task_id: str) -> sqlite
 
 def _latest(connection: sqlite3.Connection, principal: str) -> sqlite3.Row | None:
     return connection.execute(
-        "SELECT tasks.* FROM tasks JOIN turns USING (message_id) WHERE principal = ? AND finished_at IS NOT NULL"
-        " ORDER BY finished_at DESC, seq DESC LIMIT 1",
+        "SELECT * FROM tasks WHERE principal = ? AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT 1",
         (principal,),
     ).fetchone()
 
@@ -266,7 +265,10 @@ def _ended(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn, now
 
 
 def _store(connection: sqlite3.Connection, key: tuple[str, str], record: TaskRecord, finished: int | None) -> None:
+    """The column orders the results, so it only grows: a clock that went back makes no old result the latest."""
     connection.execute(
-        "UPDATE tasks SET record_json = ?, finished_at = ? WHERE principal = ? AND task_id = ?",
-        (record.model_dump_json(), finished, *key),
+        "UPDATE tasks SET record_json = :record, finished_at = CASE WHEN :finished IS NOT NULL THEN max(:finished,"
+        " 1 + coalesce((SELECT max(finished_at) FROM tasks WHERE principal = :principal), 0)) END"
+        " WHERE principal = :principal AND task_id = :task",
+        {"record": record.model_dump_json(), "finished": finished, "principal": key[0], "task": key[1]},
     )

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from ..context import NOTICE, STEER, Call, Step, View, error_envelope, lower_tools, user_text
+from ..context import Call, Step, View, error_envelope, lower_tools, user_text
 from ..errors import ModelError, StoreError
 from ..ports import (
     CallPiece,
@@ -30,7 +30,7 @@ from ..ports import (
 )
 from ..protocol import Usage, is_object
 from ..protocol import chunks as c
-from ..sessions import CALL_ERROR, RETRY
+from ..sessions import CALL_ERROR, NOTICE, RETRY, STEER
 from ..telemetry import logger
 from .calls import Runner, parse
 from .guard import RepeatGuard

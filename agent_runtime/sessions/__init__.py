@@ -5,7 +5,7 @@ from .branches import Branch, Rewound
 from .history import Message, SessionRow, TurnRow
 from .ids import Ids, is_session_id
 from .listing import CUSTOM, Cursor, StoredSession, Waiting, unknown_session
-from .parts import RETRY, MessageParts, text_of, tool_name
+from .parts import NOTICE, RETRY, STEER, MessageParts, text_of, tool_name
 from .recorder import Recorder
 from .repair import CALL_ERROR, complete_steps, interrupt, reopen
 from .replay import replay, replay_parts
@@ -16,7 +16,9 @@ __all__ = [
     "CALL_ERROR",
     "CUSTOM",
     "MIGRATIONS",
+    "NOTICE",
     "RETRY",
+    "STEER",
     "Branch",
     "Cursor",
     "Ids",

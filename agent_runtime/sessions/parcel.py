@@ -12,13 +12,11 @@ from pydantic_core import from_json
 
 from ..errors import InvalidRequest
 from ..protocol import Usage, is_object
-from .parts import tool_name
+from .parts import NOTICE, STEER, tool_name
 
 Line = dict[str, Any]
 """`{"type": ..., "data": {column: value}}`."""
 SCHEMA_VERSION = 1
-_NOTICE = "data-notice"
-"""A part by which the runtime speaks to the model (context.NOTICE)."""
 _LARGEST = 2**63
 _LATEST = 2**53
 
@@ -241,15 +239,21 @@ def _part_fault(part: dict[str, Any]) -> str | None:
     kind: str = part["type"]
     if kind in ("text", "reasoning"):
         return None if isinstance(part.get("text"), str) else "text is missing"
-    if kind == _NOTICE:
+    if kind == NOTICE:
         said = part.get("data")
         return None if is_object(said) and isinstance(said.get("text"), str) else "data.text is missing"
+    if kind == STEER:
+        said = part.get("data")
+        steered = is_object(said) and isinstance(said.get("parts"), list) and all(map(is_object, said["parts"]))
+        return None if steered and all("type" in one for one in said["parts"]) else "data.parts is missing"
     if kind == "dynamic-tool" and not isinstance(part.get("toolName"), str):
         return "toolName is missing"
     if tool_name(part) is None:
         return None
     if not isinstance(part.get("toolCallId"), str) or not isinstance(part.get("state"), str):
         return "toolCallId or state is missing"
+    if part["state"].startswith("approval-") and not (is_object(part.get("approval")) and "id" in part["approval"]):
+        return "approval.id is missing"
     return "output is missing" if part["state"] == "output-available" and "output" not in part else None
 
 

@@ -8,6 +8,10 @@ from typing import Any
 from ..protocol import chunks as c
 from .history import Message
 
+NOTICE = "data-notice"
+"""A part by which the runtime speaks to the model in the middle of a turn."""
+STEER = "data-steer"
+"""A part that holds a user message which joined the turn while it ran."""
 RETRY = "data-retry"
 """A part that says: the model call before it broke off, what it had said so far is not part of the conversation."""
 

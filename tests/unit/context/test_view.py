@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from agent_runtime.context import NOTICE, Call, Step, View, definition, digest, lower_tools, system_prompt
+from agent_runtime.context import Call, Step, View, definition, digest, lower_tools, system_prompt
 from agent_runtime.context.lower import lower_step, steps_of
 from agent_runtime.ports import ToolSpec
-from agent_runtime.sessions import RETRY, Message
+from agent_runtime.sessions import NOTICE, RETRY, Message
 
 DAY = 1_790_000_000_000
 

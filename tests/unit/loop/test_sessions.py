@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import from_json
 
-from agent_runtime.errors import Conflict
-from agent_runtime.loop import Sessions, archive, standing
+from agent_runtime.errors import Conflict, ModelError
+from agent_runtime.loop import Sessions, standing
 from agent_runtime.loop.prices import cost_of
 from agent_runtime.ports import Retrying
 from agent_runtime.protocol import ForkRequest, ModelCard, Pricing, SessionPatch, SessionsQuery, Usage
@@ -105,15 +106,14 @@ async def test_the_view_is_that_of_the_disk_after_a_rewind(tmp_path: Path) -> No
 
 
 async def test_a_session_that_could_not_be_put_away_goes_on(tmp_path: Path) -> None:
-    def broken(_: sqlite3.Connection) -> None:
-        raise ZeroDivisionError
-
+    refuse = "CREATE TRIGGER no BEFORE UPDATE OF archived_at ON chat_sessions BEGIN SELECT RAISE(ABORT, 'no'); END"
     async with World(tmp_path) as world:
         room = sessions(world)
         await world.ended(await world.send(session="s"))
-        conversation = await world.conversations.find("operator", "s")
-        with pytest.raises(ZeroDivisionError):
-            await archive(world.hallway, conversation, broken)
+        await world.database.write(lambda connection: connection.execute(refuse))
+        with pytest.raises(sqlite3.IntegrityError):
+            await room.archive("operator", "s")
+        await world.database.write(lambda connection: connection.execute("DROP TRIGGER no"))
         await world.ended(await world.send(session="s"))
         assert (await room.get("operator", "s")).archived_at is None
         away = await room.patch("operator", "s", SessionPatch(archived=True))
@@ -132,3 +132,21 @@ async def test_what_waits_in_a_session_ends_when_it_is_put_away(tmp_path: Path) 
         away = await room.archive("operator", "s")
         assert [turn.outcome.status for turn in turns if turn.outcome] == ["cancelled"] * 3
         assert (away.queue, away.status.state) == ([], "idle")
+
+
+async def test_a_queue_that_rests_behind_an_error_outlives_a_rewind(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    model = FakeModel([[gate.wait(), ModelError("no", code="model_auth")], say("two"), say("three")])
+    async with World(tmp_path, model) as world:
+        room = sessions(world)
+        failing, resting = await world.send("one", session="s", message_id="m1"), await world.send("two", session="s")
+        gate.set()
+        await world.ended(failing)
+        stands = await room.get("operator", "s")
+        assert (stands.status.state, [one.message_id for one in stands.queue]) == ("error", [resting.message_name])
+        assert (await room.rewind("operator", "s", "m1")).hidden == 2
+        stands = await room.get("operator", "s")
+        assert (stands.status.state, len(stands.queue)) == ("idle", 1)
+        await world.ended(resting, await world.send("three", session="s"))
+        asked = [from_json(message)["content"] for message in world.model.requests[-1][1][1:]]
+        assert asked == ["two", "two", "three"]

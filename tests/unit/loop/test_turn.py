@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.context import NOTICE
 from agent_runtime.errors import ModelError
 from agent_runtime.loop import Books, Limits
 from agent_runtime.loop.guard import STOP_AT, WARN_AT
 from agent_runtime.loop.turn import LAST_STEP
 from agent_runtime.ports import Completion, ReasoningPiece, Retrying, TextPiece, ToolCall, ToolContext, ToolResult
 from agent_runtime.protocol import Usage, chunks
-from agent_runtime.sessions import RETRY
+from agent_runtime.sessions import NOTICE, RETRY
 from tests.unit.loop.support import FakeModel, FakeTools, Played, call, new_turn, play, say, spec
 
 ONE = ("c1", "echo", '{"a": 1}')
