@@ -13,7 +13,7 @@ import pytest
 
 from agent_runtime.testing import Hang, Say, ScriptedProvider
 from tests.soak.model import EFFECTS, FINAL, Model, Orders, answer_to
-from tests.soak.talk import repeats
+from tests.soak.talk import extends, repeats
 
 from .conftest import Start
 from .live import Runtime, assignment, eventually, text_of
@@ -116,6 +116,7 @@ def test_a_task_survives_a_crash_in_each_of_its_steps(skilled: Runtime) -> None:
             most = 1 if moment == "while the model answers" else 2
             assert 1 <= marks[f"{kind}:{step}"] <= most, (step, kind, moment)
     assert list(repeats("long", work.model.asks)) == []
+    assert list(extends("long", work.model.asks)) == []
     assert [ask.place for ask in work.model.asks][-1] == FINAL
     assert_the_record_is_whole(skilled, work)
 

@@ -41,7 +41,7 @@ class Client(threading.Thread):
         acts: dict[Callable[[], None], int] = {
             self._task: 22, self._chat: 14, self._burst: 10, self._chat_stream: 10, self._watch: 10,
             self._cancel: 6, self._result: 8, self._repeat: 10, self._elbow: 4, self._ask_politely: 3,
-            self._abort: 5, self._unqueue: 5, self._fork: 4,
+            self._abort: 5, self._unqueue: 5, self._fork: 4, self._look_in: 6,
         }  # fmt: skip
         with self._courier:
             while not self._leaving.is_set():
@@ -89,6 +89,10 @@ class Client(threading.Thread):
     def _watch(self) -> None:
         if (sent := self._some(self._ledger.tasks)) is not None:
             self._courier.follow(sent, "GET", f"/task/{sent.id}/stream")
+
+    def _look_in(self) -> None:
+        """Whatever a session is at right now."""
+        self._courier.look_in(self._ledger.look_at(self._dice.randrange(ROOMS)))
 
     def _result(self) -> None:
         if waiting := self._open_tasks():

@@ -93,6 +93,22 @@ class Courier:
             except httpx.TransportError as error:
                 self.line.broken(f"the stream of {sent.id}", life, error)
 
+    def look_in(self, room: str) -> None:
+        """Reads the stream of the turn that a session is at, if it is at one and lives on."""
+        heard: list[c.AnyChunk] = []
+        life = self._lives.number
+        try:
+            with self.line.stream("GET", f"/chat/{room}/stream") as response:
+                if response.status_code != 200:
+                    return
+                text = Reader(response, heard.append).rest()
+        except httpx.TransportError as error:
+            self.line.broken(f"the stream of {room}", life, error)
+            return
+        for chunk in heard:
+            if isinstance(chunk, c.Start):
+                self.ledger.streams.append((self.ledger.messages[(chunk.messageMetadata or {})["message_id"]], text))
+
     def unexpected(self, sent: Sent, reply: httpx.Response) -> None:
         what = f"{reply.request.method} {reply.request.url.path}"
         self.ledger.fault(f"{what} for {sent.id} was answered with {reply.status_code}: {reply.text[:500]}")

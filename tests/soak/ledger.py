@@ -38,6 +38,11 @@ class Sent:
     """Its end, as the server once told it."""
 
     @property
+    def in_copy(self) -> bool:
+        """Sent to a fork, where others have spoken before."""
+        return self.room.startswith("ses_")
+
+    @property
     def id(self) -> str:
         return self.orders.owner
 

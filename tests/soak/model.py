@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 from agent_runtime.testing import Call, Recorded, Say
 
@@ -79,6 +80,8 @@ class Ask:
     at: float
     before: tuple[str, ...]
     """Owners of the messages of the conversation, in their order."""
+    shown: tuple[int, ...] = ()
+    """A checksum of each message."""
 
 
 class Model:
@@ -98,17 +101,18 @@ class Model:
         orders = owners[-1]
         last = max(position for position, one in enumerate(spoken) if one is not None)
         place, wanted = progress(orders, request.messages[last + 1 :])
-        asked = self._note(orders, place, tuple(one.owner for one in owners))
+        shown = tuple(crc32(json.dumps(message).encode()) for message in request.messages)
+        asked = self._note(orders, place, tuple(one.owner for one in owners), shown)
         self._heard("ask")
         if place != FINAL:
             calls = tuple(_call(orders, *one, asked) for one in wanted)
             return Say(f"{orders.owner} goes on with {place}. ", calls=calls, delay=orders.pace)
         return Say(pieces=tuple(_words(orders)), delay=orders.pace)
 
-    def _note(self, orders: Orders, place: str, before: tuple[str, ...]) -> int:
+    def _note(self, orders: Orders, place: str, before: tuple[str, ...], shown: tuple[int, ...]) -> int:
         with self._lock:
             self._asked[orders.owner, place] += 1
-            self.asks.append(Ask(orders.owner, place, self._life(), time.time(), before))
+            self.asks.append(Ask(orders.owner, place, self._life(), time.time(), before, shown))
             return self._asked[orders.owner, place]
 
 

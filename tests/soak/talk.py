@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from .ledger import Ledger, Sent
 from .model import Ask
@@ -26,6 +27,13 @@ def repeats(owner: str, asks: list[Ask]) -> Iterator[str]:
     for life, count in again.items():
         if count > 1:
             yield f"{owner} repeated {count} model calls in life {life}"
+
+
+def extends(owner: str, asks: list[Ask]) -> Iterator[str]:
+    """Each question begins with the one before, to the letter: what a model was shown once is never taken back."""
+    for before, after in pairwise(asks):
+        if after.shown[: len(before.shown)] != before.shown:
+            yield f"{owner} was shown another past in life {after.life}, at {after.place}, than at {before.place}"
 
 
 def repeated(asks: list[Ask]) -> int:
@@ -60,7 +68,8 @@ def _memory(ledger: Ledger, stored: dict[str, list[str]], asks: list[Ask]) -> It
         if sent is None:
             continue
         told = stored[sent.room][: stored[sent.room].index(ask.owner) + 1] if ask.owner in stored[sent.room] else []
-        if told and list(ask.before[-len(told) :]) != told:
+        copied = len(ask.before) - len(told) if sent.in_copy else 0
+        if told and list(ask.before[copied:]) != told:
             missing = [owner for owner in told if owner not in ask.before]
             yield f"the model answered {ask.owner} in life {ask.life} without {missing} (or in another order)"
 

@@ -11,7 +11,7 @@ from .ledger import Ledger, Sent
 from .lives import Lives
 from .model import Ask, answer_to
 from .record import Record
-from .talk import order, repeats
+from .talk import extends, order, repeats
 
 LATE = 5.0
 """Seconds past a deadline that a server may be dead or busy with rising."""
@@ -59,6 +59,7 @@ def _task(sent: Sent, record: Record, lives: Lives, asks: list[Ask], lines: list
         case _:
             yield f"{sent.id} ended as {end}: {stored['error']}"
     yield from repeats(sent.id, asks)
+    yield from extends(sent.id, asks)
 
 
 def _finished(sent: Sent, stored: dict[str, Any], lines: list[str]) -> Iterator[str]:
