@@ -102,6 +102,7 @@ class Runtime:
         runner = TurnRunner(
             self.database, ids, clock, model, tools, home, settings.max_parallel_tools, counters, events
         )
+        self._own(runner)
         admission = Admission(
             self.database,
             runner.run,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ..context import View
@@ -26,6 +26,8 @@ from .waits import waits_of
 log = logger(__name__)
 SETTLE_WAITS = (0.5, 1.0, 2.0, 4.0)
 """Seconds between attempts to record the end of a turn."""
+LATE_SECONDS = 5.0
+"""The same once its callers have been told that it failed."""
 
 
 @dataclass(slots=True)
@@ -52,6 +54,8 @@ class TurnRunner:
     parallel_tools: int
     counters: Counters
     events: Events
+    late: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    """Ends of turns that could not be recorded yet."""
 
     async def run(self, turn: Turn, lane: Lane) -> None:
         """The turn from where it stands to its settled end, or to the point where only a person can help."""
@@ -235,10 +239,30 @@ class TurnRunner:
             recorder.take(chunk)
         try:
             await self._settle(turn, recorder)
-        except Exception as error:  # noqa: BLE001  the disk is gone as well; the next start repairs the record
-            log.error("turn could not be settled", message_id=turn.message_id, error=str(error))
+        except Exception as error:  # noqa: BLE001  the disk is gone as well
+            log.error("the end of a turn is not recorded", message_id=turn.message_id, error=str(error))
+            late = asyncio.create_task(self._settle_late(turn, recorder))
+            self.late.add(late)
+            late.add_done_callback(self.late.discard)
         for chunk in end:
             turn.live.publish(chunk)
+
+    async def _settle_late(self, turn: Turn, recorder: Recorder) -> None:
+        """Records the end that callers were told as soon as the disk takes it; what dies before that is repaired by the
+        next start."""
+        while True:
+            await asyncio.sleep(LATE_SECONDS)
+            try:
+                await recorder.save(lambda connection, now: self._end(connection, turn, now))
+                return
+            except StoreError:
+                continue
+
+    async def close(self) -> None:
+        """Gives up on what could not be recorded."""
+        for late in self.late:
+            late.cancel()
+        await asyncio.gather(*self.late, return_exceptions=True)
 
     def _count(self, turn: Turn) -> None:
         self.counters.context_tokens = turn.conversation.context_tokens

@@ -47,6 +47,8 @@ LAST_STEP = (
 )
 _CUT = {"length": "output", "content-filter": "content_filter"}
 """Answers that the provider cut off, by its reason."""
+MOST_CHARACTERS = 8 * 1024 * 1024
+"""In one answer; whoever sends more is not a model."""
 MOST_INVALID = 2
 """Steps in a row with broken tool calls before tools are switched off: the first is told to the model."""
 
@@ -225,6 +227,8 @@ class _Loop:
                 else:
                     for chunk in self._heard(answer, event):
                         yield chunk
+                    if answer.received > MOST_CHARACTERS:
+                        raise ModelError(f"the model's answer is longer than {MOST_CHARACTERS} characters")
         except (ModelError, asyncio.CancelledError):
             if answer.received:  # what broke off was generated all the same, and will be charged
                 self.books.spend(Usage.estimated(self.kit.view.size, answer.received))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -243,18 +243,22 @@ def _part_fault(part: dict[str, Any]) -> str | None:
         said = part.get("data")
         return None if is_object(said) and isinstance(said.get("text"), str) else "data.text is missing"
     if kind == STEER:
-        said = part.get("data")
-        steered = is_object(said) and isinstance(said.get("parts"), list) and all(map(is_object, said["parts"]))
-        return None if steered and all("type" in one for one in said["parts"]) else "data.parts is missing"
+        return None if _steers(part.get("data")) else "data.parts is missing"
     if kind == "dynamic-tool" and not isinstance(part.get("toolName"), str):
         return "toolName is missing"
     if tool_name(part) is None:
         return None
     if not isinstance(part.get("toolCallId"), str) or not isinstance(part.get("state"), str):
         return "toolCallId or state is missing"
-    if part["state"].startswith("approval-") and not (is_object(part.get("approval")) and "id" in part["approval"]):
+    approval = part.get("approval")
+    if part["state"].startswith("approval-") and not (is_object(approval) and isinstance(approval.get("id"), str)):
         return "approval.id is missing"
     return "output is missing" if part["state"] == "output-available" and "output" not in part else None
+
+
+def _steers(said: object) -> bool:
+    parts = said.get("parts") if is_object(said) else None
+    return isinstance(parts, list) and all(is_object(one) and "type" in one for one in cast("list[object]", parts))
 
 
 def _refused(number: int, fault: str) -> InvalidRequest:
