@@ -136,7 +136,10 @@ class Client(threading.Thread):
 
     def _fork(self) -> None:
         """Copies a session and goes on talking in the copy."""
-        room = self._ledger.look_at(self._dice.randrange(ROOMS))
+        said = [sent.room for sent in list(self._ledger.messages.values())[-200:]]
+        if not said:
+            return
+        room = self._dice.choice(said)
         reply = self._courier.line.ask("POST", f"/sessions/{room}/fork", {})
         if reply.status_code == 201:
             child = reply.json()["id"]

@@ -27,7 +27,7 @@ def forks(database: Path, ledger: Ledger) -> Iterator[str]:
         for fork in ledger.forks:
             if fork.id not in made:
                 yield f"the fork {fork.id} of {fork.parent} was acknowledged and is not there"
-            elif made[fork.id] != names[fork.parent]:
+            elif made[fork.id] != names.get(fork.parent, fork.parent):
                 yield f"the fork {fork.id} of {fork.parent} belongs to {made[fork.id]}"
         for child, parent in made.items():
             copied = connection.execute(_COPIED, {"session": child}).fetchall()

@@ -71,14 +71,13 @@ def _finished(sent: Sent, stored: dict[str, Any], lines: list[str]) -> Iterator[
 
 
 def _given_up(sent: Sent, lives: Lives, asks: list[Ask], end: float) -> Iterator[str]:
-    """A task is given up only after three lives in a row in which it completed no step."""
-    seen: set[str] = set()
-    moved = sent.first_sent
-    for ask in asks:
-        if ask.place not in seen:
-            seen.add(ask.place)
-            moved = ask.at
-    deaths = lives.deaths_between(moved, end)
+    """A task is given up only after three lives in a row in which no model call came to its end."""
+    places = list(dict.fromkeys(ask.place for ask in asks))
+    if len(places) > 1:  # the last but one came to its end, in the life in which it was asked for last
+        since, own = max(ask.at for ask in asks if ask.place == places[-2]), 1
+    else:
+        since, own = sent.first_sent, 0
+    deaths = lives.deaths_between(since, end) - own
     if deaths < LIVES:
         yield f"{sent.id} was given up after {deaths} lives without a completed step"
 
