@@ -26,7 +26,8 @@ from agent_runtime.loop import (
     Turn,
     TurnRunner,
 )
-from agent_runtime.loop.turn import Kit, run_turn
+from agent_runtime.loop.kit import Kit
+from agent_runtime.loop.turn import run_turn
 from agent_runtime.ports import (
     CallPiece,
     CallStarted,
