@@ -7,7 +7,7 @@ LOCAL_MODEL := $(VENV)/.local-model
 CLIENT := tests/client/node_modules/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test test-local check format bench lock schemas docs clean
+.PHONY: help setup demo serve mesh test test-local check format bench soak lock schemas docs clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ format: $(READY) ## Format the code and mend what can be mended by machine
 
 bench: $(READY) ## Measure beside a bare floor
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+soak: $(READY) ## Kill a busy runtime 200 times and check every promise (ARGS="--seed 7")
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 lock: $(READY) ## Resolve the dependencies anew (ARGS=--upgrade: to the newest)
 	@scripts/lock.sh $(ARGS)
