@@ -24,7 +24,9 @@ class Kit:
     before_tools: Callable[[], object]
     """Makes ready what tools need; most turns call none and pay nothing for it."""
     checkpoint: Callable[[], Awaitable[None]]
-    """Returns once every chunk so far is on disk for good."""
+    """Returns once every chunk so far would survive a power cut."""
+    saved: Callable[[], Awaitable[None]]
+    """Returns once every chunk so far would survive a crash."""
     steering: Steering
     allowed: Set[str] = frozenset()
     """Tools that a person has allowed for the whole session."""

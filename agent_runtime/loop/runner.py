@@ -164,6 +164,7 @@ class TurnRunner:
             self.parallel_tools,
             before_tools=partial(self.home.make_scratch, conversation.id),
             checkpoint=recorder.save,
+            saved=partial(recorder.save, durable=False),
             steering=Joining(lane, turn, recorder),
             allowed=conversation.allowed,
             progress=progress,

@@ -99,7 +99,8 @@ class _Loop:
         self.turn.outcome = Outcome("complete", reason, limit=limit or _CUT.get(reason) or empty)
 
     async def _act(self, step: Step, *, last_comes_next: bool) -> AsyncIterator[c.Chunk]:
-        """Runs the step's calls and closes it. Nothing takes effect before it is on disk that it was asked for."""
+        """Runs the step's calls and closes it. Nothing takes effect before it is on disk that it was asked for, and the
+        model hears of nothing that a crash could make unsaid."""
         ready = step.open
         refused = all(is_object(call.output) and call.output.get("type") == "error" for call in step.calls)
         self._invalid = self._invalid + 1 if refused and not ready else 0
@@ -118,6 +119,7 @@ class _Loop:
             yield c.DataChunk(type=NOTICE, data={"text": LAST_STEP})
         for chunk in self.pen.end_step():
             yield chunk
+        await self.kit.saved()
         self.kit.view.add_step(step)
 
     async def _steered(self, step: Step) -> AsyncIterator[c.Chunk]:

@@ -59,10 +59,10 @@ class TurnRow:
     fingerprint: str
     task_id: str | None
     state: str
-    steps: int
-    """Those that were complete when a life last ended."""
+    done: int
+    """Model calls and tool calls that were complete when a life last ended."""
     lives: int
-    """How many lives in a row ended without completing a step."""
+    """How many lives in a row ended without completing one."""
     outcome: dict[str, Any] | None
     created_at: int
     updated_at: int
@@ -170,7 +170,7 @@ def _turn(row: sqlite3.Row) -> TurnRow:
         fingerprint=row["fingerprint"],
         task_id=row["task_id"],
         state=row["state"],
-        steps=row["steps"],
+        done=row["done"],
         lives=row["lives"],
         outcome=outcome,
         created_at=row["created_at"],

@@ -84,9 +84,12 @@ class Recorder:
             return
         self._send()
 
-    async def save(self, also: Callable[[sqlite3.Connection, int], None] | None = None) -> None:
-        """Saves for good all that was taken and, in the same transaction, whatever hangs on it: returns once that
-        would survive a power cut. Raises StoreError; then nothing was saved, and another `save` may try again."""
+    async def save(
+        self, also: Callable[[sqlite3.Connection, int], None] | None = None, *, durable: bool = True
+    ) -> None:
+        """Saves all that was taken and, in the same transaction, whatever hangs on it: returns once that would survive
+        a power cut, or without `durable` a crash. Raises StoreError; then nothing was saved, and another `save` may
+        try again."""
         self._cancel_timer()
         if self._flight is not None:
             await asyncio.wait([self._flight])
@@ -99,7 +102,7 @@ class Recorder:
                 also(connection, now)
 
         try:
-            await self._database.write(whole, durable=True)
+            await self._database.write(whole, durable=durable)
         except Exception:
             self._unsaved(booked)
             raise

@@ -156,10 +156,10 @@ def put_away(connection: sqlite3.Connection, message_id: str, now: int) -> None:
     connection.execute("UPDATE turns SET state = 'waiting', updated_at = ? WHERE message_id = ?", (now, message_id))
 
 
-def count_life(connection: sqlite3.Connection, message_id: str, steps: int, lives: int, now: int) -> None:
-    """A life has ended with `steps` complete; it was one of `lives` in a row that completed none."""
+def count_life(connection: sqlite3.Connection, message_id: str, done: int, lives: int, now: int) -> None:
+    """A life has ended with so much `done`; it was one of `lives` in a row that completed nothing."""
     connection.execute(
-        "UPDATE turns SET steps = ?, lives = ?, updated_at = ? WHERE message_id = ?", (steps, lives, now, message_id)
+        "UPDATE turns SET done = ?, lives = ?, updated_at = ? WHERE message_id = ?", (done, lives, now, message_id)
     )
 
 

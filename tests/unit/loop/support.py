@@ -182,7 +182,7 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
     view = View(PROMPT)
     view.add_user(turn.parts)
     context = ToolContext("ses_1", "", Path(), Path())
-    kit = Kit(model, tools or FakeTools(), view, context, 2, lambda: None, no_checkpoint, NobodySteers())
+    kit = Kit(model, tools or FakeTools(), view, context, 2, lambda: None, no_checkpoint, no_checkpoint, NobodySteers())
     said: list[chunks.Chunk] = []
 
     async def run() -> None:
