@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 from typing import Any
 
@@ -81,9 +82,10 @@ async def listing(live: Live, _provider: str) -> Samples:
     client.close()
     if len(seen) < STORED.sessions:
         raise RuntimeError(f"{len(seen)} of {STORED.sessions} sessions were listed")
-    middle = (len(walls) - _PAGES) // 2
-    status = await _status_while_listing(live)
-    return {"first": first, "middle": walls[middle : middle + _PAGES], "status": status}
+    place = (len(walls) - _PAGES) // 2
+    middle = walls[place : place + _PAGES]
+    depth = statistics.median(middle) / statistics.median(first)
+    return {"first": first, "middle": middle, "depth": [depth], "status": await _status_while_listing(live)}
 
 
 async def _status_while_listing(live: Live, readers: int = 4, seconds: float = 0.7) -> list[float]:
