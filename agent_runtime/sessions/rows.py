@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from ..protocol import Usage
 from .growth import UPSERT_PART
@@ -170,7 +170,7 @@ def answer_part(
     row = connection.execute(
         "SELECT rowid, data_json FROM chat_parts WHERE message_id = ? AND tool_call_id = ?", (message_id, call_id)
     ).fetchone()
-    data = {**json.loads(row["data_json"]), **changes}
+    data = {**load(row["data_json"]), **changes}
     connection.execute(
         "UPDATE chat_parts SET data_json = ?, tool_state = ?, updated_at = ? WHERE rowid = ?",
         (dump(data), data["state"], now, row["rowid"]),
@@ -248,3 +248,11 @@ def model_json(model: str) -> str:
 def dump(value: Any) -> str:
     """Compact JSON."""
     return to_json(value).decode()
+
+
+def load(text: str) -> Any:
+    """What `dump` has written, or SQLite or an import."""
+    try:
+        return from_json(text)  # five times as fast as json on the text of a message
+    except ValueError:
+        return json.loads(text)  # which also reads what is nested deeper than from_json will go
