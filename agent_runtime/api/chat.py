@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ..errors import Conflict, InvalidRequest
-from ..loop import Finished, Incoming, Turn, reply_of
+from ..loop import IN_ERROR, Finished, Incoming, Turn, reply_of
 from ..protocol import (
     DEFAULT_WAIT_SECONDS,
     ChatPending,
@@ -126,6 +126,8 @@ async def _reply(sent: Turn | Finished, at: Desk, wish: _Wish, path: str) -> Res
 async def _collected(sent: Turn | Finished, wait: float, path: str) -> Response:
     """The reply as JSON; 202 when it takes longer than the caller waits, a problem when the turn failed."""
     if isinstance(sent, Finished):
+        if "status" not in sent.outcome:  # its end is not on record yet
+            return message(ChatPending(**sent.names, status="running"), 202, exclude_none=True)
         parts = sent.reply.parts if sent.reply else []
         usage = Usage.model_validate(sent.reply.metadata.get("usage", {}) if sent.reply else {})
         return _answer(reply_of(sent.names, parts, usage, sent.outcome), sent.outcome, path)
@@ -151,7 +153,7 @@ def _pending(turn: Turn, names: dict[str, str]) -> ChatPending:
 
 
 def _answer(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:
-    if outcome.get("status") not in ("failed", "timeout"):
+    if outcome.get("status") not in IN_ERROR:
         return message(reply)
     code = str(outcome.get("error_code"))
     known = code.startswith("model_") or code == "context_overflow"

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from starlette.types import Message as Sent
 from starlette.types import Send
 
-from ..loop import Admission, Turn
+from ..loop import Admission, CutOff, Turn
 from ..protocol import chunks as c
 from ..sessions import Message, replay
 from ..telemetry import logger
@@ -48,6 +48,8 @@ class EventStream(StreamingResponse):
             await super().stream_response(in_time)
         except TimeoutError:
             log.info("a reader was dropped", stalled_seconds=STALL_SECONDS)
+        except CutOff:
+            log.info("a reader was cut off")  # without its last piece the response is broken, as it should be
 
 
 def live_stream(turn: Turn, admission: Admission, *, waits: bool = True) -> Response:

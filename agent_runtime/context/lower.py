@@ -86,7 +86,8 @@ def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
         elif kind == NOTICE:
             step.notices.append(part["data"]["text"])
         elif kind == STEER:
-            step.notices.append(user_text(part["data"]["parts"]))
+            if part["data"]["parts"]:
+                step.notices.append(user_text(part["data"]["parts"]))
         elif (name := tool_name(part)) is not None:
             approved = part["state"] == "approval-responded" and part["approval"].get("approved") is True
             step.calls.append(Call(part["toolCallId"], name, part.get("input", {}), _output(part), approved))

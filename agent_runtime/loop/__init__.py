@@ -6,16 +6,17 @@ from .chats import Chats, Finished, Incoming, reply_of
 from .conversations import Conversation, Conversations
 from .events import EventBus
 from .hallway import Hallway
-from .limits import Books, Limits, Outcome
+from .limits import IN_ERROR, Books, Limits, Outcome
 from .records import Seen, Sessions, archive_session, close_session
 from .recovery import Recovery
 from .runner import Counters, TurnRunner
 from .standing import standing
 from .state import Turn
-from .streams import LiveTurn
+from .streams import CutOff, LiveTurn
 from .tasks import MIGRATIONS, Assigned, Tasks
 
 __all__ = [
+    "IN_ERROR",
     "MIGRATIONS",
     "Admission",
     "Answer",
@@ -26,6 +27,7 @@ __all__ = [
     "Conversation",
     "Conversations",
     "Counters",
+    "CutOff",
     "EventBus",
     "Finished",
     "Hallway",

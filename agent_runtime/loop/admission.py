@@ -93,6 +93,8 @@ class Admission:
             async with asyncio.timeout(CANCEL_SECONDS):
                 if turn.state == "settling":
                     await turn.quiet.wait()
+                while turn.answering:  # what is on its way to the disk counts
+                    await asyncio.wait(turn.answering)
                 if turn.state == "queued":
                     await self._drop(turn)
                 elif turn.state in ("waiting", "resuming"):
@@ -112,8 +114,10 @@ class Admission:
 
     def take_up(self, turn: Turn) -> None:
         """A turn that waited has all its answers: it goes on as soon as there is a slot."""
-        if turn.state == "waiting" and not turn.waits:
+        if turn.state == "waiting" and not turn.waits and not turn.answering:
             turn.state = "resuming"
+            if turn.expiry is not None:
+                turn.expiry.cancel()
             turn.quiet.clear()
             turn.live.go_on()
             self._offer(turn.conversation.id)
@@ -136,6 +140,21 @@ class Admission:
     def unclaim(self, message: Turn) -> None:
         message.state = "queued"
         self._offer(message.conversation.id)
+
+    async def clear(self, conversation: Conversation) -> None:
+        """Ends whatever is in a session: what waits in its queue never runs. Raises NotReady when a turn goes on."""
+        session_id = conversation.id
+        mine = session_id not in self._held
+        self._held.add(session_id)
+        try:
+            while (turn := self.current(conversation)) is not None:
+                for waiting in self.queue(conversation):
+                    await self.cancel_queued(waiting)
+                await self.stop(turn)
+        finally:
+            if mine:
+                self._held.discard(session_id)
+                self._offer(session_id)
 
     @contextlib.contextmanager
     def hold(self, conversation: Conversation) -> Generator[None]:
@@ -191,7 +210,7 @@ class Admission:
         self._draining = True
         await _admissions(self._turns.values())
         for turn in (*self.turns("queued"), *self.turns("waiting")):  # nothing more will be heard of them in this life
-            turn.live.close()
+            turn.live.cut()
             turn.quiet.set()
             turn.ended.set()
         running = [turn.runner for turn in self.turns("running") if turn.runner is not None]
@@ -202,7 +221,7 @@ class Admission:
         if running:
             await asyncio.wait(running, timeout=CANCEL_SECONDS)
         for turn in list(self._turns.values()):
-            turn.live.close()
+            turn.live.cut()
 
     # -- lanes
 
@@ -210,7 +229,7 @@ class Admission:
         if self._draining:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
         lane = self._lanes.get(turn.conversation.id)
-        if lane or self._free == 0 or turn.conversation.id in self._held:
+        if lane or self._free <= 0 or turn.conversation.id in self._held:
             waiting = sum(1 for queued in self.turns("queued") if queued.conversation.id not in self._resting)
             if waiting >= self._queue_limit or len(self._turns) >= MOST_TURNS:
                 raise Busy(f"{waiting} turns are waiting; try again later", headers={"Retry-After": "5"})
@@ -229,7 +248,7 @@ class Admission:
         if written.exception() is not None:
             self._withdraw(turn)
             return
-        turn.durable = True
+        turn.durable = turn.conversation.stored = True
         self._resting.discard(turn.conversation.id)
         if turn.state == "running":
             self._start(turn)
@@ -237,10 +256,15 @@ class Admission:
             self._offer(turn.conversation.id)
 
     async def _drop(self, turn: Turn) -> None:
-        """Cancels a turn that waits in its lane. If that cannot be written down, it goes on waiting."""
+        """Cancels a turn that waits in its lane. If that cannot be written down, it goes on waiting. Whoever asked for
+        it may hang up: what is on its way to the disk counts."""
         turn.state = "settling"
         if turn in self._ready:
             self._ready.remove(turn)
+        turn.runner = asyncio.create_task(self._dropping(turn), name=f"cancel {turn.message_id}")
+        await asyncio.shield(turn.runner)
+
+    async def _dropping(self, turn: Turn) -> None:
         try:
             await self._cancel(turn, self)
         except BaseException:
@@ -289,7 +313,13 @@ class Admission:
     def _expect(self, turn: Turn, waited: float) -> None:
         """A person has so long to answer, `waited` seconds of which are gone."""
         left = max(0.0, self._answer_seconds - max(0.0, waited))
-        turn.expiry = asyncio.get_running_loop().call_later(left, self._stop_waiting, turn, "unanswered")
+        turn.expiry = asyncio.get_running_loop().call_later(left, self._expire, turn)
+
+    def _expire(self, turn: Turn) -> None:
+        if turn.answering:
+            next(iter(turn.answering)).add_done_callback(lambda _: self._expire(turn))
+        elif turn.state == "waiting" and turn.waits:
+            self._stop_waiting(turn, "unanswered")
 
     def _stop_waiting(self, turn: Turn, reason: StopReason) -> None:
         """Ends a turn that waits: it runs once more, only to be settled. That needs no slot."""
@@ -328,16 +358,17 @@ class Admission:
 
     def _ended(self, turn: Turn) -> None:
         if turn.outcome is not None:
-            if turn.outcome.status == "failed":
+            if turn.outcome.in_error:
                 self._resting.add(turn.conversation.id)
             self._events.emit("turn-finished", turn.conversation.principal, **_finish(turn, turn.outcome))
+        elif turn.durable:
+            turn.live.cut()
         turn.end()
         self._leave(turn)
 
 
 def _finish(turn: Turn, outcome: Outcome) -> dict[str, Any]:
-    failed = outcome.status in ("failed", "timeout")
-    reason = "abort" if outcome.status == "cancelled" else "error" if failed else "finish"
+    reason = "abort" if outcome.status == "cancelled" else "error" if outcome.in_error else "finish"
     return {**turn.names(), "reason": reason, "pending_approval": False}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -51,7 +51,7 @@ class Answers:
         if conversation is None:
             raise NotFound(f"there is no session {session}", code="unknown_session")
         turn, wait = await self._find(conversation, answer.id)
-        await _whole(self._take(conversation, turn, wait, answer))
+        await self._take(conversation, turn, wait, answer)
         return turn
 
     async def give_all(
@@ -63,18 +63,34 @@ class Answers:
         turn = self._hall.admission.current(conversation) if conversation else None
         if conversation is None or turn is None:
             return None
-        if turn.state == "settling":
-            await _quiet(turn)
         by_call = {answer.id: answer for answer in given}
-        met = [wait for wait in turn.waits.values() if wait.call_id in by_call]
-        for wait in met:
-            await _whole(self._take(conversation, turn, wait, by_call[wait.call_id]))
+        if turn.state == "settling" or turn.asked & by_call.keys():
+            await _quiet(turn)
+        met = [(wait, by_call[wait.call_id]) for wait in turn.waits.values() if wait.call_id in by_call]
+        for wait, answer in met:
+            _recorded(wait, answer)  # all of them fit, or none is taken
+        for wait, answer in met:
+            await self._take(conversation, turn, wait, answer)
         return turn if met or (turn.begun and turn.reply_id == reply_id and not turn.waits) else None
 
     async def _take(self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer) -> None:
-        recorded = _question(wait, answer) if wait.kind == "question" else _approval(wait, answer)
-        if turn.waits.pop(wait.id, None) is None:  # from here on a second answer comes too late
-            raise _not_waiting(wait.id)
+        """An answer that is on its way to the disk counts, also when whoever gave it hangs up."""
+        recorded = _recorded(wait, answer)
+        if turn.state != "waiting" or turn.waits.pop(wait.id, None) is None:
+            raise _not_waiting(wait.id)  # another one was faster, or the turn was stopped
+        taking = asyncio.create_task(self._settle(conversation, turn, wait, answer, recorded))
+        turn.answering.add(taking)
+        taking.add_done_callback(lambda done: self._taken(turn, done))
+        await asyncio.shield(taking)
+
+    def _taken(self, turn: Turn, taking: asyncio.Task[None]) -> None:
+        """The turn goes on behind its last answer, not before: it reads all of them from disk."""
+        turn.answering.discard(taking)
+        self._hall.admission.take_up(turn)
+
+    async def _settle(
+        self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer, recorded: dict[str, Any]
+    ) -> None:
         try:
             await self._record(conversation, turn, wait, answer, recorded)
         except BaseException:
@@ -86,15 +102,15 @@ class Answers:
             turn.live.publish(c.ToolOutputError(toolCallId=wait.call_id, errorText=recorded["errorText"]))
         elif answer.decision == "reject":
             turn.live.publish(c.ToolOutputDenied(toolCallId=wait.call_id))
-        self._hall.admission.take_up(turn)
 
     async def _find(self, conversation: Conversation, answered: str) -> tuple[Turn, Wait]:
         turn = self._hall.admission.current(conversation)
-        if turn is not None and turn.state in ("running", "settling"):
+        if turn is not None and turn.state in ("running", "settling") and answered in turn.asked:
             # What is asked is seen before the other calls of its step are done, and may be answered as early.
             await _quiet(turn)
         if turn is not None and turn.state == "waiting":
-            for wait in turn.waits.values():
+            found = turn.waits.get(answered)
+            for wait in (found,) if found else turn.waits.values():
                 if answered in (wait.id, wait.call_id):
                     return turn, wait
         raise _not_waiting(answered)
@@ -127,9 +143,9 @@ def _not_waiting(answered: str) -> Conflict:
     return Conflict(f"nothing with the id {answered} waits for an answer", code="not_waiting")
 
 
-async def _whole(taking: Coroutine[Any, Any, None]) -> None:
-    """An answer that is on its way to the disk counts, also when whoever gave it hangs up."""
-    await asyncio.shield(asyncio.ensure_future(taking))
+def _recorded(wait: Wait, answer: Answer) -> dict[str, Any]:
+    """What the answer makes of the call's part. Raises InvalidRequest when it does not fit what was asked."""
+    return _question(wait, answer) if wait.kind == "question" else _approval(wait, answer)
 
 
 def _question(wait: Wait, answer: Answer) -> dict[str, Any]:

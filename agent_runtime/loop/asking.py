@@ -129,15 +129,8 @@ class Asker:
             else:
                 step.calls.append(Call(call_id, call.name, arguments))
                 yield from self.pen.call_ready(call_id, call.name, arguments)
-        yield c.MessageMetadata(
-            messageMetadata={
-                "usage": turn.books.usage.model_dump(),
-                "model": {"provider_id": "mesh", "model_id": turn.model},
-                "agent": turn.conversation.agent,
-                "system_prompt_digest": turn.conversation.digest,
-                "steps": turn.books.steps,
-            }
-        )
+        books = {"usage": turn.books.usage.model_dump(), **turn.about(), "steps": turn.books.steps}
+        yield c.MessageMetadata(messageMetadata=books)
 
     def _request(self, *, tools: bool) -> ModelRequest:
         """The forced last step keeps the tools and forbids their use, so that the prompt's prefix stays the same."""

@@ -35,6 +35,8 @@ class Conversation:
     aliases: tuple[str, ...] = ()
     stored: bool = False
     archived: bool = False
+    blank: bool = False
+    """Nothing was ever said in it."""
     view: View | None = None
     """None until a turn needs it, and again after a turn that did not end well: then it is read back from disk."""
     allowed: frozenset[str] = frozenset()
@@ -107,6 +109,7 @@ class Conversations:
         conversation = Conversation(
             self._ids.new("ses"), principal, "default", self._model, prompt, digest, tools, aliases
         )
+        conversation.blank = True
         self._remember(conversation)
         return conversation
 
@@ -135,7 +138,7 @@ class Conversations:
         if row is None or row.principal != principal:
             return None
         conversation = self._known.get(row.id) or self._restore(row)
-        if name != row.id:
+        if name != row.id and not conversation.archived:
             self._name(conversation, name)
         return conversation
 
@@ -168,7 +171,7 @@ class Conversations:
     def _shrink(self) -> None:
         """Forgets the sessions that were not used for longest until the rest fits."""
         size = sum(known.view.size for known in self._known.values() if known.view)
-        for session_id, known in list(self._known.items()):
+        for session_id, known in list(self._known.items())[:-1]:
             if len(self._known) <= MOST_SESSIONS and size <= MOST_BYTES:
                 return
             if known.users == 0 and known.stored:

@@ -9,6 +9,7 @@ from ..protocol import Usage
 from ..protocol.chunks import FinishReason
 
 Status = Literal["complete", "failed", "timeout", "cancelled"]
+IN_ERROR: tuple[Status, ...] = ("failed", "timeout")
 USUAL_OUTPUT = 8192
 """Tokens in one answer that nearly every model can give."""
 
@@ -41,6 +42,11 @@ class Outcome:
     error: str | None = None
     limit: str | None = None
 
+    @property
+    def in_error(self) -> bool:
+        """The session rests: what waits in it runs only behind the next message that somebody sends."""
+        return self.status in IN_ERROR
+
     def json(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in fields.items() if value is not None}
@@ -48,6 +54,10 @@ class Outcome:
 
 INTERNAL = Outcome("failed", "error", "internal_error", "the runtime failed; its log says more")
 """The outcome of a turn that met a bug of ours, or a disk that is gone."""
+
+
+UNRECORDED = Outcome("failed", "error", "store_unavailable", "nothing can be recorded: the disk is full or broken")
+"""The outcome of a turn whose record the disk refused."""
 
 
 class LimitReached(Exception):

@@ -10,6 +10,10 @@ from ..protocol import chunks as c
 from ..sessions import tool_name
 from .waits import QUESTION
 
+APPROVAL = "approval_"
+MOST_ID = 64
+"""Characters of a call's id."""
+
 
 class _Kind(TypedDict):
     dynamic: bool | None
@@ -69,7 +73,10 @@ class Pen:
         self._text = self._reasoning = None
 
     def call_id(self, provider_id: str) -> str:
-        """The id of a call in this turn: the provider's, unless it has used that before."""
+        """The id of a call in this turn: the provider's, unless it has used that before, or it could be taken for
+        another thing's: an approval that a person gives must mean one call and no other."""
+        if provider_id.startswith(APPROVAL) or not 0 < len(provider_id) <= MOST_ID:
+            provider_id = f"call_{len(self._ids) + 1}"
         call_id, number = provider_id, 1
         while call_id in self._ids:
             number += 1
@@ -101,7 +108,7 @@ class Pen:
         yield c.ToolOutputError(toolCallId=call_id, errorText=why, toolMetadata=meta, dynamic=self._dynamic(name))
 
     def approval_wanted(self, call_id: str) -> Iterator[c.Chunk]:
-        yield c.ToolApprovalRequest(approvalId=f"approval_{call_id}", toolCallId=call_id)
+        yield c.ToolApprovalRequest(approvalId=f"{APPROVAL}{call_id}", toolCallId=call_id)
 
     def close_calls(self, why: str) -> Iterator[c.Chunk]:
         """Closes what the model was saying and answers every call that has no answer yet."""

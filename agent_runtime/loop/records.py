@@ -256,8 +256,7 @@ async def close_session(hall: Hallway, conversation: Conversation) -> None:
 
     Raises NotReady when a turn does not end. No turn can have come in between by the time it returns.
     """
-    while (turn := hall.admission.current(conversation)) is not None:
-        await hall.admission.stop(turn)
+    await hall.admission.clear(conversation)
     hall.conversations.forget(conversation)
 
 

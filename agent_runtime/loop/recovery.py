@@ -128,6 +128,7 @@ def _go_on(turn: Turn, row: TurnRow, reply: Message | None) -> None:
         return
     for chunk in (c.Start(messageId=reply.id, messageMetadata=turn.names()), *replay_parts(reply.parts)):
         turn.live.publish(chunk)
+    turn.live.mark_here()
     turn.reply = reply.parts
     if row.state == "waiting" and (waits := waits_of(reply.parts)):
         turn.state, turn.waits, turn.waiting_since = "waiting", waits, row.updated_at

@@ -6,25 +6,27 @@ import asyncio
 import sqlite3
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, TypeVar
 
 from ..context import View
 from ..errors import StoreError
 from ..ports import Clock, Events, Model, ToolCatalog, ToolContext
 from ..protocol import chunks as c
-from ..sessions import Ids, Message, MessageParts, MessageRow, Recorder, history, rows
-from ..store import Database
+from ..sessions import Ids, Message, MessageParts, MessageRow, Recorder, history, interrupt, rows, tool_name
+from ..store import Database, Unit
 from ..telemetry import logger
 from ..workspace import Home
 from .kit import Kit
-from .limits import INTERNAL, Outcome
+from .limits import INTERNAL, UNRECORDED, Outcome
 from .pen import Pen
 from .progress import Progress
-from .state import Turn
+from .state import Settling, Turn
 from .steering import Joining, Lane
 from .turn import run_turn
-from .waits import waits_of
+from .waits import QUESTION, waits_of
 
 log = logger(__name__)
+T = TypeVar("T")
 SETTLE_WAITS = (0.5, 1.0, 2.0, 4.0)
 """Seconds between attempts to record the end of a turn."""
 LATE_SECONDS = 5.0
@@ -61,15 +63,24 @@ class TurnRunner:
     async def run(self, turn: Turn, lane: Lane) -> None:
         """The turn from where it stands to its settled end, or to the point where only a person can help."""
         started = self._begin(turn)
-        progress = await self._progress(turn) if turn.begun else Progress()
+        try:
+            progress = await self._progress(turn) if turn.begun else Progress()
+        except Exception:
+            log.exception("a turn cannot be gone on with", message_id=turn.message_id)
+            await self._abandon(turn)
+            return
         row = MessageRow(turn.reply_id, turn.conversation.id, "assistant", {}, started, started)
         recorder = Recorder(self.database, self.ids, self.clock, row, progress.parts)
+        recorder.message.metadata.update(turn.about())
         deadline = asyncio.get_running_loop().call_later(self._seconds_left(turn), turn.stop, "deadline")
         try:
             await self._drive(turn, recorder, await self._kit(turn, lane, recorder, progress))
+        except StoreError as error:
+            log.error("turn failed", message_id=turn.message_id, error=str(error))
+            await self._fail(turn, recorder, UNRECORDED)
         except Exception as error:
             log.exception("turn failed", message_id=turn.message_id, error=str(error))
-            await self._fail(turn, recorder)
+            await self._fail(turn, recorder, INTERNAL)
         finally:
             deadline.cancel()
             recorder.close()
@@ -83,14 +94,23 @@ class TurnRunner:
             rows.cancel_queued(connection, turn.message_id, now)
             self._end(connection, turn, now)
 
-        await self.database.write(unit, durable=True)
+        try:
+            await self.database.write(unit, durable=True)
+        except BaseException:
+            turn.outcome = None
+            raise
         turn.live.publish(c.Abort(reason=turn.outcome.error))
         turn.live.close()
 
     async def _drive(self, turn: Turn, recorder: Recorder, kit: Kit) -> None:
         async for chunk in run_turn(turn, kit):
             recorder.take(chunk)
+            if isinstance(chunk, c.ToolInputAvailable) and chunk.toolName == QUESTION:
+                turn.asked.add(chunk.toolCallId)
+            elif isinstance(chunk, c.ToolApprovalRequest):
+                turn.asked |= {chunk.approvalId, chunk.toolCallId}
             if isinstance(chunk, c.FinishStep):
+                turn.asked.clear()
                 self.counters.steps += 1
                 self.counters.last_step_ms = self.clock.now_ms()
             if isinstance(chunk, c.ErrorChunk | c.Finish | c.Abort) and turn.state == "running":
@@ -120,7 +140,8 @@ class TurnRunner:
                 turn.on_start(connection, turn, started)
 
         if turn.begun or turn.was_queued:
-            self.database.write(unit).add_done_callback(_logged)
+            turn.start = unit
+            self.database.write(unit).add_done_callback(lambda written: _started(turn, written))
         return started
 
     def _seconds_left(self, turn: Turn) -> float:
@@ -132,7 +153,7 @@ class TurnRunner:
         def unit(connection: sqlite3.Connection) -> tuple[Message | None, list[str]]:
             return history.message(connection, turn.reply_id), history.part_ids(connection, turn.reply_id)
 
-        reply, ids = await self.database.read(unit)
+        reply, ids = await self._read(unit)
         if reply is None:
             return Progress()
         progress = Progress.of(reply, MessageParts.of(self.ids.new, ids, reply))
@@ -140,6 +161,16 @@ class TurnRunner:
             turn.books.usage, turn.books.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
         turn.books.steps = progress.steps
         return progress
+
+    async def _read(self, unit: Unit[T]) -> T:
+        """A disk that stumbles must not end a turn that has come so far."""
+        for wait in SETTLE_WAITS:
+            try:
+                return await self.database.read(unit)
+            except StoreError as error:
+                log.warning("a turn could not be read yet", error=str(error))
+                await asyncio.sleep(wait)
+        return await self.database.read(unit)
 
     async def _kit(self, turn: Turn, lane: Lane, recorder: Recorder, progress: Progress) -> Kit:
         conversation = turn.conversation
@@ -173,7 +204,8 @@ class TurnRunner:
     async def _read_view(self, turn: Turn) -> View:
         """The view from disk, without the message that this turn is about and its reply."""
         conversation = turn.conversation
-        if not conversation.stored:
+        if conversation.blank:
+            conversation.blank = False
             return View(conversation.prompt)
 
         def unit(connection: sqlite3.Connection) -> View:
@@ -191,9 +223,10 @@ class TurnRunner:
         turn.reply = recorder.data()
         turn.waiting_since = self.clock.now_ms()
         turn.conversation.view = None
-        await recorder.save(lambda connection, now: rows.put_away(connection, turn.message_id, now))
-        turn.conversation.stored = turn.begun = True
+        await self._store(turn, recorder, _put_away)
+        turn.begun = True
         turn.waits = waits_of(turn.reply)
+        turn.asked.clear()
         turn.interruptible = False
         turn.state = "waiting"
         turn.live.pause(waiting_end(turn))
@@ -208,34 +241,51 @@ class TurnRunner:
         turn.duration_ms = round((self.clock.monotonic() - (turn.started_at or 0.0)) * 1000)
         if turn.outcome is None or turn.outcome.status != "complete":
             turn.conversation.view = None
-        await self._store(turn, recorder)
-        turn.conversation.stored = True
+        await self._store(turn, recorder, self._end)
         self._count(turn)
 
-    async def _store(self, turn: Turn, recorder: Recorder) -> None:
+    async def _store(self, turn: Turn, recorder: Recorder, end: Settling) -> None:
         """A database that refuses for a moment, for a backup or a full disk, must not falsify how a turn ended."""
         for wait in (*SETTLE_WAITS, None):
             try:
-                await recorder.save(lambda connection, now: self._end(connection, turn, now))
+                await recorder.save(lambda connection, now: end(connection, turn, now))
                 return
             except StoreError as error:
-                if wait is None or turn.outcome is INTERNAL:
+                if wait is None or turn.outcome in (INTERNAL, UNRECORDED):
                     raise
                 log.warning("the end of a turn could not be recorded yet", message_id=turn.message_id, error=str(error))
                 await asyncio.sleep(wait)
 
     def _end(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+        if turn.start is not None:  # the disk refused it when it began
+            turn.start(connection)
         rows.end_turn(connection, turn.message_id, (turn.outcome or INTERNAL).json(), now)
         if turn.on_end is not None:
             turn.on_end(connection, turn, now)
 
-    async def _fail(self, turn: Turn, recorder: Recorder) -> None:
+    async def _abandon(self, turn: Turn) -> None:
+        """Ends a turn whose record cannot be read: it is closed as it lies on disk."""
+
+        def unit(connection: sqlite3.Connection) -> None:
+            row = history.turn(connection, turn.message_id)
+            if row is not None:
+                now = self.clock.now_ms()
+                turn.outcome = Outcome(**interrupt(connection, row, now))
+                if turn.on_end is not None:
+                    turn.on_end(connection, turn, now)
+
+        await self.database.write(unit, durable=True)
+        outcome = turn.outcome or INTERNAL
+        turn.live.publish(c.ErrorChunk(errorText=outcome.error or ""))
+        turn.live.publish(c.Finish(finishReason="error", messageMetadata={"outcome": outcome.json()}))
+
+    async def _fail(self, turn: Turn, recorder: Recorder, outcome: Outcome) -> None:
         """The turn could not be carried out or settled: the record says so, and the reader of the stream is told."""
-        turn.outcome = INTERNAL
-        books = {"finish_reason": "error", "outcome": INTERNAL.json()}
-        open_calls = waits_of(recorder.data())
-        closing = Pen({}, recorder.data()).close(INTERNAL.error or "") if open_calls else ()
-        last = (c.ErrorChunk(errorText=INTERNAL.error or ""), c.Finish(finishReason="error", messageMetadata=books))
+        turn.outcome, why = outcome, outcome.error or ""
+        books = {"finish_reason": "error", "outcome": outcome.json()}
+        said = recorder.data()
+        closing = Pen({}, said).close(why) if any(map(_is_open, said)) else ()
+        last = (c.ErrorChunk(errorText=why), c.Finish(finishReason="error", messageMetadata=books))
         end = (*closing, *last)
         for chunk in end:
             recorder.take(chunk)
@@ -259,6 +309,9 @@ class TurnRunner:
                 return
             except StoreError:
                 continue
+            except Exception:
+                log.exception("the end of a turn cannot be recorded", message_id=turn.message_id)
+                return
 
     async def close(self) -> None:
         """Gives up on what could not be recorded."""
@@ -274,11 +327,21 @@ class TurnRunner:
             self.counters.failed += not complete
 
 
+def _is_open(part: dict[str, Any]) -> bool:
+    return tool_name(part) is not None and not part["state"].startswith("output-")
+
+
+def _put_away(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+    rows.put_away(connection, turn.message_id, now)
+
+
 def waiting_end(turn: Turn) -> tuple[c.Chunk, ...]:
     """How the stream ends for those who do not wait while the turn does."""
     return c.FinishStep(), c.Finish(finishReason="tool-calls", messageMetadata={"pending": turn.pending()})
 
 
-def _logged(written: asyncio.Future[None]) -> None:
-    if not written.cancelled() and (error := written.exception()) is not None:
-        log.error("the start of a turn could not be recorded", error=str(error))
+def _started(turn: Turn, written: asyncio.Future[None]) -> None:
+    if written.cancelled() or (error := written.exception()) is None:
+        turn.start = None
+    else:
+        log.warning("the start of a turn could not be recorded yet", message_id=turn.message_id, error=str(error))

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..protocol import SessionStatus
+from .limits import IN_ERROR
 from .state import Turn
-
-ENDED_IN_ERROR = ("failed", "timeout")
 
 
 def standing(turn: Turn | None, last: Mapping[str, Any] | None) -> SessionStatus:
@@ -20,7 +19,7 @@ def standing(turn: Turn | None, last: Mapping[str, Any] | None) -> SessionStatus
         return SessionStatus(state=state, message_id=turn.message_name, pending=turn.pending())
     if turn is not None:
         return _at_work(turn)
-    if last is not None and last.get("status") in ENDED_IN_ERROR:
+    if last is not None and last.get("status") in IN_ERROR:
         return SessionStatus(state="error", message=last.get("error"))
     return SessionStatus(state="idle")
 

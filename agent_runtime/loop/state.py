@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..store import Unit
 from .conversations import Conversation
 from .limits import Books, Outcome
 from .streams import LiveTurn
@@ -40,6 +41,8 @@ class Turn:
     """The host's snapshot of the machine as it was before this message."""
     steers: bool = False
     """It joins the turn that runs, if that comes to another step."""
+    start: Unit[None] | None = None
+    """What is still to be recorded of its start."""
     on_start: Settling | None = None
     on_end: Settling | None = None
     state: State = "queued"
@@ -56,6 +59,10 @@ class Turn:
     stop_reason: StopReason | None = None
     waits: dict[str, Wait] = field(default_factory=dict[str, Wait])
     """The open questions and approvals by id, while it waits."""
+    answering: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    """Answers that are on their way to the disk."""
+    asked: set[str] = field(default_factory=set[str])
+    """Calls and approvals of the step at work that a person may answer already."""
     waiting_since: int | None = None
     """Epoch milliseconds."""
     expiry: asyncio.TimerHandle | None = None
@@ -88,6 +95,14 @@ class Turn:
         """How this turn is called on the wire."""
         names = {"session_id": self.session_name, "message_id": self.message_name}
         return {**names, "task_id": self.task_id} if self.task_id else names
+
+    def about(self) -> dict[str, Any]:
+        """What is kept with the reply whatever becomes of it: what it cost can be worked out from that."""
+        return {
+            "model": {"provider_id": "mesh", "model_id": self.model},
+            "agent": self.conversation.agent,
+            "system_prompt_digest": self.conversation.digest,
+        }
 
     def pending(self) -> list[dict[str, Any]]:
         """What it waits for, as callers see it."""

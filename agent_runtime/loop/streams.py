@@ -16,12 +16,16 @@ HEARTBEAT = b": keep-alive\n\n"
 PIECE_BYTES = 64 * 1024
 
 
+class CutOff(Exception):
+    """The stream ends here, the turn does not: it goes on in the next life."""
+
+
 class LiveTurn:
     """The stream of one turn as server-sent events."""
 
     def __init__(self) -> None:
         self._log: list[bytes] = []
-        self._closed = False
+        self._closed = self._cut = False
         self._ending: bytes | None = None
         """While the turn waits for a person: what those are told who do not wait with it."""
         self.mark = 0
@@ -40,11 +44,21 @@ class LiveTurn:
             self._log.append(DONE)
             self._wake()
 
+    def cut(self) -> None:
+        """This life ends before the turn does: its readers are cut off, so that nobody takes that for its end."""
+        if not self._closed:
+            self._closed = self._cut = True
+            self._wake()
+
     def pause(self, ending: Iterable[Chunk]) -> None:
         """The turn waits for a person. Some readers wait with it; the others hear `ending` and the terminator."""
         self._ending = b"".join([*(chunk.event() for chunk in ending), DONE])
-        self.mark = len(self._log)
+        self.mark_here()
         self._wake()
+
+    def mark_here(self) -> None:
+        """What was said so far is known to whoever answers."""
+        self.mark = len(self._log)
 
     def go_on(self) -> None:
         """The turn waits no longer."""
@@ -61,7 +75,7 @@ class LiveTurn:
         a comment fills each long silence, so that nobody on the way takes the connection for dead.
 
         A reader who `waits` stays while the turn waits for a person. One who knows what was said up to `since` gets
-        `fresh`, a new beginning, and then only what came behind it.
+        `fresh`, a new beginning, and then only what came behind it. Raises CutOff when this life ends before the turn.
         """
         seen = since
         if fresh is not None:
@@ -77,6 +91,8 @@ class LiveTurn:
                 return
             elif not await self._news():
                 yield HEARTBEAT
+        if self._cut:
+            raise CutOff
         if self._continued is not None:
             async for piece in self._continued.follow(waits=waits):
                 yield piece
@@ -99,6 +115,8 @@ class LiveTurn:
             return await waiter
         finally:
             alarm.cancel()
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []

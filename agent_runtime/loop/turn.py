@@ -14,14 +14,13 @@ from collections.abc import AsyncIterator, Iterator
 from ..context import Call, Step, error_envelope, user_text
 from ..errors import ModelError, StoreError
 from ..protocol import chunks as c
-from ..protocol import is_object
-from ..sessions import CALL_ERROR, NOTICE, STEER
+from ..sessions import CALL_ERROR, NOTICE, STEER, TURN_ERROR
 from ..telemetry import logger
 from .asking import Asker
 from .calls import Runner
 from .guard import RepeatGuard
 from .kit import Kit
-from .limits import INTERNAL, LimitReached, Outcome
+from .limits import INTERNAL, UNRECORDED, LimitReached, Outcome
 from .pen import Pen
 from .state import Turn
 
@@ -86,6 +85,8 @@ class _Loop:
                     yield chunk
                 async for chunk in self._asker.ask(step, tools=limit is None):
                     yield chunk
+                unreadable = step.calls and not step.open
+                self._invalid = self._invalid + 1 if unreadable else 0
             self.books.check()
             if limit or not step.calls:
                 break
@@ -102,8 +103,6 @@ class _Loop:
         """Runs the step's calls and closes it. Nothing takes effect before it is on disk that it was asked for, and the
         model hears of nothing that a crash could make unsaid."""
         ready = step.open
-        refused = all(is_object(call.output) and call.output.get("type") == "error" for call in step.calls)
-        self._invalid = self._invalid + 1 if refused and not ready else 0
         if any(not self._may_repeat(call) for call in ready):
             await self.kit.checkpoint()
         if ready:
@@ -129,8 +128,14 @@ class _Loop:
             step.notices.append(user_text(message.parts))
             data = {"message_id": message.message_name, "parts": message.parts}
             yield c.DataChunk(type=STEER, id=message.message_id, data=data)
-        if messages:
-            await self.kit.steering.delivered(messages)
+        try:
+            if messages:
+                await self.kit.steering.delivered(messages)
+        except Exception:  # they queue again, so they must not be said here as well
+            for message in messages:
+                data = {"message_id": message.message_name, "parts": list[object]()}
+                yield c.DataChunk(type=STEER, id=message.message_id, data=data)
+            raise
 
     def _orphans(self, step: Step) -> Iterator[c.Chunk]:
         """What becomes of calls that were under way when a life ended: only those that do no harm twice run again."""
@@ -152,12 +157,15 @@ class _NeedsHuman(Exception):
 
 
 def _stopped(turn: Turn) -> Outcome:
-    """The outcome of a turn that was told to stop. A cancellation that nobody explained, or the end of this life,
-    goes on up: then the turn is not over."""
+    """The outcome of a turn that was told to stop. A cancellation that nobody explained goes on up, as does the end of
+    this life for a task: then the turn is not over."""
     task = asyncio.current_task()
-    if turn.stop_reason in (None, "shutdown") or task is None:
+    goes_on = turn.stop_reason == "shutdown" and turn.task_id is not None
+    if turn.stop_reason is None or goes_on or task is None:
         raise asyncio.CancelledError
     task.uncancel()
+    if turn.stop_reason == "shutdown":
+        return Outcome("failed", "error", "interrupted", TURN_ERROR)
     if turn.stop_reason == "unanswered":
         return Outcome("timeout", "other", "deadline_exceeded", "nobody answered in time", "deadline")
     if turn.stop_reason == "deadline":
@@ -175,7 +183,7 @@ def _failed(turn: Turn, error: Exception) -> Outcome:
             return Outcome("failed", "error", error.code, error.message)
         case StoreError():
             log.error("turn failed", message_id=turn.message_id, error=error.message)
-            return Outcome("failed", "error", "store_unavailable", f"nothing can be recorded: {error.message}")
+            return UNRECORDED
         case _:
             log.error("turn failed", message_id=turn.message_id, exc_info=error)
             return INTERNAL
@@ -184,7 +192,12 @@ def _failed(turn: Turn, error: Exception) -> Outcome:
 def _ending(turn: Turn, outcome: Outcome) -> Iterator[c.Chunk]:
     """The terminal chunk, with the books."""
     turn.outcome = outcome
-    books = {"usage": turn.books.usage.model_dump(), "finish_reason": outcome.finish_reason, "outcome": outcome.json()}
+    books = {
+        **turn.about(),
+        "usage": turn.books.usage.model_dump(),
+        "finish_reason": outcome.finish_reason,
+        "outcome": outcome.json(),
+    }
     if outcome.limit:
         books["limit"] = outcome.limit
     if outcome.finish_reason in ("abort", "error"):  # many clients read no further than the next chunk

@@ -7,7 +7,7 @@ from .ids import Ids, is_session_id
 from .listing import CUSTOM, Cursor, StoredSession, Waiting, unknown_session
 from .parts import NOTICE, RETRY, STEER, MessageParts, text_of, tool_name
 from .recorder import Recorder
-from .repair import CALL_ERROR, complete_steps, interrupt, reopen
+from .repair import CALL_ERROR, TURN_ERROR, complete_steps, interrupt, reopen
 from .replay import replay, replay_parts
 from .rows import MessageRow, NewSession, NewTurn
 from .schema import MIGRATIONS
@@ -19,6 +19,7 @@ __all__ = [
     "NOTICE",
     "RETRY",
     "STEER",
+    "TURN_ERROR",
     "Branch",
     "Cursor",
     "Ids",

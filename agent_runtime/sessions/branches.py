@@ -97,6 +97,9 @@ def rewind(
     message = _shown(connection, session_id, message_id)
     if message.role != "user":
         raise InvalidRequest("only a user message can be rewound to", faults=[("message_id", "not a user message")])
+    if message.steered:
+        fault = ("message_id", "it is part of the reply that it joined: rewind to the message which that answers")
+        raise InvalidRequest("a message that steered cannot be rewound to", faults=[fault])
     place = {"session": session_id, "created": message.created_at, "id": message.id}
     at = _next_hiding(connection, session_id, now)
     found = connection.execute(_HIDE, {**place, "at": at, "now": now})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .rows import load
@@ -149,12 +149,20 @@ def turn_by_client(connection: sqlite3.Connection, session_id: str, client_id: s
 
 def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
     """Turns that were queued, running or waiting when the last life ended, in the order of their admission."""
-    found = connection.execute("SELECT * FROM turns WHERE state != 'ended' ORDER BY seq")
-    return [_turn(row) for row in found]
+    found = connection.execute(
+        "SELECT turns.*, EXISTS (SELECT 1 FROM chat_messages m WHERE m.id = reply_id) AS replied"
+        " FROM turns WHERE state != 'ended' ORDER BY seq"
+    )
+    return [_turn(row) if row["state"] != "queued" or not row["replied"] else _begun(row) for row in found]
 
 
 def _message(row: sqlite3.Row, parts: list[dict[str, Any]]) -> Message:
     return Message(row["id"], row["role"], load(row["metadata_json"]), parts, row["created_at"])
+
+
+def _begun(row: sqlite3.Row) -> TurnRow:
+    """It said something already: only its start is not on record."""
+    return replace(_turn(row), state="running")
 
 
 def _allows_all(rule: dict[str, Any]) -> bool:

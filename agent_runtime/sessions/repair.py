@@ -24,6 +24,7 @@ def interrupt(connection: sqlite3.Connection, turn: history.TurnRow, now: int) -
     reply = history.message(connection, turn.reply_id)
     metadata = {**(reply.metadata if reply else {}), "outcome": outcome, "finish_reason": "error"}
     rows.upsert_message(connection, rows.MessageRow(turn.reply_id, turn.session_id, "assistant", metadata, now, now))
+    rows.leave_queue(connection, turn.message_id)
     rows.end_turn(connection, turn.message_id, outcome, now)
     return outcome
 

@@ -57,14 +57,15 @@ def _tool(part: dict[str, Any]) -> Iterator[c.Chunk]:
     yield c.ToolInputAvailable(
         toolCallId=call, toolName=name, input=part.get("input", {}), dynamic=dynamic, providerExecuted=here
     )
+    if "approval" in part:
+        yield c.ToolApprovalRequest(approvalId=part["approval"]["id"], toolCallId=call)
     if part["state"] == "output-available":
         yield c.ToolOutputAvailable(toolCallId=call, output=part["output"], dynamic=dynamic)
     elif part["state"] == "output-error":
-        yield c.ToolOutputError(toolCallId=call, errorText=part["errorText"], dynamic=dynamic)
-    elif "approval" in part:
-        yield c.ToolApprovalRequest(approvalId=part["approval"]["id"], toolCallId=call)
-        if part["state"] == "output-denied":
-            yield c.ToolOutputDenied(toolCallId=call)
+        meta = part.get("toolMetadata")
+        yield c.ToolOutputError(toolCallId=call, errorText=part["errorText"], toolMetadata=meta, dynamic=dynamic)
+    elif part["state"] == "output-denied":
+        yield c.ToolOutputDenied(toolCallId=call)
 
 
 def _end(metadata: dict[str, Any]) -> Iterator[c.Chunk]:

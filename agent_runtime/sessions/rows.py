@@ -126,8 +126,10 @@ def insert_turn(connection: sqlite3.Connection, turn: NewTurn, now: int) -> None
 
 def upsert_message(connection: sqlite3.Connection, row: MessageRow) -> None:
     connection.execute(
-        "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE"
-        " SET metadata_json = excluded.metadata_json, updated_at = excluded.updated_at",
+        "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+        " metadata_json = CASE WHEN json_extract(metadata_json, '$.hidden_at') IS NULL THEN excluded.metadata_json"
+        " ELSE json_set(excluded.metadata_json, '$.hidden_at', json_extract(metadata_json, '$.hidden_at')) END,"
+        " updated_at = excluded.updated_at",
         (row.id, row.session_id, row.role, dump(row.metadata), row.created_at, row.updated_at),
     )
 
@@ -149,6 +151,16 @@ def start_turn(connection: sqlite3.Connection, message_id: str, now: int) -> Non
 def go_on(connection: sqlite3.Connection, message_id: str, now: int) -> None:
     """A turn that waited or broke off runs again."""
     connection.execute("UPDATE turns SET state = 'running', updated_at = ? WHERE message_id = ?", (now, message_id))
+    leave_queue(connection, message_id)
+
+
+def leave_queue(connection: sqlite3.Connection, message_id: str) -> None:
+    """A message is no longer queued, in case that is not on record."""
+    connection.execute(
+        "UPDATE chat_messages SET metadata_json = json_remove(metadata_json, '$.queued_at')"
+        " WHERE id = ? AND json_extract(metadata_json, '$.queued_at') IS NOT NULL",
+        (message_id,),
+    )
 
 
 def put_away(connection: sqlite3.Connection, message_id: str, now: int) -> None:

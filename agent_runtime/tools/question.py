@@ -37,7 +37,15 @@ _QUESTION: dict[str, Any] = {
 }
 PARAMETERS: dict[str, Any] = {
     "type": "object",
-    "properties": {"questions": {"type": "array", "items": _QUESTION, "minItems": 1, "maxItems": 20}},
+    "properties": {
+        "questions": {
+            "type": "array",
+            "items": _QUESTION,
+            "minItems": 1,
+            "maxItems": 20,
+            "description": "What to ask, all at once",
+        }
+    },
     "required": ["questions"],
     "additionalProperties": False,
 }

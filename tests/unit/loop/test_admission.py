@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.errors import Busy, Conflict, ModelError, RequestError
-from agent_runtime.loop import Turn
+from agent_runtime.loop import CutOff, Turn
 from tests.unit.loop.support import PATIENCE, FakeModel, World, assignment, incoming, say, settled, until
 
 
@@ -199,12 +199,14 @@ async def test_a_drain_keeps_what_is_unfinished_for_the_next_life(tmp_path: Path
         await model.asked.wait()
         await world.admission.drain(0.01)
         assert running.ended.is_set()
-        assert running.outcome is None
-        assert await settled(world, running) == "running"
+        assert running.outcome is not None
+        assert running.outcome.error_code == "interrupted"
+        assert await settled(world, running) == "ended"
         with pytest.raises(RequestError) as caught:
             await world.send("three")
         assert caught.value.status == 503
-        assert [event async for event in queued.live.follow()]
+        with pytest.raises(CutOff):
+            assert [event async for event in queued.live.follow()]
     async with World(tmp_path, FakeModel()) as world:
         again = await world.chats.send(incoming("x", session=queued.conversation.id))
         assert isinstance(again, Turn)

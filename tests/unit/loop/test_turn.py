@@ -218,8 +218,8 @@ async def test_a_cancelled_turn_ends_with_an_abort() -> None:
     assert of(played, "message-metadata")[-1].messageMetadata["outcome"]["status"] == "cancelled"
 
 
-async def test_the_end_of_this_life_is_not_the_end_of_the_turn() -> None:
-    model, turn = FakeModel([[asyncio.Event().wait()]]), new_turn()
+async def test_the_end_of_this_life_is_not_the_end_of_a_task() -> None:
+    model, turn = FakeModel([[asyncio.Event().wait()]]), new_turn(task_id="t")
     playing = asyncio.create_task(play(model, turn=turn))
     await model.asked.wait()
     turn.stop("shutdown")
