@@ -59,6 +59,7 @@ class Runtime:
         self.app = create_app(self.front, self.clock)
         self._asking: asyncio.Task[Any] | None = None
         """The first look at the model catalog; nobody waits for it."""
+        self._admission: Admission | None = None
         self._closing: list[_Closable] = []
         """What `close` must close, last opened first."""
 
@@ -103,7 +104,7 @@ class Runtime:
             self.database, ids, clock, model, tools, home, settings.max_parallel_tools, counters, events
         )
         self._own(runner)
-        admission = Admission(
+        admission = self._admission = Admission(
             self.database,
             runner.run,
             runner.cancel,
@@ -138,11 +139,13 @@ class Runtime:
     async def drain(self) -> None:
         """No new work; running turns get their grace, the next life settles what is left."""
         self.front.draining = True
-        if self.front.desk is not None:
-            await self.front.desk.hallway.admission.drain(self.settings.drain_grace)
+        if self._admission is not None:
+            await self._admission.drain(self.settings.drain_grace)
         self.front.events.close()
 
     async def close(self) -> None:
+        if self._admission is not None and not self.front.draining:  # the start was broken off behind the recovery
+            await self._admission.drain(0)
         if self._asking is not None:
             self._asking.cancel()
         while self._closing:

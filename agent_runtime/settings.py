@@ -73,7 +73,7 @@ class Settings(BaseSettings):
     """Tool calls of one step that run at the same time."""
     turn_timeout: float = Field(default=1800, gt=0)
     """Seconds a chat turn may take."""
-    answer_timeout: float = Field(default=604_800, gt=0)
+    answer_timeout: float = Field(default=604_800, gt=0, le=31_536_000, allow_inf_nan=False)
     """Seconds a question or an approval stays open before its turn ends."""
     tool_timeout: float = Field(default=120, gt=0)
     """Seconds a tool call may take unless the tool says otherwise."""

@@ -89,11 +89,11 @@ class Chats:
         return sent
 
     async def _admit(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
-        running = self._hall.admission.busy_with(conversation)
-        _check(incoming, conversation, running)
         turn = self._turn(incoming, conversation)
         if self._hall.snapshots is not None:
             turn.snapshot_id = await self._hall.snapshots.take(conversation.id, turn.message_id)
+        running = self._hall.admission.busy_with(conversation)
+        _check(incoming, conversation, running)  # nobody comes in between this and the place in the queue
         try:
             await self._hall.admission.admit(turn, lambda admitted: self._unit(incoming, admitted))
         except _Taken:
@@ -113,6 +113,7 @@ class Chats:
         if old is None and session is not None and is_session_id(session):
             raise NotFound(f"there is no session {session}", code="unknown_session")
         alias = session if session is not None and (old is None or session != old.id) else MAIN
+        was_archived = old is not None and old.archived
         if old is not None:
             await close_session(self._hall, old)
         fresh = self._hall.conversations.begin(principal, alias)
@@ -123,7 +124,13 @@ class Chats:
                 rows.archive(connection, old.id, now)
             rows.insert_session(connection, fresh.new_row(str(self._hall.home.workspace)), now)
 
-        await self._hall.database.write(unit, durable=True)
+        try:
+            await self._hall.database.write(unit, durable=True)
+        except BaseException:
+            self._hall.conversations.release(fresh)
+            if old is not None:
+                old.archived = was_archived
+            raise
         fresh.stored = True
         if old is not None:
             await asyncio.to_thread(self._hall.home.remove_scratch, old.id)
@@ -135,7 +142,9 @@ class Chats:
 
         def read(connection: sqlite3.Connection) -> TurnRow | None:
             message_id = branches.resolve(connection, conversation.id, client_id)
-            return history.turn(connection, message_id) if message_id is not None else None
+            if message_id is None or branches.was_taken_back(connection, message_id):
+                return None
+            return history.turn(connection, message_id)
 
         row = await self._hall.database.read(read)
         if row is None:
@@ -182,6 +191,8 @@ class Chats:
                 rows.insert_session(connection, session, now)
             if incoming.again and incoming.message_id is not None:
                 _rewind(connection, row.session_id, incoming.message_id, now)
+            elif incoming.message_id is not None:
+                branches.free_hidden(connection, row.session_id, incoming.message_id)
             if incoming.model is not None:
                 rows.set_model(connection, row.session_id, incoming.model, now)
             try:
@@ -202,8 +213,9 @@ def _check(incoming: Incoming, conversation: Conversation, running: Turn | None)
 def _rewind(connection: sqlite3.Connection, session_id: str, name: str, now: int) -> None:
     """Takes back the message of that name and what came behind it; its name is free again. One that is not there, or
     is taken back already, needs no more."""
+    branches.free_hidden(connection, session_id, name)
     message_id = branches.resolve(connection, session_id, name)
-    if message_id is not None:
+    if message_id is not None and not branches.is_hidden(connection, message_id):
         branches.rewind(connection, session_id, message_id, now, free_id=True)
 
 

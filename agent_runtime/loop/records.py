@@ -202,7 +202,7 @@ class Sessions:
                 raise
             return out
 
-        return await self._hall.database.read(unit)
+        return await self._hall.database.read_long(unit)
 
     async def take_in(self, principal: str, file: BinaryIO) -> SessionDetail:
         """Stores an exported session. Raises InvalidRequest that names the line, Conflict `session_exists` or

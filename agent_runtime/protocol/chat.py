@@ -62,7 +62,7 @@ class UIMessage(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    id: str = ""
+    id: str = Field(default="", max_length=200)
     role: Literal["system", "user", "assistant"]
     metadata: Any = None
     parts: list[dict[str, Any]]
@@ -76,7 +76,7 @@ class UseChatRequest(BaseModel):
     id: str | None = Field(default=None, min_length=1, max_length=200, pattern=SESSION_NAME)
     messages: list[UIMessage] = Field(min_length=1)
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
-    messageId: str | None = None  # noqa: N815  the AI SDK's name
+    messageId: str | None = Field(default=None, max_length=200)  # noqa: N815  the AI SDK's name
     on_busy: OnBusy = "queue"
 
 

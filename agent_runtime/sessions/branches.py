@@ -86,6 +86,31 @@ def resolve(connection: sqlite3.Connection, session_id: str, name: str) -> str |
     return row[0]
 
 
+def is_hidden(connection: sqlite3.Connection, message_id: str) -> bool:
+    """Whether a message was taken back, by a rewind or in the queue."""
+    row = connection.execute(
+        "SELECT json_extract(metadata_json, '$.hidden_at') FROM chat_messages WHERE id = ?", (message_id,)
+    ).fetchone()
+    return row is not None and row[0] is not None
+
+
+def was_taken_back(connection: sqlite3.Connection, message_id: str) -> bool:
+    """Whether a rewind has hidden it: what was cancelled in the queue is remembered as that."""
+    row = connection.execute(
+        "SELECT json_extract(metadata_json, '$.queue_canceled_at') FROM chat_messages WHERE id = ?", (message_id,)
+    ).fetchone()
+    return is_hidden(connection, message_id) and row[0] is None
+
+
+def free_hidden(connection: sqlite3.Connection, session_id: str, name: str) -> None:
+    """Gives up the sender's own id of a message that a rewind has hidden: it may be sent again."""
+    row = connection.execute(
+        "SELECT message_id FROM turns WHERE session_id = ? AND client_id = ?", (session_id, name)
+    ).fetchone()
+    if row is not None and was_taken_back(connection, row[0]):
+        connection.execute("UPDATE turns SET client_id = NULL WHERE message_id = ?", (row[0],))
+
+
 def rewind(
     connection: sqlite3.Connection, session_id: str, message_id: str, now: int, *, free_id: bool = False
 ) -> Rewound:

@@ -17,6 +17,7 @@ from .parts import NOTICE, STEER, tool_name
 Line = dict[str, Any]
 """`{"type": ..., "data": {column: value}}`."""
 SCHEMA_VERSION = 1
+_RULE = ("permission", "pattern", "action")
 _LARGEST = 2**63
 _LATEST = 2**53
 
@@ -156,8 +157,8 @@ class Parcel:
         model = _object(data, "model_json")
         if not isinstance(model.get("model_id"), str):
             raise Fault("data.model_json: model_id is missing")
-        if not isinstance(parsed(data["permissions_json"]), list):
-            raise Fault("data.permissions_json: must be a list")
+        if not _are_rules(parsed(data["permissions_json"])):
+            raise Fault("data.permissions_json: must be a list of rules with permission, pattern and action")
         metadata = _object(data, "metadata_json")
         for key in ("principal", "system_prompt_digest"):
             if not isinstance(metadata.get(key), str):
@@ -250,10 +251,29 @@ def _part_fault(part: dict[str, Any]) -> str | None:
         return None
     if not isinstance(part.get("toolCallId"), str) or not isinstance(part.get("state"), str):
         return "toolCallId or state is missing"
+    for name in ("approval", "toolMetadata"):
+        if name in part and not is_object(part[name]):
+            return f"{name} is no object"
+    if not all(is_object(one) for one in _metadata_of(part)):
+        return "metadata is no object"
     approval = part.get("approval")
     if part["state"].startswith("approval-") and not (is_object(approval) and isinstance(approval.get("id"), str)):
         return "approval.id is missing"
     return "output is missing" if part["state"] == "output-available" and "output" not in part else None
+
+
+def _metadata_of(part: dict[str, Any]) -> Iterator[object]:
+    """What a reader takes for the metadata of a call's result."""
+    for around in (part.get("toolMetadata"), part.get("output")):
+        if is_object(around) and "metadata" in around:
+            yield around["metadata"]
+
+
+def _are_rules(value: object) -> bool:
+    if not isinstance(value, list):
+        return False
+    rules = cast("list[object]", value)
+    return all(is_object(rule) and all(_text(rule.get(name)) for name in _RULE) for rule in rules)
 
 
 def _steers(said: object) -> bool:

@@ -40,6 +40,7 @@ class Database:
         self._lock_fd = -1
         self._local = threading.local()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
+        self._long_reader = ThreadPoolExecutor(1, thread_name_prefix="store-long-reader")
         self._reading: list[sqlite3.Connection] = []
         self._writer: Writer | None = None
         self._damaged = False
@@ -75,11 +76,18 @@ class Database:
             raise RuntimeError("the database is not open")
         return self._writer.submit(unit, durable=durable)
 
+    async def read_long(self, unit: Unit[T]) -> T:
+        """As `read`, for what takes so long that nobody else should stand behind it."""
+        return await self._run(self._long_reader, unit)
+
     async def read(self, unit: Unit[T]) -> T:
         """Runs a reading unit on a connection of its own; it sees every write that has been committed. Raises
         StoreError when the disk does not give the rows, and what the unit raises."""
+        return await self._run(self._readers, unit)
+
+    async def _run(self, readers: ThreadPoolExecutor, unit: Unit[T]) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: unit(self._reader()))
+            return await asyncio.get_running_loop().run_in_executor(readers, lambda: unit(self._reader()))
         except sqlite3.Error as error:
             if not is_unreadable(error):
                 raise
@@ -94,6 +102,7 @@ class Database:
             clean = not (self._damaged or self._writer.damaged)
             self._writer = None
         self._readers.shutdown(wait=True)
+        self._long_reader.shutdown(wait=True)
         for connection in self._reading:
             connection.close()
         self._unlock(clean=clean)
