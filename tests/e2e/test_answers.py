@@ -123,3 +123,30 @@ def test_a_frontend_goes_on_with_the_same_message(agent: Runtime) -> None:
     assert_problem(agent.post("/chat", reply), 409, "not_waiting")
     (user, stored) = agent.get(f"/sessions/{session}/messages").json()["messages"]
     assert (user["role"], stored["id"]) == ("user", start.messageId)
+
+
+def test_a_frontend_that_asks_again_after_a_crash_gets_one_whole_message(
+    start: Start, provider: ScriptedProvider
+) -> None:
+    """It never learnt that its answer was taken: the turn goes on by itself, and the stream begins once."""
+    agent = start(AGENT_MAX_CONCURRENT_TURNS=1)
+    session, _ = ask(agent)
+    (stored,) = [one for one in agent.get(f"/sessions/{session}/messages").json()["messages"] if one["role"] != "user"]
+    provider.script.replace([Hang(reply=Say("never heard"))])
+    agent.chat("blocks", session_id=fresh("s"), wait=0)
+    eventually(lambda: agent.status()["sessions"]["running"] == 1)
+    assert agent.post(f"/chat/{session}/answer", {"id": "q", "answers": [["blue"]]}).status_code == 200
+    agent.process.kill9()
+    provider.clear()
+    provider.script.replace([Hang(after=1, reply=Say("blue it is"))])
+    agent.start()
+    provider.wait_for(1)
+    answered = {"type": "tool-question", "toolCallId": "q", "state": "output-available", "input": ASK, "output": "blue"}
+    body = frontend(session, stored["id"], {"type": "step-start"}, answered, role="assistant")
+    with agent.stream("POST", "/chat", body) as stream:
+        stream.until("start")
+        provider.release()
+        while stream.next() is not None:
+            pass
+        assert sum(isinstance(chunk, c.Start) for chunk in stream.read) == 1
+        assert text_of(stream.read) == "blue it is"

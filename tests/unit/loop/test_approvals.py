@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.errors import Conflict, InvalidRequest
-from agent_runtime.loop import Turn
+from agent_runtime.loop import Answer, Turn
 from tests.unit.loop.people import (
     ASK,
     Frontend,
@@ -227,3 +227,26 @@ async def test_nobody_approves_for_a_task(tmp_path: Path) -> None:
         assert not hands.ran
         assert calls_of(turn.reply)["c"]["state"] == "output-error"
         assert b"needs a human's approval" in model.requests[1][1][-1]
+
+
+async def test_a_rejected_call_is_no_broken_one(tmp_path: Path) -> None:
+    """The model keeps its tools: only calls that cannot be read count towards the end of its patience."""
+    model = FakeModel([call(DEPLOY), call(("b", "deploy", "{")), say("done")])
+    async with world(tmp_path, model, Hands()) as it:
+        turn = await waits(await it.send("go"))
+        await decide(it, turn, "c", "reject")
+        await it.ended(turn)
+        assert turn.outcome is not None
+        assert turn.outcome.limit is None
+        assert [request.tool_choice for request, _ in model.requests] == ["auto", "auto", "auto"]
+
+
+async def test_an_answer_of_the_wrong_kind_from_a_frontend_changes_nothing(tmp_path: Path) -> None:
+    """Several answers in one request count together or not at all."""
+    model, hands = FakeModel([call(("q", "question", ASK), DEPLOY), say("done")]), Hands()
+    async with world(tmp_path, model, hands) as it:
+        turn = await waits(await it.send("go"))
+        given = [Answer("q", answers=[["blue"]]), Answer("c", answers=[["yes"]])]
+        with pytest.raises(InvalidRequest):
+            await it.answers.give_all("operator", None, given, turn.reply_id)
+        assert set(turn.waits) == {"q", "approval_c"}

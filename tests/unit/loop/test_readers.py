@@ -15,7 +15,7 @@ from agent_runtime.loop import LiveTurn, streams
 from agent_runtime.protocol import chunks as c
 from agent_runtime.protocol.chunks import DONE
 from tests.unit.loop.people import ASK, Frontend, Hands, answer, heard, shown, stored, waits
-from tests.unit.loop.support import PATIENCE, FakeModel, World, call, say
+from tests.unit.loop.support import PATIENCE, FakeModel, World, call, say, until
 
 ACTS = st.lists(
     st.one_of(
@@ -121,6 +121,23 @@ async def test_pieces_are_bounded() -> None:
     live.close()
     sizes = [len(piece) async for piece in live.follow()]
     assert sum(size > streams.PIECE_BYTES for size in sizes) == 1, "only an event that is larger by itself"
+
+
+async def test_a_long_wait_costs_no_memory() -> None:
+    """A turn may wait for a person for days, its readers with it; each heartbeat must leave nothing behind."""
+    live = LiveTurn()
+    follower = live.follow()
+    for _ in range(100):
+        waiting = asyncio.ensure_future(anext(follower))
+        await until(lambda: any(not waiter.done() for waiter in live._waiters))
+        streams._tell(live._waiters[-1], False)  # what the alarm does when it rings
+        assert await waiting == streams.HEARTBEAT
+    for _ in range(100):
+        leaving = asyncio.ensure_future(anext(live.follow()))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+    assert len(live._waiters) <= 1
 
 
 @settings(max_examples=25, deadline=None)

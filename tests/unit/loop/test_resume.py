@@ -172,6 +172,19 @@ def test_three_lives_without_a_step_are_enough(tmp_path: Path, how: Any) -> None
     run(tell())
 
 
+@pytest.mark.parametrize("how", ["drain", "crash"])
+def test_a_life_that_has_made_a_step_is_not_one_of_the_three(tmp_path: Path, how: Any) -> None:
+    async def tell() -> None:
+        script = Script([Step("", (("look", False),)), Step("the answer is 3")])
+        first = End(5, how, saved=True)  # one call, one tool, one piece of the next answer
+        story = await _lives(tmp_path, script, [first, *[End(1, how, saved=True)] * 2])
+        assert (story.steps, story.barren) == (1, 2)
+        assert story.record is not None
+        assert story.record.status == "complete"
+
+    run(tell())
+
+
 def test_the_deadline_counts_on_while_nobody_lives(tmp_path: Path) -> None:
     async def tell() -> None:
         script = Script([Step("", (("look", False),)), Step("never")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_runtime.context import View
-from agent_runtime.errors import ModelError
-from agent_runtime.loop import Finished, Turn
+from agent_runtime.errors import Conflict, InvalidRequest, ModelError
+from agent_runtime.loop import Finished, Sessions, Turn
 from agent_runtime.sessions import history
 from tests.unit.loop.people import (
     ASK,
@@ -22,7 +23,9 @@ from tests.unit.loop.people import (
     Hands,
     answer,
     assert_fit_for_a_provider,
+    calls_of,
     heard,
+    no_card,
     shown,
     slow_disk,
     stored,
@@ -305,3 +308,40 @@ def test_each_message_is_heard_once_wherever_it_comes_in(moments: list[str], rou
 
     with TemporaryDirectory() as path:
         asyncio.run(asyncio.wait_for(run(path), PATIENCE))
+
+
+async def test_a_rewind_to_a_message_that_steered_takes_back_what_it_said(tmp_path: Path) -> None:
+    """It is said inside of the reply that it joined; whoever takes it back must not go on hearing it."""
+    world, hands = busy(tmp_path, say("as you wish"))
+    async with world as it:
+        turn = await it.send("go")
+        await hands.entered.wait()
+        steer = await it.send("faster", on_busy="steer", message_id="s")
+        hands.gates["slow"].set()
+        await it.ended(turn, steer)
+        assert "c" in calls_of(turn.reply)
+        with contextlib.suppress(Conflict, InvalidRequest):
+            await Sessions(it.hallway, it.tools, no_card).rewind("operator", turn.conversation.id, "s")
+            await it.ended(await it.send("and now?"))
+            assert not any(b'"faster"' in message for message in it.model.requests[-1][1])
+
+
+async def test_a_message_that_could_not_be_written_down_as_joined_is_said_once(tmp_path: Path) -> None:
+    world, hands = busy(tmp_path, say("own"), say("next"))
+    async with world as it:
+        turn = await it.send("go")
+        await hands.entered.wait()
+        steer = await it.send("faster", on_busy="steer", message_id="s")
+        await it.database.write(
+            lambda connection: connection.execute(
+                "CREATE TRIGGER no BEFORE UPDATE ON chat_messages WHEN new.metadata_json LIKE '%steered_at%'"
+                " BEGIN SELECT RAISE(ABORT, 'no'); END"
+            )
+        )
+        hands.gates["slow"].set()
+        await it.ended(turn)
+        assert steer.joined is None
+        await it.ended(await it.send("next"), steer)
+        last = it.model.requests[-1][1]
+        assert_fit_for_a_provider(last)
+        assert sum(b'"faster"' in message for message in last) == 1

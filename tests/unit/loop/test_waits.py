@@ -22,11 +22,12 @@ from tests.unit.loop.people import (
     calls_of,
     heard,
     shown,
+    slow_disk,
     stands,
     stored,
     waits,
 )
-from tests.unit.loop.support import PATIENCE, FakeModel, World, assignment, call, say, settled
+from tests.unit.loop.support import PATIENCE, FakeModel, World, assignment, call, say, settled, until
 
 QUESTION = ("q", "question", ASK)
 
@@ -255,6 +256,59 @@ async def _abort(it: World, turn: Turn) -> None:
     await it.ended(await it.send("and now?"))
     sent = assert_fit_for_a_provider(it.model.requests[-1][1])
     assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool", "user"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_an_abort_that_meets_an_answer_on_its_way_to_the_disk_leaves_one_truth(
+    tmp_path: Path, *, late: bool
+) -> None:
+    """What was heard is what is on disk, and an answer that was acknowledged is kept."""
+    async with world(tmp_path, asking(say("next"))) as it:
+        turn = await waits(await it.send("paint"))
+        watching = asyncio.create_task(heard(turn))
+        with slow_disk(it) as disk:
+            giving = asyncio.create_task(answer(it, turn, "q", "blue"))
+            await until(lambda: not turn.waits)
+            if late:
+                disk.set()
+            stopping = asyncio.create_task(it.admission.stop(turn))
+            for _ in range(5):  # whoever reads the record, and needs no more than that, has done so
+                await it.database.read(lambda _: None)
+        async with asyncio.timeout(PATIENCE):
+            await stopping
+        given = (await asyncio.gather(giving, return_exceptions=True))[0]
+        assert given is turn or isinstance(given, Conflict)
+        seen = Frontend().read(await watching)
+        recorded = (await stored(it, turn)).parts
+        assert seen.shown() == shown(recorded)
+        assert answered(recorded) == (("output-available", [["blue"]]) if given is turn else ("output-error", None))
+        await it.ended(await it.send("and now?"))
+        assert_fit_for_a_provider(it.model.requests[-1][1])
+
+
+async def test_whoever_gives_an_answer_and_leaves_has_given_it(tmp_path: Path) -> None:
+    async with world(tmp_path, asking(say("done"))) as it:
+        turn = await waits(await it.send("paint"))
+        giving = asyncio.create_task(answer(it, turn, "q", "blue"))
+        await until(lambda: not turn.waits)
+        giving.cancel()
+        await asyncio.wait([giving])
+        await it.ended(turn)
+        assert answered(turn.reply) == ("output-available", [["blue"]])
+
+
+async def test_a_second_answer_is_refused_while_the_turn_works(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    async with world(tmp_path, asking([gate.wait(), *say("done")])) as it:
+        turn = await waits(await it.send("paint"))
+        it.model.asked.clear()
+        await answer(it, turn, "q", "blue")
+        await it.model.asked.wait()
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(Conflict):
+                await answer(it, turn, "q", "red")
+        gate.set()
+        await it.ended(turn)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

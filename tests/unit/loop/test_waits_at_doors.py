@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_runtime.errors import Conflict
-from agent_runtime.loop import Sessions
+from agent_runtime.loop import Answer, Sessions, Turn
 from agent_runtime.protocol import ForkRequest
+from agent_runtime.sessions import replay
 from tests.unit.loop.people import (
     ASK,
+    Frontend,
     Hands,
     answer,
     assert_fit_for_a_provider,
+    calls_of,
+    decide,
+    heard,
     no_card,
     stands,
+    stored,
     waits,
 )
-from tests.unit.loop.support import PATIENCE, FakeModel, World, assignment, call, say, settled
+from tests.unit.loop.support import PATIENCE, FakeModel, World, assignment, call, say, settled, until
 
 
 def asking(path: Path, *more: Any, **how: Any) -> World:
@@ -77,6 +84,25 @@ async def test_many_turns_may_wait_without_filling_the_queue(tmp_path: Path) -> 
         assert {turn.outcome.status for turn in turns if turn.outcome} == {"complete"}
 
 
+async def test_each_turn_that_waits_is_told_of_once(tmp_path: Path) -> None:
+    async with asking(tmp_path, call(("q2", "question", ASK)), say("done")) as it:
+        watching = it.events.watch("operator")
+        await anext(watching)
+        turn = await waits(await it.send("paint", message_id="m"))
+        await answer(it, turn, "q", "blue")
+        await until(lambda: "q2" in turn.waits)
+        await answer(it, turn, "q2", "blue")
+        await it.ended(turn)
+        it.events.close()
+        said = b"".join([piece async for piece in watching]).decode().split("\n")
+    told = [json.loads(line[6:]) for line in said if line.startswith("data: ")]
+    assert [one["type"] for one in told] == [
+        *("turn-started", "approval-requested", "approval-requested", "turn-finished"),
+    ]
+    assert [one["id"] for one in told[1:3]] == ["q", "q2"]
+    assert {one["message_id"] for one in told} == {"m"}
+
+
 async def test_a_message_behind_a_wait_that_nobody_ended_is_next(tmp_path: Path) -> None:
     async with asking(tmp_path, say("behind"), answer_seconds=0.05) as it:
         turn = await waits(await it.send("paint"))
@@ -87,6 +113,52 @@ async def test_a_message_behind_a_wait_that_nobody_ended_is_next(tmp_path: Path)
             await it.ended(await it.send("wake up"))
         await it.ended(behind)
         assert_fit_for_a_provider(it.model.requests[-1][1])
+
+
+async def test_answers_of_a_frontend_that_come_early_are_taken_or_refused_but_never_dropped(tmp_path: Path) -> None:
+    """The turn has waited before, and asks again while another call of its step still runs."""
+    hands = Hands(gates={"slow": asyncio.Event()})
+    model = FakeModel([call(("q", "question", ASK)), call(("q2", "question", ASK), ("c", "slow", "{}")), say("done")])
+    async with World(tmp_path, model, catalog=hands.catalog("slow")) as it:
+        turn = await waits(await it.send("paint"))
+        await answer(it, turn, "q", "blue")
+        await hands.entered.wait()
+        giving = asyncio.create_task(
+            it.answers.give_all("operator", None, [Answer("q2", answers=[["red"]])], turn.reply_id)
+        )
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        hands.gates["slow"].set()
+        taken: Turn | None = None
+        try:
+            taken = await giving
+        except Conflict:
+            taken = None
+        async with asyncio.timeout(PATIENCE):
+            await turn.quiet.wait()
+        if taken is None:
+            assert list(turn.waits) == ["q2"]
+            await answer(it, turn, "q2", "red")
+        assert "q2" not in turn.waits, "the answer was accepted"
+        await it.ended(turn)
+        assert calls_of(turn.reply)["q2"]["output"]["data"] == {"answers": [["red"]]}
+
+
+async def test_a_replay_builds_the_parts_that_the_live_stream_built(tmp_path: Path) -> None:
+    hands = Hands()
+    model = FakeModel([call(("c", "deploy", "[]"), ("d", "deploy", "{}"), ("e", "nothing", "{}")), say("done")])
+    async with World(tmp_path, model, catalog=hands.catalog("deploy", ask=["deploy"])) as it:
+        turn = await waits(await it.send("go"))
+        await decide(it, turn, "d", "once")
+        await it.ended(turn)
+        live = Frontend().read(await heard(turn))
+        reply = await stored(it, turn)
+        again = Frontend().read(b"".join(chunk.event() for chunk in replay(reply)) + b"data: [DONE]\n\n")
+        assert _told(again) == _told(live)
+
+
+def _told(seen: Frontend) -> list[dict[str, Any]]:
+    return [{key: value for key, value in part.items() if key not in ("type", "state")} for part in seen.parts]
 
 
 async def test_a_task_that_a_drain_meets_in_its_wait_for_nobody_goes_on(tmp_path: Path) -> None:
