@@ -4,17 +4,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LOCAL_MODEL := $(VENV)/.local-model
+CLIENT := tests/client/node_modules/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test test-local check format bench lock schemas docs clean
+.PHONY: help setup demo serve mesh test test-local check format bench soak lock schemas docs clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) ## Make .venv and install everything, Debian packages too where allowed
+setup: $(READY) $(CLIENT) ## Make .venv and install everything, Debian packages too where allowed
 
 $(READY): requirements/dev.lock pyproject.toml scripts/setup.sh scripts/system-packages.sh
 	@PYTHON=$(PYTHON) scripts/setup.sh $(VENV)
+	@touch $@
+
+$(CLIENT): tests/client/package-lock.json scripts/client.sh scripts/system-packages.sh
+	@scripts/client.sh
 	@touch $@
 
 $(LOCAL_MODEL): requirements/local-model.lock $(READY)
@@ -30,7 +35,7 @@ serve: $(READY) ## Run one agent on :8400
 mesh: $(READY) ## Run the host on :8420
 	@$(BIN)/agent-host up $(ARGS)
 
-test: $(READY) ## Run all tests, with the coverage gate
+test: $(READY) $(CLIENT) ## Run all tests, with the coverage gate
 	@rm -f .coverage .coverage.*
 	$(BIN)/coverage run -m pytest $(ARGS)
 	@$(BIN)/coverage combine --quiet
@@ -51,6 +56,9 @@ format: $(READY) ## Format the code and mend what can be mended by machine
 
 bench: $(READY) ## Measure beside a bare floor
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+soak: $(READY) ## Kill a busy runtime 200 times and check every promise (ARGS="--seed 7")
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 lock: $(READY) ## Resolve the dependencies anew (ARGS=--upgrade: to the newest)
 	@scripts/lock.sh $(ARGS)

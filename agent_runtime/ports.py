@@ -199,7 +199,7 @@ class ToolCatalog(Protocol):
 class Events(Protocol):
     """Tells whoever watches what happens to turns (spec/agent-system.md E15)."""
 
-    def emit(self, kind: str, principal: str, **facts: Any) -> None:
+    def emit(self, kind: str, principal: str, /, **facts: Any) -> None:
         """Never waits and never fails: a watcher who is too slow is dropped."""
         ...
 

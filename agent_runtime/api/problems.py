@@ -51,6 +51,8 @@ def faults_of(error: ValidationError) -> list[FieldFault]:
 
 
 def _message(kind: str, text: str) -> str:
+    if "'^[^/]*$'" in text:
+        return "must not contain a slash"
     if kind == "extra_forbidden":
         return "unknown field; remove it"
     return "this field is required; add it" if kind == "missing" else text.removeprefix("Value error, ")

@@ -57,8 +57,9 @@ def live_stream(turn: Turn, admission: Admission, *, waits: bool = True) -> Resp
 
 
 def continued_stream(turn: Turn, since: int) -> Response:
-    """What a turn says after it has been answered, to one who knows what it said before."""
-    start = c.Start(messageId=turn.reply_id, messageMetadata=turn.names())
+    """What a turn says after it has been answered, to one who knows what it said before. A frontend merges metadata, so
+    what it was told to be pending is taken back."""
+    start = c.Start(messageId=turn.reply_id, messageMetadata={**turn.names(), "pending": turn.pending()})
     return EventStream(turn.live.follow(waits=False, since=since, fresh=start))
 
 

@@ -57,7 +57,7 @@ async def answer(request: Request, session: str) -> Response:
     return message(reply)
 
 
-@router.delete("/chat/{session}/queue/{message_id}")
+@router.delete("/chat/{session}/queue/{message_id:path}")
 async def cancel(request: Request, session: str, message_id: str) -> Response:
     """Takes a message out of the queue. One that has begun is not queued any more: abort it."""
     at = desk(request)

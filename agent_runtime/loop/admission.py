@@ -299,6 +299,7 @@ class Admission:
             self._ready.remove(turn)
         turn.stop_reason = reason
         turn.state = "running"
+        turn.waits.clear()
         turn.quiet.clear()
         turn.live.go_on()
         self._free -= 1

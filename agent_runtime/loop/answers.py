@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -50,7 +51,7 @@ class Answers:
         if conversation is None:
             raise NotFound(f"there is no session {session}", code="unknown_session")
         turn, wait = await self._find(conversation, answer.id)
-        await self._take(conversation, turn, wait, answer)
+        await _whole(self._take(conversation, turn, wait, answer))
         return turn
 
     async def give_all(
@@ -63,16 +64,17 @@ class Answers:
         if conversation is None or turn is None:
             return None
         if turn.state == "settling":
-            await asyncio.wait([asyncio.ensure_future(turn.quiet.wait())], timeout=SETTLING_SECONDS)
+            await _quiet(turn)
         by_call = {answer.id: answer for answer in given}
         met = [wait for wait in turn.waits.values() if wait.call_id in by_call]
         for wait in met:
-            await self._take(conversation, turn, wait, by_call[wait.call_id])
+            await _whole(self._take(conversation, turn, wait, by_call[wait.call_id]))
         return turn if met or (turn.begun and turn.reply_id == reply_id and not turn.waits) else None
 
     async def _take(self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer) -> None:
         recorded = _question(wait, answer) if wait.kind == "question" else _approval(wait, answer)
-        del turn.waits[wait.id]  # from here on a second answer comes too late
+        if turn.waits.pop(wait.id, None) is None:  # from here on a second answer comes too late
+            raise _not_waiting(wait.id)
         try:
             await self._record(conversation, turn, wait, answer, recorded)
         except BaseException:
@@ -90,12 +92,12 @@ class Answers:
         turn = self._hall.admission.current(conversation)
         if turn is not None and turn.state in ("running", "settling"):
             # What is asked is seen before the other calls of its step are done, and may be answered as early.
-            await asyncio.wait([asyncio.ensure_future(turn.quiet.wait())], timeout=SETTLING_SECONDS)
+            await _quiet(turn)
         if turn is not None and turn.state == "waiting":
             for wait in turn.waits.values():
                 if answered in (wait.id, wait.call_id):
                     return turn, wait
-        raise Conflict(f"nothing with the id {answered} waits for an answer", code="not_waiting")
+        raise _not_waiting(answered)
 
     async def _record(
         self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer, recorded: dict[str, Any]
@@ -113,6 +115,21 @@ class Answers:
         await self._hall.database.write(unit, durable=True)
         if rule is not None:
             conversation.allowed |= {wait.tool}
+
+
+async def _quiet(turn: Turn) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SETTLING_SECONDS):
+            await turn.quiet.wait()
+
+
+def _not_waiting(answered: str) -> Conflict:
+    return Conflict(f"nothing with the id {answered} waits for an answer", code="not_waiting")
+
+
+async def _whole(taking: Coroutine[Any, Any, None]) -> None:
+    """An answer that is on its way to the disk counts, also when whoever gave it hangs up."""
+    await asyncio.shield(asyncio.ensure_future(taking))
 
 
 def _question(wait: Wait, answer: Answer) -> dict[str, Any]:

@@ -132,9 +132,12 @@ class Chats:
     async def _known(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished | None:
         """What this message id has started, if it was seen before."""
         client_id = incoming.message_id or ""
-        row = await self._hall.database.read(
-            lambda connection: history.turn_by_client(connection, conversation.id, client_id)
-        )
+
+        def read(connection: sqlite3.Connection) -> TurnRow | None:
+            message_id = branches.resolve(connection, conversation.id, client_id)
+            return history.turn(connection, message_id) if message_id is not None else None
+
+        row = await self._hall.database.read(read)
         if row is None:
             return None
         if row.fingerprint != incoming.fingerprint():

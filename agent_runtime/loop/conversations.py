@@ -17,6 +17,8 @@ MAIN = "main"
 """The alias under which a principal's default session is found."""
 MOST_BYTES = 64 * 1024 * 1024
 MOST_SESSIONS = 1024
+SHRINK_EVERY = 32
+"""Sessions that come into memory between two looks at how many there are: a look costs as much as all of them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +42,8 @@ class Conversation:
     users: int = 0
     """Turns that hold this conversation; it stays in memory while there are any."""
     context_tokens: int = 0
+    found_as: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Principal and name, for each name under which it is found in memory."""
     _last_ms: int = field(default=0)
 
     def stamp(self, now_ms: int) -> int:
@@ -73,6 +77,7 @@ class Conversations:
         self._model, self._draft = model, draft
         self._known: OrderedDict[str, Conversation] = OrderedDict()
         self._aliases: dict[tuple[str, str], str] = {}
+        self._came = 0
         self._lock = asyncio.Lock()
 
     async def find(self, principal: str, name: str | None) -> Conversation:
@@ -108,8 +113,7 @@ class Conversations:
     def forget(self, conversation: Conversation) -> None:
         """An archived session is found by its id only."""
         conversation.archived = True
-        for alias in [key for key, session_id in self._aliases.items() if session_id == conversation.id]:
-            del self._aliases[alias]
+        self._unname(conversation)
 
     def release(self, conversation: Conversation) -> None:
         """Forgets a session that never came to be, because its first message was refused."""
@@ -132,7 +136,7 @@ class Conversations:
             return None
         conversation = self._known.get(row.id) or self._restore(row)
         if name != row.id:
-            self._aliases[principal, name] = row.id
+            self._name(conversation, name)
         return conversation
 
     def _restore(self, row: SessionRow) -> Conversation:
@@ -145,8 +149,21 @@ class Conversations:
     def _remember(self, conversation: Conversation) -> None:
         self._known[conversation.id] = conversation
         for alias in conversation.aliases:
-            self._aliases[conversation.principal, alias] = conversation.id
-        self._shrink()
+            self._name(conversation, alias)
+        self._came += 1
+        if self._came % SHRINK_EVERY == 0:
+            self._shrink()
+
+    def _name(self, conversation: Conversation, name: str) -> None:
+        key = (conversation.principal, name)
+        self._aliases[key] = conversation.id
+        conversation.found_as.add(key)
+
+    def _unname(self, conversation: Conversation) -> None:
+        for key in conversation.found_as:
+            if self._aliases.get(key) == conversation.id:
+                del self._aliases[key]
+        conversation.found_as.clear()
 
     def _shrink(self) -> None:
         """Forgets the sessions that were not used for longest until the rest fits."""
@@ -159,5 +176,4 @@ class Conversations:
                 self._drop(session_id)
 
     def _drop(self, session_id: str) -> None:
-        del self._known[session_id]
-        self._aliases = {key: value for key, value in self._aliases.items() if value != session_id}
+        self._unname(self._known.pop(session_id))

@@ -36,7 +36,7 @@ class EventBus:
         self._watchers: set[_Watcher] = set()
         self._closed = False
 
-    def emit(self, kind: str, principal: str, **facts: Any) -> None:
+    def emit(self, kind: str, principal: str, /, **facts: Any) -> None:
         self._count += 1
         body = to_json({"type": kind, **facts, "at": self._clock.now_ms()})
         event = b"id: %d\nevent: %b\ndata: %b\n\n" % (self._count, kind.encode(), body)

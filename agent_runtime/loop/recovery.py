@@ -22,7 +22,7 @@ from .waits import waits_of
 
 log = logger(__name__)
 MOST_LIVES = 3
-"""Lives in a row that may end without a completed step before a task is given up."""
+"""Lives in a row that end without having completed anything: then a task is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Recovery:
             for row in running:
                 lives = MOST_LIVES
                 if row.task_id is not None:
-                    steps = reopen(connection, row, self.hall.ids, now)
-                    lives = 1 if steps > row.steps else row.lives + 1
-                    rows.count_life(connection, row.message_id, steps, lives, now)
+                    done = reopen(connection, row, self.hall.ids, now)
+                    lives = 0 if done > row.done else row.lives + 1
+                    rows.count_life(connection, row.message_id, done, lives, now)
                 if lives >= MOST_LIVES:
                     _end(connection, row, now)
                     ended.add(row.message_id)

@@ -15,12 +15,13 @@ from ..sessions import Ids, Message, MessageParts, MessageRow, Recorder, history
 from ..store import Database
 from ..telemetry import logger
 from ..workspace import Home
+from .kit import Kit
 from .limits import INTERNAL, Outcome
 from .pen import Pen
 from .progress import Progress
 from .state import Turn
 from .steering import Joining, Lane
-from .turn import Kit, run_turn
+from .turn import run_turn
 from .waits import waits_of
 
 log = logger(__name__)
@@ -92,8 +93,8 @@ class TurnRunner:
             if isinstance(chunk, c.FinishStep):
                 self.counters.steps += 1
                 self.counters.last_step_ms = self.clock.now_ms()
-            if isinstance(chunk, c.Finish | c.Abort):
-                await self._settle(turn, recorder)
+            if isinstance(chunk, c.ErrorChunk | c.Finish | c.Abort) and turn.state == "running":
+                await self._settle(turn, recorder)  # many stop reading at an error, and may ask again at once
             turn.live.publish(chunk)
         if turn.outcome is None:
             await self._put_away(turn, recorder)
@@ -163,6 +164,7 @@ class TurnRunner:
             self.parallel_tools,
             before_tools=partial(self.home.make_scratch, conversation.id),
             checkpoint=recorder.save,
+            saved=partial(recorder.save, durable=False),
             steering=Joining(lane, turn, recorder),
             allowed=conversation.allowed,
             progress=progress,

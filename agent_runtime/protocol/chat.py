@@ -12,6 +12,8 @@ from .usage import Usage
 OnBusy = Literal["queue", "reject", "steer", "interrupt"]
 DEFAULT_WAIT_SECONDS = 120.0
 MAX_WAIT_SECONDS = 600.0
+SESSION_NAME = r"^[^/]*$"
+"""A session's name is a part of a path."""
 
 
 class TextPart(Inbound):
@@ -28,7 +30,7 @@ class ChatRequest(Inbound):
     """The message as plain text."""
     parts: list[TextPart] | None = Field(default=None, min_length=1)
     """The message as AI SDK parts."""
-    session_id: str | None = Field(default=None, min_length=1, max_length=200)
+    session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=SESSION_NAME)
     """The conversation; none means the principal's main session."""
     user: str | None = Field(default=None, min_length=1, max_length=200)
     """The principal on whose behalf the token's holder speaks."""
@@ -71,7 +73,7 @@ class UseChatRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    id: str | None = Field(default=None, min_length=1, max_length=200)
+    id: str | None = Field(default=None, min_length=1, max_length=200, pattern=SESSION_NAME)
     messages: list[UIMessage] = Field(min_length=1)
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     messageId: str | None = None  # noqa: N815  the AI SDK's name
@@ -81,7 +83,7 @@ class UseChatRequest(BaseModel):
 class ResetRequest(Inbound):
     """Archive a conversation and start afresh."""
 
-    session_id: str | None = Field(default=None, min_length=1, max_length=200)
+    session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=SESSION_NAME)
     user: str | None = Field(default=None, min_length=1, max_length=200)
 
 

@@ -76,13 +76,14 @@ class Branch:
 
 
 def resolve(connection: sqlite3.Connection, session_id: str, name: str) -> str | None:
-    """Our id of a message that is called by our id or by its sender's own."""
+    """Our id of a message that is called by its sender's own id or by ours. The sender's goes first: a frontend that
+    took its messages from us sends our ids as its own, for the messages that take their place."""
     row = connection.execute(
-        "SELECT id FROM chat_messages WHERE id = :name AND session_id = :session UNION ALL"
-        " SELECT message_id FROM turns WHERE session_id = :session AND client_id = :name LIMIT 1",
+        "SELECT coalesce((SELECT message_id FROM turns WHERE session_id = :session AND client_id = :name),"
+        " (SELECT id FROM chat_messages WHERE id = :name AND session_id = :session))",
         {"name": name, "session": session_id},
     ).fetchone()
-    return row[0] if row else None
+    return row[0]
 
 
 def rewind(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from .rows import load
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,10 @@ class TurnRow:
     fingerprint: str
     task_id: str | None
     state: str
-    steps: int
-    """Those that were complete when a life last ended."""
+    done: int
+    """Model calls and tool calls that were complete when a life last ended."""
     lives: int
-    """How many lives in a row ended without completing a step."""
+    """How many lives in a row ended without completing one."""
     outcome: dict[str, Any] | None
     created_at: int
     updated_at: int
@@ -77,17 +78,17 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
     ).fetchone()
     if row is None:
         return None
-    metadata: dict[str, Any] = json.loads(row["metadata_json"])
+    metadata: dict[str, Any] = load(row["metadata_json"])
     return SessionRow(
         id=row["id"],
         principal=metadata["principal"],
         agent=row["agent"],
-        model=json.loads(row["model_json"])["model_id"],
+        model=load(row["model_json"])["model_id"],
         prompt=row["body"] or "",
         digest=metadata["system_prompt_digest"],
         tools=tuple(metadata["tools"]),
         archived=row["archived_at"] is not None,
-        allowed=frozenset(rule["permission"] for rule in json.loads(row["permissions_json"]) if _allows_all(rule)),
+        allowed=frozenset(rule["permission"] for rule in load(row["permissions_json"]) if _allows_all(rule)),
         last_ms=row["last_ms"] or 0,
     )
 
@@ -105,7 +106,7 @@ def messages(connection: sqlite3.Connection, session_id: str) -> Iterator[Messag
     for row in connection.execute(
         'SELECT message_id, data_json FROM chat_parts WHERE session_id = ? ORDER BY message_id, "index"', (session_id,)
     ):
-        parts.setdefault(row["message_id"], []).append(json.loads(row["data_json"]))
+        parts.setdefault(row["message_id"], []).append(load(row["data_json"]))
     for row in connection.execute(
         "SELECT * FROM chat_messages WHERE session_id = ? ORDER BY created_at, id", (session_id,)
     ):
@@ -117,7 +118,7 @@ def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
     if row is None:
         return None
     parts = connection.execute('SELECT data_json FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message_id,))
-    return _message(row, [json.loads(part[0]) for part in parts])
+    return _message(row, [load(part[0]) for part in parts])
 
 
 def part_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:
@@ -153,7 +154,7 @@ def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
 
 
 def _message(row: sqlite3.Row, parts: list[dict[str, Any]]) -> Message:
-    return Message(row["id"], row["role"], json.loads(row["metadata_json"]), parts, row["created_at"])
+    return Message(row["id"], row["role"], load(row["metadata_json"]), parts, row["created_at"])
 
 
 def _allows_all(rule: dict[str, Any]) -> bool:
@@ -161,7 +162,7 @@ def _allows_all(rule: dict[str, Any]) -> bool:
 
 
 def _turn(row: sqlite3.Row) -> TurnRow:
-    outcome = json.loads(row["outcome_json"]) if row["outcome_json"] else None
+    outcome = load(row["outcome_json"]) if row["outcome_json"] else None
     return TurnRow(
         message_id=row["message_id"],
         session_id=row["session_id"],
@@ -170,7 +171,7 @@ def _turn(row: sqlite3.Row) -> TurnRow:
         fingerprint=row["fingerprint"],
         task_id=row["task_id"],
         state=row["state"],
-        steps=row["steps"],
+        done=row["done"],
         lives=row["lives"],
         outcome=outcome,
         created_at=row["created_at"],

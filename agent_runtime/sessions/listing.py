@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Generator
@@ -13,7 +12,7 @@ from typing import Any
 from ..errors import NotFound
 from ..protocol import Usage
 from .history import Message
-from .rows import dump
+from .rows import dump, load
 
 CUSTOM = "custom"
 """The key of a session's metadata_json under which the caller's own keys live, apart from those of the product."""
@@ -142,7 +141,7 @@ def messages(
         found = connection.execute(_MESSAGES, wanted).fetchall()
         parts = _parts(connection, [row["id"] for row in found])
     return [
-        Message(row["id"], row["role"], json.loads(row["metadata_json"]), parts[row["id"]], row["created_at"])
+        Message(row["id"], row["role"], load(row["metadata_json"]), parts[row["id"]], row["created_at"])
         for row in found
     ]
 
@@ -156,7 +155,7 @@ def message_cursor(connection: sqlite3.Connection, message_id: str) -> Cursor:
 def last_outcome(connection: sqlite3.Connection, session_id: str) -> dict[str, Any] | None:
     """How the last turn ended that still belongs to the conversation: neither taken back nor cancelled unrun."""
     row = connection.execute(_LAST_OUTCOME, (session_id,)).fetchone()
-    return json.loads(row[0]) if row and row[0] else None
+    return load(row[0]) if row and row[0] else None
 
 
 def waiting(connection: sqlite3.Connection, session_id: str) -> list[Waiting]:
@@ -187,7 +186,7 @@ def _parts(connection: sqlite3.Connection, message_ids: list[str]) -> dict[str, 
         ' ORDER BY message_id, "index"',
         (dump(message_ids),),
     ):
-        parts[row["message_id"]].append(json.loads(row["data_json"]))
+        parts[row["message_id"]].append(load(row["data_json"]))
     return parts
 
 
@@ -196,10 +195,10 @@ def _session(row: sqlite3.Row) -> StoredSession:
     return StoredSession(
         id=row["id"],
         agent=row["agent"],
-        model=json.loads(row["model_json"])["model_id"],
+        model=load(row["model_json"])["model_id"],
         parent_id=row["parent_id"],
         parent_message_id=row["parent_message_id"],
-        metadata=json.loads(row["metadata_json"]),
+        metadata=load(row["metadata_json"]),
         usage=Usage(
             **{bucket: row[column] for bucket, column in columns.items()},
             cache_read=row["cache_read"],

@@ -63,6 +63,8 @@ class Recorder:
         """The flush that is on its way."""
         self._booked = Usage.model_validate(self.message.metadata.get("usage", {}))
         """What the session's rollups already count of this message."""
+        self._filed: dict[str, Any] | None = None
+        """The metadata that is known to be in the message's row."""
 
     def take(self, chunk: c.Chunk) -> None:
         """Remembers the chunk and sees to it that it is saved in time."""
@@ -84,14 +86,17 @@ class Recorder:
             return
         self._send()
 
-    async def save(self, also: Callable[[sqlite3.Connection, int], None] | None = None) -> None:
-        """Saves for good all that was taken and, in the same transaction, whatever hangs on it: returns once that
-        would survive a power cut. Raises StoreError; then nothing was saved, and another `save` may try again."""
+    async def save(
+        self, also: Callable[[sqlite3.Connection, int], None] | None = None, *, durable: bool = True
+    ) -> None:
+        """Saves all that was taken and, in the same transaction, whatever hangs on it: returns once that would survive
+        a power cut, or without `durable` a crash. Raises StoreError; then nothing was saved, and another `save` may
+        try again."""
         self._cancel_timer()
         if self._flight is not None:
             await asyncio.wait([self._flight])
-        booked = self._booked
-        unit, now = self._unit(), self._clock.now_ms()
+        booked, metadata = self._booked, self._metadata()
+        unit, now = self._unit(metadata, whole=True), self._clock.now_ms()
 
         def whole(connection: sqlite3.Connection) -> None:
             unit(connection)
@@ -99,10 +104,11 @@ class Recorder:
                 also(connection, now)
 
         try:
-            await self._database.write(whole, durable=True)
+            await self._database.write(whole, durable=durable)
         except Exception:
             self._unsaved(booked)
             raise
+        self._filed = metadata
 
     def close(self) -> None:
         """Hands over what is left, without waiting: for a turn that the next life will take up."""
@@ -120,16 +126,20 @@ class Recorder:
             self._timer = None
 
     def _send(self) -> None:
-        booked = self._booked
-        self._flight = flight = self._database.write(self._unit())
-        flight.add_done_callback(lambda flushed: self._landed(flushed, booked))
+        booked, metadata = self._booked, self._metadata()
+        self._flight = flight = self._database.write(self._unit(metadata, whole=metadata != self._filed))
+        flight.add_done_callback(lambda flushed: self._landed(flushed, booked, metadata))
 
-    def _landed(self, flushed: asyncio.Future[None], booked: Usage) -> None:
+    def _landed(self, flushed: asyncio.Future[None], booked: Usage, metadata: dict[str, Any]) -> None:
         if self._flight is flushed:
             self._flight = None
-        if not flushed.cancelled() and (error := flushed.exception()) is not None:
+        if flushed.cancelled():
+            return
+        if (error := flushed.exception()) is not None:
             log.warning("a flush failed", message_id=self._row.id, error=str(error))
             self._unsaved(booked)
+        else:
+            self._filed = metadata
 
     def _unsaved(self, booked: Usage) -> None:
         """After a failed write everything counts as unsaved; the next one writes all of it."""
@@ -137,16 +147,22 @@ class Recorder:
         self._growing.clear()
         self._dirty = {part.index: part for part in self.message.parts}
 
-    def _unit(self) -> Callable[[sqlite3.Connection], None]:
+    def _metadata(self) -> dict[str, Any]:
+        return {**self.message.metadata, "schema_version": 1}
+
+    def _unit(self, metadata: dict[str, Any], *, whole: bool) -> Callable[[sqlite3.Connection], None]:
+        """Most flushes only make a text longer. They leave the message's own row alone, which would cost one more page
+        in the log; `whole` ones write it."""
         changes = [_Change.of(part) for part in self._dirty.values()]
         self._dirty.clear()
         self._characters = 0
-        metadata, now = {**self.message.metadata, "schema_version": 1}, self._clock.now_ms()
+        now = self._clock.now_ms()
         total = Usage.model_validate(metadata.get("usage", {}))
         spent, self._booked = total.minus(self._booked), total
 
         def save(connection: sqlite3.Connection) -> None:
-            rows.upsert_message(connection, replace(self._row, metadata=metadata, updated_at=now))
+            if whole:
+                rows.upsert_message(connection, replace(self._row, metadata=metadata, updated_at=now))
             for change in changes:
                 self._save_part(connection, change, now)
             if spent.total:

@@ -12,7 +12,7 @@ from .parts import RETRY, tool_name
 
 ORPHANED = ("input-streaming", "input-available", "approval-responded")
 """Tool states that only a living process can leave. Waits for a human are kept."""
-CALL_ERROR = "outcome unknown: the runtime stopped while this call was running"
+CALL_ERROR = "outcome unknown, interrupted: the runtime stopped while this call was running"
 BROKEN_CALL = "the runtime stopped while the model was asked"
 TURN_ERROR = "the runtime stopped before this turn was finished"
 
@@ -29,7 +29,8 @@ def interrupt(connection: sqlite3.Connection, turn: history.TurnRow, now: int) -
 
 
 def reopen(connection: sqlite3.Connection, turn: history.TurnRow, ids: Ids, now: int) -> int:
-    """Makes the record of a turn that broke off fit to be gone on with; gives the number of its complete steps.
+    """Makes the record of a turn that broke off fit to be gone on with; gives how much it has done: model calls that
+    came to their end, and tool calls that have a result.
 
     Calls of a completed model call stay open, for the loop to decide about. A model call that broke off is closed,
     marked as one that will be made again, and is no part of the conversation.
@@ -46,7 +47,7 @@ def reopen(connection: sqlite3.Connection, turn: history.TurnRow, ids: Ids, now:
             data = {"type": RETRY, "data": {"attempt": 0, "error": BROKEN_CALL}}
             part = rows.PartRow(ids.new("prt"), turn.reply_id, turn.session_id, len(reply.parts), data, now)
             rows.upsert_part(connection, part)
-    return asked
+    return asked + sum(1 for part in reply.parts if part.get("state") == "output-available")
 
 
 def complete_steps(reply: history.Message) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from ..protocol import Usage
 from .growth import UPSERT_PART
@@ -156,10 +156,10 @@ def put_away(connection: sqlite3.Connection, message_id: str, now: int) -> None:
     connection.execute("UPDATE turns SET state = 'waiting', updated_at = ? WHERE message_id = ?", (now, message_id))
 
 
-def count_life(connection: sqlite3.Connection, message_id: str, steps: int, lives: int, now: int) -> None:
-    """A life has ended with `steps` complete; it was one of `lives` in a row that completed none."""
+def count_life(connection: sqlite3.Connection, message_id: str, done: int, lives: int, now: int) -> None:
+    """A life has ended with so much `done`; it was one of `lives` in a row that completed nothing."""
     connection.execute(
-        "UPDATE turns SET steps = ?, lives = ?, updated_at = ? WHERE message_id = ?", (steps, lives, now, message_id)
+        "UPDATE turns SET done = ?, lives = ?, updated_at = ? WHERE message_id = ?", (done, lives, now, message_id)
     )
 
 
@@ -170,7 +170,7 @@ def answer_part(
     row = connection.execute(
         "SELECT rowid, data_json FROM chat_parts WHERE message_id = ? AND tool_call_id = ?", (message_id, call_id)
     ).fetchone()
-    data = {**json.loads(row["data_json"]), **changes}
+    data = {**load(row["data_json"]), **changes}
     connection.execute(
         "UPDATE chat_parts SET data_json = ?, tool_state = ?, updated_at = ? WHERE rowid = ?",
         (dump(data), data["state"], now, row["rowid"]),
@@ -248,3 +248,11 @@ def model_json(model: str) -> str:
 def dump(value: Any) -> str:
     """Compact JSON."""
     return to_json(value).decode()
+
+
+def load(text: str) -> Any:
+    """What `dump` has written, or SQLite or an import."""
+    try:
+        return from_json(text)  # five times as fast as json on the text of a message
+    except ValueError:
+        return json.loads(text)  # which also reads what is nested deeper than from_json will go

@@ -109,7 +109,7 @@ _LEDGER = (
       fingerprint TEXT NOT NULL,
       task_id TEXT,
       state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'waiting', 'ended')),
-      steps INTEGER NOT NULL DEFAULT 0,
+      done INTEGER NOT NULL DEFAULT 0,
       lives INTEGER NOT NULL DEFAULT 0,
       outcome_json TEXT,
       created_at INTEGER NOT NULL,
@@ -131,8 +131,8 @@ _LEDGER = (
     "CREATE INDEX chat_sessions_principal"
     " ON chat_sessions (json_extract(metadata_json, '$.principal'), updated_at, id)",
 )
-"""`seq` is the order of admission, whatever the clock did; `steps` is how many were complete when a life last ended,
-and `lives` how many ended in a row without completing one."""
+"""`seq` is the order of admission, whatever the clock did; `done` is how many model calls and tool
+calls were complete when a life last ended, and `lives` how many lives in a row completed none."""
 
 
 def _waits_and_lives(connection: sqlite3.Connection) -> None:

@@ -21,7 +21,7 @@ class Exchange:
     status: int
     body: bytes
     first: float
-    """When the first piece of the body came, or the first that holds the mark."""
+    """When the first piece of the body came, or the one with which the mark had come so many times."""
     wall: float
 
     def json(self) -> Any:
@@ -33,6 +33,8 @@ class Client(asyncio.Protocol):
 
     def __init__(self, host: str) -> None:
         self._host = host
+        self.heard = asyncio.Event()
+        """In this exchange the mark has come so many times."""
 
     @classmethod
     async def connect(cls, url: str) -> Self:
@@ -45,14 +47,19 @@ class Client(asyncio.Protocol):
     async def get(self, path: str) -> Exchange:
         return await self.exchange("GET", path)
 
-    async def post(self, path: str, body: Any, mark: bytes = b"") -> Exchange:
-        return await self.exchange("POST", path, json.dumps(body).encode(), mark)
+    async def post(self, path: str, body: Any, mark: bytes = b"", times: int = 1) -> Exchange:
+        return await self.exchange("POST", path, json.dumps(body).encode(), mark, times)
 
-    async def exchange(self, method: str, path: str, body: bytes = b"", mark: bytes = b"") -> Exchange:
-        """Sends one request and reads the reply to its end. Raises TimeoutError or ConnectionError."""
+    async def exchange(
+        self, method: str, path: str, body: bytes = b"", mark: bytes = b"", times: int = 1, *, leave: bool = False
+    ) -> Exchange:
+        """Sends one request and reads the reply to its end, or until the mark has come so many times if it is to
+        `leave` then; the connection is of no more use after that. Raises TimeoutError or ConnectionError."""
         self._parser = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
-        self._first, self._mark = 0.0, mark
+        self._first, self._mark, self._leave = 0.0, mark, leave
+        self._wanted, self._tail = times, b""
+        self.heard.clear()
         self._done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         head = f"{method} {path} HTTP/1.1\r\nhost: {self._host}\r\ncontent-length: {len(body)}\r\n"
         kind = "content-type: application/json\r\n\r\n" if body else "\r\n"
@@ -79,9 +86,17 @@ class Client(asyncio.Protocol):
             self._done.set_exception(exc or ConnectionError("the server closed the connection"))
 
     def on_body(self, body: bytes) -> None:
-        if not self._first and self._mark in body:
-            self._first = time.perf_counter()
         self._pieces.append(body)
+        if self._first:
+            return
+        text = self._tail + body  # a mark may come in two pieces
+        self._wanted -= text.count(self._mark) if self._mark else 1
+        self._tail = text[max(0, len(text) - len(self._mark) + 1) :] if self._mark else b""
+        if self._wanted <= 0:
+            self._first = time.perf_counter()
+            self.heard.set()
+            if self._leave and not self._done.done():
+                self._done.set_result(self._first)
 
     def on_message_complete(self) -> None:
         if not self._done.done():

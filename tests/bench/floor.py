@@ -1,7 +1,8 @@
 """The floor: the least that a durable chat server does. `python -m tests.bench.floor` with the settings below.
 
-Starlette on uvicorn (uvloop, httptools), one pooled httpx client, history in memory, and one SQLite commit
-(WAL, `synchronous=FULL`) per turn. No tools, no loop, no queue, no checks.
+Starlette on uvicorn (uvloop, httptools), one pooled httpx client, history in memory and read back from the disk by
+the first turn after a start, and one SQLite commit (WAL, `synchronous=FULL`) per turn. No tools, no loop, no queue, no
+checks. Its list of sessions is a table that others have filled; a stream can be heard again while it runs.
 """
 
 from __future__ import annotations
@@ -23,16 +24,30 @@ from starlette.routing import Route
 
 SYSTEM = "You are a helpful assistant. " * 20
 Message = dict[str, Any]
+_TABLES = """
+CREATE TABLE IF NOT EXISTS turns (session TEXT, messages TEXT);
+CREATE INDEX IF NOT EXISTS turns_session ON turns (session);
+CREATE TABLE IF NOT EXISTS listed (at INTEGER, id TEXT, body TEXT, PRIMARY KEY (at, id)) WITHOUT ROWID;
+"""
+_PAGE = "SELECT at, id, body FROM listed WHERE (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT 50"
+
+
+def opened(data: Path) -> sqlite3.Connection:
+    """The floor's database in this folder."""
+    database = sqlite3.connect(data / "floor.db", isolation_level=None)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=FULL")
+    database.executescript(_TABLES)
+    return database
 
 
 class Floor:
     def __init__(self, data: Path, provider: str) -> None:
         self._url = f"{provider}/chat/completions"
         self._histories: dict[str, list[Message]] = {}
-        self._database = sqlite3.connect(data / "floor.db", isolation_level=None)
-        self._database.execute("PRAGMA journal_mode=WAL")
-        self._database.execute("PRAGMA synchronous=FULL")
-        self._database.execute("CREATE TABLE IF NOT EXISTS turns (session TEXT, messages TEXT)")
+        self._running: dict[str, list[str]] = {}
+        """Session -> what its stream has said so far."""
+        self._database = opened(data)
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
@@ -56,6 +71,7 @@ class Floor:
         messages = self._messages(asked)
         body = {"model": "default", "messages": messages, "stream": True}
         pieces: list[str] = []
+        said = self._running[asked["session_id"]] = []
         async with self._client.stream("POST", self._url, json=body) as reply:
             async for line in reply.aiter_lines():
                 if not line.startswith("data: {"):
@@ -63,13 +79,30 @@ class Floor:
                 delta = json.loads(line[6:])["choices"][0]["delta"]
                 if piece := delta.get("content"):
                     pieces.append(piece)
-                    yield f"data: {json.dumps({'type': 'text-delta', 'id': '0', 'delta': piece})}\n\n"
+                    said.append(f"data: {json.dumps({'type': 'text-delta', 'id': '0', 'delta': piece})}\n\n")
+                    yield said[-1]
+        del self._running[asked["session_id"]]
         self._keep(asked["session_id"], messages, "".join(pieces))
         yield "data: [DONE]\n\n"
 
+    async def said(self, request: Request) -> Response:
+        """What a running stream has said so far."""
+        return Response("".join(self._running[request.path_params["session"]]), media_type="text/event-stream")
+
+    async def sessions(self, request: Request) -> Response:
+        at, _, row_id = request.query_params.get("after", f"{2**62}.").partition(".")
+        rows = self._database.execute(_PAGE, (int(at), row_id)).fetchall()
+        more = f'"{rows[-1][0]}.{rows[-1][1]}"' if len(rows) == 50 else "null"
+        page = ",".join(row[2] for row in rows)
+        return Response(f'{{"sessions":[{page}],"next":{more}}}', media_type="application/json")
+
     def _messages(self, asked: Message) -> list[Message]:
-        history = self._histories.setdefault(asked["session_id"], [{"role": "system", "content": SYSTEM}])
+        history = self._histories.get(asked["session_id"]) or self._read(asked["session_id"])
         return [*history, {"role": "user", "content": asked["message"]}]
+
+    def _read(self, session: str) -> list[Message]:
+        rows = self._database.execute("SELECT messages FROM turns WHERE session = ? ORDER BY rowid", (session,))
+        return [{"role": "system", "content": SYSTEM}, *(message for row in rows for message in json.loads(row[0]))]
 
     def _keep(self, session: str, messages: list[Message], text: str) -> None:
         messages.append({"role": "assistant", "content": text})
@@ -84,6 +117,8 @@ def app(floor: Floor) -> Starlette:
     routes = [
         Route("/chat", floor.chat, methods=["POST"]),
         Route("/chat/stream", floor.chat_stream, methods=["POST"]),
+        Route("/chat/{session}/stream", floor.said),
+        Route("/sessions", floor.sessions),
         Route("/status", floor.status),
         Route("/healthz", floor.status),
         Route("/readyz", floor.status),

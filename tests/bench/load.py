@@ -43,7 +43,7 @@ async def _stream(client: Client, message: str, mark: bytes = b"") -> Exchange:
     return reply
 
 
-async def _provider_work(provider: str) -> tuple[int, float]:
+async def provider_work(provider: str) -> tuple[int, float]:
     """How many requests the provider has answered so far, and the seconds it took over them."""
     client = await Client.connect(provider)
     stats = (await client.get("/_stats")).json()
@@ -72,10 +72,10 @@ async def turns(live: Live, provider: str, count: int = 20) -> Samples:
     """Turns one after another, ten to a session; the provider's own time is taken off."""
     client = await Client.connect(live.url)
     walls: list[float] = []
-    (_, before), cpu = await _provider_work(provider), live.cpu()
+    (_, before), cpu = await provider_work(provider), live.cpu()
     for session in (new_session() for _ in range(count // 10)):
         walls += [(await _chat(client, session, TEXT)).wall for _ in range(10)]
-    cpu, (_, after) = live.cpu() - cpu, await _provider_work(provider)
+    cpu, (_, after) = live.cpu() - cpu, await provider_work(provider)
     client.close()
     own = (after - before) / count
     return {"turn": [(wall - own) * 1000 for wall in walls], "cpu": [cpu / count * 1000]}
@@ -98,9 +98,9 @@ async def _round(live: Live, provider: str, tool: str, rounds: int) -> float:
     """Milliseconds of a round, the provider's own time taken off."""
     client = await Client.connect(live.url)
     short = min([(await _chat(client, new_session(), f"tools:1:{tool}")).wall for _ in range(3)])
-    asked_before, before = await _provider_work(provider)
+    asked_before, before = await provider_work(provider)
     reply = await _chat(client, new_session(), f"tools:{rounds + 1}:{tool}")
-    asked, after = await _provider_work(provider)
+    asked, after = await provider_work(provider)
     client.close()
     answered = [call["state"] for call in reply.json()["tool_outputs"]]
     if asked - asked_before != rounds + 2 or answered != ["output-available"] * (rounds + 1):
@@ -118,13 +118,15 @@ async def first_token(live: Live, _provider: str) -> Samples:
 async def tokens(live: Live, _provider: str, count: int = 2000) -> Samples:
     client = await Client.connect(live.url)
     rates: list[float] = []
+    cpu = live.cpu()
     for _ in range(3):
         reply = await _stream(client, f"stream:{count}:0")
         if (got := reply.body.count(b"word ")) != count:
             raise RuntimeError(f"{got} of {count} tokens arrived")
         rates.append(count / reply.wall)
+    cpu = live.cpu() - cpu
     client.close()
-    return {"tokens": rates}
+    return {"tokens": rates, "cpu": [cpu / (3 * count) * 1e6]}
 
 
 async def crowd(live: Live, _provider: str, clients: int = 16, seconds: float = 1.0) -> Samples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,14 +20,15 @@ Measured = dict[str, dict[str, float]]
 
 
 def take_round(ours: Target, floor: Target, rows: Sequence[Row], starts: int, provider: str) -> Round:
-    """`starts` cold starts of each, then the rows on one fresh process of each."""
+    """`starts` cold starts of each, then the rows on one fresh process of each; rows that want contents in the database
+    share another process of each."""
     figures: Measured = {ours.name: {}, floor.name: {}}
     if starts:
         _add(figures, _cold_starts((ours, floor), starts, provider))
-    if rows:
+    for contents, group in itertools.groupby(rows, lambda row: row.contents):
         with ExitStack() as stack:
-            both = [stack.enter_context(running(target, provider)) for target in (ours, floor)]
-            for row in rows:
+            both = [stack.enter_context(running(target, provider, contents)) for target in (ours, floor)]
+            for row in group:
                 note(f"  {row.name}")
                 _add(figures, _measure(row, both if row.floor_too else both[:1], provider))
     return Round(figures[ours.name], figures[floor.name])

@@ -6,13 +6,16 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import psutil
 
 from agent_runtime.testing import LiveProcess
+
+from .stored import Contents, fill_floor, fill_ours
 
 _START_SECONDS = 30.0
 _MIB = 1024 * 1024
@@ -25,6 +28,8 @@ class Target:
     name: str
     argv: tuple[str, ...]
     env: Callable[[int, str, str], Mapping[str, str]]
+    fill: Callable[[Path, Contents], None]
+    """Puts stored sessions into an empty data directory."""
 
 
 OURS = Target(
@@ -35,11 +40,13 @@ OURS = Target(
         "AGENT_DATA_DIR": data,
         "AGENT_LLM_BASE_URL": provider,
     },
+    fill_ours,
 )
 FLOOR = Target(
     "floor",
     (sys.executable, "-m", "tests.bench.floor"),
     lambda port, data, provider: {"FLOOR_PORT": str(port), "FLOOR_DATA_DIR": data, "FLOOR_LLM_BASE_URL": provider},
+    fill_floor,
 )
 
 
@@ -54,6 +61,8 @@ class Live:
     """Seconds from the start of its process to the first 200 from `/healthz`."""
     ready_in: float
     """The same for `/readyz`."""
+    unread: Iterator[str] = field(default_factory=lambda: iter(()))
+    """Long stored sessions that nobody has spoken in since the start."""
 
     def memory(self) -> float:
         """Resident MiB of the process and its children."""
@@ -71,10 +80,12 @@ class Live:
 
 
 @contextmanager
-def running(target: Target, provider: str) -> Generator[Live]:
-    """Starts a server in an empty data directory; stops it at the end."""
+def running(target: Target, provider: str, contents: Contents | None = None) -> Generator[Live]:
+    """Starts a server in a data directory that is empty or has these contents; stops it at the end."""
     port = _free_port()
     with tempfile.TemporaryDirectory(prefix="bench-") as data:
+        if contents is not None:
+            target.fill(Path(data), contents)
         started = time.perf_counter()
         with LiveProcess(target.argv, env=target.env(port, data, provider)) as process:
             _await(process, port, "/healthz")
@@ -82,7 +93,8 @@ def running(target: Target, provider: str) -> Generator[Live]:
             _await(process, port, "/readyz")
             ready = time.perf_counter() - started
             try:
-                yield Live(target.name, f"http://127.0.0.1:{port}", process.pid, alive, ready)
+                unread = iter(contents.long_names if contents else ())
+                yield Live(target.name, f"http://127.0.0.1:{port}", process.pid, alive, ready, unread)
             except Exception as error:
                 error.add_note(f"{target.name} has printed:\n{process.output()[-4000:]}")
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -9,8 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from agent_runtime.context import View
+from agent_runtime.runtime import MIGRATIONS
+from agent_runtime.sessions import history, listing
+from agent_runtime.store import Database
+from tests.bench.client import Client
 from tests.bench.report import Round, lines, table
 from tests.bench.rows import BARS, COLD_START, GROWTH, ROWS
+from tests.bench.saves import saving
+from tests.bench.stored import Contents, fill_floor, fill_ours
+from tests.bench.targets import FLOOR, Live, provider, running
 
 
 def test_ratios_are_taken_within_a_round_and_bars_are_judged_by_them() -> None:
@@ -41,6 +50,66 @@ def test_growth_is_what_we_spend_above_the_floor() -> None:
 def test_every_bar_belongs_to_a_metric() -> None:
     metrics = {COLD_START, GROWTH}.union(*(row.reduce for row in ROWS))
     assert set(BARS) <= metrics
+
+
+class _Deaf(asyncio.Transport):
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        pass
+
+
+async def test_a_mark_may_come_in_pieces() -> None:
+    client = Client("nowhere")
+    client.connection_made(_Deaf())
+    exchange = asyncio.create_task(client.exchange("GET", "/", mark=b"word ", times=3, leave=True))
+    await asyncio.sleep(0)
+    for piece in (b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\nwo", b"rd wor", b"d w"):
+        client.data_received(piece)
+    assert not client.heard.is_set()
+    client.data_received(b"ord and more")
+    heard = await exchange
+    assert heard.body == b"word word word and more"
+    assert heard.first == heard.wall > 0
+
+
+async def test_our_stored_sessions_are_what_the_runtime_itself_would_have_stored(tmp_path: Path) -> None:
+    await asyncio.to_thread(fill_ours, tmp_path, Contents(sessions=5, long=2, messages=6))
+    database = Database(tmp_path / "agent.db", MIGRATIONS)
+    database.open()
+    try:
+        listed = await database.read(lambda connection: listing.sessions(connection, "operator", limit=10))
+        assert len(listed) == 5
+        long = await database.read(lambda connection: history.alias(connection, "operator", "long-1"))
+        assert long in {session.id for session in listed}
+        view = await database.read(lambda connection: View.of("", history.messages(connection, long or "")))
+        assert [json.loads(message)["content"][:2] for message in view.messages[1:]] == [f"{n} " for n in range(6)]
+    finally:
+        database.close()
+
+
+def test_the_floor_goes_on_where_it_was_and_lists_what_is_stored(tmp_path: Path) -> None:
+    contents = Contents(sessions=70, long=1, messages=6)
+    fill_floor(tmp_path, contents)
+    with provider() as url, running(FLOOR, url, contents) as live:
+        found = asyncio.run(_ask_the_floor(live, url))
+    assert found == (6 + 2, 50, 20)
+
+
+async def _ask_the_floor(live: Live, url: str) -> tuple[int, int, int]:
+    """Messages that the model was sent, and sessions on two pages."""
+    client, control = await Client.connect(live.url), await Client.connect(url.removesuffix("/v1"))
+    await client.post("/chat", {"session_id": next(live.unread), "message": "echo"})
+    asked = (await control.get("/_requests")).json()
+    first = (await client.get("/sessions")).json()
+    second = (await client.get(f"/sessions?after={first['next']}")).json()
+    for one in (client, control):
+        one.close()
+    await asyncio.sleep(0)
+    return len(asked[0]["body"]["messages"]), len(first["sessions"]), len(second["sessions"])
+
+
+async def test_saving_is_measured_per_chunk() -> None:
+    samples = await saving(Live("ours", "", 0, 0, 0), "", chunks=50)
+    assert all(0 < value < 10_000 for values in samples.values() for value in values)
 
 
 @pytest.mark.timeout(120)

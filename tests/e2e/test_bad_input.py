@@ -74,6 +74,8 @@ def test_every_wrong_field_is_named_at_once(agent: Runtime) -> None:
         ({"message": "hi", "on_busy": "shout"}, "on_busy"),
         ({"message": "hi", "wait": 601}, "wait"),
         ({"message": "hi", "wait": -1}, "wait"),
+        ({"message": "hi", "session_id": "a/b"}, "session_id"),
+        ({"id": "a/b", "messages": [{"role": "user", "parts": [{"type": "text", "text": "hi"}]}]}, "id"),
         ({"message": "hi", "wait": "soon"}, "wait"),
         ({"message": "hi", "agent": "nobody"}, "agent"),
         ({"messages": []}, "messages"),

@@ -27,7 +27,8 @@ from agent_runtime.loop import (
     Turn,
     TurnRunner,
 )
-from agent_runtime.loop.turn import Kit, run_turn
+from agent_runtime.loop.kit import Kit
+from agent_runtime.loop.turn import run_turn
 from agent_runtime.ports import (
     CallPiece,
     CallStarted,
@@ -183,7 +184,7 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
     view = View(PROMPT)
     view.add_user(turn.parts)
     context = ToolContext("ses_1", "", Path(), Path())
-    kit = Kit(model, tools or FakeTools(), view, context, 2, lambda: None, no_checkpoint, NobodySteers())
+    kit = Kit(model, tools or FakeTools(), view, context, 2, lambda: None, no_checkpoint, no_checkpoint, NobodySteers())
     said: list[chunks.Chunk] = []
 
     async def run() -> None:

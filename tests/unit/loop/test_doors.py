@@ -256,7 +256,7 @@ async def test_many_sessions_are_forgotten_and_found_again(tmp_path: Path) -> No
     async with World(tmp_path) as world:
         first = await world.send("remember me", session="first")
         await world.ended(first)
-        for number in range(1030):
+        for number in range(1100):
             conversation = world.conversations.begin("operator", f"s{number}")
             conversation.stored = True
         assert first.conversation.id not in world.conversations._known

@@ -76,7 +76,8 @@ class Life:
             if refuse:
                 raise Refused
 
-        waiting = len(self.admission.turns("queued"))
+        resting = self.admission._resting  # what rests waits for a message, and does not count
+        waiting = sum(1 for queued in self.admission.turns("queued") if queued.conversation.id not in resting)
         try:
             await self.admission.admit(turn, lambda _: unit)
         except Busy:

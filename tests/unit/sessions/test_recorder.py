@@ -20,6 +20,7 @@ from agent_runtime.sessions.growth import GrowingText
 from agent_runtime.sessions.parts import MessageParts
 from agent_runtime.sessions.recorder import FLUSH_CHARACTERS
 from agent_runtime.store import Database
+from agent_runtime.testing import ManualClock
 from tests.unit.sessions.support import begin, of_json, opened, parts, raw_parts, recorder, text
 
 PIECES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=6)
@@ -163,6 +164,47 @@ async def test_what_a_failed_flush_carried_is_saved_by_the_next(tmp_path: Path) 
         assert await parts(database) == saver.data() == reduced([*said, c.StartStep()])
         sums = await database.read(lambda db: db.execute("SELECT total_tokens FROM chat_sessions").fetchone())
         assert sums[0] == 7
+
+
+async def test_after_a_failed_flush_the_next_one_writes_the_message_as_well(tmp_path: Path) -> None:
+    with opened(tmp_path) as database:
+        await begin(database)
+        saver = recorder(database)
+        for chunk in text("a", "one", end=False):
+            saver.take(chunk)
+        await sabotage(database, on=True)
+        saver.flush()
+        await database.write(lambda _: None)
+        await sabotage(database, on=False)
+        saver.take(c.TextDelta(id="a", delta=" two"))
+        saver.flush()
+        await database.write(lambda _: None)
+        assert await parts(database) == [{"type": "text", "text": "one two", "state": "streaming"}]
+        saver.close()
+
+
+async def test_a_flush_that_only_makes_a_text_longer_leaves_the_message_row_alone(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with opened(tmp_path) as database:
+        await begin(database)
+        saver = recorder(database, clock)
+        changed: list[int] = []
+        usage = c.MessageMetadata(messageMetadata={"usage": {"input": 7}})
+        for chunk in [*text("a", "one", " two", end=False), usage, c.TextDelta(id="a", delta=" three")]:
+            saver.take(chunk)
+            clock.advance(1)
+            saver.flush()
+            await database.write(lambda _: None)
+            row = await database.read(
+                lambda db: db.execute("SELECT * FROM chat_messages WHERE id = 'msg_2'").fetchone()
+            )
+            changed.append(row["updated_at"] - clock.now_ms())
+            assert json.loads(row["metadata_json"]) == {**saver.message.metadata, "schema_version": 1}
+        assert changed == [0, -1000, -2000, 0, -1000]
+        await saver.save()
+        row = await database.read(lambda db: db.execute("SELECT * FROM chat_messages WHERE id = 'msg_2'").fetchone())
+        assert row["updated_at"] == clock.now_ms()
+        assert (await parts(database))[0]["text"] == "one two three"
 
 
 async def test_a_settle_that_failed_may_be_tried_again(tmp_path: Path) -> None:

@@ -1,0 +1,165 @@
+"""One model call of a turn: what the model says becomes chunks, what it wants calls, and what it cost is booked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..context import Call, Step, error_envelope, lower_tools
+from ..errors import ModelError
+from ..ports import (
+    CallPiece,
+    CallStarted,
+    Completion,
+    ModelEvent,
+    ModelRequest,
+    ReasoningPiece,
+    Retrying,
+    TextPiece,
+)
+from ..protocol import Usage
+from ..protocol import chunks as c
+from ..sessions import RETRY
+from .calls import parse
+from .kit import Kit
+from .pen import Pen
+from .state import Turn
+
+MOST_CHARACTERS = 8 * 1024 * 1024
+"""In one answer; whoever sends more is not a model."""
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What the model has said so far in one call."""
+
+    pieces: list[str] = field(default_factory=list[str])
+    ids: dict[str, str] = field(default_factory=dict[str, str])
+    """The provider's call ids -> ours, which are unique in the turn."""
+    received: int = 0
+    """Characters of all kinds."""
+
+
+class Asker:
+    """Asks the model on behalf of one turn."""
+
+    def __init__(self, turn: Turn, kit: Kit, pen: Pen) -> None:
+        self.turn, self.kit, self.books, self.pen = turn, kit, turn.books, pen
+        self._tools = lower_tools(kit.tools.specs)
+        self.stop_reason: Literal["stop", "length", "content-filter", "tool-calls", "other"] = "stop"
+        """Why the last answer ended."""
+
+    async def ask(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
+        """One model call, made again after a transient failure as often as the turn allows."""
+        while True:
+            self.books.check(for_another_call=True)
+            try:
+                async for chunk in self._stream(step, tools=tools):
+                    yield chunk
+                return
+            except ModelError as error:
+                if not error.transient or self.books.retries >= self.books.limits.retries:
+                    raise
+                self.books.retries += 1
+                for chunk in self._broke_off(step, error):
+                    yield chunk
+                await asyncio.sleep(min(8.0, 0.25 * 2**self.books.retries))
+
+    async def _stream(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
+        answer = _Answer()
+        try:
+            async for event in self.kit.model.stream(self._request(tools=tools)):
+                if isinstance(event, Completion):
+                    step.text = "".join(answer.pieces)
+                    for chunk in self._completed(step, event, answer.ids, tools=tools):
+                        yield chunk
+                else:
+                    if not isinstance(event, Retrying):
+                        self.turn.retrying = self.turn.attempt = None
+                    for chunk in self._heard(answer, event):
+                        yield chunk
+                    if answer.received > MOST_CHARACTERS:
+                        raise ModelError(f"the model's answer is longer than {MOST_CHARACTERS} characters")
+        except (ModelError, asyncio.CancelledError):
+            if answer.received:  # what broke off was generated all the same, and will be charged
+                self.books.spend(Usage.estimated(self.kit.view.size, answer.received))
+            raise
+
+    def _heard(self, answer: _Answer, event: ModelEvent) -> Iterator[c.Chunk]:
+        """What a piece of the model's answer looks like in the stream."""
+        match event:
+            case TextPiece(text):
+                answer.pieces.append(text)
+                answer.received += len(text)
+                yield from self.pen.text(text)
+            case ReasoningPiece(text):
+                answer.received += len(text)
+                yield from self.pen.reasoning(text)
+            case CallStarted(call_id, name):
+                answer.ids[call_id] = self.pen.call_id(call_id)
+                yield from self.pen.call_started(answer.ids[call_id], name)
+            case CallPiece(call_id, text):
+                answer.received += len(text)
+                yield c.ToolInputDelta(toolCallId=answer.ids[call_id], inputTextDelta=text)
+            case Retrying():
+                yield self._retrying(event)
+            case Completion():
+                return
+
+    def _completed(
+        self, step: Step, completion: Completion, names: dict[str, str], *, tools: bool
+    ) -> Iterator[c.Chunk]:
+        """Takes the books of a finished call, and its tool calls as far as they can be read."""
+        turn = self.turn
+        turn.books.spend(completion.usage)
+        turn.books.steps += 1
+        turn.conversation.context_tokens = completion.usage.total
+        self.stop_reason = completion.stop_reason
+        yield from self.pen.close_text()
+        for call in completion.calls:
+            arguments = parse(call, cut_off=completion.stop_reason == "length")
+            if not tools:
+                arguments = "tools are off: this was the last step"
+            call_id = names[call.id]
+            if isinstance(arguments, str):
+                step.calls.append(_refused(call_id, call.name, call.arguments, arguments))
+                yield from self.pen.call_refused(call_id, call.name, call.arguments, arguments)
+            else:
+                step.calls.append(Call(call_id, call.name, arguments))
+                yield from self.pen.call_ready(call_id, call.name, arguments)
+        yield c.MessageMetadata(
+            messageMetadata={
+                "usage": turn.books.usage.model_dump(),
+                "model": {"provider_id": "mesh", "model_id": turn.model},
+                "agent": turn.conversation.agent,
+                "system_prompt_digest": turn.conversation.digest,
+                "steps": turn.books.steps,
+            }
+        )
+
+    def _request(self, *, tools: bool) -> ModelRequest:
+        """The forced last step keeps the tools and forbids their use, so that the prompt's prefix stays the same."""
+        return ModelRequest(
+            model=self.turn.model,
+            messages=self.kit.view.messages,
+            tools=self._tools,
+            tool_choice="auto" if tools else "none",
+            max_tokens=self.books.output_cap(),
+        )
+
+    def _retrying(self, event: Retrying) -> c.Chunk:
+        self.turn.retrying, self.turn.attempt = event.message, event.attempt
+        status = {"state": "retrying", "attempt": event.attempt, "message": event.message}
+        return c.DataChunk(type="data-status", data=status, transient=True)
+
+    def _broke_off(self, step: Step, error: ModelError) -> Iterator[c.Chunk]:
+        yield from self.pen.close_calls("the model call broke off")
+        step.text = ""
+        step.calls.clear()
+        yield c.DataChunk(type=RETRY, data={"attempt": self.books.retries, "error": error.message})
+
+
+def _refused(call_id: str, name: str, arguments: str, why: str) -> Call:
+    return Call(call_id, name, arguments, error_envelope(why))

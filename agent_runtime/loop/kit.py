@@ -1,0 +1,46 @@
+"""What a turn works with: its tools, its view, and its ways to the disk and to those who steer it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..context import View
+from ..ports import Model, ToolContext, Toolset
+from .progress import Progress
+from .state import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """Wired by the runner for one run of a turn."""
+
+    model: Model
+    tools: Toolset
+    view: View
+    context: ToolContext
+    parallel_tools: int
+    before_tools: Callable[[], object]
+    """Makes ready what tools need; most turns call none and pay nothing for it."""
+    checkpoint: Callable[[], Awaitable[None]]
+    """Returns once every chunk so far would survive a power cut."""
+    saved: Callable[[], Awaitable[None]]
+    """Returns once every chunk so far would survive a crash."""
+    steering: Steering
+    allowed: Set[str] = frozenset()
+    """Tools that a person has allowed for the whole session."""
+    progress: Progress = field(default_factory=Progress)
+    """How far the turn has come before."""
+
+
+class Steering(Protocol):
+    """The messages that want to join the turn."""
+
+    def take(self) -> Sequence[Turn]:
+        """Those that wait now; they are the turn's from here on."""
+        ...
+
+    async def delivered(self, messages: Sequence[Turn]) -> None:
+        """Writes down that they have joined, together with the chunks that say so. Raises StoreError."""
+        ...

@@ -1,0 +1,31 @@
+// `node page.mjs AGENT.MJS` is the page of docs/frontend.md without React: it chats, comes back, stops and answers.
+import assert from "node:assert/strict";
+import { asJson, call, Chat, eventually, hang, release, say, script, textOf } from "./support.mjs";
+
+const { agent, history, abort } = await import(process.argv[2]);
+
+await script(hang(1, "hello there"), hang(1, "too long"));
+const chat = new Chat(agent);
+assert.deepEqual(await history(chat.id), []);
+const sent = chat.sendMessage({ text: "hi" });
+await eventually(() => textOf(chat.lastMessage) === "hello ");
+const again = new Chat({ id: chat.id, messages: await history(chat.id), ...agent });
+const resumed = again.resumeStream();
+await eventually(() => again.status === "streaming");
+await release();
+await Promise.all([sent, resumed]);
+assert.equal(textOf(chat.lastMessage), "hello there");
+assert.deepEqual(again.messages.map(textOf), ["hi", "hello there"]);
+assert.deepEqual(asJson(again.lastMessage), asJson(chat.lastMessage));
+
+const stopped = chat.sendMessage({ text: "talk" });
+await eventually(() => textOf(chat.lastMessage) === "too ");
+assert.equal((await (await abort(chat.id)).json()).aborted, true);
+await stopped;
+assert.equal(chat.lastMessage.metadata.finish_reason, "abort");
+
+await script(call("question", { questions: [{ question: "Shall I?" }] }, { id: "q1" }), say("As you wish."));
+await chat.sendMessage({ text: "do it" });
+await chat.addToolOutput({ tool: "question", toolCallId: "q1", output: { answers: [["yes"]] } });
+await eventually(() => chat.status === "ready" && textOf(chat.lastMessage) === "As you wish.");
+assert.equal((await history(chat.id)).length, chat.messages.length);
