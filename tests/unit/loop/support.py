@@ -12,6 +12,7 @@ from agent_runtime.context import View, digest
 from agent_runtime.loop import MIGRATIONS as LOOP_MIGRATIONS
 from agent_runtime.loop import (
     Admission,
+    Answers,
     Books,
     Chats,
     Conversation,
@@ -36,6 +37,7 @@ from agent_runtime.ports import (
     ModelRequest,
     TextPiece,
     ToolCall,
+    ToolCatalog,
     ToolContext,
     ToolResult,
     ToolSpec,
@@ -210,6 +212,8 @@ class World:
         queue: int = 100,
         limits: Limits | None = None,
         clock: ManualClock | None = None,
+        catalog: ToolCatalog | None = None,
+        answer_seconds: float = 600,
     ) -> None:
         self.model, self.tools = model or FakeModel(), tools or FakeTools()
         self.clock = clock or ManualClock()
@@ -221,14 +225,20 @@ class World:
         ids = Ids(self.clock)
         self.events = EventBus(self.clock)
         runner = TurnRunner(
-            self.database, ids, self.clock, self.model, self.tools, self.home, 4, self.counters, self.events
+            self.database, ids, self.clock, self.model, catalog or self.tools, self.home, 4, self.counters, self.events
         )
-        self.admission = Admission(self.database, runner.run, runner.cancel, self.events, slots=slots, queue=queue)
+        self.admission = Admission(
+            *(self.database, runner.run, runner.cancel, self.events),
+            slots=slots,
+            queue=queue,
+            answer_seconds=answer_seconds,
+        )
         self.conversations = Conversations(
             self.database, ids, self.clock, "m", lambda _: (PROMPT, digest(PROMPT), ("echo",))
         )
         self.hallway = Hallway(self.database, self.admission, self.conversations, ids, self.clock, self.home)
         self.chats = Chats(self.hallway, lambda: self.limits)
+        self.answers = Answers(self.hallway)
         self.tasks = Tasks(self.hallway, self.task_limits)
 
     def task_limits(self, assignment: TaskAssignment) -> Limits:

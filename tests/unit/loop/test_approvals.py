@@ -1,0 +1,252 @@
+"""Approvals: what a rule wants a person's yes for runs after that yes, once, and never without it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_runtime.errors import Conflict, InvalidRequest
+from agent_runtime.loop import Answer, Turn
+from tests.unit.loop.people import (
+    ASK,
+    Frontend,
+    Hands,
+    answer,
+    assert_fit_for_a_provider,
+    calls_of,
+    decide,
+    heard,
+    shown,
+    stands,
+    stored,
+    waits,
+)
+from tests.unit.loop.support import FakeModel, World, assignment, call, say, settled
+
+DEPLOY = ("c", "deploy", '{"to": "prod"}')
+
+
+def world(path: Path, model: FakeModel, hands: Hands, *more: str, **how: Any) -> World:
+    return World(path, model, catalog=hands.catalog("deploy", *more, ask=["deploy"]), **how)
+
+
+async def test_a_call_waits_for_a_yes_and_runs_once(tmp_path: Path) -> None:
+    model, hands = FakeModel([call(DEPLOY, text="Shall I?"), say("done")]), Hands()
+    async with world(tmp_path, model, hands) as it:
+        turn = await waits(await it.send("go"))
+        assert not hands.ran
+        status = await stands(it, turn)
+        assert status["state"] == "waiting_on_approval"
+        assert status["pending"] == [
+            {"id": "approval_c", "kind": "approval", "tool_call_id": "c", "tool": "deploy", "input": {"to": "prod"}}
+        ]
+        before = Frontend().read(await heard(turn, waits=False))
+        assert calls_of(before.parts)["c"]["state"] == "approval-requested"
+        assert calls_of(before.parts)["c"]["approval"] == {"id": "approval_c"}
+        await decide(it, turn, "approval_c", "once")
+        await it.ended(turn)
+        assert hands.ran == ["c"]
+        part = calls_of(turn.reply)["c"]
+        assert part["state"] == "output-available"
+        assert part["output"]["data"] == {"did": "deploy", "to": "prod"}
+        assert turn.reply == (await stored(it, turn)).parts
+        assert Frontend().read(await heard(turn)).shown() == shown(turn.reply)
+        assert_fit_for_a_provider(model.requests[1][1])
+
+
+async def test_once_is_once(tmp_path: Path) -> None:
+    model, hands = FakeModel([call(DEPLOY), call(("c2", "deploy", "{}")), say("done")]), Hands()
+    async with world(tmp_path, model, hands) as it:
+        turn = await waits(await it.send("go"))
+        await decide(it, turn, "c", "once")
+        await asyncio.wait_for(_asked_again(turn), 10)
+        assert list(turn.waits) == ["approval_c2"]
+        assert hands.ran == ["c"]
+        await decide(it, turn, "approval_c2", "once")
+        await it.ended(turn)
+        assert hands.ran == ["c", "c2"]
+
+
+async def _asked_again(turn: Turn) -> None:
+    await turn.quiet.wait()
+    assert turn.state == "waiting"
+
+
+async def test_always_holds_for_the_session_and_over_a_restart_and_nowhere_else(tmp_path: Path) -> None:
+    model, hands = FakeModel([call(DEPLOY), call(("c2", "deploy", "{}")), say("done")]), Hands()
+    async with world(tmp_path, model, hands) as it:
+        turn = await waits(await it.send("go", session="mine"))
+        await decide(it, turn, "approval_c", "always")
+        await it.ended(turn)
+        assert hands.ran == ["c", "c2"]
+        rows = await it.rows("SELECT permissions_json FROM chat_sessions WHERE id = ?", turn.conversation.id)
+        (rule,) = json.loads(rows[0][0])
+        assert (rule["permission"], rule["action"], rule["source"]) == ("deploy", "allow", "session")
+    model = FakeModel([call(("c3", "deploy", "{}")), say("done"), call(("c4", "deploy", "{}"))])
+    async with world(tmp_path, model, hands) as it:
+        await it.ended(await it.send("again", session="mine"))
+        assert hands.ran == ["c", "c2", "c3"]
+        await waits(await it.send("go", session="other"))
+        assert hands.ran == ["c", "c2", "c3"]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_no_is_told_to_the_model_and_nothing_runs(tmp_path: Path, *, restarted: bool) -> None:
+    hands = Hands()
+    async with world(tmp_path, FakeModel([call(DEPLOY), say("a pity")]), hands) as it:
+        turn = await waits(await it.send("go", message_id="m"))
+        if not restarted:
+            await _refuse(it, turn)
+    if restarted:
+        async with world(tmp_path, FakeModel([say("a pity")]), hands) as it:
+            await _refuse(it, await it.send("go", message_id="m"))
+    assert not hands.ran
+
+
+async def _refuse(it: World, turn: Turn) -> None:
+    await decide(it, turn, "approval_c", "reject", "too risky")
+    await it.ended(turn)
+    part = calls_of(turn.reply)["c"]
+    assert part["state"] == "output-denied"
+    assert part["approval"] == {"id": "approval_c", "approved": False, "reason": "too risky"}
+    assert turn.reply == (await stored(it, turn)).parts
+    seen = Frontend().read(await heard(turn))
+    assert "tool-output-denied" in seen.kinds
+    assert seen.shown() == shown(turn.reply)
+    sent = assert_fit_for_a_provider(it.model.requests[-1][1])
+    told = json.loads(sent[-1]["content"])
+    assert told["type"] == "error"
+    assert "too risky" in told["error_text"]
+    with pytest.raises(Conflict):
+        await decide(it, turn, "approval_c", "once")
+
+
+async def test_a_wrong_decision_leaves_the_request_open(tmp_path: Path) -> None:
+    hands = Hands()
+    async with world(tmp_path, FakeModel([call(DEPLOY)]), hands) as it:
+        turn = await waits(await it.send("go"))
+        with pytest.raises(InvalidRequest):
+            await answer(it, turn, "approval_c", "yes")
+        with pytest.raises(Conflict):
+            await decide(it, turn, "approval_x", "once")
+        assert turn.state == "waiting"
+        assert list(turn.waits) == ["approval_c"]
+        given = await asyncio.gather(
+            *(decide(it, turn, "approval_c", how) for how in ("once", "reject", "once")), return_exceptions=True
+        )
+        assert sum(one is turn for one in given) == 1
+        await it.ended(turn)
+        assert hands.ran == (["c"] if given[1] is not turn else [])
+
+
+async def test_an_approved_call_runs_once_though_the_runtime_stops_before_it_could(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    hands = Hands()
+    async with world(tmp_path, FakeModel([call(DEPLOY), [gate.wait()]]), hands, slots=1) as it:
+        turn = await waits(await it.send("go", session="mine"))
+        it.model.asked.clear()
+        await it.send("block", session="other")
+        await it.model.asked.wait()
+        await decide(it, turn, "approval_c", "once")
+        assert not hands.ran
+        message_id = turn.message_id
+    for model in (FakeModel([say("done")]), FakeModel()):
+        async with world(tmp_path, model, hands) as it:
+            found = it.admission.turn(message_id)
+            if found is not None:
+                await it.ended(found)
+                assert calls_of(found.reply)["c"]["state"] == "output-available"
+        assert hands.ran == ["c"]
+
+
+async def test_an_approved_call_that_a_stop_breaks_off_is_not_run_again(tmp_path: Path) -> None:
+    hands = Hands(gates={"deploy": asyncio.Event()})
+    async with world(tmp_path, FakeModel([call(DEPLOY)]), hands) as it:
+        turn = await waits(await it.send("go"))
+        await decide(it, turn, "approval_c", "once")
+        await hands.entered.wait()
+        message_id, reply = turn.message_id, turn
+    async with world(tmp_path, FakeModel(), hands) as it:
+        assert it.admission.turn(message_id) is None
+        part = calls_of((await stored(it, reply)).parts)["c"]
+        assert part["state"] == "output-error"
+        assert "outcome unknown" in part["errorText"]
+        await it.ended(await it.send("and now?"))
+        assert_fit_for_a_provider(it.model.requests[-1][1])
+    assert hands.ran == ["c"]
+
+
+async def test_several_requests_of_one_step_are_answered_one_by_one(tmp_path: Path) -> None:
+    hands = Hands()
+    model = FakeModel([call(DEPLOY, ("q", "question", ASK), ("free", "look", "{}"), ("c2", "deploy", "{}")), say("ok")])
+    async with world(tmp_path, model, hands, "look") as it:
+        turn = await waits(await it.send("go"))
+        assert hands.ran == ["free"], "what needs nobody has run"
+        assert set(turn.waits) == {"approval_c", "q", "approval_c2"}
+        assert (await stands(it, turn))["state"] == "waiting_on_user_input"
+        await decide(it, turn, "approval_c2", "reject")
+        await answer(it, turn, "q", "red")
+        assert (await stands(it, turn))["state"] == "waiting_on_approval"
+        assert hands.ran == ["free"]
+        await decide(it, turn, "approval_c", "once")
+        await it.ended(turn)
+        assert hands.ran == ["free", "c"]
+        sent = assert_fit_for_a_provider(model.requests[1][1])
+        assert [one["tool_call_id"] for one in sent if one["role"] == "tool"] == ["c", "q", "free", "c2"]
+        assert Frontend().read(await heard(turn)).shown() == shown(turn.reply)
+
+
+async def test_a_turn_that_goes_on_can_be_aborted_before_the_approved_call_runs(tmp_path: Path) -> None:
+    gate, hands = asyncio.Event(), Hands()
+    async with world(tmp_path, FakeModel([call(DEPLOY), [gate.wait(), *say("x")]]), hands, slots=1) as it:
+        turn = await waits(await it.send("go", session="mine"))
+        it.model.asked.clear()
+        blocker = await it.send("block", session="other")
+        await it.model.asked.wait()
+        await decide(it, turn, "c", "once")
+        assert turn.state == "resuming"
+        await it.admission.stop(turn)
+        assert await settled(it, turn) == "ended"
+        assert calls_of(turn.reply)["c"]["state"] == "output-error"
+        gate.set()
+        await it.ended(blocker, await it.send("next", session="mine"))
+        assert not hands.ran
+        assert_fit_for_a_provider(it.model.requests[-1][1])
+
+
+async def test_nobody_approves_for_a_task(tmp_path: Path) -> None:
+    model, hands = FakeModel([call(DEPLOY), say("I could not")]), Hands()
+    async with world(tmp_path, model, hands) as it:
+        turn = (await it.tasks.assign(assignment(), "operator")).turn
+        assert turn is not None
+        await it.ended(turn)
+        assert not hands.ran
+        assert calls_of(turn.reply)["c"]["state"] == "output-error"
+        assert b"needs a human's approval" in model.requests[1][1][-1]
+
+
+async def test_a_rejected_call_is_no_broken_one(tmp_path: Path) -> None:
+    """The model keeps its tools: only calls that cannot be read count towards the end of its patience."""
+    model = FakeModel([call(DEPLOY), call(("b", "deploy", "{")), say("done")])
+    async with world(tmp_path, model, Hands()) as it:
+        turn = await waits(await it.send("go"))
+        await decide(it, turn, "c", "reject")
+        await it.ended(turn)
+        assert turn.outcome is not None
+        assert turn.outcome.limit is None
+        assert [request.tool_choice for request, _ in model.requests] == ["auto", "auto", "auto"]
+
+
+async def test_an_answer_of_the_wrong_kind_from_a_frontend_changes_nothing(tmp_path: Path) -> None:
+    """Several answers in one request count together or not at all."""
+    model, hands = FakeModel([call(("q", "question", ASK), DEPLOY), say("done")]), Hands()
+    async with world(tmp_path, model, hands) as it:
+        turn = await waits(await it.send("go"))
+        given = [Answer("q", answers=[["blue"]]), Answer("c", answers=[["yes"]])]
+        with pytest.raises(InvalidRequest):
+            await it.answers.give_all("operator", None, given, turn.reply_id)
+        assert set(turn.waits) == {"q", "approval_c"}

@@ -1,0 +1,183 @@
+"""A turn that waits, and all else that callers may do with its session meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_runtime.errors import Conflict
+from agent_runtime.loop import Answer, Sessions, Turn
+from agent_runtime.protocol import ForkRequest
+from agent_runtime.sessions import replay
+from tests.unit.loop.people import (
+    ASK,
+    Frontend,
+    Hands,
+    answer,
+    assert_fit_for_a_provider,
+    calls_of,
+    decide,
+    heard,
+    no_card,
+    stands,
+    stored,
+    waits,
+)
+from tests.unit.loop.support import PATIENCE, FakeModel, World, assignment, call, say, settled, until
+
+
+def asking(path: Path, *more: Any, **how: Any) -> World:
+    return World(path, FakeModel([call(("q", "question", ASK)), *more]), catalog=Hands().catalog("echo"), **how)
+
+
+async def test_an_interrupt_takes_the_place_of_a_turn_that_waits(tmp_path: Path) -> None:
+    async with asking(tmp_path, say("new")) as it:
+        turn = await waits(await it.send("paint"))
+        behind = await it.send("behind")
+        new = await it.send("never mind", on_busy="interrupt")
+        await it.ended(turn, behind, new)
+        assert turn.outcome is not None
+        assert turn.outcome.status == "cancelled"
+        assert [b"behind" in it.model.requests[1][1][-1], b"never mind" in it.model.requests[2][1][-1]] == [True, True]
+        assert_fit_for_a_provider(it.model.requests[2][1])
+
+
+async def test_a_session_that_waits_is_busy(tmp_path: Path) -> None:
+    async with asking(tmp_path) as it:
+        turn = await waits(await it.send("paint", message_id="m"))
+        sessions, session = Sessions(it.hallway, it.tools, no_card), turn.conversation.id
+        for refused in (
+            it.send("now", on_busy="reject"),
+            sessions.rewind("operator", session, "m"),
+            sessions.fork("operator", session, ForkRequest()),
+            it.chats.send(_again("paint", "m")),
+        ):
+            with pytest.raises(Conflict) as caught:
+                await refused
+            assert caught.value.code == "session_busy"
+        assert turn.state == "waiting"
+        await sessions.archive("operator", session)
+        assert turn.ended.is_set()
+        assert await settled(it, turn) == "ended"
+        assert not it.admission.turns("waiting")
+
+
+def _again(text: str, message_id: str) -> Any:
+    from tests.unit.loop.support import incoming
+
+    return incoming(text, message_id=message_id, again=True)
+
+
+async def test_many_turns_may_wait_without_filling_the_queue(tmp_path: Path) -> None:
+    model = FakeModel([call(("q", "question", ASK)) for _ in range(6)])
+    async with World(tmp_path, model, catalog=Hands().catalog(), slots=1, queue=1) as it:
+        turns = [await waits(await it.send("paint", session=f"s{number}")) for number in range(6)]
+        assert it.admission._free == 1
+        for turn in turns:
+            await answer(it, turn, "q", "blue")
+        await it.ended(*turns)
+        assert it.admission._free == 1
+        assert {turn.outcome.status for turn in turns if turn.outcome} == {"complete"}
+
+
+async def test_each_turn_that_waits_is_told_of_once(tmp_path: Path) -> None:
+    async with asking(tmp_path, call(("q2", "question", ASK)), say("done")) as it:
+        watching = it.events.watch("operator")
+        await anext(watching)
+        turn = await waits(await it.send("paint", message_id="m"))
+        await answer(it, turn, "q", "blue")
+        await until(lambda: "q2" in turn.waits)
+        await answer(it, turn, "q2", "blue")
+        await it.ended(turn)
+        it.events.close()
+        said = b"".join([piece async for piece in watching]).decode().split("\n")
+    told = [json.loads(line[6:]) for line in said if line.startswith("data: ")]
+    assert [one["type"] for one in told] == [
+        *("turn-started", "approval-requested", "approval-requested", "turn-finished"),
+    ]
+    assert [one["id"] for one in told[1:3]] == ["q", "q2"]
+    assert {one["message_id"] for one in told} == {"m"}
+
+
+async def test_a_message_behind_a_wait_that_nobody_ended_is_next(tmp_path: Path) -> None:
+    async with asking(tmp_path, say("behind"), answer_seconds=0.05) as it:
+        turn = await waits(await it.send("paint"))
+        behind = await it.send("behind")
+        await it.ended(turn)
+        assert (await stands(it, turn))["state"] in ("busy", "idle", "error")
+        if behind.state == "queued" and turn.conversation.id in it.admission._resting:
+            await it.ended(await it.send("wake up"))
+        await it.ended(behind)
+        assert_fit_for_a_provider(it.model.requests[-1][1])
+
+
+async def test_answers_of_a_frontend_that_come_early_are_taken_or_refused_but_never_dropped(tmp_path: Path) -> None:
+    """The turn has waited before, and asks again while another call of its step still runs."""
+    hands = Hands(gates={"slow": asyncio.Event()})
+    model = FakeModel([call(("q", "question", ASK)), call(("q2", "question", ASK), ("c", "slow", "{}")), say("done")])
+    async with World(tmp_path, model, catalog=hands.catalog("slow")) as it:
+        turn = await waits(await it.send("paint"))
+        await answer(it, turn, "q", "blue")
+        await hands.entered.wait()
+        giving = asyncio.create_task(
+            it.answers.give_all("operator", None, [Answer("q2", answers=[["red"]])], turn.reply_id)
+        )
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        hands.gates["slow"].set()
+        taken: Turn | None = None
+        try:
+            taken = await giving
+        except Conflict:
+            taken = None
+        async with asyncio.timeout(PATIENCE):
+            await turn.quiet.wait()
+        if taken is None:
+            assert list(turn.waits) == ["q2"]
+            await answer(it, turn, "q2", "red")
+        assert "q2" not in turn.waits, "the answer was accepted"
+        await it.ended(turn)
+        assert calls_of(turn.reply)["q2"]["output"]["data"] == {"answers": [["red"]]}
+
+
+async def test_a_replay_builds_the_parts_that_the_live_stream_built(tmp_path: Path) -> None:
+    hands = Hands()
+    model = FakeModel([call(("c", "deploy", "[]"), ("d", "deploy", "{}"), ("e", "nothing", "{}")), say("done")])
+    async with World(tmp_path, model, catalog=hands.catalog("deploy", ask=["deploy"])) as it:
+        turn = await waits(await it.send("go"))
+        await decide(it, turn, "d", "once")
+        await it.ended(turn)
+        live = Frontend().read(await heard(turn))
+        reply = await stored(it, turn)
+        again = Frontend().read(b"".join(chunk.event() for chunk in replay(reply)) + b"data: [DONE]\n\n")
+        assert _told(again) == _told(live)
+
+
+def _told(seen: Frontend) -> list[dict[str, Any]]:
+    return [{key: value for key, value in part.items() if key not in ("type", "state")} for part in seen.parts]
+
+
+async def test_a_task_that_a_drain_meets_in_its_wait_for_nobody_goes_on(tmp_path: Path) -> None:
+    """A chat that comes to a question in the grace of a drain is put away, and waits in the next life."""
+    hands = Hands(gates={"slow": asyncio.Event()})
+    model = FakeModel([call(("q", "question", ASK), ("c", "slow", "{}"))])
+    async with World(tmp_path, model, catalog=hands.catalog("slow")) as it:
+        turn = await it.send("paint", message_id="m")
+        await it.tasks.assign(assignment(), "operator")
+        await hands.entered.wait()
+        draining = asyncio.create_task(it.admission.drain(PATIENCE))
+        await asyncio.sleep(0)
+        hands.gates["slow"].set()
+        await draining
+        assert await settled(it, turn) == "waiting"
+    async with World(tmp_path, FakeModel([say("done")]), catalog=hands.catalog("slow")) as it:
+        turn = await waits(await it.send("paint", message_id="m"))
+        await answer(it, turn, "q", "blue")
+        await it.ended(turn)
+        assert turn.outcome is not None
+        assert turn.outcome.status == "complete"
+        assert hands.ran.count("c") == 1
