@@ -140,8 +140,8 @@ class TurnRunner:
                 turn.on_start(connection, turn, started)
 
         if turn.begun or turn.was_queued:
-            turn.start = unit
-            self.database.write(unit).add_done_callback(lambda written: _started(turn, written))
+            turn.start, turn.starting = unit, self.database.write(unit)
+            turn.starting.add_done_callback(lambda written: _started(turn, written))
         return started
 
     def _seconds_left(self, turn: Turn) -> float:
@@ -246,6 +246,8 @@ class TurnRunner:
 
     async def _store(self, turn: Turn, recorder: Recorder, end: Settling) -> None:
         """A database that refuses for a moment, for a backup or a full disk, must not falsify how a turn ended."""
+        if turn.starting is not None:
+            await asyncio.wait([turn.starting])
         for wait in (*SETTLE_WAITS, None):
             try:
                 await recorder.save(lambda connection, now: end(connection, turn, now))

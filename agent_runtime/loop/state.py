@@ -43,6 +43,8 @@ class Turn:
     """It joins the turn that runs, if that comes to another step."""
     start: Unit[None] | None = None
     """What is still to be recorded of its start."""
+    starting: asyncio.Future[None] | None = None
+    """The write that records it."""
     on_start: Settling | None = None
     on_end: Settling | None = None
     state: State = "queued"

@@ -54,7 +54,8 @@ async def run_turn(turn: Turn, kit: Kit) -> AsyncIterator[c.Chunk]:
     except Exception as error:  # noqa: BLE001  whatever it is, the turn ends truthfully
         turn.outcome = _failed(turn, error)
     outcome = turn.outcome or Outcome("complete", "stop")
-    for chunk in (*loop.pen.close(outcome.error or "the turn ended"), *_ending(turn, outcome)):
+    why = CALL_ERROR if turn.stop_reason == "shutdown" else outcome.error or "the turn ended"
+    for chunk in (*loop.pen.close(why), *_ending(turn, outcome)):
         yield chunk
 
 

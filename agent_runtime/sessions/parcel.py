@@ -247,8 +247,11 @@ def _part_fault(part: dict[str, Any]) -> str | None:
         return None if _steers(part.get("data")) else "data.parts is missing"
     if kind == "dynamic-tool" and not isinstance(part.get("toolName"), str):
         return "toolName is missing"
-    if tool_name(part) is None:
-        return None
+    return None if tool_name(part) is None else _call_fault(part)
+
+
+def _call_fault(part: dict[str, Any]) -> str | None:
+    """The same of a tool call."""
     if not isinstance(part.get("toolCallId"), str) or not isinstance(part.get("state"), str):
         return "toolCallId or state is missing"
     for name in ("approval", "toolMetadata"):
