@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import httpx
+import pytest
+
 from agent_runtime.protocol import chunks as c
 from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
 
@@ -75,8 +78,8 @@ def test_a_server_with_turns_that_wait_stops_at_once_and_they_wait_on(start: Sta
         stream.until("tool-input-available")
         began = time.monotonic()
         agent.sigterm()
-        while stream.next() is not None:
-            pass
+        with pytest.raises(httpx.RemoteProtocolError):  # the stream is cut off: the turn is not over
+            stream.rest()
         assert agent.process.wait(8) == 0
         assert time.monotonic() - began < 8
     agent.start()

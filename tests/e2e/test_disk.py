@@ -109,7 +109,7 @@ def test_a_disk_that_is_full_refuses_work_and_loses_none(provider: ScriptedProvi
         assert agent.chat("small", session_id="s").json()["response"] == "ok"
         provider.script.replace([Say(pieces=("x" * 10_000,) * 300)])
         broken = agent.post("/chat", long)
-        assert_problem(broken, 500, "internal_error")
+        assert_problem(broken, 500, "store_unavailable")
         asked = len(provider.completions)
         assert_problem(agent.post("/chat", next_one), 503, "store_unavailable")
         assert_problem(agent.post("/task", assignment(task_id="full", input_data=next_one)), 503, "store_unavailable")
