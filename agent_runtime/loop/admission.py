@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any, Literal
@@ -198,10 +199,11 @@ class Admission:
         return [turn for turn in self._turns.values() if turn.state in wanted]
 
     def ahead(self, turn: Turn) -> int:
-        """Turns that were admitted before this one and have not ended; 0 for one that runs."""
+        """Turns that were admitted before this one and are at work or will be; 0 for one that runs."""
         if turn.state != "queued":
             return 0
-        return list(self._turns).index(turn.message_id)
+        earlier = itertools.takewhile(lambda other: other is not turn, self._turns.values())
+        return sum(1 for other in earlier if other.state != "waiting" and other.conversation.id not in self._resting)
 
     # -- end of this life
 
