@@ -55,7 +55,8 @@ class Backup:
             with _alone(folder):
                 return self._make(folder)
         except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"no backup was made: {error}") from error
+            reason = "it was broken off" if self._stopped.is_set() else error
+            raise StoreError(f"no backup was made: {reason}") from error
 
     def stop(self) -> None:
         """Breaks it off: `make` raises soon. Call it again until it has, for it may be between two statements."""

@@ -60,9 +60,10 @@ class BackupKeeper:
     def _first_wait(self) -> float:
         """The rhythm goes on over restarts: it is soon, unless the newest backup is younger than the interval."""
         soon, newest = min(SOON, self._interval), newest_backup(self._database.path)
-        if newest is None:
-            return soon
-        age = time.time() - newest.stat().st_mtime
+        try:
+            age = time.time() - newest.stat().st_mtime if newest else self._interval
+        except FileNotFoundError:  # somebody has just made a newer one
+            age = 0.0
         return max(soon, self._interval - age) if age >= 0 else soon
 
     async def _back_up(self) -> bool:

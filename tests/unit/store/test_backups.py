@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
 import sqlite3
 import stat
 import threading
@@ -28,6 +29,12 @@ def names(path: Path) -> list[str]:
     """What lies in the folder of backups but its lock."""
     folder = path.parent / "backups"
     return sorted(found.name for found in folder.iterdir() if found.name != ".lock") if folder.is_dir() else []
+
+
+def lay(path: Path, seconds: float) -> None:
+    """Makes a file that old."""
+    made = time.time() - seconds
+    os.utime(path, (made, made))
 
 
 async def until(check: Callable[[], object]) -> None:
@@ -114,16 +121,36 @@ def test_of_a_damaged_database_there_is_no_backup(tmp_path: Path) -> None:
     assert names(path) == [good.name]
 
 
+def test_a_copy_that_came_out_damaged_is_no_backup(tmp_path: Path) -> None:
+    path, copy = filled(tmp_path / "a.db"), filled(tmp_path / "copy.db")
+    Backup(path)._check(copy)
+    overwrite(copy, -4096)
+    with pytest.raises(StoreError, match="the copy is damaged: "):
+        Backup(path)._check(copy)
+
+
 def test_one_that_was_broken_off_leaves_nothing(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.db", rows=20_000)
-    backup = Backup(path)
-    with ThreadPoolExecutor(1) as pool:
-        making = pool.submit(backup.make)
-        while not making.done():
-            if any((tmp_path / "backups").glob(".*.partial")):
-                backup.stop()
-        with pytest.raises(StoreError, match=r"interrupted|broken off"):
-            making.result()
+
+    def broken_off() -> bool:
+        backup = Backup(path)
+        with ThreadPoolExecutor(1) as pool:
+            making = pool.submit(backup.make)
+            while not making.done():
+                if any((tmp_path / "backups").glob(".*.partial")):
+                    backup.stop()
+            if (error := making.exception()) is None:
+                making.result().unlink()
+            else:
+                assert str(error) == "no backup was made: it was broken off"
+        return error is not None
+
+    assert any(broken_off() for _ in range(20)), "it was faster every time"
+    assert names(path) == []
+    stopped = Backup(path)
+    stopped.stop()
+    with pytest.raises(StoreError, match="it was broken off"):
+        stopped.make()
     assert names(path) == []
 
 
@@ -156,8 +183,27 @@ async def test_the_keeper_rests_while_nothing_changes_also_over_a_restart(
         await until(lambda: "backup made" in caplog.text)
         await database.write(lambda _: None)  # a transaction that changes nothing
         await until(lambda: caplog.text.count("backup made") == 2)
+        quiet = time.monotonic() + 10 * OFTEN * 60
+        await until(lambda: time.monotonic() > quiet)
         await keeper.close()
+        assert caplog.text.count("backup made") == 2, "nothing was written since"
     assert names(path) == [first.name]
+
+
+def test_the_rhythm_goes_on_over_a_restart(tmp_path: Path) -> None:
+    """A young backup puts the first one of a life off; one that lies in the future tells nothing."""
+    path = filled(tmp_path / "a.db")
+    first = Backup(path).make()
+    with opened(path) as database:
+        assert 3590 < BackupKeeper(database, 60)._first_wait() <= 3600
+        lay(first, 1800)
+        assert 1790 < BackupKeeper(database, 60)._first_wait() <= 1800
+        for away in (-7200, 7200):
+            lay(first, away)
+            assert BackupKeeper(database, 60)._first_wait() == 30
+        first.unlink()
+        assert BackupKeeper(database, 60)._first_wait() == 30
+        assert BackupKeeper(database, 0.1)._first_wait() == 6
 
 
 async def test_one_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -175,15 +221,22 @@ async def test_one_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogC
 
 async def test_the_end_of_a_server_does_not_wait_for_a_backup(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.db", rows=40_000)
-    with opened(path) as database:
+
+    async def broken_off() -> bool:
         keeper = BackupKeeper(database, OFTEN)
         keeper.start()
         await until(lambda: any(name.endswith(".partial") for name in names(path)))
         began = time.monotonic()
         await keeper.close()
-        assert time.monotonic() - began < 1
-    await until(lambda: not any(thread.name == "backup" for thread in threading.enumerate()))
-    assert names(path) == []
+        assert time.monotonic() - began < 2
+        await until(lambda: not any(thread.name == "backup" for thread in threading.enumerate()))
+        left = names(path)
+        for name in left:  # it was faster this time
+            (tmp_path / "backups" / name).unlink()
+        return not left
+
+    with opened(path) as database:
+        assert any([await broken_off() for _ in range(4)])
 
 
 async def test_a_keeper_that_is_off_still_clears_away(tmp_path: Path) -> None:
