@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from ..errors import Conflict, NotFound
 from ..loop import Answer, Conversation
 from ..protocol import AbortReply, AnswerReply, AnswerRequest, CancelReply
-from ..sessions import history, is_session_id
+from ..sessions import branches, history, is_session_id, unknown_session
 from .desk import Desk, body, desk, principal
 from .replies import EventStream, live_stream, message
 
@@ -24,7 +24,7 @@ async def stream(request: Request, session: str, follow: Annotated[str, Query()]
     at = desk(request)
     conversation = await at.hallway.conversations.get(principal(request), session)
     if conversation is None and is_session_id(session):
-        raise _unknown(session)
+        raise unknown_session(session)
     turn = at.hallway.admission.busy_with(conversation) if conversation else None
     if turn is None:
         return Response(status_code=204)
@@ -65,12 +65,8 @@ async def cancel(request: Request, session: str, message_id: str) -> Response:
     for turn in at.hallway.admission.queue(conversation):
         if message_id in (turn.message_name, turn.message_id) and await at.hallway.admission.cancel_queued(turn):
             return message(CancelReply(session_id=session, message_id=message_id))
-    row = await at.hallway.database.read(
-        lambda connection: (
-            history.turn_by_client(connection, conversation.id, message_id) or history.turn(connection, message_id)
-        )
-    )
-    if row is None or row.session_id != conversation.id:
+    row = await at.hallway.database.read(lambda connection: branches.turn(connection, conversation.id, message_id))
+    if row is None:
         raise NotFound(f"there is no message {message_id}", code="unknown_message")
     if row.outcome is not None and row.outcome.get("finish_reason") == "abort" and row.state == "ended":
         reply = await at.hallway.database.read(lambda connection: history.message(connection, row.reply_id))
@@ -90,9 +86,5 @@ async def events(request: Request) -> Response:
 async def _conversation(request: Request, at: Desk, session: str) -> Conversation:
     found = await at.hallway.conversations.get(principal(request), session)
     if found is None:
-        raise _unknown(session)
+        raise unknown_session(session)
     return found
-
-
-def _unknown(session: str) -> NotFound:
-    return NotFound(f"there is no session {session}", code="unknown_session")

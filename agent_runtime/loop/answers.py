@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..errors import Conflict, InvalidRequest, NotFound
+from ..errors import Conflict, InvalidRequest
 from ..protocol import chunks as c
-from ..sessions import rows
+from ..sessions import rows, unknown_session
 from .conversations import Conversation
 from .hallway import Hallway
 from .state import Turn
@@ -49,7 +49,7 @@ class Answers:
         not fit what was asked."""
         conversation = await self._hall.conversations.get(principal, session)
         if conversation is None:
-            raise NotFound(f"there is no session {session}", code="unknown_session")
+            raise unknown_session(session)
         turn, wait = await self._find(conversation, answer.id)
         await self._take(conversation, turn, wait, answer)
         return turn

@@ -11,9 +11,20 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ..errors import Conflict, NotFound
+from ..errors import Conflict
 from ..protocol import ChatReply, OnBusy, ToolOutput, Usage
-from ..sessions import Message, NewTurn, TurnRow, branches, history, is_session_id, rows, text_of, tool_name
+from ..sessions import (
+    Message,
+    NewTurn,
+    TurnRow,
+    branches,
+    history,
+    is_session_id,
+    rows,
+    text_of,
+    tool_name,
+    unknown_session,
+)
 from ..store import Unit
 from .conversations import MAIN, Conversation
 from .hallway import Hallway
@@ -111,7 +122,7 @@ class Chats:
         """Archives a session, if it is there, and begins its successor under the same alias: new id, old id."""
         old = await self._hall.conversations.get(principal, session)
         if old is None and session is not None and is_session_id(session):
-            raise NotFound(f"there is no session {session}", code="unknown_session")
+            raise unknown_session(session)
         alias = session if session is not None and (old is None or session != old.id) else MAIN
         was_archived = old is not None and old.archived
         if old is not None:

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..context import View
-from ..errors import NotFound
 from ..ports import Clock
-from ..sessions import Ids, NewSession, SessionRow, history, is_session_id
+from ..sessions import Ids, NewSession, SessionRow, history, is_session_id, unknown_session
 from ..store import Database
 
 MAIN = "main"
@@ -90,7 +89,7 @@ class Conversations:
             async with self._lock:  # two first messages of one session must not begin two
                 known = await self._load(principal, name) or self._begin(principal, name)
         if known.principal != principal:
-            raise NotFound(f"there is no session {name}", code="unknown_session")
+            raise unknown_session(name)
         self._known.move_to_end(known.id)
         return known
 
@@ -125,7 +124,7 @@ class Conversations:
 
     def _begin(self, principal: str, name: str) -> Conversation:
         if is_session_id(name):
-            raise NotFound(f"there is no session {name}", code="unknown_session")
+            raise unknown_session(name)
         return self.begin(principal, name)
 
     async def _load(self, principal: str, name: str) -> Conversation | None:

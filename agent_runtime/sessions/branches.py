@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import Conflict, InvalidRequest, NotFound
 from ..protocol import METADATA_BYTES, TITLE_CHARACTERS, Usage
 from . import history, rows
-from .history import Message
+from .history import Message, TurnRow
 from .ids import Kind
 from .listing import CUSTOM, Cursor, unknown_session
 
@@ -84,6 +84,12 @@ def resolve(connection: sqlite3.Connection, session_id: str, name: str) -> str |
         {"name": name, "session": session_id},
     ).fetchone()
     return row[0]
+
+
+def turn(connection: sqlite3.Connection, session_id: str, name: str) -> TurnRow | None:
+    """What the ledger knows of the message that is called so, by its sender or by us."""
+    message_id = resolve(connection, session_id, name)
+    return history.turn(connection, message_id) if message_id is not None else None
 
 
 def is_hidden(connection: sqlite3.Connection, message_id: str) -> bool:

@@ -140,13 +140,6 @@ def turn(connection: sqlite3.Connection, message_id: str) -> TurnRow | None:
     return _turn(row) if row else None
 
 
-def turn_by_client(connection: sqlite3.Connection, session_id: str, client_id: str) -> TurnRow | None:
-    row = connection.execute(
-        "SELECT * FROM turns WHERE session_id = ? AND client_id = ?", (session_id, client_id)
-    ).fetchone()
-    return _turn(row) if row else None
-
-
 def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
     """Turns that were queued, running or waiting when the last life ended, in the order of their admission."""
     found = connection.execute(

@@ -12,7 +12,7 @@ import pytest
 
 from agent_runtime.protocol import Usage
 from agent_runtime.protocol import chunks as c
-from agent_runtime.sessions import history, interrupt, replay, rows, text_of, tool_name
+from agent_runtime.sessions import branches, history, interrupt, replay, rows, text_of, tool_name
 from agent_runtime.sessions.parts import RETRY, MessageParts
 from agent_runtime.sessions.repair import CALL_ERROR
 from tests.unit.sessions.support import SESSION, TURN, begin, opened, parts, recorder, text
@@ -67,7 +67,7 @@ async def test_a_message_waits_unseen_and_takes_its_place_when_it_fires(tmp_path
         listed = await database.read(lambda db: list(history.messages(db, "ses_1")))
         assert [(message.id, message.shown, message.created_at) for message in listed][1] == ("msg_0", True, 1500)
         assert "queue_enqueued_at" in listed[1].metadata
-        found = await database.read(lambda db: history.turn_by_client(db, "ses_1", "mine"))
+        found = await database.read(lambda db: branches.turn(db, "ses_1", "mine"))
         assert found is not None
         assert (found.state, found.outcome) == ("running", None)
         await database.write(lambda db: rows.end_turn(db, "msg_0", {"status": "complete"}, 1600))
