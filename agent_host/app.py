@@ -2,64 +2,165 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 
 from fastapi import FastAPI
 
-from . import fleet, probes, problems, proxy
+from agent_runtime.net import Listening
+
+from . import fleet, listener, probes, problems, proxy
 from .access import Guard, TokenStore
 from .body import BodyLimit
 from .clock import Clock, SystemClock
 from .database import Database
-from .fleet import Fleet, ProcessDriver, Workspaces
-from .proxy import Catalog, Ledger, ModelProxy, Providers, load_catalog
+from .doors import Doors
+from .egress import Outlet, egress_door
+from .fleet import EXTERNAL, Driver, ExternalDriver, Fleet, Supervisor, Ways, Workspaces, drivers_of
+from .mediation import Bond, open_listener
+from .proxy import Catalog, Ledger, ModelProxy, Providers, SearchDesk, SearchProvider, load_catalog, load_search
 from .settings import Settings
 
 Announce = Callable[[str | None], None]
 """Told when the host is open, with the operator's token if it was just made."""
 
 
-def create_app(settings: Settings, database: Database, mesh_url: str, announce: Announce) -> FastAPI:
-    """The host as an ASGI app. Runtimes that it starts reach it at `mesh_url`. Raises StartError."""
-    catalog = load_catalog(settings)
+def create_app(
+    settings: Settings,
+    database: Database,
+    mesh_url: str,
+    announce: Announce,
+    *,
+    outlet: Outlet | None = None,
+    mediation: Listening | None = None,
+) -> FastAPI:
+    """The host as an ASGI app. Runtimes that it starts reach it at `mesh_url`, and the web by the outlet; agents come
+    for work to the socket `mediation`, which is bound already, or to the one of the settings.
+
+    Raises StartError.
+    """
+    catalog, search = load_catalog(settings), load_search(settings.search)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            announce(await _open(app, stack, settings=settings, database=database, catalog=catalog, mesh_url=mesh_url))
+            announce(await _open(app, stack, parts))
             yield
 
     app = FastAPI(title="agent mesh", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    drivers = drivers_of(settings, Ways(partial(_doors, app, "doors"), partial(_doors, app, "egress_doors")))
+    parts = _Parts(settings, database, catalog, search, drivers, mesh_url, outlet, mediation)
     problems.install(app)
     app.add_middleware(BodyLimit)
-    app.include_router(proxy.router)
-    app.include_router(fleet.router)
-    app.include_router(probes.router)
+    for router in (proxy.router, fleet.router, listener.router, probes.router):
+        app.include_router(router)
     return app
 
 
-async def _open(
-    app: FastAPI, stack: AsyncExitStack, *, settings: Settings, database: Database, catalog: Catalog, mesh_url: str
-) -> str | None:
-    """Opens all parts; the stack closes them in the opposite order. Returns a freshly made operator token."""
-    clock: Clock = SystemClock()
-    tokens = TokenStore(database, clock)
+def create_listen_app(
+    settings: Settings, database: Database, announce: Announce, *, mediation: Listening | None = None
+) -> FastAPI:
+    """The listener alone, for agents that somebody else boots: no model proxy, and no runtimes of its own."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            clock: Clock = SystemClock()
+            tokens = TokenStore(database, clock)
+            app.state.guard, made = await _guard(settings, tokens, clock)
+            app.state.database = database
+            workspaces = Workspaces(database, settings.data_dir / "workspaces", clock)
+            opened = Fleet(workspaces, {EXTERNAL: ExternalDriver()}, tokens, "")
+            await _open_work(app, stack, _Work(settings, database, clock, opened, mediation))
+            announce(made)
+            yield
+
+    app = FastAPI(title="agent mediation", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    problems.install(app)
+    app.add_middleware(BodyLimit)
+    for router in (fleet.router, listener.router, probes.router):
+        app.include_router(router)
+    return app
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What there is before anything is opened."""
+
+    settings: Settings
+    database: Database
+    catalog: Catalog
+    search: SearchProvider | None
+    drivers: Mapping[str, Driver]
+    mesh_url: str
+    outlet: Outlet | None
+    mediation: Listening | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What the fleet and the listener are opened with."""
+
+    settings: Settings
+    database: Database
+    clock: Clock
+    fleet: Fleet
+    mediation: Listening | None
+
+
+def _doors(app: FastAPI, name: str) -> Doors | None:
+    """What a server has put there, once it serves."""
+    return getattr(app.state, name, None)
+
+
+async def _guard(settings: Settings, tokens: TokenStore, clock: Clock) -> tuple[Guard, str | None]:
+    """The guard, and a freshly made operator token."""
     given = settings.admin_token.get_secret_value() if settings.admin_token else None
     made = None if given else await tokens.first_operator_token()
+    return Guard(tokens, clock, given), made
+
+
+async def _open_work(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
+    """Fleet and listener, bound to each other. The fleet closes first: its runtimes say goodbye to the listener."""
+    opened = await open_listener(stack, work.settings, work.database, work.clock, work.mediation)
+    bond = Bond(work.fleet, opened)
+    await work.fleet.open()
+    await bond.reconcile()
+    stack.push_async_callback(work.fleet.close)
+    stack.push_async_callback(bond.close)
+    if work.settings.restart:
+        supervisor = Supervisor(work.fleet, work.clock, lambda workspace: not bond.fenced(workspace))
+        stack.push_async_callback(supervisor.close)
+    app.state.fleet, app.state.listener = work.fleet, opened
+
+
+async def _open(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | None:
+    """Opens all parts; the stack closes them in the opposite order. Returns a freshly made operator token."""
+    settings, database, catalog, outlet = parts.settings, parts.database, parts.catalog, parts.outlet
+    clock: Clock = SystemClock()
+    tokens = TokenStore(database, clock)
+    guard, made = await _guard(settings, tokens, clock)
     ledger = Ledger(database)
     ledger.start()
     stack.push_async_callback(ledger.close)
     providers = Providers(catalog, settings, clock)
     stack.push_async_callback(providers.close)
-    drivers = {"process": ProcessDriver(settings.start_timeout, settings.stop_grace)}
+    search = app.state.search = SearchDesk(parts.search)
+    stack.callback(search.close)
+    if outlet is not None and settings.egress is not None:
+        door = egress_door(guard, settings.egress)
+        stack.push_async_callback(door.close)
+        doors = app.state.egress_doors = Doors(door)
+        stack.push_async_callback(doors.close_all)
+        for listening in outlet.listening:
+            await doors.take(listening)
     workspaces = Workspaces(database, settings.data_dir / "workspaces", clock)
-    opened = Fleet(workspaces, drivers, tokens, mesh_url)
-    await opened.open()
-    stack.push_async_callback(opened.close)
+    opened = Fleet(workspaces, parts.drivers, tokens, parts.mesh_url, outlet.url if outlet else None)
+    await _open_work(app, stack, _Work(settings, database, clock, opened, parts.mediation))
 
-    guard = Guard(tokens, clock, given)
     state = app.state
-    state.database, state.guard, state.catalog, state.ledger, state.fleet = database, guard, catalog, ledger, opened
+    state.database, state.guard, state.catalog, state.ledger = database, guard, catalog, ledger
     app.router.routes[:0] = proxy.model_routes(ModelProxy(guard, catalog, providers, ledger, clock))
     return made

@@ -1,15 +1,19 @@
-"""`agent-host`: `up` runs the host, `token` makes a token, `models` shows the catalog."""
+"""`agent-host`: `up` runs the host, `listen` only its listener, `run` one agent for one task, `token` makes a token,
+`models` shows the catalog, `conformance` holds an end of the mediation channel to the protocol."""
 
 from __future__ import annotations
 
+import signal
 import sys
 import textwrap
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, ParamSpec
 
 import typer
 
+from .conformance import conformance
 from .errors import RequestError, StartError
 from .settings import Settings, env_name, is_secret, load_settings
 
@@ -62,6 +66,32 @@ def up() -> None:
     serve(load_settings(), lambda line: print(line, flush=True))
 
 
+@app.command(epilog=settings_help())
+@_plainly
+def listen() -> None:
+    """Run the mediation listener alone, for agents that somebody else boots: no model proxy, no runtimes."""
+    from .serve import serve
+
+    serve(load_settings(), lambda line: print(line, flush=True), only_listen=True)
+
+
+@app.command()
+@_plainly
+def run(
+    task: Annotated[str, typer.Argument(help="What the agent is to do.")],
+    driver: Annotated[str, typer.Option(help="process, qemu, container, firecracker or microagent.")] = "qemu",
+    image: Annotated[str | None, typer.Option(help="A folder for machines, a name for containers.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Keeps the volume there; unset nothing is kept.")] = None,
+    name: Annotated[str, typer.Option(help="The workspace's name.")] = "agent",
+    timeout: Annotated[float, typer.Option(help="Seconds that each step may take.")] = 120,
+) -> None:
+    """Boot one agent, wait until it can be given work, give it a task, print the result, power off."""
+    from .once import Once
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started is stopped
+    print(Once(driver, image, name, timeout).run(task, data_dir))
+
+
 @app.command()
 @_plainly
 def token(
@@ -109,6 +139,9 @@ def models() -> None:
         shown = ["unknown" if value is None else f"{value:,}" for value in known]
         table.add_row(model.name, model.provider, model.upstream, *shown, ", ".join(model.capabilities))
     Console(soft_wrap=True).print(table)
+
+
+app.command()(_plainly(conformance))
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response
 
 from .access import operator
+from .listener import Listener
 from .proxy import Ledger
 
 router = APIRouter()
@@ -22,8 +23,9 @@ async def healthz() -> dict[str, str]:
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
     """Whether it can do its work, with reason codes when it cannot."""
-    ledger: Ledger = request.app.state.ledger
-    reasons = ["database_unavailable"] if ledger.failing else []
+    state = request.app.state
+    parts: list[Ledger | Listener | None] = [getattr(state, name, None) for name in ("ledger", "listener")]
+    reasons = ["database_unavailable"] if any(part is not None and part.failing for part in parts) else []
     return JSONResponse({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import logging
@@ -9,26 +10,39 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from agent_runtime.net import serve_socket
+from agent_runtime import interpreter
+from agent_runtime.net import Endpoint, Listening, Tcp, Unix, Vsock, http_url, listen_at
 
 from .errors import StartError
 from .settings import Settings
 
+if TYPE_CHECKING:
+    from .egress import Outlet
+
 Say = Callable[[str], None]
-_ANY = {"0.0.0.0", "::"}  # noqa: S104  compared with, not bound to
+_NEAREST = (Tcp, Unix, Vsock)
+"""The kinds of address, best first."""
 _STREAM_GRACE_SECONDS = 5
 """How long answers that are under way when the host stops may go on."""
 
 
-def serve(settings: Settings, say: Say) -> None:
-    """Serves until SIGTERM or SIGINT, then stops what it started. Raises StartError."""
+def serve(settings: Settings, say: Say, *, only_listen: bool = False) -> None:
+    """Serves until SIGTERM or SIGINT, then stops what it started; `only_listen`: the mediation listener and nothing
+    else. Raises StartError."""
     make_data_dir(settings.data_dir)
-    with held(settings.data_dir), listening(settings.host, settings.port) as bound:
-        _run(settings, bound, say)
+    with held(settings.data_dir), ExitStack() as life:
+        found = life.enter_context(listening(settings.addresses))
+        egress = None
+        if settings.egress is not None and not only_listen:
+            egress = life.enter_context(listening(settings.egress_addresses))
+        mediation = life.enter_context(listening(settings.mediation_addresses))
+        _run(settings, _Sockets(found, egress, mediation[0] if mediation else None), say, only_listen=only_listen)
 
 
 def make_data_dir(path: Path) -> None:
@@ -60,49 +74,103 @@ def held(path: Path) -> Generator[None]:
 
 
 @contextmanager
-def listening(host: str, port: int) -> Generator[socket.socket]:
-    """The bound port; connections wait in its queue until the app is there. Raises StartError."""
+def listening(addresses: Mapping[str, Sequence[Endpoint]]) -> Generator[Sequence[Listening]]:
+    """All of them, by the settings that name them; connections wait in their queues until the app is there.
+
+    Raises StartError.
+    """
+    with ExitStack() as life:
+        yield [life.enter_context(_listening(one, name)) for name, named in addresses.items() for one in named]
+
+
+def _listening(endpoint: Endpoint, setting: str) -> Listening:
     try:
-        bound = serve_socket(host, port)
+        return listen_at(endpoint)
     except OSError as error:
+        shown = str(endpoint).removeprefix("tcp://")
         if error.errno == errno.EADDRINUSE:
-            raise StartError(f"MESH_PORT: {host}:{port} is in use; stop what listens there or set another") from error
-        raise StartError(f"MESH_HOST: cannot listen on {host}:{port}: {error.strerror or error}") from error
-    with bound:
-        bound.listen(2048)
-        yield bound
+            raise StartError(f"{setting}: {shown} is in use; stop what listens there or set another") from error
+        why = (error.strerror or str(error)).removeprefix(f"{endpoint}: ")
+        raise StartError(f"{setting.replace('_PORT', '_HOST')}: cannot listen on {shown}: {why}") from error
 
 
-def url_of(bound: socket.socket) -> str:
-    """Where the host is reached from this machine."""
-    host, port = bound.getsockname()[:2]
-    host = "127.0.0.1" if host in _ANY else host
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def url_of(found: Sequence[Listening]) -> str:
+    """Where the host is best reached from this machine."""
+    return http_url(min((one.endpoint for one in found), key=lambda one: _NEAREST.index(type(one))))
 
 
-def _run(settings: Settings, bound: socket.socket, say: Say) -> None:
+@dataclass(frozen=True, slots=True)
+class _Sockets:
+    """What the host listens on."""
+
+    found: Sequence[Listening]
+    egress: Sequence[Listening] | None
+    mediation: Listening | None
+
+    def outlet(self) -> Outlet | None:
+        from .egress import Outlet
+
+        return Outlet(self.egress, url_of(self.egress)) if self.egress else None
+
+    def announce(self, settings: Settings, url: str, say: Say) -> None:
+        """All but the nearest, which is said already."""
+        for one in self.found:
+            if http_url(one.endpoint) != url:
+                say(f"agent-host listens on {one.endpoint} too")
+        if self.mediation is not None:
+            say(f"agents come for work to {self.mediation.endpoint}")
+        for one in self.egress or ():
+            say(f"agents go out through {http_url(one.endpoint)} to {settings.egress_hosts}")
+
+
+def _run(settings: Settings, listens: _Sockets, say: Say, *, only_listen: bool) -> None:
     import uvicorn
 
-    from .app import create_app
+    from agent_runtime.heads import BoundedHttp
+
+    from .app import create_app, create_listen_app
     from .database import open_database
+    from .doors import Doors, HttpSide
+    from .listener import ledger_lock
 
     class Server(uvicorn.Server):
-        """Stops the runtimes while it still serves: their last steps need the proxy."""
+        """Takes the doors as its own, and stops the runtimes while it still serves: their last steps need the proxy."""
+
+        def connection(self) -> asyncio.Protocol:
+            make: Any = config.http_protocol_class
+            return make(config=config, server_state=self.server_state, app_state=self.lifespan.state)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            for one in listens.found:
+                await doors.take(one)
+            interpreter.settle()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             try:
                 await app.state.fleet.close()
             finally:
+                doors.shut()
                 await super().shutdown(sockets)
 
     _configure_logs(settings.log_level)
-    url = url_of(bound)
-    database = open_database(settings.database)
-    app = create_app(settings, database, url, lambda token: _announce(settings, url, token, say))
+    url = url_of(listens.found)
+    life = ExitStack()
+    life.enter_context(ledger_lock(settings.database))
+    database = life.enter_context(closing(open_database(settings.database)))
+
+    def announce(token: str | None) -> None:
+        _announce(settings, url, token, say, only_listen=only_listen)
+        listens.announce(settings, url, say)
+
+    if only_listen:
+        app = create_listen_app(settings, database, announce, mediation=listens.mediation)
+    else:
+        app = create_app(settings, database, url, announce, outlet=listens.outlet(), mediation=listens.mediation)
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=BoundedHttp,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -111,17 +179,18 @@ def _run(settings: Settings, bound: socket.socket, say: Say) -> None:
         timeout_graceful_shutdown=round(min(settings.stop_grace, _STREAM_GRACE_SECONDS)),
     )
     server = Server(config)
+    doors = app.state.doors = Doors(HttpSide(server.connection))
     # uvicorn handles signals from its start on, and raises the one that ended it once more when it is done: an early
     # one counts, and a late one does no harm.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)
-    with closing(database):
-        server.run(sockets=[bound])
+    with life:
+        server.run(sockets=[])
 
 
-def _announce(settings: Settings, url: str, token: str | None, say: Say) -> None:
+def _announce(settings: Settings, url: str, token: str | None, say: Say, *, only_listen: bool) -> None:
     models = settings.models or f"the built-in models of the provider {settings.builtin_provider!r}"
-    say(f"agent-host listens on {url} with {models}")
+    say(f"agent-host listens on {url} with {'no models' if only_listen else models}")
     if token:
         say(f"operator token (shown only now): {token}")
     elif settings.admin_token is None:

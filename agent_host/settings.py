@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from agent_runtime.net import Endpoint, HostPatterns, Tcp, parse_endpoint, parse_endpoints, split_patterns
 
 from .errors import StartError
 
 PREFIX = "MESH_"
+OFF = "off"
 ProviderKind = Literal["demo", "local", "openai"]
 
 
@@ -34,9 +38,11 @@ class Settings(BaseSettings):
     )
 
     host: str = "127.0.0.1"
-    """Address the host listens on."""
+    """Address the host listens on; `off`: only those of MESH_LISTEN."""
     port: int = Field(default=8420, ge=0, le=65535)
     """Port the host listens on; 0 takes a free one."""
+    listen: str | None = Field(default=None, validate_default=True)
+    """Further addresses it listens on, with commas: `unix:/run/mesh.sock`, `vsock://:8420`, `tcp://10.0.0.1:8420`."""
     data_dir: Path = Field(default_factory=lambda: Path.home() / ".local/share/agent-mesh")
     """Folder for the database and the workspaces."""
     database_url: SecretStr | None = Field(default=None, min_length=1)
@@ -53,6 +59,32 @@ class Settings(BaseSettings):
     """Base URL of the provider `openai`: any OpenAI-compatible endpoint."""
     openai_model: str = Field(default="gpt-4.1-mini", validation_alias="OPENAI_MODEL", min_length=1)
     """Model that the built-in `default` stands for at the provider `openai`."""
+    search: str = "ddgs"
+    """Web search for agents: `ddgs` asks the web's engines, `recorded:PATH` answers from a file, `off` is none."""
+    egress_hosts: str | None = None
+    """Hosts that agents reach by its forward proxy: names, `*.name`, or `*` for all; unset there is none."""
+    egress_host: str = "127.0.0.1"
+    """Address the forward proxy listens on; `off`: only those of MESH_EGRESS_LISTEN."""
+    egress_port: int = Field(default=8421, ge=0, le=65535)
+    """Port the forward proxy listens on; 0 takes a free one."""
+    egress_listen: str | None = Field(default=None, validate_default=True)
+    """Further addresses the forward proxy listens on, written as in MESH_LISTEN."""
+    listener_url: str = "tcp://127.0.0.1:9900"
+    """Where agents come for work: tcp://host:port, unix:/path, vsock://:port, or `off`; port 0 takes a free one."""
+    listener_window: int = Field(default=32, ge=1, le=1024)
+    """Most requests that one agent is given at the same time, if it offers as many."""
+    listener_heartbeat: float = Field(default=15, gt=0, le=3600, allow_inf_nan=False)
+    """Seconds between the pings to an agent; three without a byte from it end its connection."""
+    listener_max_line: int = Field(default=1 << 20, ge=1024, le=16 << 20)
+    """Bytes of the longest line that an agent may send; a line of four times as many ends its connection."""
+    work_attempts: int = Field(default=3, ge=1, le=100)
+    """How often work is begun before it is given up."""
+    work_timeout: float = Field(default=3600, gt=0, le=2_592_000, allow_inf_nan=False)
+    """Seconds that an agent may take for work that sets no `max_duration_seconds`."""
+    work_limit: int = Field(default=10_000, ge=1, le=1_000_000)
+    """Most requests that are not over; one more is answered 429."""
+    audit_content: bool = False
+    """Whether the audit trail keeps what frames say, beside their hashes."""
     upstream_connect_timeout: float = Field(default=10, gt=0, allow_inf_nan=False)
     """Seconds to reach a provider."""
     upstream_idle_timeout: float = Field(default=300, gt=0, allow_inf_nan=False)
@@ -61,6 +93,26 @@ class Settings(BaseSettings):
     """Seconds a started runtime may take until it is ready."""
     stop_grace: float = Field(default=15, ge=0, allow_inf_nan=False)
     """Seconds a runtime gets to stop before it is killed, and at most 5 of them an answer that is under way."""
+    restart: bool = True
+    """Whether a runtime that has ended by itself is started again, after 1 s and then less and less often."""
+    vm_image: Path | None = None
+    """Folder with rootfs.ext4, image.json, vmlinuz and initrd.gz; unset there is no driver `qemu`."""
+    vm_accel: Literal["auto", "kvm", "tcg"] = "auto"
+    """How QEMU runs a machine; `auto` takes KVM if a kernel really runs with it, else the emulation."""
+    vm_memory: int = Field(default=512, ge=128, le=65536)
+    """MiB of memory of a machine."""
+    vm_volume: int = Field(default=2048, ge=64, le=1 << 20)
+    """MiB of a machine's data volume when it is made; on the disk it takes what is used of them."""
+    container_image: str | None = Field(default=None, min_length=1)
+    """Image that podman or docker has; unset there is no driver `container`."""
+    container_engine: str | None = Field(default=None, min_length=1)
+    """The program that runs containers, with its options; unset it is podman, or else docker."""
+    container_options: str | None = Field(default=None, min_length=1)
+    """Further options of its `run`, as in `--ulimit nofile=1024:1024 --security-opt seccomp=/etc/agent.json`."""
+    firecracker: str | None = Field(default=None, min_length=1)
+    """The firecracker program; with MESH_VM_IMAGE there is then a driver `firecracker`."""
+    microagent: str | None = Field(default=None, min_length=1)
+    """The microagent program, with its options; set, there is a driver `microagent`."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least serious log line that is written."""
 
@@ -71,7 +123,36 @@ class Settings(BaseSettings):
             raise ValueError("must begin with http:// or https://")
         return value.rstrip("/")
 
-    @field_validator("data_dir", "models")
+    @field_validator("search")
+    @classmethod
+    def _search(cls, value: str) -> str:
+        if value not in ("ddgs", "off") and not re.fullmatch(r"recorded:.+", value):
+            raise ValueError("must be ddgs, off or recorded:PATH")
+        return value
+
+    @field_validator("listener_url")
+    @classmethod
+    def _endpoint(cls, value: str) -> str:
+        if value != "off":
+            parse_endpoint(value, listening=True)
+        return value
+
+    @field_validator("egress_hosts")
+    @classmethod
+    def _patterns(cls, value: str | None) -> str | None:
+        if value is not None:
+            HostPatterns.of(split_patterns(value))
+        return value
+
+    @field_validator("listen", "egress_listen")
+    @classmethod
+    def _addresses(cls, value: str | None, info: ValidationInfo) -> str | None:
+        host = "egress_host" if info.field_name == "egress_listen" else "host"
+        if not parse_endpoints(value or "") and info.data.get(host) == OFF:
+            raise ValueError(f"must name an address when {env_name(host)} is {OFF}, as in unix:/run/mesh.sock")
+        return value
+
+    @field_validator("data_dir", "models", "vm_image")
     @classmethod
     def _home(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else value
@@ -82,6 +163,32 @@ class Settings(BaseSettings):
         if value is not None and not (value.is_file() and os.access(value, os.R_OK)):
             raise ValueError("must name a file that can be read")
         return value
+
+    @property
+    def addresses(self) -> dict[str, tuple[Endpoint, ...]]:
+        """Where the host listens, by the settings that name it."""
+        return {"MESH_PORT": _own(self.host, self.port), "MESH_LISTEN": parse_endpoints(self.listen or "")}
+
+    @property
+    def egress_addresses(self) -> dict[str, tuple[Endpoint, ...]]:
+        """Where the forward proxy listens, if there is one."""
+        more = parse_endpoints(self.egress_listen or "")
+        return {"MESH_EGRESS_PORT": _own(self.egress_host, self.egress_port), "MESH_EGRESS_LISTEN": more}
+
+    @property
+    def egress(self) -> HostPatterns | None:
+        """The hosts that agents may reach; none: there is no way out through this host."""
+        return HostPatterns.of(split_patterns(self.egress_hosts)) if self.egress_hosts else None
+
+    @property
+    def listener(self) -> Endpoint | None:
+        """Where agents come for work; none: only workspaces with addresses of their own get any."""
+        return None if self.listener_url == "off" else parse_endpoint(self.listener_url, listening=True)
+
+    @property
+    def mediation_addresses(self) -> dict[str, tuple[Endpoint, ...]]:
+        """The same for whoever opens the sockets."""
+        return {"MESH_LISTENER_URL": (self.listener,)} if self.listener else {}
 
     @property
     def database(self) -> str:
@@ -115,6 +222,10 @@ class _SecretFiles(PydanticBaseSettingsSource):
         fields = self.settings_cls.model_fields
         found = {name: self.get_field_value(field, name)[0] for name, field in fields.items()}
         return {name: value for name, value in found.items() if value}
+
+
+def _own(host: str, port: int) -> tuple[Endpoint, ...]:
+    return () if host == OFF else (Tcp(host, port),)
 
 
 def env_name(field_name: str) -> str:

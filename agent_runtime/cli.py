@@ -23,6 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _import(given.file)
         elif given.command == "backup":
             _back_up(given.file)
+        elif given.command == "run":
+            return 0 if _run(given.input, given.output) else 1
         else:
             _serve()
     except (StartError, RequestError, StoreError) as error:
@@ -40,6 +42,18 @@ def _serve() -> None:
     from .server import serve
 
     serve(settings)
+
+
+def _run(source: Path, target: Path) -> bool:
+    from .settings import load_settings
+    from .telemetry import configure
+
+    settings = load_settings()
+    configure(settings.log_level)
+    gc.enable()
+    from .oneshot import run
+
+    return run(settings, source, target)
 
 
 def _import(path: str) -> None:
@@ -70,6 +84,14 @@ def _parser(*, helping: bool) -> argparse.ArgumentParser:
         epilog=settings_help() if helping else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    running = commands.add_parser(
+        "run",
+        help="carry out one request from a file",
+        description="Carries out one request (a WorkRequest or a TaskAssignment as JSON) and writes its result. Run"
+        " again over the same AGENT_DATA_DIR it goes on where it was. Exit code 0: completed.",
+    )
+    running.add_argument("--input", type=Path, default=Path("input.json"), metavar="FILE", help="[input.json]")
+    running.add_argument("--output", type=Path, default=Path("result.json"), metavar="FILE", help="[result.json]")
     importing = commands.add_parser(
         "import",
         help="store a session that was exported",

@@ -3,10 +3,14 @@
     AgentRuntimeError
     ├── RequestError            the caller can mend it; carries the HTTP status
     │   ├── InvalidRequest      422  one or more fields are wrong
+    │   ├── NotAllowed          403
     │   ├── NotFound            404
     │   ├── Conflict            409
+    │   ├── PreconditionFailed  412  what is there is not what the caller knows
+    │   ├── TooLarge            413
     │   ├── Busy                429  a queue is full
-    │   └── NotReady            503  the server is starting or shutting down
+    │   ├── NotReady            503  the server is starting or shutting down
+    │   └── NoRoom              507
     ├── ModelError              the model call failed; the caller sees the code, the model never does
     ├── MeshUnavailable         the host does not offer what was asked for
     ├── ToolFailure             the model sees the text as the tool's error
@@ -68,6 +72,13 @@ class InvalidRequest(RequestError):
         """Pairs of field path and what is wrong with it."""
 
 
+class NotAllowed(RequestError):
+    """This cannot be done from here."""
+
+    status = 403
+    code = "not_allowed"
+
+
 class NotFound(RequestError):
     """There is no such thing."""
 
@@ -82,6 +93,20 @@ class Conflict(RequestError):
     code = "conflict"
 
 
+class PreconditionFailed(RequestError):
+    """What is there is not what the request expects."""
+
+    status = 412
+    code = "precondition_failed"
+
+
+class TooLarge(RequestError):
+    """The content is larger than it may be."""
+
+    status = 413
+    code = "too_large"
+
+
 class Busy(RequestError):
     """The queue is full; try again later."""
 
@@ -94,6 +119,13 @@ class NotReady(RequestError):
 
     status = 503
     code = "not_ready"
+
+
+class NoRoom(RequestError):
+    """There is no room for it."""
+
+    status = 507
+    code = "no_room"
 
 
 ModelErrorCode = Literal["model_unavailable", "model_auth", "model_config", "context_overflow"]
@@ -122,7 +154,7 @@ class MeshUnavailable(AgentRuntimeError):
     """The mesh does not offer this."""
 
 
-ToolFailureKind = Literal["invalid", "unavailable", "backend", "denied"]
+ToolFailureKind = Literal["invalid", "unavailable", "backend", "denied", "timeout"]
 
 
 class ToolFailure(AgentRuntimeError):
@@ -131,7 +163,8 @@ class ToolFailure(AgentRuntimeError):
     def __init__(self, message: str, *, kind: ToolFailureKind = "backend") -> None:
         super().__init__(message)
         self.kind: ToolFailureKind = kind
-        """`invalid`: mend the arguments; `unavailable`: not here; `backend`: it broke; `denied`: not allowed."""
+        """`invalid`: mend the arguments; `unavailable`: not here; `backend`: it broke; `denied`: not allowed;
+        `timeout`: it took too long."""
 
 
 class StoreError(AgentRuntimeError):

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import gc
 import importlib
 import signal
 import socket
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-import uvicorn
-
+from . import interpreter
 from .entrance import Entrance
 from .errors import StartError
+from .lean import Config, Server, one_heap, without_v1
 from .net import serve_socket
 from .settings import Settings
 from .telemetry import logger
@@ -29,10 +28,10 @@ GOODBYE_SECONDS = 5
 """What open connections get to finish after the drain."""
 
 
-class _Server(uvicorn.Server):
+class _Server(Server):
     """Leaves the signals to us: a drain comes before the listener closes."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.opened = asyncio.Event()
         """The port answers."""
@@ -50,6 +49,8 @@ def serve(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT. Raises StartError when it cannot start."""
     import uvloop
 
+    one_heap()
+    without_v1()
     with _listen(settings) as listening:
         uvloop.run(_main(settings, listening))
 
@@ -65,9 +66,13 @@ async def _main(settings: Settings, listening: socket.socket) -> None:
         await _first(serving, server.opened)
         runtime = await _load(settings)
         await asyncio.to_thread(runtime.open)  # the probes answer while a large database is checked
-        entrance.open(runtime.app)
+        mediated = settings.mediation_url is not None  # then work comes that way, and need not wait for the routes
+        if not mediated:
+            entrance.open(await asyncio.to_thread(runtime.face))
         if await _warm(runtime, told):
-            _settle_memory()
+            if mediated:
+                entrance.open(await asyncio.to_thread(runtime.face))
+            interpreter.settle()
             _announce(settings, listening)
             await _first(serving, told)
             await runtime.drain()
@@ -78,10 +83,12 @@ async def _main(settings: Settings, listening: socket.socket) -> None:
             await runtime.close()
 
 
-def _config(app: Entrance) -> uvicorn.Config:
-    return uvicorn.Config(
+def _config(app: Entrance) -> Config:
+    from .heads import BoundedHttp
+
+    return Config(
         app,
-        http="httptools",
+        http=BoundedHttp,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -128,13 +135,6 @@ def _announce(settings: Settings, listening: socket.socket) -> None:
     if settings.token is None:
         log.warning("no token is set: whoever reaches this machine's loopback address may give this agent work")
     log.info("ready", url=f"http://{host}:{port}", agent=settings.id)
-
-
-def _settle_memory() -> None:
-    """What is loaded now stays for good: the collector need not look at it again. `cli` keeps it off until here."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
 
 
 def _listen(settings: Settings) -> socket.socket:

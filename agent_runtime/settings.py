@@ -6,16 +6,17 @@ which names a file that holds it.
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from .errors import StartError
+from .net import parse_endpoint, parse_http
+from .protocol import CompactionPolicy
 
 PREFIX = "AGENT_"
 DEFAULT_CONTEXT = 128_000
@@ -28,10 +29,13 @@ def _default_data_dir() -> Path:
     return image if os.access(image, os.W_OK) else Path.home() / ".local/share/agent-runtime"
 
 
-class Settings(BaseSettings):
-    """What an operator may set. Immutable once the process has started."""
+class Settings(BaseModel):
+    """What an operator may set. Immutable once the process has started.
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True)
+    A plain model, and `load_settings` reads the environment: pydantic's own way to do that is slow to load.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
 
     id: str = Field(default="agent", pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-]{0,99}$")
     """Name of this agent."""
@@ -45,22 +49,39 @@ class Settings(BaseSettings):
     """Folder for the database, the workspace and the skills."""
     backup_minutes: float = Field(default=60, ge=0, le=525_600)
     """Minutes between backups of the database, of which {AGENT_DATA_DIR}/backups keeps the newest two; 0 makes none."""
+    daily_log_days: int = Field(default=30, ge=0, le=36_500)
+    """Days that the daily log of turns is kept (docs/workspace.md); 0 writes none."""
     token: SecretStr | None = Field(default=None, min_length=1, validate_default=True)
     """Bearer token callers must send; none means loopback only."""
     mesh_url: str = "http://127.0.0.1:8420"
-    """The host's mesh."""
+    """The host's mesh: `http://`, `https://`, `http+unix://%2Frun%2Fmesh.sock`, or `http+vsock://2:8420` in a VM."""
     mesh_token: SecretStr | None = Field(default=None, min_length=1)
     """Bearer token for the mesh and the model endpoint."""
+    egress_url: str | None = None
+    """Forward proxy for what web_fetch fetches, shown the mesh's token (not `https://`, else as AGENT_MESH_URL); unset
+    the runtime goes out by itself."""
     llm_base_url: str | None = None
-    """OpenAI-compatible endpoint; unset it is {AGENT_MESH_URL}/v1."""
+    """OpenAI-compatible endpoint, with the same kinds of URL; unset it is {AGENT_MESH_URL}/v1."""
     model: str = Field(default="default", min_length=1)
     """Model used unless a message names another."""
+    embedding_model: str | None = Field(default=None, min_length=1)
+    """Embedding model of the mesh that memory also searches by (docs/memory.md); unset it searches by words."""
     skills_dir: Path | None = None
     """Folder of @skill plugins; unset it is {AGENT_DATA_DIR}/skills."""
+    mcp_file: Path | None = None
+    """JSON file that names MCP servers (docs/mcp.md); unset it is {AGENT_DATA_DIR}/mcp.json, which need not exist."""
+    skill_paths: tuple[Path, ...] | None = None
+    """Further folders of skill packages (docs/skill-packages.md), with a colon between two of them."""
     skill_memory_mb: int = Field(default=512, ge=64)
     """Memory limit of the skill worker in MiB."""
+    scratch_mb: int = Field(default=100, ge=1)
+    """MiB that the scratch folder of a session may hold."""
+    workspace_mb: int = Field(default=10_240, ge=1)
+    """MiB that the workspace may hold."""
     confinement: Literal["auto", "required", "off"] = "auto"
     """How commands and skills are held: best rung there is, refuse to start without one, or bare."""
+    watchdog: str = "reference"
+    """Rules for calls of tools: the reference policy, `off`, or the path of a policy file (docs/tools.md)."""
     max_iterations: int = Field(default=20, ge=1, le=500)
     """Steps in a task."""
     max_rounds: int = Field(default=30, ge=1, le=500)
@@ -71,6 +92,10 @@ class Settings(BaseSettings):
     """Turns that may wait; one more is answered with 429."""
     max_parallel_tools: int = Field(default=8, ge=1, le=64)
     """Tool calls of one step that run at the same time."""
+    max_subagents: int = Field(default=8, ge=1, le=64)
+    """Agents called by others that work at the same time, at each depth."""
+    subagent_timeout: float = Field(default=600, gt=0, le=86_400, allow_inf_nan=False)
+    """Seconds that an agent called by another may take."""
     turn_timeout: float = Field(default=1800, gt=0)
     """Seconds a chat turn may take."""
     answer_timeout: float = Field(default=604_800, gt=0, le=31_536_000, allow_inf_nan=False)
@@ -83,6 +108,25 @@ class Settings(BaseSettings):
     """Times a model call is made before its transient failure counts."""
     context_limit: int | None = Field(default=None, ge=1024)
     """Tokens of the model's window; unset it is the model catalog's, else 128000."""
+    compaction: CompactionPolicy = Field(default_factory=CompactionPolicy)
+    """How long conversations are made to fit, as JSON: reserve_tokens, tail_turns, tail_budget_pct, model,
+    retry_on_transient, smart_recovery{prune_tool_outputs, chunked_summarize, drop_middle}."""
+    mediation_url: str | None = None
+    """The host's mediation listener: vsock://2:2048, unix:/path or tcp://host:port; unset there is no channel."""
+    mediation_required: bool = False
+    """Without the channel nothing takes effect, and mutating routes answer only callers on loopback."""
+    mediation_key_file: Path | None = None
+    """File with the key that answers the host's challenge; read at each attachment."""
+    mediation_dialect: Literal["strict", "loose"] = "strict"
+    """`loose` also takes work from principals that nobody has verified: for development."""
+    mediation_window: int = Field(default=1, ge=1, le=256)
+    """Requests of the host that are worked on at the same time."""
+    mediation_grace: float = Field(default=30, ge=0, le=86_400, allow_inf_nan=False)
+    """Seconds that work is held while a required channel is broken, before it ends as yielded."""
+    mediation_max_line: int = Field(default=1 << 20, ge=1024, le=16 << 20)
+    """Bytes of the longest line that is taken from the channel."""
+    constraints_file: Path | None = None
+    """JSON file with the constraints that the image has (docs/mediation.md)."""
     drain_grace: float = Field(default=10, ge=0)
     """Seconds running steps get when the server is told to stop."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -91,11 +135,16 @@ class Settings(BaseSettings):
     @field_validator("mesh_url", "llm_base_url")
     @classmethod
     def _http_url(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("http://", "https://", "http+unix://")):
-            raise ValueError("must begin with http://, https:// or http+unix://")
-        if value is not None and not _names_a_host(value):
-            raise ValueError("must name a host, as in http://127.0.0.1:8420")
+        if value is not None:
+            parse_http(value)
         return value.rstrip("/") if value else value
+
+    @field_validator("egress_url")
+    @classmethod
+    def _proxy_url(cls, value: str | None) -> str | None:
+        if value is not None and parse_http(value).tls:
+            raise ValueError("must be reached in clear, as by http://127.0.0.1:8421; write http:// for https://")
+        return value
 
     @field_validator("token", "mesh_token", mode="before")
     @classmethod
@@ -104,10 +153,39 @@ class Settings(BaseSettings):
             raise ValueError(value.reason)
         return value
 
-    @field_validator("data_dir", "skills_dir")
+    @field_validator("mediation_url")
+    @classmethod
+    def _endpoint(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_endpoint(value)
+        return value
+
+    @field_validator("mediation_required")
+    @classmethod
+    def _has_a_channel(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("mediation_url") is None:
+            raise ValueError("needs AGENT_MEDIATION_URL, the channel that is required")
+        return value
+
+    @field_validator("data_dir", "skills_dir", "mcp_file", "mediation_key_file", "constraints_file")
     @classmethod
     def _home_folder(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else value
+
+    @field_validator("compaction", mode="before")
+    @classmethod
+    def _json(cls, value: Any) -> Any:
+        return json.loads(value) if isinstance(value, str) else value
+
+    @field_validator("skill_paths", mode="before")
+    @classmethod
+    def _folders(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        paths = [Path(part).expanduser() for part in value.split(os.pathsep) if part]
+        if wrong := [str(path) for path in paths if not path.is_absolute()]:
+            raise ValueError(f"{wrong[0]} must be a whole path, as in /opt/skills or ~/skills")
+        return paths
 
     @field_validator("token")
     @classmethod
@@ -125,11 +203,9 @@ class Settings(BaseSettings):
     def skills_path(self) -> Path:
         return self.skills_dir or self.data_dir / "skills"
 
-    @classmethod
-    def settings_customise_sources(  # pyright: ignore[reportIncompatibleMethodOverride]  it is called by keyword
-        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return sources["init_settings"], sources["env_settings"], _SecretFiles(settings_cls)
+    @property
+    def mcp_path(self) -> Path:
+        return self.mcp_file or self.data_dir / "mcp.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,35 +215,32 @@ class _Unreadable:
     reason: str
 
 
-class _SecretFiles(PydanticBaseSettingsSource):
-    """`AGENT_TOKEN_FILE=/run/secrets/token` gives AGENT_TOKEN the stripped content of that file."""
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        path = os.environ.get(f"{PREFIX}{field_name.upper()}_FILE")
-        if not path or field_name not in secret_fields(self.settings_cls):
-            return None, field_name, False
-        try:
-            return Path(path).read_text().strip(), field_name, False
-        except OSError as error:
-            reason = error.strerror
-        except UnicodeDecodeError:
-            reason = "it is not text"
-        return _Unreadable(f"{PREFIX}{field_name.upper()}_FILE: cannot read {path}: {reason}"), field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        found = {name: self.get_field_value(None, name)[0] for name in self.settings_cls.model_fields}
-        return {name: value for name, value in found.items() if value is not None}
+def _environment() -> dict[str, str | _Unreadable]:
+    """What the environment says, by field; what is empty says nothing. `AGENT_TOKEN_FILE=/run/secrets/token` gives
+    AGENT_TOKEN the stripped content of that file, unless it is set itself."""
+    given = {name.upper(): value for name, value in os.environ.items() if value}
+    secrets = secret_fields(Settings)
+    found: dict[str, str | _Unreadable] = {}
+    for name in Settings.model_fields:
+        variable = f"{PREFIX}{name.upper()}"
+        if variable in given:
+            found[name] = given[variable]
+        elif name in secrets and f"{variable}_FILE" in given:
+            found[name] = _content(f"{variable}_FILE", given[f"{variable}_FILE"])
+    return found
 
 
-def _names_a_host(url: str) -> bool:
+def _content(variable: str, path: str) -> str | _Unreadable:
     try:
-        parts = urlsplit(url)
-        return bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
+        return Path(path).read_text().strip()
+    except OSError as error:
+        reason = error.strerror
+    except UnicodeDecodeError:
+        reason = "it is not text"
+    return _Unreadable(f"{variable}: cannot read {path}: {reason}")
 
 
-def secret_fields(settings_cls: type[BaseSettings]) -> set[str]:
+def secret_fields(settings_cls: type[BaseModel]) -> set[str]:
     """Names of the fields that hold a secret."""
     return {name for name, field in settings_cls.model_fields.items() if "SecretStr" in str(field.annotation)}
 
@@ -175,7 +248,7 @@ def secret_fields(settings_cls: type[BaseSettings]) -> set[str]:
 def load_settings(**overrides: Any) -> Settings:
     """Reads the environment. Raises StartError that names every fault."""
     try:
-        return Settings(**overrides)
+        return Settings.model_validate({**_environment(), **overrides})
     except ValidationError as error:
         raise StartError(
             "\n".join(_fault(one["loc"], one["msg"], one.get("input")) for one in error.errors())
@@ -183,6 +256,6 @@ def load_settings(**overrides: Any) -> Settings:
 
 
 def _fault(where: tuple[int | str, ...], message: str, value: Any) -> str:
-    name = PREFIX + str(where[0]).upper() if where else "settings"
+    name = ": ".join((PREFIX + str(where[0]).upper(), *map(str, where[1:]))) if where else "settings"
     shown = f" (is {value!r})" if where and str(where[0]) not in secret_fields(Settings) else ""
     return f"{name}: {message.removeprefix('Value error, ')}{shown}"

@@ -1,4 +1,5 @@
-"""Writes the JSON Schema of every message to docs/schemas: `python -m scripts.schemas`."""
+"""Writes the JSON Schemas of all messages to docs/schemas, and those of the mediation channel to docs/protocols:
+`python -m scripts.schemas`."""
 
 from __future__ import annotations
 
@@ -6,27 +7,34 @@ import json
 from pathlib import Path
 
 from agent_runtime.protocol import json_schemas
+from agent_runtime.protocol.work import work_schemas
 
-FOLDER = Path(__file__).parent.parent / "docs" / "schemas"
+DOCS = Path(__file__).parent.parent / "docs"
+FOLDERS = {"schemas": json_schemas, "protocols": work_schemas}
 
 
 def rendered() -> dict[str, str]:
-    """File name -> content of every schema, from the code as it is now."""
-    schemas = json_schemas().items()
-    return {f"{name}.json": json.dumps(schema, indent=2, sort_keys=True) + "\n" for name, schema in schemas}
+    """Path below docs -> content of every schema, from the code as it is now."""
+    return {
+        f"{folder}/{name}.json": json.dumps(schema, indent=2, sort_keys=True) + "\n"
+        for folder, schemas in FOLDERS.items()
+        for name, schema in schemas().items()
+    }
 
 
 def written() -> dict[str, str]:
     """The same as it is on disk."""
-    return {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
+    paths = [path for folder in FOLDERS for path in (DOCS / folder).glob("*.json")]
+    return {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
 def main() -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    for folder in FOLDERS:
+        (DOCS / folder).mkdir(parents=True, exist_ok=True)
     for gone in written().keys() - rendered().keys():
-        (FOLDER / gone).unlink()
+        (DOCS / gone).unlink()
     for name, content in rendered().items():
-        (FOLDER / name).write_text(content, encoding="utf-8")
+        (DOCS / name).write_text(content, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from agent_runtime.protocol import field_docs
 from agent_runtime.settings import PREFIX, Settings, secret_fields
 
@@ -33,7 +35,9 @@ def page() -> str:
 def _default(name: str) -> str:
     if name in SHOWN:
         return SHOWN[name]
-    default = Settings.model_fields[name].get_default()
+    default = Settings.model_fields[name].get_default(call_default_factory=True, validated_data={})
+    if isinstance(default, BaseModel):
+        return f"`{default.model_dump_json(exclude_none=True)}`"
     return "none" if default is None else f"`{default}`"
 
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The Debian packages beside Python: installs what is missing when it may, else names it and goes on.
-# system-packages.sh [PYTHON]: what the agent needs, for that interpreter; system-packages.sh node: what its client's tests need.
+# system-packages.sh [PYTHON]: what the agent needs, for that interpreter; system-packages.sh node: what tests need besides;
+# image: what builds the guest's image and its disk; container: what runs it; microvm: what boots it (the guest's kernel is
+# fetched by images/initrd/build.sh and not installed).
 set -euo pipefail
 wanted=${1:-python3}
 
@@ -8,6 +10,22 @@ missing=()
 if [ "$wanted" = node ]; then
   command -v node >/dev/null || missing+=(nodejs)
   command -v npm >/dev/null || missing+=(npm)
+  command -v ip >/dev/null || missing+=(iproute2) # networks that tests make themselves
+elif [ "$wanted" = image ]; then
+  docker info >/dev/null 2>&1 || command -v podman >/dev/null || command -v buildah >/dev/null || missing+=(podman)
+  command -v mmdebstrap >/dev/null || missing+=(mmdebstrap) # the base, where none is pulled
+  PATH=$PATH:/usr/sbin:/sbin command -v mke2fs >/dev/null || missing+=(e2fsprogs)
+  "${PYTHON:-python3}" images/lent_pip.py >/dev/null 2>&1 || missing+=(python3-venv) # pip, which is lent to the build
+elif [ "$wanted" = container ]; then
+  for program in podman runc conmon; do command -v $program >/dev/null || missing+=($program); done
+elif [ "$wanted" = microvm ]; then
+  PATH=$PATH:/usr/sbin:/sbin
+  command -v qemu-system-x86_64 >/dev/null || missing+=(qemu-system-x86)
+  [ -e /usr/share/seabios/bios-256k.bin ] || missing+=(seabios) # q35's firmware
+  busybox=$(command -v busybox) && ! ldd "$busybox" >/dev/null 2>&1 || missing+=(busybox-static)
+  for program in cpio gzip; do command -v $program >/dev/null || missing+=($program); done
+  command -v xz >/dev/null || missing+=(xz-utils) # modules of newer kernels
+  command -v mke2fs >/dev/null || missing+=(e2fsprogs)
 else
   command -v bwrap >/dev/null || missing+=(bubblewrap) # confines commands and skills
   command -v rg >/dev/null || missing+=(ripgrep)       # the grep tool

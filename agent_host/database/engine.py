@@ -33,8 +33,36 @@ class Database:
         with self._engine.begin() as connection:
             return work(connection)
 
+    def open_line(self) -> Line:
+        """For somebody who writes all the time, on a thread of his own."""
+        return Line(self._engine)
+
     def close(self) -> None:
         self._engine.dispose()
+
+
+class Line:
+    """One connection that stays. After a failure it is another one. For one thread; `close` it on the same."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Connection | None = None
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Commits what `work` did and returns its value; rolls back when it raises."""
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        try:
+            with self._connection.begin():
+                return work(self._connection)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
 def open_database(url: str) -> Database:
@@ -72,7 +100,8 @@ def _engine(url: str) -> Engine:
 
 
 def _set_up_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000"):
+    pragmas = ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000", "wal_autocheckpoint=4000")
+    for pragma in (*pragmas, "temp_store=MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
 
 

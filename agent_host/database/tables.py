@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    text,
+)
 
 metadata = MetaData()
 
@@ -51,4 +64,86 @@ workspaces = Table(
     # In clear, unlike the mesh's own tokens: the driver must hand it to the runtime at every start.
     Column("token", String(100), nullable=False, comment="bearer token of the runtime's HTTP face"),
     Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+)
+
+channels = Table(
+    "channels",
+    metadata,
+    Column("workspace", String(100), primary_key=True),
+    Column("dialect", String(10), nullable=False, comment="strict or loose"),
+    Column("auth", String(10), nullable=False, comment="hmac or none"),
+    Column("listen", String(300), comment="an address of its own; null: the one that all share"),
+    # In clear: a MAC can only be checked with the key itself.
+    Column("key", String(100), comment="what the guest answers challenges with; null without auth"),
+    Column("epoch", BigInteger, nullable=False, comment="the newest that was issued"),
+    Column("fence", String(20), comment="quarantined or halted: no attachment is taken"),
+    Column("fence_reason", Text),
+    Column("drained", Boolean, nullable=False, comment="gets no work until it is started again"),
+    Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+)
+
+constraint_sets = Table(
+    "constraint_sets",
+    metadata,
+    Column("workspace", String(100), primary_key=True),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("hash", String(200), nullable=False, comment="of the payload's raw bytes"),
+    Column("payload", LargeBinary, nullable=False),
+    Column("payload_ref", Text, nullable=False),
+    Column("severity", String(10), nullable=False),
+    Column("effective_at", String(64), nullable=False),
+    Column("status", String(20), nullable=False, comment="pending, acked, hash_mismatch, timeout or halted"),
+    Column("acked_at", BigInteger),
+    Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+)
+
+work = Table(
+    "work",
+    metadata,
+    Column("request_id", String(200), primary_key=True),
+    Column("workspace", String(100), nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("request", Text, nullable=False, comment="the WorkRequest as JSON"),
+    Column("pinned", Boolean, nullable=False, comment="the caller has named the version of the constraints"),
+    Column("status", String(20), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("deliveries", Integer, nullable=False, comment="how often it was sent"),
+    Column("epoch", BigInteger, nullable=False, comment="of the attachment that it was sent to last"),
+    Column("version", BigInteger, comment="of the constraints, as it was sent last"),
+    Column("not_before", BigInteger, comment="epoch milliseconds of the next attempt"),
+    Column("expires_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("cancel_reason", Text, comment="somebody wants it to stop"),
+    Column("error", Text, comment="why there is no result: a code, a colon and words"),
+    Column("result", Text, comment="the WorkResult as JSON"),
+    Column("submitted_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+    Column("delivered_at", BigInteger, comment="when a caller first got its end"),
+    Index(
+        "work_open",
+        "submitted_at",
+        sqlite_where=text("finished_at IS NULL"),
+        postgresql_where=text("finished_at IS NULL"),
+    ),
+    Index("work_by_workspace", "workspace", "submitted_at"),
+)
+
+work_audit = Table(
+    "work_audit",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("workspace", String(100), comment="null: nobody knows who it was"),
+    Column("epoch", BigInteger, nullable=False),
+    Column("connection", BigInteger, nullable=False, comment="counts within a life of the host; 0: none"),
+    Column("direction", String(10), nullable=False, comment="in, out, or host for what the host decides"),
+    Column("type", String(50), nullable=False),
+    Column("request_id", String(200)),
+    Column("audit_ref", Text),
+    Column("bytes", Integer, nullable=False),
+    Column("hash", String(64), comment="hex SHA-256 of the line without its end"),
+    Column("detail", Text),
+    Column("content", Text, comment="the line, when content is kept"),
+    Index("work_audit_by_request", "request_id", "id"),
+    Index("work_audit_by_workspace", "workspace", "id"),
 )

@@ -1,9 +1,32 @@
 """Boots and watches runtimes, behind one driver Protocol."""
 
-from .driver import Driver, Launch, Runtime
+from .driver import Driver, Launch, NotOffered, Outcome, Runtime, Snapshots, Status
+from .drivers import drivers_of
+from .external import EXTERNAL, ExternalDriver
 from .fleet import Fleet
-from .process import ProcessDriver
+from .machine import Ways
+from .process import LEASH, ProcessDriver
 from .routes import router
+from .supervisor import Supervisor
 from .workspace import Workspace, Workspaces
 
-__all__ = ["Driver", "Fleet", "Launch", "ProcessDriver", "Runtime", "Workspace", "Workspaces", "router"]
+__all__ = [
+    "EXTERNAL",
+    "LEASH",
+    "Driver",
+    "ExternalDriver",
+    "Fleet",
+    "Launch",
+    "NotOffered",
+    "Outcome",
+    "ProcessDriver",
+    "Runtime",
+    "Snapshots",
+    "Status",
+    "Supervisor",
+    "Ways",
+    "Workspace",
+    "Workspaces",
+    "drivers_of",
+    "router",
+]

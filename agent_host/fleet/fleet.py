@@ -5,51 +5,93 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
 from ..access import TokenStore, check_agent_id
-from ..errors import InvalidRequest, RequestError, Unavailable
-from .driver import Driver, Launch, Runtime, StartFailed
+from ..errors import AgentRuntimeError, Conflict, InvalidRequest, RequestError, Unavailable
+from .driver import Driver, Launch, Outcome, Runtime, StartFailed, StopFailed
+from .external import EXTERNAL, Elsewhere
 from .workspace import State, Workspace, Workspaces
 
 log = structlog.get_logger(__name__)
+Mediation = Callable[[str], Mapping[str, str]]
+"""What of a Launch leads the workspace to its mediation channel."""
+
+
+def _no_mediation(_workspace: str) -> Mapping[str, str]:
+    return {}
+
+
+def _nobody(_workspace: str) -> None:
+    return
+
+
+def _free(_workspace: str) -> bool:
+    return False
 
 
 class Fleet:
     """All workspaces. Calls for the same one take turns; different ones go side by side."""
 
     def __init__(
-        self, workspaces: Workspaces, drivers: Mapping[str, Driver], tokens: TokenStore, mesh_url: str
+        self,
+        workspaces: Workspaces,
+        drivers: Mapping[str, Driver],
+        tokens: TokenStore,
+        mesh_url: str,
+        egress_url: str | None = None,
     ) -> None:
         self._workspaces = workspaces
         self._drivers = drivers
         self._tokens = tokens
-        self._mesh_url = mesh_url
+        self._mesh_url, self._egress_url = mesh_url, egress_url
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._running: dict[str, tuple[Runtime, asyncio.Task[None]]] = {}
+        self._launching: dict[str, asyncio.Task[Workspace]] = {}
         self._closing = False
+        self.mediation: Mediation = _no_mediation
+        self.fenced: Callable[[str], bool] = _free
+        """Whether a workspace must not run, asked at the last moment."""
+        self.on_change: Callable[[str], None] = _nobody
+        """Told when a workspace has begun or ceased to run."""
+        self.on_death: Callable[[str], None] = _nobody
+        """Told when a runtime has ended by itself."""
 
     async def open(self) -> None:
+        """Nothing runs any more but what others run: that goes on."""
+        before = await self._workspaces.all()
         await self._workspaces.reset()
+        for workspace in before:
+            goes_on = workspace.driver == EXTERNAL and workspace.state == "running" and EXTERNAL in self._drivers
+            if goes_on and not self.fenced(workspace.id):
+                await self.start(workspace.id)
+
+    def runs(self, workspace_id: str) -> bool:
+        return workspace_id in self._running
 
     async def close(self) -> None:
         """Stops every runtime, all at the same time. One that cannot be stopped keeps none of the others."""
         self._closing = True
-        ids = list(self._turns)
+        for runtime, watch in self._running.values():
+            if isinstance(runtime, Elsewhere):  # it goes on without us, and is taken up again by the next life
+                watch.cancel()
+        ids = [name for name in self._turns if not isinstance(self._running.get(name, (None,))[0], Elsewhere)]
         ends = await asyncio.gather(*(self.stop(workspace_id) for workspace_id in ids), return_exceptions=True)
         for workspace_id, end in zip(ids, ends, strict=True):
             if isinstance(end, BaseException):
                 log.error("workspace_close_failed", workspace=workspace_id, why=str(end) or type(end).__name__)
 
-    async def create(self, workspace_id: str, driver: str) -> Workspace:
-        """A new workspace, stopped. Raises InvalidRequest and Conflict."""
+    async def create(self, workspace_id: str, driver: str | None = None) -> Workspace:
+        """A new workspace, stopped; one of the driver `external` runs. Raises InvalidRequest and Conflict."""
         check_agent_id(workspace_id)
+        driver = driver or next(iter(self._drivers))
         if driver not in self._drivers:
             message = f"must be one of {', '.join(sorted(self._drivers))}"
             raise InvalidRequest(f"driver {driver!r} {message}", faults=[("driver", message)])
-        return await self._workspaces.create(workspace_id, driver, self._drivers[driver].place())
+        made = await self._workspaces.create(workspace_id, driver, self._drivers[driver].place())
+        return await self.start(workspace_id) if driver == EXTERNAL else made
 
     async def list(self) -> list[Workspace]:
         return await self._workspaces.all()
@@ -68,11 +110,55 @@ class Fleet:
                 return workspace
             if self._closing:
                 raise Unavailable("the host is stopping and starts nothing any more", code="draining")
-            await self._workspaces.set_state(workspace_id, "starting")
-            return await self._launch(workspace)
+            launching = self._launching[workspace_id] = asyncio.create_task(self._launch(workspace))
+            try:
+                return await launching
+            except asyncio.CancelledError:
+                if (caller := asyncio.current_task()) is not None and caller.cancelling():
+                    raise
+                raise Conflict(f"{workspace_id!r} was put in quarantine while it started", code="quarantined") from None
+            finally:
+                del self._launching[workspace_id]
 
-    async def stop(self, workspace_id: str) -> Workspace:
-        """Returns when the runtime has ended; one that does not run stays as it is. Raises NotFound."""
+    def mediation_of(self, workspace_id: str, driver: str | None) -> str | None:
+        """The address of its own to which such a workspace's agent will come for work, if it has one."""
+        found = self._drivers.get(driver or next(iter(self._drivers)))
+        return found.mediation(workspace_id) if found else None
+
+    async def console(self, workspace_id: str) -> str:
+        """The end of what its runtime says. Raises NotFound, and Conflict when it does not run."""
+        return await (await self._runtime(workspace_id)).console()
+
+    async def exec(self, workspace_id: str, argv: Sequence[str], timeout: float) -> Outcome:  # noqa: ASYNC109
+        """Runs a command beside its runtime. Raises NotFound, Conflict, NotOffered and Unavailable."""
+        try:
+            return await (await self._runtime(workspace_id)).exec(argv, timeout=timeout)
+        except OSError as error:
+            raise Unavailable(f"the place of {workspace_id!r} does not answer: {error}", code="unreachable") from error
+
+    async def _runtime(self, workspace_id: str) -> Runtime:
+        await self.get(workspace_id)
+        if workspace_id not in self._running:
+            raise Conflict(f"the workspace {workspace_id!r} does not run; start it first", code="not_running")
+        return self._running[workspace_id][0]
+
+    async def quarantine(self, workspace_id: str) -> Workspace:
+        """As `stop`, but its ways in and out are cut first and it is not asked; a start is given up. Raises NotFound
+        and StopFailed."""
+        if workspace_id in self._launching:
+            self._launching[workspace_id].cancel()
+        held = self._running.get(workspace_id)
+        if held is not None:
+            runtime, watch = held
+            watch.cancel()  # it does not end by itself
+            try:
+                await runtime.quarantine()
+            except (AgentRuntimeError, OSError) as error:
+                log.error("quarantine_not_clean", workspace=workspace_id, why=str(error))
+        return await self.stop(workspace_id, at_once=True)
+
+    async def stop(self, workspace_id: str, *, at_once: bool = False) -> Workspace:
+        """Returns when the runtime has ended; one that does not run stays as it is. Raises NotFound and StopFailed."""
         if workspace_id not in self._turns:  # else it is known; a database that fails must not keep a runtime alive
             await self.get(workspace_id)
         async with self._turns[workspace_id]:
@@ -83,8 +169,13 @@ class Fleet:
                 return await self._workspaces.set_state(workspace_id, "stopped")  # its end could not be written
             runtime, watch = self._running[workspace_id]
             await self._note(workspace_id, "stopping")
-            await runtime.stop()
+            try:
+                await runtime.stop(at_once=at_once)
+            except (AgentRuntimeError, OSError) as error:
+                await self._note(workspace_id, "stopping", str(error))
+                raise StopFailed(f"workspace {workspace_id!r} does not end: {error}") from error
             del self._running[workspace_id]  # not before: what lives must be known, or nobody could stop it
+            self.on_change(workspace_id)
             watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watch
@@ -99,9 +190,16 @@ class Fleet:
             token=workspace.token,
             mesh_url=self._mesh_url,
             mesh_token=await self._tokens.mint(workspace.id, "fleet"),
+            egress_url=self._egress_url,
+            **self.mediation(workspace.id),
         )
+        driver = self._drivers[workspace.driver]
+        if self.fenced(workspace.id):  # since the caller has looked; whoever fences it later finds this task
+            raise Conflict(f"the workspace {workspace.id!r} is in quarantine", code="quarantined")
+        await self._workspaces.set_state(workspace.id, "starting")
         try:
-            runtime = await self._drivers[workspace.driver].start(launch)
+            await driver.create(workspace.id, workspace.data_dir)
+            runtime = await driver.start(launch)
         except (StartFailed, OSError) as error:
             log.error("workspace_failed", workspace=workspace.id, why=str(error))
             await self._workspaces.set_state(workspace.id, "failed", str(error))
@@ -111,6 +209,7 @@ class Fleet:
         watch = asyncio.create_task(self._watch(workspace.id, runtime), name=f"watch-{workspace.id}")
         self._running[workspace.id] = runtime, watch
         log.info("workspace_started", workspace=workspace.id, url=runtime.url)
+        self.on_change(workspace.id)
         return await self._workspaces.set_state(workspace.id, "running", url=runtime.url)
 
     async def _watch(self, workspace_id: str, runtime: Runtime) -> None:
@@ -118,9 +217,14 @@ class Fleet:
         how = await runtime.wait()
         async with self._turns[workspace_id]:
             self._running.pop(workspace_id, None)
-            await runtime.stop()  # what it may have left behind
+            self.on_change(workspace_id)
+            try:
+                await runtime.stop()  # what it may have left behind
+            except (AgentRuntimeError, OSError) as error:
+                log.error("workspace_not_cleared", workspace=workspace_id, why=str(error))
             log.error("workspace_ended", workspace=workspace_id, how=how)
             await self._note(workspace_id, "failed", f"the runtime {how}")
+        self.on_death(workspace_id)
 
     async def _note(self, workspace_id: str, state: State, detail: str | None = None) -> None:
         """Writes the state down if that can be done; what happens to the runtime does not wait for it."""

@@ -14,16 +14,25 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .driver import Launch, StartFailed
+from .driver import CONSOLE_BYTES, EXEC_SECONDS, Launch, NotOffered, Outcome, StartFailed, Status
 
 LOG_NAME = "runtime.log"
 _POLL_SECONDS = 0.02
 _KILL_SECONDS = 5.0
 _LOG_TAIL = 2_000  # bytes of the log that an error quotes
 _PASSED = frozenset({"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"})
-_NEVER_PASSED = frozenset({"AGENT_LLM_BASE_URL", "AGENT_TOKEN_FILE", "AGENT_MESH_TOKEN_FILE"})
+_NEVER_PASSED = frozenset(
+    {
+        "AGENT_LLM_BASE_URL",
+        "AGENT_EGRESS_URL",
+        "AGENT_TOKEN_FILE",
+        "AGENT_MESH_TOKEN_FILE",
+        "AGENT_MEDIATION_URL",
+        "AGENT_MEDIATION_KEY_FILE",
+    }
+)
 _SERVE = (sys.executable, "-m", "agent_runtime", "serve")
-_LEASH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("leash.py")))
+LEASH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("leash.py")))
 
 
 class ProcessDriver:
@@ -37,11 +46,19 @@ class ProcessDriver:
     def place(self) -> str:
         return f"http://127.0.0.1:{_free_port()}"
 
+    def mediation(self, workspace_id: str) -> str | None:
+        return None
+
+    async def create(self, workspace_id: str, data_dir: Path) -> None:
+        return
+
     async def start(self, launch: Launch) -> ChildRuntime:
         url = launch.url if _is_free(launch.url) else self.place()
         launch.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if launch.mediation_key:
+            write_secret(launch.key_file, launch.mediation_key)
         log = Log(launch.data_dir / LOG_NAME)
-        child = ChildRuntime(url, await self._spawn(launch, url, log), self._stop_grace)
+        child = ChildRuntime(url, await self._spawn(launch, url, log), self._stop_grace, log)
         try:
             await self._ready(child, log)
         except BaseException:
@@ -53,7 +70,7 @@ class ProcessDriver:
         listen = {"AGENT_HOST": "127.0.0.1", "AGENT_PORT": str(urlsplit(url).port)}
         with log.path.open("ab") as output:
             return await asyncio.create_subprocess_exec(
-                *_LEASH,
+                *LEASH,
                 str(os.getpid()),
                 *self._command,
                 env={**inherited(os.environ), **launch.environment(), **listen},
@@ -86,8 +103,9 @@ class ProcessDriver:
 class ChildRuntime:
     """A child process and all that it started in its process group."""
 
-    def __init__(self, url: str, process: asyncio.subprocess.Process, stop_grace: float) -> None:
+    def __init__(self, url: str, process: asyncio.subprocess.Process, stop_grace: float, log: Log) -> None:
         self.url = url
+        self._log = log
         self._process = process
         self._stop_grace = stop_grace
 
@@ -103,13 +121,25 @@ class ChildRuntime:
         code = await self._process.wait()
         return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
 
-    async def stop(self) -> None:
-        if self.running:
+    async def stop(self, *, at_once: bool = False) -> None:
+        if self.running and not at_once:
             self._signal_group(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), self._stop_grace)
         self._signal_group(signal.SIGKILL)  # the child if it did not listen, and whatever it left behind
         await asyncio.wait_for(self._process.wait(), _KILL_SECONDS)
+
+    async def status(self) -> Status:
+        return Status(self.running, "runs" if self.running else await self.wait(), self.pid)
+
+    async def console(self) -> str:
+        return await asyncio.to_thread(self._log.end, CONSOLE_BYTES)
+
+    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> Outcome:  # noqa: ASYNC109
+        raise NotOffered("a process has no place of its own; run the command on this machine")
+
+    async def quarantine(self) -> None:
+        await self.stop(at_once=True)
 
     def _signal_group(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -126,6 +156,14 @@ def inherited(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if name in _PASSED or name.startswith("LC_") or (name.startswith("AGENT_") and name not in _NEVER_PASSED)
     }
+
+
+def write_secret(path: Path, key: str) -> None:
+    """For the runtime's eyes only. The folder is the runtime's, so a link that stands there is not followed."""
+    handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        os.fchmod(handle, 0o600)
+        file.write(key)
 
 
 def _free_port() -> int:
@@ -149,8 +187,11 @@ class Log:
         with contextlib.suppress(FileNotFoundError):
             path.replace(path.with_name(f"{path.name}.1"))
 
-    def tail(self) -> str:
+    def end(self, most: int) -> str:
         with self.path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL))
-            text = file.read(_LOG_TAIL).decode("utf-8", "replace").strip()
+            file.seek(max(0, file.seek(0, os.SEEK_END) - most))
+            return file.read(most).decode("utf-8", "replace").strip()
+
+    def tail(self) -> str:
+        text = self.end(_LOG_TAIL)
         return f"the end of {self.path}: {text}" if text else f"{self.path} says nothing"

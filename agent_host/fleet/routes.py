@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..access import operator
+from ..access import check_agent_id, operator
+from ..listener import Auth, Dialect, Listener, QuarantineWorkspace, Readiness
+from .driver import EXEC_SECONDS
 from .fleet import Fleet
 from .workspace import State, Workspace
 
+_QUARANTINE = QuarantineWorkspace()
 router = APIRouter(prefix="/workspaces", dependencies=[Depends(operator)])
 
 
@@ -19,8 +24,32 @@ class CreateWorkspace(BaseModel):
 
     id: str = Field(min_length=1, max_length=100)
     """The workspace's name, and its agent's."""
-    driver: str = "process"
-    """How its runtime is run."""
+    driver: str | None = None
+    """How its runtime is run; unset, as a process if this host can do that. `external`: somebody else boots it."""
+    dialect: Dialect = "strict"
+    """How its agent speaks on the mediation channel; `loose` is the microVM guide's way."""
+    auth: Auth = "hmac"
+    """How it proves on the channel who it is: `hmac` by a key, `none` by an address of its own."""
+    listen: str | None = Field(default=None, max_length=300)
+    """That address: tcp://host:port, unix:/path or vsock://:port. Unset, it is the one that all share."""
+
+
+class RunCommand(BaseModel):
+    """Body of `POST /workspaces/{id}/exec`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+    argv: list[str] = Field(min_length=1, max_length=256)
+    """Program and arguments; no shell reads them."""
+    timeout_s: float = Field(default=EXEC_SECONDS, gt=0, le=300)
+
+
+class CommandView(BaseModel):
+    """How a command has ended."""
+
+    code: int | None
+    stdout: str
+    stderr: str
 
 
 class WorkspaceView(BaseModel):
@@ -38,54 +67,117 @@ class WorkspaceView(BaseModel):
     data_dir: str
     created_at: int
     """Epoch milliseconds."""
+    mediation_url: str | None = None
+    """Where its agent connects to for work, from this machine."""
+    mediationReady: Readiness | None = None  # noqa: N815  the supervisor's own name
+    """Whether it can be given work."""
 
 
 class CreatedWorkspace(WorkspaceView):
-    """A new workspace, with the one thing that is shown only now."""
+    """A new workspace, with what is shown only now."""
 
     token: str
     """Bearer token of the runtime's HTTP face."""
+    mediation_key: str | None
+    """What its agent proves itself with on the mediation channel; none without auth."""
 
 
-def _view(workspace: Workspace) -> WorkspaceView:
-    return WorkspaceView.model_validate(_members(workspace))
+async def _view(request: Request, workspace: Workspace) -> WorkspaceView:
+    return WorkspaceView.model_validate(await _members(request, workspace))
 
 
-def _members(workspace: Workspace) -> dict[str, object]:
+async def _members(request: Request, workspace: Workspace) -> dict[str, object]:
+    listener = _listener(request)
     names = (name for name in workspace.__slots__ if name != "token")
-    return {**{name: getattr(workspace, name) for name in names}, "data_dir": str(workspace.data_dir)}
+    ready, address = await listener.readiness(workspace.id), listener.address_of(workspace.id)
+    return {
+        **{name: getattr(workspace, name) for name in names},
+        "data_dir": str(workspace.data_dir),
+        "mediation_url": str(address) if address else None,
+        "mediationReady": asdict(ready) if ready else None,
+    }
 
 
 def _fleet(request: Request) -> Fleet:
     return request.app.state.fleet
 
 
+def _listener(request: Request) -> Listener:
+    return request.app.state.listener
+
+
 @router.get("")
 async def workspaces(request: Request) -> dict[str, list[WorkspaceView]]:
     """All workspaces, by id."""
-    return {"workspaces": [_view(workspace) for workspace in await _fleet(request).list()]}
+    return {"workspaces": [await _view(request, workspace) for workspace in await _fleet(request).list()]}
 
 
 @router.post("", status_code=201)
 async def create(request: Request, body: CreateWorkspace) -> CreatedWorkspace:
-    """A new workspace, stopped."""
-    workspace = await _fleet(request).create(body.id, body.driver)
-    return CreatedWorkspace.model_validate({**_members(workspace), "token": workspace.token})
+    """A new workspace, stopped, with its end of the mediation channel."""
+    fleet, listener = _fleet(request), _listener(request)
+    check_agent_id(body.id)
+    listen = body.listen or fleet.mediation_of(body.id, body.driver)
+    _, key = await listener.enrol(body.id, dialect=body.dialect, auth=body.auth, listen=listen)
+    try:
+        workspace = await fleet.create(body.id, body.driver)
+    except BaseException:
+        await listener.forget(body.id)
+        raise
+    shown = await _members(request, workspace)
+    return CreatedWorkspace.model_validate({**shown, "token": workspace.token, "mediation_key": key})
 
 
 @router.get("/{workspace_id}")
 async def workspace(request: Request, workspace_id: str) -> WorkspaceView:
     """One workspace."""
-    return _view(await _fleet(request).get(workspace_id))
+    return await _view(request, await _fleet(request).get(workspace_id))
 
 
 @router.post("/{workspace_id}/start")
 async def start(request: Request, workspace_id: str) -> WorkspaceView:
-    """Starts its runtime and answers when it is ready. One that runs stays as it is."""
-    return _view(await _fleet(request).start(workspace_id))
+    """Starts its runtime and answers when it is ready. One that runs stays as it is. Ends a drain, and a halt for
+    constraints that were not acknowledged; 409 while it is in quarantine."""
+    fleet, listener = _fleet(request), _listener(request)
+    await fleet.get(workspace_id)
+    if listener.has(workspace_id):
+        await listener.resume(workspace_id)
+    else:
+        await listener.enrol(workspace_id)  # it is older than the channel
+    return await _view(request, await fleet.start(workspace_id))
 
 
 @router.post("/{workspace_id}/stop")
 async def stop(request: Request, workspace_id: str) -> WorkspaceView:
     """Stops its runtime and answers when it has ended. One that does not run stays as it is."""
-    return _view(await _fleet(request).stop(workspace_id))
+    return await _view(request, await _fleet(request).stop(workspace_id))
+
+
+@router.get("/{workspace_id}/console")
+async def console(request: Request, workspace_id: str) -> dict[str, str]:
+    """The end of what its runtime says. It is the guest's word."""
+    return {"console": await _fleet(request).console(workspace_id)}
+
+
+@router.post("/{workspace_id}/exec")
+async def execute(request: Request, workspace_id: str, body: RunCommand) -> CommandView:
+    """Runs a command beside its runtime, as the runtime's user."""
+    ended = await _fleet(request).exec(workspace_id, body.argv, body.timeout_s)
+    return CommandView(code=ended.code, stdout=ended.stdout, stderr=ended.stderr)
+
+
+@router.post("/{workspace_id}/quarantine")
+async def quarantine(request: Request, workspace_id: str, body: QuarantineWorkspace = _QUARANTINE) -> WorkspaceView:
+    """Contains it: nothing attaches any more, its channel is cut, its runtime is killed, what it worked on is dead. It
+    is not told."""
+    fleet = _fleet(request)
+    await fleet.get(workspace_id)
+    await _listener(request).quarantine(workspace_id, body.reason)
+    return await _view(request, await fleet.quarantine(workspace_id))
+
+
+@router.post("/{workspace_id}/unquarantine")
+async def unquarantine(request: Request, workspace_id: str) -> WorkspaceView:
+    """Ends its containment; it stays stopped until it is started."""
+    await _listener(request).unquarantine(workspace_id)
+    return await _view(request, await _fleet(request).get(workspace_id))

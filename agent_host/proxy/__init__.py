@@ -1,4 +1,4 @@
-"""The model proxy: answers the agents' model calls with the host's keys, and writes down what they used."""
+"""The model proxy: answers the agents' model calls with the host's keys, and writes down what they used. And search."""
 
 from .catalog import Catalog, Model
 from .endpoint import ModelProxy
@@ -6,6 +6,7 @@ from .ledger import Ledger
 from .loading import load_catalog
 from .providers import Providers, local_model_missing
 from .routes import model_routes, router
+from .search import SearchDesk, SearchProvider, load_search
 
 __all__ = [
     "Catalog",
@@ -13,7 +14,10 @@ __all__ = [
     "Model",
     "ModelProxy",
     "Providers",
+    "SearchDesk",
+    "SearchProvider",
     "load_catalog",
+    "load_search",
     "local_model_missing",
     "model_routes",
     "router",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent_runtime.protocol import ModelCard, Pricing
+from agent_runtime.protocol import Caching, ModelCard, Pricing
 
 from ..errors import InvalidRequest, NotFound
 
@@ -38,6 +38,7 @@ class Model:
     max_output_tokens: int | None = None
     pricing: Pricing | None = None
     capabilities: tuple[str, ...] = ("chat", "tools")
+    caching: Caching = "none"
 
     def card(self) -> dict[str, Any]:
         """Its entry in `/v1/models`: OpenAI's fields and ours."""
@@ -47,6 +48,7 @@ class Model:
             max_output_tokens=self.max_output_tokens,
             pricing=self.pricing,
             capabilities=list(self.capabilities),
+            caching=self.caching,
         )
         return {"object": "model", "created": 0, "owned_by": self.provider, **card.model_dump(mode="json")}
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agent_runtime.protocol import Pricing
+from agent_runtime.protocol import Caching, Pricing
 
 from ..errors import StartError
 from ..settings import Settings
@@ -40,6 +40,7 @@ class _ModelEntry(_Entry):
     max_output_tokens: int | None = Field(default=None, gt=0)
     pricing: _Price | None = None
     capabilities: list[str] = Field(default_factory=lambda: ["chat", "tools"])
+    caching: Caching = "none"
 
 
 class _File(_Entry):
@@ -124,6 +125,7 @@ def _model(name: str, entry: _ModelEntry) -> Model:
         entry.max_output_tokens,
         entry.pricing,
         tuple(entry.capabilities),
+        entry.caching,
     )
 
 

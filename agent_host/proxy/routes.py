@@ -9,12 +9,14 @@ from starlette.routing import Route
 
 from ..access import identify, operator
 from ..database import Database
+from . import search
 from .catalog import Catalog
 from .endpoint import ModelEndpoint, ModelProxy
 from .ledger import Ledger
 from .report import LedgerReport, read_report
 
 router = APIRouter()
+router.include_router(search.router)
 
 
 def model_routes(proxy: ModelProxy) -> list[Route]:

@@ -1,6 +1,20 @@
 """The HTTP door: one router per resource, one guard, one error shape."""
 
-from .app import create_app
-from .desk import Desk, Front
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ports import Clock
+from .front import Desk, Front
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 __all__ = ["Desk", "Front", "create_app"]
+
+
+def create_app(front: Front, clock: Clock) -> FastAPI:
+    """The application. FastAPI and the routes are loaded here and not before: that takes a while."""
+    from . import app
+
+    return app.create_app(front, clock)

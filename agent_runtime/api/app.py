@@ -6,24 +6,39 @@ from functools import cache, partial
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 
 from .. import __version__
 from ..ports import Clock
-from . import chat, problems, sessions, status, tasks, turns
+from . import chat, problems, sessions, status, tasks, turns, workspace
 from .desk import Front
 from .guard import Guard
+
+NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
+"""FastAPI's own asks several times in each request whether somebody has set up OpenTelemetry; here nobody has."""
 
 
 def create_app(front: Front, clock: Clock) -> FastAPI:
     """The application. `front.desk` may come later: until then the probes and `/status` answer, the rest is 503."""
-    app = FastAPI(title="Agent runtime", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title="Agent runtime",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry=NO_TELEMETRY,
+    )
     app.state.front, app.state.clock = front, clock
-    for room in (status, tasks, chat, turns, sessions):
+    for path, route in chat.BUSIEST.items():
+        app.add_route(path, route, methods=["POST"], include_in_schema=False)
+    for room in (status, tasks, chat, turns, sessions, workspace):
         app.include_router(room.router)
     problems.install(app)
     app.openapi = cache(partial(_describe, app))
     token = front.settings.token
-    app.add_middleware(Guard, token=token.get_secret_value() if token else None)
+    app.add_middleware(
+        Guard, token=token.get_secret_value() if token else None, mediated=front.settings.mediation_required
+    )
     return app
 
 

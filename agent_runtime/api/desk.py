@@ -1,63 +1,20 @@
-"""What the routes work with, and the few things they all do with a request."""
+"""The few things that all routes do with a request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel
 from pydantic_core import from_json
 
 from ..errors import InvalidRequest, MeshUnavailable, NotReady
-from ..loop import Answers, Chats, Counters, EventBus, Hallway, Sessions, Tasks
-from ..ports import Mesh, ToolCatalog
 from ..protocol import TaskAssignment
-from ..settings import Settings
-
-if TYPE_CHECKING:
-    from ..mesh import Catalog
+from ..workspace import OPERATOR
+from .front import Desk, Front
 
 M = TypeVar("M", bound=BaseModel)
 USER_HEADER = "x-agent-user"
-DEFAULT_PRINCIPAL = "operator"
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """The running agent, as the routes see it."""
-
-    settings: Settings
-    hallway: Hallway
-    chats: Chats
-    answers: Answers
-    tasks: Tasks
-    sessions: Sessions
-    tools: ToolCatalog
-    mesh: Mesh
-    models: Catalog
-    counters: Counters
-    events: EventBus
-    confinement: str
-    context_limit: Callable[[], int]
-
-
-@dataclass(slots=True)
-class Front:
-    """What the routes can say before the agent is ready, and while it shuts down."""
-
-    settings: Settings
-    started_at: float
-    events: EventBus
-    desk: Desk | None = None
-    draining: bool = False
-
-    def reasons(self) -> Sequence[str]:
-        """Why this server should get no work now; empty when it may."""
-        if self.draining:
-            return ("draining",)
-        return () if self.desk is not None else ("starting",)
 
 
 def front(request: Request) -> Front:
@@ -109,7 +66,7 @@ def _refuse_odd_numbers(raw: bytes) -> None:
 
 def principal(request: Request, named: str | None = None) -> str:
     """Whom the holder of the token speaks for."""
-    user = named or request.headers.get(USER_HEADER) or DEFAULT_PRINCIPAL
+    user = named or request.headers.get(USER_HEADER) or OPERATOR
     if len(user) > 200:
         raise InvalidRequest("the user is too long", faults=[("user", "at most 200 characters")])
     return user

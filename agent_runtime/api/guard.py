@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import ipaddress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -17,6 +18,9 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Routes that answer without a token: they carry reason codes, no data."""
 
 
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
 class _TooLarge(Exception):
     """The body went over its limit while it was read."""
 
@@ -25,9 +29,11 @@ class Guard:
     """ASGI middleware: 401 without the token, 403 for a browser's cross-site request where there is none, 413 over the
     body limit."""
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, token: str | None, *, mediated: bool = False) -> None:
+        """`mediated`: work comes over the channel only, except from this very machine (spec/mediation.md 3.8)."""
         self._app = app
         self._expected = token.encode() if token else None
+        self._mediated = mediated
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -42,6 +48,9 @@ class Guard:
         elif self._expected is None and not _at_home(headers):
             detail = "without a token this server answers only those who speak to it on this machine: set AGENT_TOKEN"
             await problem(403, "cross_site", detail, path)(scope, receive, send)
+        elif self._mediated and scope["method"] not in READING and not _is_near(scope):
+            detail = "work comes over the mediation channel; this route answers only callers on loopback"
+            await problem(403, "mediated_only", detail, path)(scope, receive, send)
         elif not headers.get(b"content-length", b"0").isdigit():
             await problem(400, "bad_request", "Content-Length is not a number", path)(scope, receive, send)
         elif int(headers.get(b"content-length", b"0")) > BODY_LIMIT:
@@ -78,6 +87,19 @@ def _at_home(headers: dict[bytes, bytes]) -> bool:
     origin = _without_port(headers.get(b"origin", b"http://localhost").partition(b"://")[2])
     domain = b"." in host and host not in LOOPBACK  # a name without a dot is nobody's domain
     return not domain and origin in LOOPBACK and headers.get(b"sec-fetch-site") != b"cross-site"
+
+
+def _is_near(scope: Scope) -> bool:
+    """Whether the peer is on this machine. A unix socket has no address, and only this machine reaches it."""
+    client = scope.get("client")
+    if not client or not client[0]:
+        return True
+    try:
+        address = ipaddress.ip_address(client[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
 
 
 def _without_port(name: bytes) -> bytes:

@@ -19,10 +19,13 @@ from ..protocol import (
     ChatPending,
     ChatReply,
     ChatRequest,
+    CompactReply,
     ExportQuery,
     ForkRequest,
     MessageList,
     MessagesQuery,
+    Permissions,
+    PermissionsUpdate,
     Problem,
     PromptReply,
     ResetReply,
@@ -39,6 +42,8 @@ from ..protocol import (
     TaskResult,
     UnrewindReply,
     UseChatRequest,
+    WorkspaceListing,
+    WorkspaceQuery,
 )
 
 Shape = type[BaseModel]
@@ -50,6 +55,7 @@ _BODIES: dict[str, tuple[Shape, ...]] = {
     "post /chat/reset": (ResetRequest,),
     "post /chat/{session}/answer": (AnswerRequest,),
     "patch /sessions/{session_id}": (SessionPatch,),
+    "put /sessions/{session_id}/permissions": (PermissionsUpdate,),
     "post /sessions/{session_id}/fork": (ForkRequest,),
     "post /sessions/{session_id}/rewind": (RewindRequest,),
 }
@@ -57,8 +63,17 @@ _QUERIES: dict[str, Shape] = {
     "get /sessions": SessionsQuery,
     "get /sessions/{session_id}/messages": MessagesQuery,
     "get /sessions/{session_id}/export": ExportQuery,
+    "get /workspace": WorkspaceQuery,
+    "get /workspace/{path}": WorkspaceQuery,
 }
-_IMPORT = {"application/jsonl": {"schema": {"type": "string", "description": "what an export has given"}}}
+_RAW: dict[str, dict[str, Any]] = {
+    "post /sessions/import": {
+        "application/jsonl": {"schema": {"type": "string", "description": "what an export has given"}}
+    },
+    "put /workspace/{path}": {
+        "*/*": {"schema": {"type": "string", "format": "binary", "description": "the file, as it is to be"}}
+    },
+}
 _REPLIES: dict[str, dict[str, Shape]] = {
     "post /task": {"202": TaskAccepted, "200": TaskRecord},
     "get /task/{task_id}": {"200": TaskRecord},
@@ -76,12 +91,17 @@ _REPLIES: dict[str, dict[str, Shape]] = {
     "delete /sessions/{session_id}": {"200": SessionDetail},
     "get /sessions/{session_id}/messages": {"200": MessageList},
     "get /sessions/{session_id}/prompt": {"200": PromptReply},
+    "get /sessions/{session_id}/permissions": {"200": Permissions},
+    "put /sessions/{session_id}/permissions": {"200": Permissions},
     "post /sessions/{session_id}/fork": {"201": SessionDetail},
     "post /sessions/{session_id}/rewind": {"200": RewindReply},
+    "post /sessions/{session_id}/compact": {"200": CompactReply},
     "post /sessions/{session_id}/unrewind": {"200": UnrewindReply},
     "post /sessions/import": {"201": SessionDetail},
     "get /status": {"200": AgentStatus},
     "get /capabilities": {"200": Capabilities},
+    "get /workspace": {"200": WorkspaceListing},
+    "get /workspace/{path}": {"200": WorkspaceListing},
 }
 _PROBES = ("/healthz", "/readyz")
 _REF = "#/components/schemas/{model}"
@@ -109,8 +129,8 @@ def _complete(operation: dict[str, Any], route: str, *, probe: bool) -> None:
         refs = [_ref(shape) for shape in bodies]
         schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    elif route == "post /sessions/import":
-        operation["requestBody"] = {"required": True, "content": _IMPORT}
+    elif raw := _RAW.get(route):
+        operation["requestBody"] = {"required": True, "content": raw}
     if (asked := _QUERIES.get(route)) is not None:
         operation.setdefault("parameters", []).extend(_parameters(asked))
     responses: dict[str, Any] = operation["responses"]

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
-from ..errors import InvalidRequest, MeshUnavailable, RequestError, StoreError
+from ..errors import InvalidRequest, MeshUnavailable, ModelError, RequestError, StoreError
 from ..protocol import PROBLEM_JSON, FieldFault, Problem
 from ..telemetry import logger
 
@@ -36,6 +36,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(StoreError, _store)
+    app.add_exception_handler(ModelError, _model)
     app.add_exception_handler(MeshUnavailable, _mesh)
     app.add_exception_handler(Exception, _unexpected)
 
@@ -82,6 +83,11 @@ def _http(request: Request, error: Exception) -> Response:
 
 def _store(request: Request, error: Exception) -> Response:
     return problem(503, "store_unavailable", str(error), request.url.path, headers={"Retry-After": "5"})
+
+
+def _model(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ModelError)  # noqa: S101
+    return problem(502, error.code, str(error), request.url.path)
 
 
 def _mesh(request: Request, error: Exception) -> Response:

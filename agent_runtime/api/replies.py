@@ -33,11 +33,8 @@ def as_json(body: dict[str, Any], status: int = 200) -> Response:
     return Response(to_json(body), status, media_type="application/json")
 
 
-class EventStream(StreamingResponse):
-    """Server-sent events for a reader who keeps up; whoever does not is dropped, and holds up nobody."""
-
-    def __init__(self, events: AsyncIterator[bytes]) -> None:
-        super().__init__(events, headers=c.STREAM_HEADERS)
+class Pieces(StreamingResponse):
+    """A long answer for a reader who keeps up; whoever does not is dropped, and holds up nobody."""
 
     async def stream_response(self, send: Send) -> None:
         async def in_time(sent: Sent) -> None:
@@ -50,6 +47,13 @@ class EventStream(StreamingResponse):
             log.info("a reader was dropped", stalled_seconds=STALL_SECONDS)
         except CutOff:
             log.info("a reader was cut off")  # without its last piece the response is broken, as it should be
+
+
+class EventStream(Pieces):
+    """Server-sent events."""
+
+    def __init__(self, events: AsyncIterator[bytes]) -> None:
+        super().__init__(events, headers=c.STREAM_HEADERS)
 
 
 def live_stream(turn: Turn, admission: Admission, *, waits: bool = True) -> Response:

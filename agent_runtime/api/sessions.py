@@ -15,6 +15,7 @@ from ..protocol import (
     ExportQuery,
     ForkRequest,
     MessagesQuery,
+    PermissionsUpdate,
     RewindRequest,
     SessionDetail,
     SessionPatch,
@@ -86,6 +87,20 @@ async def prompt(request: Request, session_id: str) -> Response:
     return Response(whole, media_type="application/json")
 
 
+@router.get("/sessions/{session_id}/permissions")
+async def permissions(request: Request, session_id: str) -> Response:
+    """What the agent may do in this session, and by whose word."""
+    return message(await desk(request).sessions.permissions(principal(request), session_id))
+
+
+@router.put("/sessions/{session_id}/permissions")
+async def permit(request: Request, session_id: str) -> Response:
+    """Sets the session's own rules, all of them."""
+    at = open_desk(request)
+    asked = await body(request, PermissionsUpdate)
+    return message(await at.sessions.permit(principal(request), session_id, asked))
+
+
 @router.post("/sessions/{session_id}/fork", status_code=201)
 async def fork(request: Request, session_id: str) -> Response:
     """A new session that begins with the messages of this one."""
@@ -99,6 +114,13 @@ async def rewind(request: Request, session_id: str) -> Response:
     at = open_desk(request)
     asked = await body(request, RewindRequest)
     return message(await at.sessions.rewind(principal(request), session_id, asked.message_id))
+
+
+@router.post("/sessions/{session_id}/compact")
+async def compact(request: Request, session_id: str) -> Response:
+    """Sums up all that was said so far; what the model is sent begins with the summary from then on."""
+    at = open_desk(request)
+    return message(await at.sessions.compact(principal(request), session_id))
 
 
 @router.post("/sessions/{session_id}/unrewind")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
@@ -41,18 +43,23 @@ async def status(request: Request) -> Response:
 async def capabilities(request: Request) -> Response:
     """The agent's card: its tools with their schemas, its skills, its models."""
     at = desk(request)
-    specs = at.tools.snapshot().specs
+    specs = at.tools.every()
     try:
         models = [card.id for card in await at.models.models()]
     except MeshUnavailable:
         models = at.models.names()
+    packages = await asyncio.to_thread(at.packages.names)
     card = Capabilities(
         agent_id=at.settings.id,
         role=at.settings.role,
         tools=[spec.name for spec in specs],
         tool_definitions=[definition(spec) for spec in specs],
         tool_sources={spec.name: spec.source for spec in specs},
+        tool_contracts=dict(at.tools.contracts()),
+        agents=at.agents.cards(),
         skills=list(at.tools.skills()),
+        mcp_servers=list(at.servers()),
+        packages=[{"name": name, "description": description} for name, description in packages],
         models=models,
         protocols=PROTOCOLS,
     )
@@ -69,7 +76,7 @@ def _running(at: Front, the: Desk, request: Request) -> AgentStatus:
         "state": "draining" if at.draining else "working" if running else "blocked" if waiting else "idle",
         "current_task": tasks[0] if tasks else None,
         "current_tasks": tasks,
-        "capabilities": [spec.name for spec in the.tools.snapshot().specs],
+        "capabilities": [spec.name for spec in the.tools.every()],
         "tasks_completed": counters.completed,
         "tasks_failed": counters.failed,
         "context_tokens": counters.context_tokens,
@@ -79,6 +86,7 @@ def _running(at: Front, the: Desk, request: Request) -> AgentStatus:
         "retrying": next((turn.retrying for turn in running if turn.retrying), None),
         "sessions": SessionCounts(running=len(running), queued=len(queued), waiting=len(waiting)),
         "mesh": {True: "reachable", False: "unreachable", None: "unknown"}[the.models.reachable],
+        "cold_models": sorted(the.models.watch.cold),
         "confinement": the.confinement,
     }
     return AgentStatus.model_validate({**_identity(at, request, limit), **found})
@@ -98,6 +106,7 @@ def _identity(at: Front, request: Request, context_limit: int) -> dict[str, obje
         "uptime_seconds": round(request.app.state.clock.monotonic() - at.started_at, 3),
         "context_max": context_limit,
         "queue_limit": settings.max_queue,
+        "channel": at.channel.state if at.channel is not None else "off",
         "version": __version__,
         "limits": EffectiveLimits(
             max_iterations=settings.max_iterations,

@@ -40,10 +40,20 @@ def incoming(request: Request, asked: UseChatRequest) -> Incoming:
         parts=_text_parts(last),
         session=asked.id,
         message_id=last.id or None,
+        agent=_agent(asked, last),
         on_busy=asked.on_busy,
         again=asked.trigger == "regenerate-message",
         edited=edited,
     )
+
+
+def _agent(asked: UseChatRequest, last: UIMessage) -> str | None:
+    """Who is to answer: named in the message's metadata, or beside the messages."""
+    metadata = last.metadata if is_object(last.metadata) else {}
+    found = metadata.get("agent") or (asked.model_extra or {}).get("agent")
+    if found is not None and not isinstance(found, str):
+        raise InvalidRequest("the agent is not a name", faults=[("metadata.agent", "must be a string")])
+    return found
 
 
 def answers(last: UIMessage) -> Iterator[Answer]:

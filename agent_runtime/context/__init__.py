@@ -1,19 +1,52 @@
 """What the model sees: the prompt, and a view over the recorded parts."""
 
-from .lower import Call, Step, denied, error_envelope, steps_of, user_text
-from .prompt import digest, system_prompt
-from .view import View, definition, lower_tools
+from . import record
+from .hygiene import meant
+from .lower import Call, Step, denied, error_envelope, steps_of, told_by_runtime, told_by_user, user_text
+from .notes import METADATA_KEY as NOTES_KEY
+from .notes import a_time, bounded, kept, notes_of, sent_at
+from .prompt import Material, Surroundings, digest, system_prompt
+from .reading import Own, read_view
+from .tokens import Gauge, Meter, Meters, overflow_of
+from .view import Place, Result, View, definition, lower_tools
+from .window import LEAST_SUMMARY, Cut, Trials, Window, cut_all, cut_for
 
 __all__ = [
+    "LEAST_SUMMARY",
+    "NOTES_KEY",
     "Call",
+    "Cut",
+    "Gauge",
+    "Material",
+    "Meter",
+    "Meters",
+    "Own",
+    "Place",
+    "Result",
     "Step",
+    "Surroundings",
+    "Trials",
     "View",
+    "Window",
+    "a_time",
+    "bounded",
+    "cut_all",
+    "cut_for",
     "definition",
     "denied",
     "digest",
     "error_envelope",
+    "kept",
     "lower_tools",
+    "meant",
+    "notes_of",
+    "overflow_of",
+    "read_view",
+    "record",
+    "sent_at",
     "steps_of",
     "system_prompt",
+    "told_by_runtime",
+    "told_by_user",
     "user_text",
 ]

@@ -2,18 +2,24 @@
 
 from .admission import Admission
 from .answers import Answer, Answers
+from .cautions import Cautions
 from .chats import Chats, Finished, Incoming, reply_of
+from .compactions import Compactions
 from .conversations import Conversation, Conversations
 from .events import EventBus
 from .hallway import Hallway
 from .limits import IN_ERROR, Books, Limits, Outcome
+from .powers import Powers
 from .records import Seen, Sessions, archive_session, close_session
-from .recovery import Recovery
+from .recovery import Keeper, Recovery
+from .remembering import Remembering
 from .runner import Counters, TurnRunner
 from .standing import standing
-from .state import Turn
+from .state import Duty, Mandate, Turn
 from .streams import CutOff, LiveTurn
-from .tasks import MIGRATIONS, Assigned, Tasks
+from .subagents import Subagents
+from .summariser import Cast
+from .tasks import MIGRATIONS, Assigned, Tasks, record_of
 
 __all__ = [
     "IN_ERROR",
@@ -23,26 +29,36 @@ __all__ = [
     "Answers",
     "Assigned",
     "Books",
+    "Cast",
+    "Cautions",
     "Chats",
+    "Compactions",
     "Conversation",
     "Conversations",
     "Counters",
     "CutOff",
+    "Duty",
     "EventBus",
     "Finished",
     "Hallway",
     "Incoming",
+    "Keeper",
     "Limits",
     "LiveTurn",
+    "Mandate",
     "Outcome",
+    "Powers",
     "Recovery",
+    "Remembering",
     "Seen",
     "Sessions",
+    "Subagents",
     "Tasks",
     "Turn",
     "TurnRunner",
     "archive_session",
     "close_session",
+    "record_of",
     "reply_of",
     "standing",
 ]

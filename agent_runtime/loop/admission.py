@@ -87,7 +87,7 @@ class Admission:
             self._expect(turn, (now_ms - (turn.waiting_since or now_ms)) / 1000)
         self._offer(turn.conversation.id)
 
-    async def stop(self, turn: Turn) -> None:
+    async def stop(self, turn: Turn, why: Literal["cancelled", "caller"] = "cancelled") -> None:
         """Cancels a turn, queued, running or waiting; returns once it has ended. One that has ended stays as it is."""
         await _admissions([turn])
         try:
@@ -99,8 +99,8 @@ class Admission:
                 if turn.state == "queued":
                     await self._drop(turn)
                 elif turn.state in ("waiting", "resuming"):
-                    self._stop_waiting(turn, "cancelled")
-                turn.stop("cancelled")
+                    self._stop_waiting(turn, why)
+                turn.stop(why)
                 await turn.ended.wait()
         except TimeoutError:
             raise NotReady("the turn was told to stop and has not ended yet", headers={"Retry-After": "1"}) from None
@@ -127,7 +127,7 @@ class Admission:
 
     def claim(self, turn: Turn) -> list[Turn]:
         lane = self._lanes.get(turn.conversation.id, ())
-        found = [message for message in lane if message.steers and message.state == "queued" and message.durable]
+        found = [message for message in lane if message.would_join(turn)]
         for message in found:
             message.state = "settling"
         return found
@@ -152,6 +152,8 @@ class Admission:
                 for waiting in self.queue(conversation):
                     await self.cancel_queued(waiting)
                 await self.stop(turn)
+            for helper in [turn for turn in self._turns.values() if turn.works_for(conversation)]:
+                await self.stop(helper, "caller")
         finally:
             if mine:
                 self._held.discard(session_id)
@@ -231,15 +233,22 @@ class Admission:
         if self._draining:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
         lane = self._lanes.get(turn.conversation.id)
-        if lane or self._free <= 0 or turn.conversation.id in self._held:
+        if turn.parent is not None:  # whoever called it has given it a place of its own kind
+            turn.state = "running"
+        elif lane or self._free <= 0 or turn.conversation.id in self._held:
             waiting = sum(1 for queued in self.turns("queued") if queued.conversation.id not in self._resting)
             if waiting >= self._queue_limit or len(self._turns) >= MOST_TURNS:
                 raise Busy(f"{waiting} turns are waiting; try again later", headers={"Retry-After": "5"})
             turn.was_queued = True
         else:
-            self._free -= 1
             turn.state = "running"
+            self._take_slot(turn, 1)
         self._hold(turn)
+
+    def _take_slot(self, turn: Turn, count: int) -> None:
+        """Takes a slot, or with -1 gives it back. Turns that help others need none: they would starve them."""
+        if turn.parent is None:
+            self._free -= count
 
     def _hold(self, turn: Turn) -> None:
         self._lanes.setdefault(turn.conversation.id, deque()).append(turn)
@@ -279,7 +288,7 @@ class Admission:
     def _withdraw(self, turn: Turn) -> None:
         """The admission failed: its place goes to the next."""
         if turn.state == "running":
-            self._free += 1
+            self._take_slot(turn, -1)
         self._leave(turn)
         turn.end()
 
@@ -299,7 +308,8 @@ class Admission:
     def _offer(self, session_id: str) -> None:
         """Puts the head of a lane forward if it could start, then starts what fits."""
         lane = self._lanes.get(session_id)
-        still = session_id in self._resting or session_id in self._held
+        resting = session_id in self._resting and lane is not None and lane[0].mandate is None  # work does not rest
+        still = resting or session_id in self._held
         if lane and not still and lane[0].could_start and lane[0] not in self._ready:
             self._ready.append(lane[0])
         self._fill()
@@ -307,8 +317,8 @@ class Admission:
     def _fill(self) -> None:
         """Starts what fits into the slots that are free."""
         while self._free > 0 and self._ready and not self._draining:
-            self._free -= 1
             turn = self._ready.popleft()
+            self._take_slot(turn, 1)
             turn.state = "running"
             self._start(turn)
 
@@ -334,7 +344,7 @@ class Admission:
         turn.waits.clear()
         turn.quiet.clear()
         turn.live.go_on()
-        self._free -= 1
+        self._take_slot(turn, 1)
         self._start(turn)
 
     def _start(self, turn: Turn) -> None:
@@ -350,7 +360,7 @@ class Admission:
         except Exception:
             log.exception("turn could not be settled", message_id=turn.message_id)
         finally:
-            self._free += 1
+            self._take_slot(turn, -1)
             if turn.state == "waiting":
                 self._expect(turn, 0.0)
                 turn.quiet.set()

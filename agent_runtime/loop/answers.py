@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..errors import Conflict, InvalidRequest
+from ..protocol import Rule
 from ..protocol import chunks as c
 from ..sessions import rows, unknown_session
 from .conversations import Conversation
 from .hallway import Hallway
+from .overhearing import rejected
 from .state import Turn
 from .waits import Wait
 
@@ -102,6 +104,7 @@ class Answers:
             turn.live.publish(c.ToolOutputError(toolCallId=wait.call_id, errorText=recorded["errorText"]))
         elif answer.decision == "reject":
             turn.live.publish(c.ToolOutputDenied(toolCallId=wait.call_id))
+            rejected(turn, wait.tool, wait.input, answer.reason, self._hall.learnings)
 
     async def _find(self, conversation: Conversation, answered: str) -> tuple[Turn, Wait]:
         turn = self._hall.admission.current(conversation)
@@ -119,18 +122,28 @@ class Answers:
         self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer, recorded: dict[str, Any]
     ) -> None:
         now = self._hall.clock.now_ms()
-        rule = None
-        if answer.decision == "always":
-            rule = {"permission": wait.tool, "pattern": "*", "action": "allow", "source": "session", "added_at": now}
+        added = tuple(Rule(**rule, added_at=now) for rule in wait.rules) if answer.decision == "always" else ()
+        rules = _with(conversation.rules, added)
 
         def unit(connection: sqlite3.Connection) -> None:
             rows.answer_part(connection, turn.reply_id, wait.call_id, recorded, now)
-            if rule is not None:
-                rows.add_permission(connection, conversation.id, rule, now)
+            if added:
+                rows.set_permissions(connection, conversation.id, rules, now)
 
-        await self._hall.database.write(unit, durable=True)
-        if rule is not None:
-            conversation.allowed |= {wait.tool}
+        before, conversation.rules = conversation.rules, rules
+        try:
+            await self._hall.database.write(unit, durable=True)
+        except BaseException:
+            if conversation.rules is rules:  # nobody has changed them since
+                conversation.rules = before
+            raise
+
+
+def _with(rules: Sequence[Rule], added: Sequence[Rule]) -> tuple[Rule, ...]:
+    """A new rule takes the place of one of this session that allows or asks for the very same."""
+    replaced = {(rule.permission, rule.pattern) for rule in added}
+    kept = (one for one in rules if one.action == "deny" or (one.permission, one.pattern) not in replaced)
+    return (*kept, *added)
 
 
 async def _quiet(turn: Turn) -> None:

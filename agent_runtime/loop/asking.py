@@ -18,6 +18,7 @@ from ..ports import (
     ReasoningPiece,
     Retrying,
     TextPiece,
+    ToolResult,
 )
 from ..protocol import Usage
 from ..protocol import chunks as c
@@ -27,6 +28,9 @@ from .kit import Kit
 from .pen import Pen
 from .state import Turn
 
+OVERFLOW = "context_overflow"
+MOST_RECOVERIES = 3
+"""Times that one call is made shorter because the provider found it too long."""
 MOST_CHARACTERS = 8 * 1024 * 1024
 """In one answer; whoever sends more is not a model."""
 
@@ -47,19 +51,31 @@ class Asker:
 
     def __init__(self, turn: Turn, kit: Kit, pen: Pen) -> None:
         self.turn, self.kit, self.books, self.pen = turn, kit, turn.books, pen
-        self._tools = lower_tools(kit.tools.specs)
         self.stop_reason: Literal["stop", "length", "content-filter", "tool-calls", "other"] = "stop"
         """Why the last answer ended."""
+        self._heard_of = False
+        """The call that failed had begun to answer."""
 
     async def ask(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
         """One model call, made again after a transient failure as often as the turn allows."""
+        recoveries = 0
         while True:
             self.books.check(for_another_call=True)
+            await self.kit.gate.passed()
+            async for chunk in self.kit.room.make(self._tools):
+                yield chunk
+            self.books.check(for_another_call=True)  # a summary is paid for from the same budget
+            await self.kit.gate.passed()
             try:
                 async for chunk in self._stream(step, tools=tools):
                     yield chunk
                 return
             except ModelError as error:
+                if error.code == OVERFLOW and recoveries < MOST_RECOVERIES:
+                    recoveries += 1
+                    async for chunk in self._recovered(step, error):
+                        yield chunk
+                    continue
                 if not error.transient or self.books.retries >= self.books.limits.retries:
                     raise
                 self.books.retries += 1
@@ -67,11 +83,26 @@ class Asker:
                     yield chunk
                 await asyncio.sleep(min(8.0, 0.25 * 2**self.books.retries))
 
+    async def _recovered(self, step: Step, error: ModelError) -> AsyncIterator[c.Chunk]:
+        """Makes room where the provider says that there is too little. Raises the error when there is none."""
+        room = self.kit.room
+        room.refused(error)
+        async for chunk in room.make(self._tools, forced=True):
+            yield chunk
+        if not room.made:
+            raise error
+        if self._heard_of:
+            for chunk in self._broke_off(step, error):
+                yield chunk
+
     async def _stream(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
-        answer = _Answer()
+        answer, request = _Answer(), self._request(tools=tools)
+        sent = len(request.messages)
         try:
-            async for event in self.kit.model.stream(self._request(tools=tools)):
+            async for event in self.kit.model.stream(request):
                 if isinstance(event, Completion):
+                    if event.counted:
+                        self.kit.room.answered(sent, event.usage)
                     step.text = "".join(answer.pieces)
                     for chunk in self._completed(step, event, answer.ids, tools=tools):
                         yield chunk
@@ -83,6 +114,7 @@ class Asker:
                     if answer.received > MOST_CHARACTERS:
                         raise ModelError(f"the model's answer is longer than {MOST_CHARACTERS} characters")
         except (ModelError, asyncio.CancelledError):
+            self._heard_of = answer.received > 0
             if answer.received:  # what broke off was generated all the same, and will be charged
                 self.books.spend(Usage.estimated(self.kit.view.size, answer.received))
             raise
@@ -125,6 +157,9 @@ class Asker:
             call_id = names[call.id]
             if isinstance(arguments, str):
                 step.calls.append(_refused(call_id, call.name, call.arguments, arguments))
+                if tools:
+                    broken = ToolResult("error", error_text=arguments, metadata={"kind": "invalid"})
+                    self.kit.learnings.observe(call.name, {}, broken, self.kit.context)
                 yield from self.pen.call_refused(call_id, call.name, call.arguments, arguments)
             else:
                 step.calls.append(Call(call_id, call.name, arguments))
@@ -140,7 +175,14 @@ class Asker:
             tools=self._tools,
             tool_choice="auto" if tools else "none",
             max_tokens=self.books.output_cap(),
+            temperature=self.turn.temperature,
+            attempts=self.books.limits.attempts,
+            session=self.turn.conversation.id,
         )
+
+    @property
+    def _tools(self) -> bytes | None:
+        return lower_tools(self.kit.tools.specs)
 
     def _retrying(self, event: Retrying) -> c.Chunk:
         self.turn.retrying, self.turn.attempt = event.message, event.attempt

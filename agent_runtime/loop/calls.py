@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Set
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_core import from_json
 
 from ..context import Call, Step, error_envelope
-from ..ports import HumanWait, ToolCall, ToolContext, ToolResult, Toolset
+from ..ports import HumanWait, Learnings, SideEffectGate, ToolCall, ToolContext, ToolResult
 from ..protocol import chunks as c
 from ..protocol import is_object
+from ..protocol.authority import Authority
 from .guard import RepeatGuard
 from .pen import Pen
+from .toolbox import Toolbox
 
 CANCEL_SECONDS = 2.0
 """Longest wait for a tool that was told to stop."""
+SHOWN = 80
+"""Characters of arguments that are none, told back."""
 _BROKE_OFF = ToolResult("error", error_text="the tool broke off: something inside of it was cancelled")
 
 
@@ -25,17 +30,21 @@ _BROKE_OFF = ToolResult("error", error_text="the tool broke off: something insid
 class Runner:
     """Runs calls with one turn's tools. A call that needs a person first stays open."""
 
-    tools: Toolset
+    tools: Toolbox
     guard: RepeatGuard
     pen: Pen
     context: ToolContext
-    allowed: Set[str]
-    """Tools that a person has allowed for the whole session."""
+    authority: Callable[[], Authority]
+    gate: SideEffectGate
     parallel: int
+    learnings: Learnings
 
     async def run(self, step: Step, calls: list[Call]) -> AsyncIterator[c.Chunk]:
         """Runs `calls` (some of `step.calls`) and fills in their outputs."""
+        if calls:
+            await self.tools.now.prepare()
         slots = asyncio.Semaphore(self.parallel)
+        joining: dict[str, None] = {}
         pending = {asyncio.create_task(self._one(call, slots)): call for call in calls}
         try:
             while pending:
@@ -43,27 +52,37 @@ class Runner:
                 for task in [task for task in pending if task in done]:
                     call = pending.pop(task)
                     result = _BROKE_OFF if task.cancelled() else task.result()
-                    for chunk in (
-                        self._waiting(call, result) if isinstance(result, HumanWait) else self._answer(call, result)
-                    ):
+                    if isinstance(result, HumanWait):
+                        answer = self._waiting(call, result)
+                    else:
+                        answer = self._answer(call, result)
+                        joining |= dict.fromkeys(result.joins)
+                    for chunk in answer:
                         yield chunk
+            self.tools.join(tuple(joining))
         finally:
             await _stop(list(pending))
 
     async def _one(self, call: Call, slots: asyncio.Semaphore) -> ToolResult | HumanWait:
         async with slots:
-            approved = call.approved or call.name in self.allowed
-            return await self.tools.run(
-                call.name, call.input, replace(self.context, call_id=call.id, approved=approved)
+            await self.gate.passed()
+            context = replace(
+                self.context,
+                call_id=call.id,
+                approved=call.approved,
+                approved_for=call.approved_for,
+                authority=self.authority(),
             )
+            return await self.tools.now.run(call.name, call.input, context)
 
-    def _waiting(self, call: Call, wait: HumanWait) -> Iterator[c.Chunk]:
-        return self.pen.approval_wanted(call.id) if wait.kind == "approval" else iter(())
+    def _waiting(self, call: Call, wait: HumanWait) -> Iterable[c.Chunk]:
+        return self.pen.approval_wanted(call.id, wait) if wait.kind == "approval" else ()
 
-    def _answer(self, call: Call, result: ToolResult) -> list[c.Chunk]:
+    def _answer(self, call: Call, result: ToolResult) -> Iterable[c.Chunk]:
         result = replace(result, metadata=dict(result.metadata))
         if warning := self.guard.seen(call.name, call.input, result):
             result.metadata["warning"] = warning
+        self.learnings.observe(call.name, call.input, result, self.context)
         if result.type == "output":
             call.output = result.envelope()
             return list(self.pen.call_done(call.id, call.output))
@@ -83,8 +102,13 @@ def parse(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
             return "the arguments were cut off by the output limit: send less in one call"
         return f"the arguments are not valid JSON ({error}): send one JSON object"
     if not is_object(arguments):
-        return f"the arguments must be one JSON object, not {type(arguments).__name__}"
+        return f"the arguments must be one JSON object, not {_shown(arguments)}: name the parameters"
     return arguments
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 async def _stop(tasks: list[asyncio.Task[ToolResult | HumanWait]]) -> None:

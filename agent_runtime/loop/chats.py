@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from ..agents import DEFAULT
 from ..errors import Conflict
 from ..protocol import ChatReply, OnBusy, ToolOutput, Usage
 from ..sessions import (
@@ -18,6 +19,7 @@ from ..sessions import (
     NewTurn,
     TurnRow,
     branches,
+    briefs,
     history,
     is_session_id,
     rows,
@@ -30,7 +32,7 @@ from .conversations import MAIN, Conversation
 from .hallway import Hallway
 from .limits import Books, Limits
 from .records import close_session
-from .state import Turn
+from .state import Mandate, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,15 @@ class Incoming:
     message_id: str | None = None
     """The caller's id."""
     model: str | None = None
+    agent: str | None = None
+    """Who is to answer; none: the session's own agent."""
     on_busy: OnBusy = "queue"
     again: bool = False
     """The reply to this message (found by its id) is to be made again: the conversation is first rewound to it."""
     edited: bool = False
     """It replaces the message of its id, if it says something else: the conversation is first rewound to that."""
+    mandate: Mandate | None = None
+    """It is work that somebody keeps a record of: nobody is there to be asked, and a crash does not end it."""
 
     def fingerprint(self) -> str:
         return hashlib.sha256(to_json(self.parts)).hexdigest()
@@ -74,7 +80,8 @@ class Chats:
 
     async def send(self, incoming: Incoming) -> Turn | Finished:
         """Admits the message; one that is known already gives what it started. Raises Conflict, NotFound, Busy."""
-        conversation = await self._hall.conversations.find(incoming.principal, incoming.session)
+        agent = incoming.agent or DEFAULT
+        conversation = await self._hall.conversations.find(incoming.principal, incoming.session, agent)
         try:
             return await self._send(incoming, conversation)
         finally:
@@ -132,7 +139,7 @@ class Chats:
 
         def unit(connection: sqlite3.Connection) -> None:
             if old is not None:
-                rows.archive(connection, old.id, now)
+                rows.archive(connection, old.id, now, succeeded=True)
             rows.insert_session(connection, fresh.new_row(str(self._hall.home.workspace)), now)
 
         try:
@@ -174,32 +181,43 @@ class Chats:
 
     def _turn(self, incoming: Incoming, conversation: Conversation) -> Turn:
         message_id = self._hall.ids.new("msg")
+        running = self._hall.admission.busy_with(conversation) if incoming.on_busy == "steer" else None
+        named = incoming.agent or (running.agent if running is not None else conversation.agent)
+        agent = self._hall.conversations.enter(conversation, named)
+        limits, mandate = self._limits().at_most(agent.max_steps), incoming.mandate
         return Turn(
             conversation=conversation,
             message_id=message_id,
             reply_id=self._hall.ids.new("msg"),
             parts=incoming.parts,
-            books=Books(self._limits()),
-            model=incoming.model or conversation.model,
+            books=Books(mandate.limit(limits) if mandate is not None else limits),
+            model=incoming.model or (agent.name != conversation.agent and agent.model) or conversation.model,
+            agent=agent.name,
             session_name=incoming.session or conversation.id,
             message_name=incoming.message_id or message_id,
-            interactive=True,
+            task_id=mandate.work_id if mandate is not None else None,
+            mandate=mandate,
+            interactive=mandate is None,
             steers=incoming.on_busy == "steer",
         )
 
     def _unit(self, incoming: Incoming, turn: Turn) -> Unit[None]:
-        now = turn.conversation.stamp(self._hall.clock.now_ms())
+        now = turn.sent_ms = turn.conversation.stamp(self._hall.clock.now_ms())
         parts = tuple((self._hall.ids.new("prt"), part) for part in turn.parts)
         session = None if turn.conversation.stored else turn.conversation.new_row(str(self._hall.home.workspace))
+        brief = turn.conversation.brief(turn.agent)
         row = NewTurn(
             turn.message_id, turn.conversation.id, turn.reply_id, parts, incoming.fingerprint(), turn.was_queued,
             client_id=incoming.message_id,
+            task_id=turn.task_id,
             metadata=_metadata(turn),
         )  # fmt: skip
 
         def unit(connection: sqlite3.Connection) -> None:
             if session is not None:
                 rows.insert_session(connection, session, now)
+            if brief is not None and turn.agent != turn.conversation.agent:
+                briefs.add(connection, turn.conversation.id, turn.agent, brief)
             if incoming.again and incoming.message_id is not None:
                 _rewind(connection, row.session_id, incoming.message_id, now)
             elif incoming.message_id is not None:
@@ -210,6 +228,8 @@ class Chats:
                 rows.insert_turn(connection, row, now)
             except sqlite3.IntegrityError as error:
                 raise _Taken from error
+            if turn.mandate is not None:
+                turn.mandate.duty.admitted(connection, turn, now)
 
         return unit
 
@@ -217,6 +237,11 @@ class Chats:
 def _check(incoming: Incoming, conversation: Conversation, running: Turn | None) -> None:
     if conversation.archived:
         raise Conflict(f"session {conversation.id} is archived; use another one", code="session_archived")
+    if conversation.called:
+        text = (
+            f"session {conversation.id} is that of an agent which another one has called: fork it to go on from there"
+        )
+        raise Conflict(text, code="subagent_session")
     if incoming.on_busy == "reject" and running is not None:
         raise Conflict("a turn is running in this session", code="session_busy", running=running.names())
 
@@ -235,7 +260,11 @@ def _metadata(turn: Turn) -> dict[str, Any]:
     about: dict[str, Any] = {
         "session_name": turn.session_name,
         "model": {"provider_id": "mesh", "model_id": turn.model},
+        "agent": turn.agent,
     }
+    if turn.mandate is not None:
+        source, work_id = turn.mandate.source, turn.mandate.work_id
+        about["trigger"] = {"source": source, "fired_at": turn.sent_ms, "delivery_id": work_id}
     if turn.steers:
         about["steers"] = True
     if turn.snapshot_id is not None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from ..context import View
+from ..agents import DEFAULT, Agents, Manifest
+from ..context import Gauge, Meter, Trials, View
+from ..errors import InvalidRequest
 from ..ports import Clock
-from ..sessions import Ids, NewSession, SessionRow, history, is_session_id, unknown_session
+from ..protocol import Rule
+from ..sessions import Brief, Ids, NewSession, SessionRow, history, is_session_id, unknown_session
 from ..store import Database
 
 MAIN = "main"
 """The alias under which a principal's default session is found."""
 MOST_BYTES = 64 * 1024 * 1024
 MOST_SESSIONS = 1024
-SHRINK_EVERY = 32
+SHRINK_EVERY = 8
 """Sessions that come into memory between two looks at how many there are: a look costs as much as all of them."""
 
 
@@ -38,14 +41,38 @@ class Conversation:
     """Nothing was ever said in it."""
     view: View | None = None
     """None until a turn needs it, and again after a turn that did not end well: then it is read back from disk."""
-    allowed: frozenset[str] = frozenset()
-    """Tools that a person has allowed for the rest of the session."""
+    gauge: Gauge = field(default_factory=lambda: Gauge(Meter("")))
+    """How full the window is."""
+    trials: Trials = field(default_factory=Trials)
+    """What came of compacting it."""
+    rules: tuple[Rule, ...] = ()
+    """What a person has allowed or forbidden for the rest of the session."""
+    packages: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The skill packages that the prompt tells of: name -> where it was found."""
+    briefs: dict[str, Brief] = field(default_factory=dict[str, Brief])
+    """What other agents than its own were told in it."""
+    parent: tuple[str, str] | None = None
+    """Of a subagent's session: the session and the user message that it was called from."""
+    called: bool = False
+    """It is a subagent's session: nobody else speaks in it."""
     users: int = 0
     """Turns that hold this conversation; it stays in memory while there are any."""
     context_tokens: int = 0
     found_as: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Principal and name, for each name under which it is found in memory."""
     _last_ms: int = field(default=0)
+
+    def brief(self, agent: str) -> Brief | None:
+        """What that agent was told in this session; none when it was never here."""
+        own = Brief(self.prompt, self.digest, self.tools, self.packages)
+        return own if agent == self.agent else self.briefs.get(agent)
+
+    def reorder(self, agent: str, tools: tuple[str, ...]) -> None:
+        """The order in which that agent's tools are shown from now on."""
+        if agent == self.agent:
+            self.tools = tools
+        elif agent in self.briefs:
+            self.briefs[agent] = replace(self.briefs[agent], tools=tools)
 
     def stamp(self, now_ms: int) -> int:
         """A time for the next row: never earlier than the one before, whatever the clock does."""
@@ -63,31 +90,34 @@ class Conversation:
             self.digest,
             self.tools,
             self.aliases,
+            self.parent,
+            self.packages,
         )
 
 
-Draft = Callable[[str], tuple[str, str, tuple[str, ...]]]
-"""Model -> prompt, digest and tool order of a session that begins now."""
+Draft = Callable[[Manifest, str], Brief]
+"""What an agent is told that enters a session of that principal now."""
 
 
 class Conversations:
     """Finds and keeps sessions. What is not in use may be forgotten at any time: the database has it."""
 
-    def __init__(self, database: Database, ids: Ids, clock: Clock, model: str, draft: Draft) -> None:
+    def __init__(self, database: Database, ids: Ids, clock: Clock, agents: Agents, model: str, draft: Draft) -> None:
         self._database, self._ids, self._clock = database, ids, clock
-        self._model, self._draft = model, draft
+        self.agents, self._model, self.draft = agents, model, draft
         self._known: OrderedDict[str, Conversation] = OrderedDict()
         self._aliases: dict[tuple[str, str], str] = {}
         self._came = 0
         self._lock = asyncio.Lock()
 
-    async def find(self, principal: str, name: str | None) -> Conversation:
-        """The session of that id or alias; an unknown alias begins a session, an unknown id is NotFound."""
+    async def find(self, principal: str, name: str | None, agent: str = DEFAULT) -> Conversation:
+        """The session of that id or alias; an unknown alias begins a session with that agent, an unknown id is
+        NotFound. Raises InvalidRequest where that needs an agent that people may not choose."""
         name = name or MAIN
         known = self._known.get(self._aliases.get((principal, name), name))
         if known is None:
             async with self._lock:  # two first messages of one session must not begin two
-                known = await self._load(principal, name) or self._begin(principal, name)
+                known = await self._load(principal, name) or self._begin(principal, name, agent)
         if known.principal != principal:
             raise unknown_session(name)
         self._known.move_to_end(known.id)
@@ -102,15 +132,35 @@ class Conversations:
                 known = await self._load(principal, name)
         return known if known is not None and known.principal == principal else None
 
-    def begin(self, principal: str, *aliases: str) -> Conversation:
+    def begin(
+        self, principal: str, *aliases: str, agent: str = DEFAULT, parent: tuple[str, str] | None = None
+    ) -> Conversation:
         """A session that begins now; it is stored with its first message."""
-        prompt, digest, tools = self._draft(self._model)
+        manifest = self.agents.get(agent) or self.agents.primary(DEFAULT)
+        brief, model = self.draft(manifest, principal), manifest.model or self._model
         conversation = Conversation(
-            self._ids.new("ses"), principal, "default", self._model, prompt, digest, tools, aliases
+            self._ids.new("ses"), principal, manifest.name, model, brief.prompt, brief.digest, brief.tools, aliases
         )
-        conversation.blank = True
+        conversation.packages = brief.packages
+        conversation.blank, conversation.parent, conversation.called = True, parent, parent is not None
         self._remember(conversation)
         return conversation
+
+    def enter(self, conversation: Conversation, agent: str) -> Manifest:
+        """The agent that is to answer in a session, with its brief made if it was never there. Raises InvalidRequest
+        for one that people may not choose."""
+        if agent == conversation.agent and self.agents.get(agent) is None:
+            text = f"agent {agent} of this session does not exist any more: name another one"
+            raise InvalidRequest(text, faults=[("agent", text)])
+        manifest = self.agents.primary(agent)
+        if conversation.brief(agent) is None:
+            conversation.briefs[agent] = self.draft(manifest, conversation.principal)
+        return manifest
+
+    def most_steps(self, agent: str) -> int | None:
+        """What the agent's manifest says; none when it says nothing, or is there no longer."""
+        manifest = self.agents.get(agent)
+        return manifest.max_steps if manifest is not None else None
 
     def forget(self, conversation: Conversation) -> None:
         """An archived session is found by its id only."""
@@ -122,10 +172,10 @@ class Conversations:
         if not conversation.stored and conversation.users == 0 and conversation.id in self._known:
             self._drop(conversation.id)
 
-    def _begin(self, principal: str, name: str) -> Conversation:
+    def _begin(self, principal: str, name: str, agent: str) -> Conversation:
         if is_session_id(name):
             raise unknown_session(name)
-        return self.begin(principal, name)
+        return self.begin(principal, name, agent=self.agents.primary(agent).name)
 
     async def _load(self, principal: str, name: str) -> Conversation | None:
         known = self._known.get(self._aliases.get((principal, name), name))
@@ -143,7 +193,10 @@ class Conversations:
 
     def _restore(self, row: SessionRow) -> Conversation:
         conversation = Conversation(row.id, row.principal, row.agent, row.model, row.prompt, row.digest, row.tools)
-        conversation.stored, conversation.archived, conversation.allowed = True, row.archived, row.allowed
+        conversation.stored, conversation.archived, conversation.rules = True, row.archived, row.rules
+        conversation.packages = row.packages
+        conversation.briefs.update(row.briefs)
+        conversation.called = row.called
         conversation.stamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
         self._remember(conversation)
         return conversation

@@ -36,12 +36,14 @@ class EventBus:
         self._watchers: set[_Watcher] = set()
         self._closed = False
 
-    def emit(self, kind: str, principal: str, /, **facts: Any) -> None:
+    def emit(self, kind: str, principal: str | None, /, **facts: Any) -> None:
         self._count += 1
+        if not self._watchers:
+            return
         body = to_json({"type": kind, **facts, "at": self._clock.now_ms()})
         event = b"id: %d\nevent: %b\ndata: %b\n\n" % (self._count, kind.encode(), body)
         for watcher in self._watchers:
-            if watcher.principal in (None, principal):
+            if principal is None or watcher.principal in (None, principal):
                 _hand(watcher, event)
 
     def watch(self, principal: str | None) -> AsyncIterator[bytes]:

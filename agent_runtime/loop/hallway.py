@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ..ports import Clock, Snapshots
+from ..ports import Clock, Learnings, Snapshots
 from ..sessions import Ids
 from ..store import Database
-from ..workspace import Home
+from ..workspace import Home, NoLearnings
 from .admission import Admission
 from .conversations import Conversations
 
@@ -23,3 +23,4 @@ class Hallway:
     clock: Clock
     home: Home
     snapshots: Snapshots | None = None
+    learnings: Learnings = field(default_factory=NoLearnings)

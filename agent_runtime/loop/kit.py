@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..context import View
-from ..ports import Model, ToolContext, Toolset
+from ..ports import Learnings, Model, OpenGate, SideEffectGate, ToolContext
+from ..protocol.authority import Authority
+from ..workspace import NoLearnings
 from .progress import Progress
+from .room import Endless, Room
 from .state import Turn
+from .toolbox import Toolbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +21,11 @@ class Kit:
     """Wired by the runner for one run of a turn."""
 
     model: Model
-    tools: Toolset
+    tools: Toolbox
     view: View
     context: ToolContext
+    authority: Callable[[], Authority]
+    """What may be done right now."""
     parallel_tools: int
     before_tools: Callable[[], object]
     """Makes ready what tools need; most turns call none and pay nothing for it."""
@@ -28,10 +34,11 @@ class Kit:
     saved: Callable[[], Awaitable[None]]
     """Returns once every chunk so far would survive a crash."""
     steering: Steering
-    allowed: Set[str] = frozenset()
-    """Tools that a person has allowed for the whole session."""
     progress: Progress = field(default_factory=Progress)
     """How far the turn has come before."""
+    learnings: Learnings = field(default_factory=NoLearnings)
+    room: Room = field(default_factory=Endless)
+    gate: SideEffectGate = field(default_factory=OpenGate)
 
 
 class Steering(Protocol):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypedDict
 
-from ..ports import ToolSpec
+from ..ports import HumanWait, ToolSpec
 from ..protocol import chunks as c
-from ..sessions import tool_name
+from ..sessions import ASKED, tool_name
 from .waits import QUESTION
 
 APPROVAL = "approval_"
@@ -23,9 +23,10 @@ class _Kind(TypedDict):
 class Pen:
     """Keeps track of what is open in one turn's stream."""
 
-    def __init__(self, specs: Mapping[str, ToolSpec], recorded: Sequence[dict[str, Any]] = ()) -> None:
-        """`recorded` are the parts of a reply that is gone on with; its last step is still open."""
-        self._specs = specs
+    def __init__(self, spec: Callable[[str], ToolSpec | None], recorded: Sequence[dict[str, Any]] = ()) -> None:
+        """`spec` knows the tools; `recorded` are the parts of a reply that is gone on with: its last step is still
+        open."""
+        self._spec = spec
         self._count = len(recorded)
         self._text: str | None = None
         self._reasoning: str | None = None
@@ -104,11 +105,19 @@ class Pen:
 
     def call_failed(self, call_id: str, why: str, metadata: dict[str, object] | None = None) -> Iterator[c.Chunk]:
         name, _ = self._calls.pop(call_id)
-        meta = {"metadata": metadata} if metadata else None
+        meta = {"metadata": metadata or {}}
         yield c.ToolOutputError(toolCallId=call_id, errorText=why, toolMetadata=meta, dynamic=self._dynamic(name))
 
-    def approval_wanted(self, call_id: str) -> Iterator[c.Chunk]:
-        yield c.ToolApprovalRequest(approvalId=f"{APPROVAL}{call_id}", toolCallId=call_id)
+    def approval_wanted(self, call_id: str, wait: HumanWait) -> Iterator[c.Chunk]:
+        """Asks for an approval; why, and what `always` would allow, goes before it, for the SDK's own request has no
+        place for that."""
+        approval = f"{APPROVAL}{call_id}"
+        if wait.reason or wait.always or wait.touches is not None:
+            about: dict[str, object] = {"reason": wait.reason, "always": [rule.model_dump() for rule in wait.always]}
+            if wait.touches is not None:
+                about["touches"] = list(wait.touches)
+            yield c.DataChunk(type=ASKED, id=approval, data=about)
+        yield c.ToolApprovalRequest(approvalId=approval, toolCallId=call_id)
 
     def close_calls(self, why: str) -> Iterator[c.Chunk]:
         """Closes what the model was saying and answers every call that has no answer yet."""
@@ -122,7 +131,7 @@ class Pen:
         yield from self.end_step()
 
     def _dynamic(self, name: str) -> bool | None:
-        spec = self._specs.get(name)
+        spec = self._spec(name)
         return True if spec is not None and spec.source != "builtin" else None
 
     def _kind(self, name: str) -> _Kind:

@@ -26,6 +26,12 @@ class Progress:
     """The record, to be gone on with."""
     recorded: Sequence[dict[str, Any]] = ()
 
+    @property
+    def calls(self) -> int:
+        """Tool calls that have been answered."""
+        steps = (*self.past, *((self.current,) if self.current is not None else ()))
+        return sum(len(step.calls) - len(step.open) for step in steps)
+
     @classmethod
     def of(cls, reply: Message, parts: MessageParts) -> Progress:
         steps = list(steps_of(reply.parts))[1:]  # what stands before the first step is none

@@ -9,13 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar, cast
 
-from ..context import View, definition
+from ..context import definition, read_view
 from ..errors import Conflict, StoreError
 from ..ports import ToolCatalog
 from ..protocol import (
+    CompactReply,
     ForkRequest,
     MessageList,
     MessagesQuery,
+    Permissions,
+    PermissionsUpdate,
     RewindReply,
     SessionDetail,
     SessionList,
@@ -30,15 +33,16 @@ from ..sessions import (
     Message,
     StoredSession,
     branches,
-    history,
     listing,
     rows,
     transfer,
     unknown_session,
 )
 from . import wire
+from .compactions import Compactions
 from .conversations import Conversation
 from .hallway import Hallway
+from .powers import Powers
 from .prices import Card, cost_of
 from .standing import standing
 
@@ -63,8 +67,17 @@ class Seen:
 class Sessions:
     """Answers for sessions. A name is an id or an alias; what belongs to another principal is NotFound."""
 
-    def __init__(self, hallway: Hallway, tools: ToolCatalog, card: Card, secrets: Sequence[str] = ()) -> None:
-        self._hall, self._tools, self._card = hallway, tools, card
+    def __init__(
+        self,
+        hallway: Hallway,
+        tools: ToolCatalog,
+        powers: Powers,
+        card: Card,
+        compactions: Compactions,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        self._hall, self._tools, self._powers, self._card = hallway, tools, powers, card
+        self._compactions = compactions
         self._secrets = tuple(secrets)
         """Texts that no export may contain."""
 
@@ -108,14 +121,17 @@ class Sessions:
     async def seen(self, principal: str, name: str) -> Seen:
         """What the next model call would be sent, the new message apart."""
         conversation = await self._find(principal, name)
+        manifest = self._powers.agents.get(conversation.agent)
+        authority = self._powers.alone(manifest) if manifest is not None else None
+        toolset = self._tools.snapshot(conversation.tools, authority) if authority is not None else None
         view = conversation.view or await self._hall.database.read(
-            lambda connection: View.of(conversation.prompt, history.messages(connection, conversation.id))
+            lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent)
         )
         return Seen(
             digest=conversation.digest,
             prompt=conversation.prompt,
             model=conversation.model,
-            tools=[definition(spec) for spec in self._tools.snapshot(conversation.tools).specs],
+            tools=[definition(spec) for spec in toolset.specs] if toolset is not None else [],
             messages=list(view.messages[1:]),
             context_tokens=conversation.context_tokens or None,
         )
@@ -143,6 +159,37 @@ class Sessions:
         if "archived" in asked and change.archived:
             await archive_session(self._hall, conversation)
         return await self._detail(conversation, name)
+
+    async def permissions(self, principal: str, name: str) -> Permissions:
+        """What may be done in a session, and by whose word."""
+        conversation = await self._find(principal, name)
+        manifest = self._powers.agents.get(conversation.agent)
+        return Permissions(
+            session_id=name,
+            agent=conversation.agent,
+            rules=list(conversation.rules),
+            project=list(self._powers.project.rules),
+            manifest=list((manifest.layer.rules if manifest else None) or ()),
+        )
+
+    async def permit(self, principal: str, name: str, update: PermissionsUpdate) -> Permissions:
+        """Puts these rules in the place of the session's; they hold from the next call on, also in a turn that runs."""
+        conversation = await self._find(principal, name)
+        now = conversation.stamp(self._hall.clock.now_ms())
+        rules = tuple(rule.stored(now) for rule in update.rules)
+        before, conversation.rules = conversation.rules, rules
+
+        def unit(connection: sqlite3.Connection, now: int) -> None:
+            if not rows.set_permissions(connection, conversation.id, rules, now):
+                raise unknown_session(name)  # its first message is not on disk yet
+
+        try:
+            await self._write(conversation, unit)
+        except Exception:  # a caller who hangs up takes nothing back: it is on its way to the disk
+            if conversation.rules is rules:  # nobody has changed them since
+                conversation.rules = before
+            raise
+        return await self.permissions(principal, name)
 
     async def archive(self, principal: str, name: str) -> SessionDetail:
         """Puts a session away; what runs or waits in it is stopped. One that is away already stays as it is."""
@@ -182,6 +229,13 @@ class Sessions:
             )
             _look_again(conversation)
         return UnrewindReply(session_id=name, restored=restored)
+
+    async def compact(self, principal: str, name: str) -> CompactReply:
+        """Puts a summary in the place of all that was said. Raises Conflict `session_busy`, `nothing_to_compact`,
+        ModelError."""
+        conversation = await self._find(principal, name)
+        with self._hall.admission.hold(conversation):
+            return await self._compactions.by_hand(conversation, name)
 
     # -- carrying
 
@@ -261,8 +315,10 @@ async def close_session(hall: Hallway, conversation: Conversation) -> None:
 
 
 async def archive_session(hall: Hallway, conversation: Conversation) -> None:
-    """Closes a session, writes down that it is away and removes its scratch folder. One that is away stays as it is."""
+    """Closes a session, writes down that it is away and removes its scratch folder. One that is away stays as it is,
+    but for memory: there what a successor still finds is gone, too."""
     if conversation.archived:
+        await hall.database.write(lambda connection: rows.withdraw(connection, conversation.id), durable=True)
         return
     await close_session(hall, conversation)
     now = conversation.stamp(hall.clock.now_ms())
@@ -277,4 +333,4 @@ async def archive_session(hall: Hallway, conversation: Conversation) -> None:
 def _look_again(conversation: Conversation) -> None:
     """What the model sees is read back from disk for the next turn."""
     conversation.view = None
-    conversation.context_tokens = 0
+    conversation.context_tokens = conversation.trials.not_before = 0

@@ -4,25 +4,41 @@ tasks go on from the step they had reached, and chats that were cut off are sett
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pydantic import ValidationError
 
+from ..context import notes_of
 from ..errors import NotFound
 from ..protocol import chunks as c
 from ..sessions import Message, TurnRow, history, interrupt, reopen, replay_parts, rows
 from ..telemetry import logger
 from . import tasks
+from .errands import report_lost
 from .hallway import Hallway
 from .limits import Books, Limits, Outcome
 from .runner import waiting_end
-from .state import Turn
+from .state import Mandate, Turn
 from .tasks import Tasks
 from .waits import waits_of
 
 log = logger(__name__)
 MOST_LIVES = 3
 """Lives in a row that end without having completed anything: then a task is given up."""
+
+
+class Keeper(Protocol):
+    """Keeps records of work that was handed in, over lives."""
+
+    def mandate(self, connection: sqlite3.Connection, turn: TurnRow) -> Mandate | None:
+        """What this turn came with; none when it is not this keeper's."""
+        ...
+
+    def interrupted(self, connection: sqlite3.Connection, turn: TurnRow, outcome: Outcome, now: int) -> None:
+        """The turn is given up, in this transaction; its task, if it has one, has its record."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +49,13 @@ class Recovery:
     tasks: Tasks
     limits: Limits
     """Of a chat turn."""
+    keepers: Sequence[Keeper] = ()
 
     async def run(self) -> None:
         left = await self.hall.database.read(history.unfinished)
         if not left:
             return
-        running = [row for row in left if row.state == "running"]
+        running = [row for row in left if row.state == "running" or row.caller is not None]
         given_up = await self._settle(running) if running else set[str]()
         kept = [row for row in left if row.message_id not in given_up]
         lost = [row for row in kept if not await self._take_back(row)]
@@ -53,13 +70,14 @@ class Recovery:
         def unit(connection: sqlite3.Connection) -> set[str]:
             ended: set[str] = set()
             for row in running:
-                lives = MOST_LIVES
+                lives = MOST_LIVES  # chats are not gone on with, nor are agents whose caller waits no longer
                 if row.task_id is not None:
                     done = reopen(connection, row, self.hall.ids, now)
                     lives = 0 if done > row.done else row.lives + 1
                     rows.count_life(connection, row.message_id, done, lives, now)
                 if lives >= MOST_LIVES:
-                    _end(connection, row, now)
+                    self._end(connection, row, now)
+                    report_lost(connection, self.hall.ids, row, now)
                     ended.add(row.message_id)
             return ended
 
@@ -70,7 +88,7 @@ class Recovery:
 
         def unit(connection: sqlite3.Connection) -> None:
             for row in lost:
-                _end(connection, row, now)
+                self._end(connection, row, now)
 
         await self.hall.database.write(unit, durable=True)
 
@@ -94,31 +112,52 @@ class Recovery:
             conversation = await self.hall.conversations.find(session.principal, session.id)
         except NotFound:
             return None
+        agent = message.metadata.get("agent", conversation.agent)
         turn = Turn(
             conversation=conversation,
             message_id=row.message_id,
             reply_id=row.reply_id,
             parts=message.parts,
-            books=Books(self.limits),
+            books=Books(self.limits.at_most(self.hall.conversations.most_steps(agent))),
             model=message.metadata.get("model", {}).get("model_id", conversation.model),
             session_name=message.metadata.get("session_name", conversation.id),
             message_name=row.client_id or row.message_id,
+            agent=agent,
             task_id=row.task_id,
             interactive=row.task_id is None,
             steers=message.metadata.get("steers") is True,
+            sent_ms=message.sent_at,
+            notes=notes_of(message.metadata) or None,
         )
+        if row.task_id is not None and row.state != "queued":
+            turn.started_ms = message.created_at  # its deadline counts on
         return turn if row.task_id is None or await self._bind(row, turn) else None
 
     async def _bind(self, row: TurnRow, turn: Turn) -> bool:
-        """Gives a task's turn its duties again."""
+        """Gives the turn of a task, or of work that was handed in, its duties again."""
+
+        def read(connection: sqlite3.Connection) -> tuple[tasks.Stored | None, Mandate | None]:
+            found = (keeper.mandate(connection, row) for keeper in self.keepers)
+            mandate = next((one for one in found if one is not None), None)
+            return tasks.assignment_of(connection, row.message_id), mandate
+
         try:
-            task = await self.hall.database.read(lambda connection: tasks.assignment_of(connection, row.message_id))
+            task, mandate = await self.hall.database.read(read)
         except ValidationError as error:
             log.error("a task cannot be read", task_id=row.task_id, error=str(error))
             return False
         if task is not None:
             self.tasks.restore(turn, task)
+        if mandate is not None:
+            turn.mandate, turn.books.limits = mandate, mandate.limit(turn.books.limits)
         return True
+
+    def _end(self, connection: sqlite3.Connection, row: TurnRow, now: int) -> None:
+        outcome = Outcome(**interrupt(connection, row, now))
+        if row.task_id is not None:
+            tasks.interrupted(connection, row, outcome, now)
+            for keeper in self.keepers:
+                keeper.interrupted(connection, row, outcome, now)
 
 
 def _go_on(turn: Turn, row: TurnRow, reply: Message | None) -> None:
@@ -134,9 +173,3 @@ def _go_on(turn: Turn, row: TurnRow, reply: Message | None) -> None:
         turn.state, turn.waits, turn.waiting_since = "waiting", waits, row.updated_at
         turn.live.pause(waiting_end(turn))
         turn.quiet.set()
-
-
-def _end(connection: sqlite3.Connection, row: TurnRow, now: int) -> None:
-    outcome = Outcome(**interrupt(connection, row, now))
-    if row.task_id is not None:
-        tasks.interrupted(connection, row, outcome, now)

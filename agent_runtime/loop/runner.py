@@ -4,24 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from ..context import View
+from ..context import Own, View, read_view
 from ..errors import StoreError
-from ..ports import Clock, Events, Model, ToolCatalog, ToolContext
+from ..ports import Clock, Events, Learnings, Model, NoteTaker, OpenGate, SideEffectGate, ToolCatalog, ToolContext
+from ..protocol import Usage
 from ..protocol import chunks as c
-from ..sessions import Ids, Message, MessageParts, MessageRow, Recorder, history, interrupt, rows, tool_name
+from ..sessions import (
+    Ids,
+    Message,
+    MessageParts,
+    MessageRow,
+    Recorder,
+    history,
+    interrupt,
+    markers,
+    rows,
+    tool_name,
+)
 from ..store import Database, Unit
 from ..telemetry import logger
-from ..workspace import Home
+from ..workspace import Home, NoLearnings
+from .jotting import Diary, NoDiary, jot
 from .kit import Kit
 from .limits import INTERNAL, UNRECORDED, Outcome
+from .noting import note
+from .overhearing import overhear
 from .pen import Pen
+from .powers import GoneAgent, Powers
 from .progress import Progress
+from .room import NoRooms, Rooms
 from .state import Settling, Turn
 from .steering import Joining, Lane
+from .toolbox import open_toolbox
 from .turn import run_turn
 from .waits import QUESTION, waits_of
 
@@ -29,6 +48,7 @@ log = logger(__name__)
 T = TypeVar("T")
 SETTLE_WAITS = (0.5, 1.0, 2.0, 4.0)
 """Seconds between attempts to record the end of a turn."""
+_TERMINAL = (c.ErrorChunk, c.Finish, c.Abort)
 LATE_SECONDS = 5.0
 """The same once its callers have been told that it failed."""
 
@@ -54,11 +74,18 @@ class TurnRunner:
     model: Model
     catalog: ToolCatalog
     home: Home
+    powers: Powers
     parallel_tools: int
     counters: Counters
     events: Events
+    learnings: Learnings = field(default_factory=NoLearnings)
+    rooms: Rooms = field(default_factory=NoRooms)
+    note_takers: Sequence[NoteTaker] = ()
+    """Who is asked for notes when a turn starts, in the order of the block."""
     late: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     """Ends of turns that could not be recorded yet."""
+    diary: Diary = field(default_factory=NoDiary)
+    gate: SideEffectGate = field(default_factory=OpenGate)
 
     async def run(self, turn: Turn, lane: Lane) -> None:
         """The turn from where it stands to its settled end, or to the point where only a person can help."""
@@ -72,12 +99,14 @@ class TurnRunner:
         row = MessageRow(turn.reply_id, turn.conversation.id, "assistant", {}, started, started)
         recorder = Recorder(self.database, self.ids, self.clock, row, progress.parts)
         recorder.message.metadata.update(turn.about())
-        deadline = asyncio.get_running_loop().call_later(self._seconds_left(turn), turn.stop, "deadline")
+        deadline = asyncio.get_running_loop().call_later(self.seconds_left(turn), turn.stop, "deadline")
         try:
             await self._drive(turn, recorder, await self._kit(turn, lane, recorder, progress))
         except StoreError as error:
             log.error("turn failed", message_id=turn.message_id, error=str(error))
             await self._fail(turn, recorder, UNRECORDED)
+        except GoneAgent as gone:
+            await self._fail(turn, recorder, Outcome("failed", "error", "unknown_agent", str(gone)))
         except Exception as error:
             log.exception("turn failed", message_id=turn.message_id, error=str(error))
             await self._fail(turn, recorder, INTERNAL)
@@ -113,7 +142,7 @@ class TurnRunner:
                 turn.asked.clear()
                 self.counters.steps += 1
                 self.counters.last_step_ms = self.clock.now_ms()
-            if isinstance(chunk, c.ErrorChunk | c.Finish | c.Abort) and turn.state == "running":
+            if isinstance(chunk, _TERMINAL) and turn.state == "running":
                 await self._settle(turn, recorder)  # many stop reading at an error, and may ask again at once
             turn.live.publish(chunk)
         if turn.outcome is None:
@@ -144,22 +173,26 @@ class TurnRunner:
             turn.starting.add_done_callback(lambda written: _started(turn, written))
         return started
 
-    def _seconds_left(self, turn: Turn) -> float:
+    def seconds_left(self, turn: Turn) -> float:
         """The deadline of a task counts on over restarts; a person who was waited for costs a chat nothing."""
         used = self.clock.monotonic() - (turn.started_at or 0.0) if turn.task_id else 0.0
         return max(0.0, turn.books.limits.seconds - used)
 
     async def _progress(self, turn: Turn) -> Progress:
-        def unit(connection: sqlite3.Connection) -> tuple[Message | None, list[str]]:
-            return history.message(connection, turn.reply_id), history.part_ids(connection, turn.reply_id)
+        def unit(connection: sqlite3.Connection) -> tuple[Message | None, list[str], Usage]:
+            reply, ids = history.message(connection, turn.reply_id), history.part_ids(connection, turn.reply_id)
+            return reply, ids, markers.spent(connection, turn.conversation.id) if turn.task_id else Usage()
 
-        reply, ids = await self._read(unit)
+        reply, ids, summaries = await self._read(unit)
+        if not turn.books.tokens:  # else the books of this life know more
+            turn.books.charge(summaries)
         if reply is None:
             return Progress()
         progress = Progress.of(reply, MessageParts.of(self.ids.new, ids, reply))
-        if progress.usage is not None:
+        if progress.usage is not None and not turn.books.steps:
             turn.books.usage, turn.books.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
         turn.books.steps = progress.steps
+        turn.books.calls = progress.calls
         return progress
 
     async def _read(self, unit: Unit[T]) -> T:
@@ -173,10 +206,15 @@ class TurnRunner:
         return await self.database.read(unit)
 
     async def _kit(self, turn: Turn, lane: Lane, recorder: Recorder, progress: Progress) -> Kit:
-        conversation = turn.conversation
+        conversation, brief = turn.conversation, turn.conversation.brief(turn.agent)
+        assert brief is not None  # noqa: S101  it was made when the turn was admitted
         if conversation.view is None:
             conversation.view = await self._read_view(turn)
-        conversation.view.add_user(turn.parts)
+            conversation.gauge.reset()
+        conversation.view.begin_with(brief.prompt)
+        overhear(turn, conversation.view, self.learnings)
+        await note(turn, conversation.view, self)
+        conversation.view.add_user(turn.parts, turn.agent, turn.noted, turn.message_id)
         for step in progress.past:
             conversation.view.add_step(step)
         context = ToolContext(
@@ -184,21 +222,28 @@ class TurnRunner:
             call_id="",
             workspace=self.home.workspace,
             scratch=self.home.scratch(conversation.id),
+            message_id=turn.message_id,
             principal=conversation.principal,
+            agent=turn.agent,
             interactive=turn.interactive,
+            packages=brief.packages,
         )
+        tools = await open_toolbox(turn, self.catalog, partial(self.powers.of, turn), self.database)
         return Kit(
             self.model,
-            self.catalog.snapshot(conversation.tools),
+            tools,
             conversation.view,
             context,
+            partial(self.powers.of, turn),
             self.parallel_tools,
             before_tools=partial(self.home.make_scratch, conversation.id),
             checkpoint=recorder.save,
             saved=partial(recorder.save, durable=False),
-            steering=Joining(lane, turn, recorder),
-            allowed=conversation.allowed,
+            steering=Joining(lane, turn, recorder, self.learnings),
             progress=progress,
+            learnings=self.learnings,
+            room=self.rooms.room(turn, conversation.view, recorder, brief.prompt),
+            gate=self.gate,
         )
 
     async def _read_view(self, turn: Turn) -> View:
@@ -206,14 +251,12 @@ class TurnRunner:
         conversation = turn.conversation
         if conversation.blank:
             conversation.blank = False
-            return View(conversation.prompt)
+            return View(conversation.prompt, conversation.agent)
 
-        def unit(connection: sqlite3.Connection) -> View:
-            past = history.messages(connection, conversation.id)
-            own = (turn.message_id, turn.reply_id)
-            return View.of(conversation.prompt, (message for message in past if message.id not in own))
-
-        return await self.database.read(unit)
+        own = Own(turn.message_id, turn.reply_id, last=turn.begun)
+        return await self._read(
+            lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent, own)
+        )
 
     # -- the end
 
@@ -242,7 +285,9 @@ class TurnRunner:
         if turn.outcome is None or turn.outcome.status != "complete":
             turn.conversation.view = None
         await self._store(turn, recorder, self._end)
+        turn.settled = True
         self._count(turn)
+        jot(turn, self.diary)
 
     async def _store(self, turn: Turn, recorder: Recorder, end: Settling) -> None:
         """A database that refuses for a moment, for a backup or a full disk, must not falsify how a turn ended."""
@@ -262,8 +307,7 @@ class TurnRunner:
         if turn.start is not None:  # the disk refused it when it began
             turn.start(connection)
         rows.end_turn(connection, turn.message_id, (turn.outcome or INTERNAL).json(), now)
-        if turn.on_end is not None:
-            turn.on_end(connection, turn, now)
+        turn.settle(connection, now)
 
     async def _abandon(self, turn: Turn) -> None:
         """Ends a turn whose record cannot be read: it is closed as it lies on disk."""
@@ -273,8 +317,7 @@ class TurnRunner:
             if row is not None:
                 now = self.clock.now_ms()
                 turn.outcome = Outcome(**interrupt(connection, row, now))
-                if turn.on_end is not None:
-                    turn.on_end(connection, turn, now)
+                turn.settle(connection, now)
 
         await self.database.write(unit, durable=True)
         outcome = turn.outcome or INTERNAL
@@ -286,7 +329,7 @@ class TurnRunner:
         turn.outcome, why = outcome, outcome.error or ""
         books = {"finish_reason": "error", "outcome": outcome.json()}
         said = recorder.data()
-        closing = Pen({}, said).close(why) if any(map(_is_open, said)) else ()
+        closing = Pen(lambda _: None, said).close(why) if any(map(_is_open, said)) else ()
         last = (c.ErrorChunk(errorText=why), c.Finish(finishReason="error", messageMetadata=books))
         end = (*closing, *last)
         for chunk in end:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..ports import Learnings
 from ..sessions import Recorder, rows
+from ..workspace import NoLearnings
+from .overhearing import overhear
 from .state import Turn
 
 
@@ -35,6 +38,7 @@ class Joining:
     lane: Lane
     turn: Turn
     recorder: Recorder
+    learnings: Learnings = field(default_factory=NoLearnings)
 
     def take(self) -> Sequence[Turn]:
         return self.lane.claim(self.turn)
@@ -52,6 +56,7 @@ class Joining:
                     self.lane.unclaim(message)
                 else:
                     self.lane.joined(message, self.turn)
+                    overhear(message, None, self.learnings)
 
         # An abort that comes meanwhile does not undo what is on its way to the disk.
         writing = asyncio.ensure_future(self.recorder.save(unit))

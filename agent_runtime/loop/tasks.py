@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..agents import DEFAULT
 from ..errors import Conflict, NotFound
 from ..protocol import TaskAccepted, TaskAssignment, TaskRecord, Usage
 from ..sessions import Message, NewTurn, history, rows
@@ -15,7 +16,7 @@ from ..store import Migration, Unit
 from .contract import ended, task_message
 from .hallway import Hallway
 from .limits import Books, Limits, Outcome
-from .state import Turn
+from .state import Mandate, Turn
 
 _TABLE = """
 CREATE TABLE tasks (
@@ -68,7 +69,11 @@ class Tasks:
         self._hall, self._limits = hallway, limits
 
     async def assign(
-        self, assignment: TaskAssignment, principal: str, check: Callable[[], Awaitable[None]] | None = None
+        self,
+        assignment: TaskAssignment,
+        principal: str,
+        check: Callable[[], Awaitable[None]] | None = None,
+        mandate: Mandate | None = None,
     ) -> Assigned:
         """Admits the task, or finds it; one that is found need not pass the `check` again.
 
@@ -79,6 +84,8 @@ class Tasks:
         if check is not None:
             await check()
         turn = self._turn(assignment, principal)
+        if mandate is not None:
+            turn.mandate, turn.books.limits = mandate, mandate.limit(turn.books.limits)
         try:
             await self._hall.admission.admit(turn, lambda admitted: self._unit(assignment, admitted))
         except _Known:
@@ -137,7 +144,8 @@ class Tasks:
 
     def restore(self, turn: Turn, stored: Stored) -> None:
         """Gives a turn of an earlier life the duties of its task, and the time at which that began."""
-        turn.books = Books(self._limits(stored.assignment))
+        most = self._hall.conversations.most_steps(turn.agent)
+        turn.books = Books(self._limits(stored.assignment).at_most(most))
         turn.started_ms = stored.record.started_at
         self._bind(turn, stored.assignment.task_id, stored.principal)
 
@@ -150,15 +158,17 @@ class Tasks:
         return Assigned(None, self._fresh(row), self._hall.admission.turn(row["message_id"]))
 
     def _turn(self, assignment: TaskAssignment, principal: str) -> Turn:
-        conversation = self._hall.conversations.begin(principal)
+        agent = self._hall.conversations.agents.primary(assignment.agent or DEFAULT)
+        conversation = self._hall.conversations.begin(principal, agent=agent.name)
         message_id = self._hall.ids.new("msg")
         turn = Turn(
             conversation=conversation,
             message_id=message_id,
             reply_id=self._hall.ids.new("msg"),
             parts=[{"type": "text", "text": task_message(assignment)}],
-            books=Books(self._limits(assignment)),
+            books=Books(self._limits(assignment).at_most(agent.max_steps)),
             model=conversation.model,
+            agent=agent.name,
             session_name=conversation.id,
             message_name=message_id,
             task_id=assignment.task_id,
@@ -172,7 +182,7 @@ class Tasks:
         turn.on_end = lambda connection, turn, now: _ended(connection, key, turn, now)
 
     def _unit(self, assignment: TaskAssignment, turn: Turn) -> Unit[None]:
-        now = turn.conversation.stamp(self._hall.clock.now_ms())
+        now = turn.sent_ms = turn.conversation.stamp(self._hall.clock.now_ms())
         conversation, queued, task_id = turn.conversation, turn.was_queued, assignment.task_id
         record = TaskRecord(
             task_id=task_id,
@@ -183,10 +193,11 @@ class Tasks:
             attempts=0 if queued else 1,
         )
         parts = tuple((self._hall.ids.new("prt"), part) for part in turn.parts)
-        trigger = {"source": "api", "fired_at": now, "delivery_id": task_id}
+        source = turn.mandate.source if turn.mandate is not None else "api"
+        trigger = {"source": source, "fired_at": now, "delivery_id": task_id}
         row = NewTurn(
             turn.message_id, conversation.id, turn.reply_id, parts, assignment.fingerprint(), queued,
-            task_id=task_id, metadata={"trigger": trigger},
+            task_id=task_id, metadata={"trigger": trigger, "agent": turn.agent},
         )  # fmt: skip
         values = (conversation.principal, task_id, row.fingerprint, assignment.model_dump_json(), turn.message_id)
 
@@ -196,6 +207,8 @@ class Tasks:
             rows.insert_session(connection, conversation.new_row(str(self._hall.home.workspace)), now)
             rows.insert_turn(connection, row, now)
             connection.execute("INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, NULL)", (*values, record.model_dump_json()))
+            if turn.mandate is not None:
+                turn.mandate.duty.admitted(connection, turn, now)
 
         return unit
 
@@ -206,7 +219,7 @@ class Tasks:
         if turn is None or record.finished_at is not None or turn.started_at is None:
             return record
         running = round((self._hall.clock.monotonic() - turn.started_at) * 1000)
-        live = {"duration_ms": running, "tokens_used": turn.books.usage.total, "usage": turn.books.usage}
+        live = {"duration_ms": running, "tokens_used": turn.books.tokens, "usage": turn.books.usage}
         return record.model_copy(update=live)
 
 
@@ -224,12 +237,21 @@ def interrupted(connection: sqlite3.Connection, turn: history.TurnRow, outcome: 
     _store(connection, (row["principal"], record.task_id), done.model_copy(update=changes), now)
 
 
+def record_of(connection: sqlite3.Connection, message_id: str) -> TaskRecord | None:
+    """The record of the task behind a turn, as it stands in this transaction."""
+    row = connection.execute("SELECT record_json FROM tasks WHERE message_id = ?", (message_id,)).fetchone()
+    return TaskRecord.model_validate_json(row[0]) if row is not None else None
+
+
 def assignment_of(connection: sqlite3.Connection, message_id: str) -> Stored | None:
     """The task behind a turn. Raises ValidationError when it cannot be read."""
     row = connection.execute("SELECT * FROM tasks WHERE message_id = ?", (message_id,)).fetchone()
     if row is None:
         return None
-    assignment = TaskAssignment.model_validate_json(row["assignment_json"])
+    # Requests of the channel are called as their host likes, which is more than the id of a posted task may be.
+    known: dict[str, Any] = json.loads(row["assignment_json"])
+    assignment = TaskAssignment.model_validate_json(json.dumps({**known, "task_id": "task"}))
+    assignment = assignment.model_copy(update={"task_id": row["task_id"]})
     return Stored(row["principal"], assignment, TaskRecord.model_validate_json(row["record_json"]))
 
 
@@ -260,7 +282,12 @@ def _ended(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn, now
         return
     record = TaskRecord.model_validate_json(row["record_json"])
     done = ended(record, turn.outcome, turn.reply, turn.books.usage)
-    changes = {"finished_at": now, "duration_ms": turn.duration_ms, "attempts": record.attempts + turn.books.retries}
+    changes = {
+        "finished_at": now,
+        "duration_ms": turn.duration_ms,
+        "attempts": record.attempts + turn.books.retries,
+        "tokens_used": turn.books.tokens,
+    }
     _store(connection, key, done.model_copy(update=changes), now)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 
-from ..context import Call, Step, error_envelope, user_text
+from ..context import Call, Step, error_envelope, told_by_runtime, told_by_user
 from ..errors import ModelError, StoreError
 from ..protocol import chunks as c
 from ..sessions import CALL_ERROR, NOTICE, STEER, TURN_ERROR
@@ -22,6 +22,7 @@ from .guard import RepeatGuard
 from .kit import Kit
 from .limits import INTERNAL, UNRECORDED, LimitReached, Outcome
 from .pen import Pen
+from .powers import GoneAgent
 from .state import Turn
 
 log = logger(__name__)
@@ -30,8 +31,14 @@ LAST_STEP = (
     "This is the last step you have. Give your final answer now, from what you know; "
     "say plainly what is not finished. Tools are off."
 )
+_LAST_STEP = told_by_runtime(LAST_STEP)
 _CUT = {"length": "output", "content-filter": "content_filter"}
 """Answers that the provider cut off, by its reason."""
+_BY_HOST = {
+    "channel": ("channel_broken", "the channel to the host was broken for too long"),
+    "constraints": ("constraints_changed", "the constraints were replaced while it ran"),
+}
+"""Error code and text of turns that are stopped for what goes on between this runtime and its host."""
 MOST_INVALID = 2
 """Steps in a row with broken tool calls before tools are switched off: the first is told to the model."""
 
@@ -64,10 +71,13 @@ class _Loop:
 
     def __init__(self, turn: Turn, kit: Kit) -> None:
         self.turn, self.kit, self.books = turn, kit, turn.books
-        self._specs = {spec.name: spec for spec in kit.tools.specs}
-        self.pen = Pen(self._specs, kit.progress.recorded)
+        self.pen = Pen(kit.tools.spec, kit.progress.recorded)
         self._guard = RepeatGuard()
-        self._runner = Runner(kit.tools, self._guard, self.pen, kit.context, kit.allowed, kit.parallel_tools)
+        self._runner = Runner(
+            *(kit.tools, self._guard, self.pen, kit.context, kit.authority, kit.gate),
+            parallel=kit.parallel_tools,
+            learnings=kit.learnings,
+        )
         self._asker = Asker(turn, kit, self.pen)
         self._invalid = 0
 
@@ -104,6 +114,7 @@ class _Loop:
         """Runs the step's calls and closes it. Nothing takes effect before it is on disk that it was asked for, and the
         model hears of nothing that a crash could make unsaid."""
         ready = step.open
+        self.books.begin_calls(len(ready))
         if any(not self._may_repeat(call) for call in ready):
             await self.kit.checkpoint()
         if ready:
@@ -114,8 +125,8 @@ class _Loop:
             raise _NeedsHuman
         async for chunk in self._steered(step):
             yield chunk
-        if (last_comes_next or self._tripped()) and LAST_STEP not in step.notices:
-            step.notices.append(LAST_STEP)
+        if (last_comes_next or self._tripped()) and _LAST_STEP not in step.notices:
+            step.notices.append(_LAST_STEP)
             yield c.DataChunk(type=NOTICE, data={"text": LAST_STEP})
         for chunk in self.pen.end_step():
             yield chunk
@@ -126,7 +137,7 @@ class _Loop:
         """Messages that were sent to steer the turn join it here."""
         messages = self.kit.steering.take()
         for message in messages:
-            step.notices.append(user_text(message.parts))
+            step.notices.append(told_by_user(message.parts))
             data = {"message_id": message.message_name, "parts": message.parts}
             yield c.DataChunk(type=STEER, id=message.message_id, data=data)
         try:
@@ -146,7 +157,7 @@ class _Loop:
                 yield from self.pen.call_failed(call.id, CALL_ERROR)
 
     def _may_repeat(self, call: Call) -> bool:
-        spec = self._specs.get(call.name)
+        spec = self.kit.tools.spec(call.name)
         return spec is not None and (spec.read_only or spec.idempotent)
 
     def _tripped(self) -> str | None:
@@ -172,7 +183,10 @@ def _stopped(turn: Turn) -> Outcome:
     if turn.stop_reason == "deadline":
         text = f"the deadline of {turn.books.limits.seconds:g} s passed"
         return Outcome("timeout", "other", "deadline_exceeded", text, "deadline")
-    return Outcome("cancelled", "abort", "cancelled", "the turn was cancelled")
+    if (said := _BY_HOST.get(turn.stop_reason)) is not None:
+        return Outcome("failed", "other", *said, "channel")
+    text = "aborted by parent" if turn.stop_reason == "caller" else "the turn was cancelled"
+    return Outcome("cancelled", "abort", "cancelled", text)
 
 
 def _failed(turn: Turn, error: Exception) -> Outcome:
@@ -182,6 +196,8 @@ def _failed(turn: Turn, error: Exception) -> Outcome:
             return error.outcome
         case ModelError():
             return Outcome("failed", "error", error.code, error.message)
+        case GoneAgent():
+            return Outcome("failed", "error", "unknown_agent", str(error))
         case StoreError():
             log.error("turn failed", message_id=turn.message_id, error=error.message)
             return UNRECORDED

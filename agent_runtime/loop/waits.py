@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..sessions import tool_name
+from ..sessions import ASKED, tool_name
 
 QUESTION = "question"
 """The tool that asks."""
@@ -22,6 +22,13 @@ class Wait:
     call_id: str
     tool: str
     input: dict[str, Any]
+    reason: str = ""
+    always: Sequence[dict[str, Any]] = ()
+    """The rules that an approval for good adds; none: one for the tool as a whole."""
+
+    @property
+    def rules(self) -> Sequence[dict[str, Any]]:
+        return self.always or [{"permission": self.tool, "pattern": "*", "action": "allow"}]
 
     @property
     def questions(self) -> list[dict[str, Any]]:
@@ -29,20 +36,27 @@ class Wait:
 
     def shown(self) -> dict[str, Any]:
         """As callers see it."""
-        what = {"questions": self.questions} if self.kind == "question" else {"tool": self.tool, "input": self.input}
+        what: dict[str, Any] = {"questions": self.questions}
+        if self.kind == "approval":
+            what = {"tool": self.tool, "input": self.input, "always": list(self.rules)}
+            if self.reason:
+                what["reason"] = self.reason
         return {"id": self.id, "kind": self.kind, "tool_call_id": self.call_id, **what}
 
 
 def waits_of(parts: Sequence[dict[str, Any]]) -> dict[str, Wait]:
     """The open waits of a recorded reply, by id."""
-    found = [_wait(part) for part in parts]
+    asked: dict[str, dict[str, Any]] = {part["id"]: part["data"] for part in parts if part.get("type") == ASKED}
+    found = [_wait(part, asked) for part in parts]
     return {wait.id: wait for wait in found if wait is not None}
 
 
-def _wait(part: dict[str, Any]) -> Wait | None:
+def _wait(part: dict[str, Any], asked: dict[str, dict[str, Any]]) -> Wait | None:
     name, state = tool_name(part), part.get("state")
     if name is not None and state == "approval-requested":
-        return Wait(part["approval"]["id"], "approval", part["toolCallId"], name, part["input"])
+        about = asked.get(part["approval"]["id"], {})
+        ids = (part["approval"]["id"], "approval", part["toolCallId"])
+        return Wait(*ids, name, part["input"], about.get("reason", ""), about.get("always", ()))
     if name == QUESTION and state == "input-available":
         return Wait(part["toolCallId"], "question", part["toolCallId"], name, part["input"])
     return None

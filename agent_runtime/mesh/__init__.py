@@ -6,11 +6,19 @@ if TYPE_CHECKING:
     from .catalog import Catalog
     from .client import MeshClient
     from .model import ModelClient, Patience
+    from .search import MeshSearch
     from .usage import priced
 
-__all__ = ["Catalog", "MeshClient", "ModelClient", "Patience", "priced"]
+__all__ = ["Catalog", "MeshClient", "MeshSearch", "ModelClient", "Patience", "priced"]
 
-_HOMES = {"Catalog": "catalog", "MeshClient": "client", "ModelClient": "model", "Patience": "model", "priced": "usage"}
+_HOMES = {
+    "Catalog": "catalog",
+    "MeshClient": "client",
+    "MeshSearch": "search",
+    "ModelClient": "model",
+    "Patience": "model",
+    "priced": "usage",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -109,9 +109,10 @@ class Assembly:
         if not self.whole:
             raise ModelError("the model's stream broke off before its end", transient=True)
         calls = tuple(ToolCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
+        counted = is_object(self.report)
         usage = usage_of(self.report) if is_object(self.report) else Usage.estimated(self.sent, self.received)
         stop = _STOP.get(self.finish or "stop", "other")
-        return Completion("tool-calls" if calls and stop == "stop" else stop, calls, usage, self.model)
+        return Completion("tool-calls" if calls and stop == "stop" else stop, calls, usage, self.model, counted)
 
     def _call(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
         function: dict[str, Any] = delta.get("function") or {}

@@ -12,6 +12,7 @@ from ..errors import MeshUnavailable
 from ..net import HttpPool, TransportFault
 from ..ports import Clock
 from ..protocol import ModelCard, ModelList
+from .caching import CacheWatch
 
 FRESH_SECONDS = 60.0
 _TIMEOUT_SECONDS = 5.0
@@ -22,7 +23,7 @@ class Catalog:
 
     def __init__(self, url: str, headers: dict[str, str], clock: Clock) -> None:
         self._http = HttpPool(url, headers, idle=_TIMEOUT_SECONDS, connect=_TIMEOUT_SECONDS)
-        self._clock = clock
+        self._clock, self.watch = clock, CacheWatch(clock)
         self._cards: dict[str, ModelCard] = {}
         self._fetched: float | None = None
         self._lock = asyncio.Lock()
@@ -32,6 +33,10 @@ class Catalog:
     def known(self, name: str) -> ModelCard | None:
         """The card as of the last answer, without asking."""
         return self._cards.get(name)
+
+    def all_known(self) -> Sequence[ModelCard]:
+        """All cards as of the last answer."""
+        return list(self._cards.values())
 
     def names(self) -> list[str]:
         return list(self._cards)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MeshUnavailable
 from ..net import http_client
+from ..ports import OpenGate, SideEffectGate
 from ..protocol import ModelCard
 from .catalog import Catalog
 
@@ -25,8 +26,11 @@ OPTIONS = frozenset({"model", "temperature", "top_p", "max_tokens", "stop", "see
 class MeshClient:
     """Implements ports.Mesh."""
 
-    def __init__(self, url: str, token: str | None, model: str, catalog: Catalog) -> None:
+    def __init__(
+        self, url: str, token: str | None, model: str, catalog: Catalog, gate: SideEffectGate | None = None
+    ) -> None:
         self._url, self._token, self._model, self._catalog = url, token, model, catalog
+        self._gate = gate or OpenGate()
         self._http: httpx.AsyncClient | None = None
         self._openai: AsyncOpenAI | None = None
         self._lock = asyncio.Lock()
@@ -38,6 +42,7 @@ class MeshClient:
         """One completion: `{content, finish_reason, usage}`."""
         if unknown := sorted(set(options) - OPTIONS):
             raise MeshUnavailable(f"chat has no option {unknown[0]!r}; it takes {', '.join(sorted(OPTIONS))}")
+        _check("messages", messages, dict, "objects such as {'role': 'user', 'content': '...'}")
         client = await self._client()
         body = {"model": self._model, **options, "messages": list(messages)}
         raw = await self._call(client.post("/chat/completions", cast_to=object, body=body))
@@ -50,6 +55,7 @@ class MeshClient:
             }
 
     async def embed(self, texts: Sequence[str], *, model: str | None = None) -> list[list[float]]:
+        _check("texts", texts, str, "texts")
         client = await self._client()
         body = {"model": model or self._model, "input": list(texts)}
         raw = await self._call(client.post("/embeddings", cast_to=object, body=body))
@@ -63,6 +69,15 @@ class MeshClient:
     async def _call(self, call: Any) -> Any:
         from openai import OpenAIError
 
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                await self._gate.passed()
+        except TimeoutError:
+            call.close()
+            raise MeshUnavailable("the channel to the host is broken; nothing is asked of a model meanwhile") from None
+        except BaseException:
+            call.close()
+            raise
         try:
             return await call
         except OpenAIError as error:
@@ -85,6 +100,12 @@ class MeshClient:
                     max_retries=0,
                 )
             return self._openai
+
+
+def _check(name: str, given: object, kind: type, what: str) -> None:
+    """Skills hand in what they like; a text is a sequence too, and would be asked about letter by letter."""
+    if not isinstance(given, list | tuple) or not all(isinstance(one, kind) for one in given):  # pyright: ignore[reportUnknownVariableType]
+        raise MeshUnavailable(f"{name}: must be a list of {what}")
 
 
 @contextlib.contextmanager

@@ -9,23 +9,35 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from ..context import overflow_of
 from ..errors import ModelError
 from ..net import TransportFault
 from ..protocol import is_object
 
 _OVERFLOW_CODES = {"context_length_exceeded", "string_above_max_length", "request_too_large"}
-_OVERFLOW_WORDS = ("context length", "context window", "maximum context", "too many tokens")
+_OVERFLOW_WORDS = (
+    *("context length", "context window", "maximum context", "too many tokens"),
+    "context size",  # llama.cpp
+    "context limit",  # Anthropic, with the room for the reply
+    "prompt is too long",  # Anthropic
+    "input is too long",  # Bedrock
+    "input length",  # DashScope, SGLang
+    "maximum prompt length",  # xAI
+    "model token limit",  # Moonshot
+)
+_ASKED = ("input", "prompt", "messages")
+"""Words for what was sent. An error without them that tells of sizes is about the answer."""
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 _DETAIL_CHARACTERS = 500
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
     """The error behind an HTTP status."""
-    message, code = _read(body)
+    message, code = told(body)
     text = f"the model endpoint answered {status}: {message}"
     if status in (401, 403) or code == "provider_auth":
         return ModelError(text, code="model_auth")
-    worded = status != 429 and any(word in message.lower() for word in _OVERFLOW_WORDS)  # 429 means: per minute
+    worded = status != 429 and _tells_of_overflow(message)  # 429 means: per minute
     if status == 413 or code in _OVERFLOW_CODES or worded:
         return ModelError(text, code="context_overflow")
     if status in _TRANSIENT and code != "insufficient_quota":
@@ -41,7 +53,7 @@ def from_event(error: Any) -> ModelError:
     message, code = str(body.get("message") or error)[:_DETAIL_CHARACTERS], str(body.get("code"))
     if code == "provider_auth":
         return ModelError(message, code="model_auth")
-    if code in _OVERFLOW_CODES or any(word in message.lower() for word in _OVERFLOW_WORDS):
+    if code in _OVERFLOW_CODES or _tells_of_overflow(message):
         return ModelError(message, code="context_overflow")
     return ModelError(f"the model's stream reported an error: {message}", transient=True)
 
@@ -53,7 +65,7 @@ def from_transport(fault: TransportFault, idle_seconds: float) -> ModelError:
     return ModelError(f"the model endpoint cannot be reached: {fault.message}", transient=True)
 
 
-def _read(body: bytes) -> tuple[str, str]:
+def told(body: bytes) -> tuple[str, str]:
     """Message and code of an OpenAI-style error body, or whatever text there is."""
     try:
         parsed: Any = from_json(body)
@@ -63,6 +75,15 @@ def _read(body: bytes) -> tuple[str, str]:
     if not is_object(error):
         return str(error)[:_DETAIL_CHARACTERS], ""
     return str(error.get("message") or error.get("detail") or error)[:_DETAIL_CHARACTERS], str(error.get("code"))
+
+
+def _tells_of_overflow(message: str) -> bool:
+    """Whether it says that the prompt is too long, in words or by both sizes."""
+    worded = message.lower()
+    if any(words in worded for words in _OVERFLOW_WORDS):
+        return True
+    told = overflow_of(message) if any(word in worded for word in _ASKED) else None
+    return told is not None and told.limit is not None and told.actual is not None
 
 
 def _retry_after(value: str | None) -> float | None:

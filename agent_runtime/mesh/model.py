@@ -19,8 +19,10 @@ from pydantic_core import to_json
 from ..errors import ModelError
 from ..net import HttpPool, Reply, TransportFault
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
+from ..protocol import Caching
 from . import failures
 from .assembly import Assembly, Lines
+from .caching import additions, marked
 from .catalog import Catalog
 from .usage import priced
 
@@ -49,17 +51,19 @@ class ModelClient:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Retries with backoff before the first token only: what the caller has seen is never taken back."""
-        body = _body(request)
-        for attempt in range(1, self._patience.attempts + 1):
+        card = self._catalog.known(request.model)
+        body = _body(request, card.caching if card is not None else "none")
+        attempts = request.attempts or self._patience.attempts
+        for attempt in range(1, attempts + 1):
             started = False
             try:
-                async for event in self._once(request.model, body):
+                async for event in self._once(request, body):
                     started = True
                     yield event
                 return
             except ModelError as error:
                 delay = _delay(attempt, error)
-                if started or attempt == self._patience.attempts or delay is None:
+                if started or attempt == attempts or delay is None:
                     raise
                 yield Retrying(attempt, error.message, delay)
                 await asyncio.sleep(delay)
@@ -67,7 +71,7 @@ class ModelClient:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _once(self, model: str, body: bytes) -> AsyncIterator[ModelEvent]:
+    async def _once(self, request: ModelRequest, body: bytes) -> AsyncIterator[ModelEvent]:
         assembly, lines = Assembly(sent=len(body)), Lines()
         try:
             async with self._http.request("POST", "/chat/completions", body) as reply:
@@ -89,7 +93,14 @@ class ModelClient:
             self._catalog.reachable = False
             if not assembly.whole:  # what breaks behind the end of the answer breaks nothing
                 raise failures.from_transport(error, self._patience.idle_seconds) from error
-        yield self._priced(model, assembly.completion())
+        completion = self._priced(request.model, assembly.completion())
+        self._watch(request, completion, reported=assembly.report is not None)
+        yield completion
+
+    def _watch(self, request: ModelRequest, completion: Completion, *, reported: bool) -> None:
+        card = self._catalog.known(request.model)
+        if reported and card is not None and card.caching != "none" and request.session:
+            self._catalog.watch.answered(request, completion.usage)
 
     def _priced(self, model: str, completion: Completion) -> Completion:
         card = self._catalog.known(model)
@@ -110,12 +121,16 @@ async def _finish(reply: Reply) -> None:
                 pass
 
 
-def _body(request: ModelRequest) -> bytes:
+def _body(request: ModelRequest, caching: Caching) -> bytes:
     """The request as JSON, joined from pieces that were serialised once."""
     head: dict[str, Any] = {"model": request.model, "stream": True, "stream_options": {"include_usage": True}}
     if request.max_tokens is not None:
         head["max_tokens"] = request.max_tokens
-    pieces = [to_json(head)[:-1], b',"messages":[', b",".join(request.messages), b"]"]
+    if request.temperature is not None:
+        head["temperature"] = request.temperature
+    head |= additions(caching, request)
+    messages = marked(request.messages) if caching == "breakpoints" else request.messages
+    pieces = [to_json(head)[:-1], b',"messages":[', b",".join(messages), b"]"]
     if request.tools is not None:
         pieces += [b',"tools":', request.tools, b',"tool_choice":"', request.tool_choice.encode(), b'"']
     return b"".join((*pieces, b"}"))

@@ -14,8 +14,9 @@ MOST_TOKENS = 2**40
 def usage_of(report: Mapping[str, Any]) -> Usage:
     """OpenAI-style numbers contain the cached and the reasoning ones; ours do not overlap."""
     prompt, completion = _details(report, "prompt_tokens_details"), _details(report, "completion_tokens_details")
-    cache_read = _count(prompt.get("cached_tokens"))
-    cache_write = _count(report.get("cache_creation_input_tokens"))
+    # DeepSeek and Anthropic have names of their own for what OpenAI nests.
+    cache_read = _count(prompt.get("cached_tokens")) or _count(report.get("prompt_cache_hit_tokens"))
+    cache_write = _count(prompt.get("cache_write_tokens")) or _count(report.get("cache_creation_input_tokens"))
     reasoning = _count(completion.get("reasoning_tokens"))
     return Usage(
         input=max(0, _count(report.get("prompt_tokens")) - cache_read - cache_write),

@@ -6,18 +6,17 @@ Redirects, cookies, URL joining and authentication flows cost a fifth of a turn,
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
 
 from .connection import Connection, TransportFault
-from .http import UNIX_SCHEME
+from .endpoints import parse_http
+from .reach import CONNECT_SECONDS, connect
+from .tls import public_tls
 
 MOST_IDLE = 64
 IDLE_SECONDS = 30.0
-CONNECT_SECONDS = 10.0
 MOST_BODY = 4 * 1024 * 1024
 """Bytes of a body that is read as a whole."""
 
@@ -42,15 +41,14 @@ class Reply:
 
 
 class HttpPool:
-    """Requests to one base URL: `http://`, `https://` or `http+unix://`. Times are seconds."""
+    """Requests to one base URL: over TCP, with TLS or without, a unix socket or vsock. Times are seconds."""
 
     def __init__(self, url: str, headers: Mapping[str, str], *, idle: float, connect: float = CONNECT_SECONDS) -> None:
-        parts = urlsplit(url)
-        self._unix = unquote(parts.netloc) if parts.scheme == UNIX_SCHEME else None
-        self._tls = _tls() if parts.scheme == "https" else None
-        self._host, self._port = parts.hostname or "", parts.port or (443 if self._tls else 80)
-        self._path = parts.path.rstrip("/")
-        named = {"host": "localhost" if self._unix else parts.netloc.rpartition("@")[2], **headers}
+        """Raises ValueError for what is no base URL."""
+        base = parse_http(url)
+        self._endpoint, self._path = base.endpoint, base.path
+        self._tls = public_tls() if base.tls else None
+        named = {"host": base.host, **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in named.items()).encode("latin-1")
         self._idle_seconds, self._connect_seconds = idle, connect
         self._kept: list[Connection] = []
@@ -60,10 +58,16 @@ class HttpPool:
         """One request; leaving the block before the end of the body hangs up. Raises TransportFault."""
         length = b"" if body is None else b"content-length: %d\r\n" % len(body)
         head = f"{method} {self._path}{path} HTTP/1.1\r\n".encode("ascii") + self._head + length + b"\r\n"
+        async with self.exchange(head + (body or b""), self._idle_seconds) as reply:
+            yield reply
+
+    @asynccontextmanager
+    async def exchange(self, request: bytes, idle: float) -> AsyncGenerator[Reply]:
+        """As `request`, with a head of the caller's own and the seconds that may pass without a byte."""
         connection = self._waiting() or await self._connect()
         try:
-            await connection.send(head + (body or b""), self._idle_seconds)
-            yield Reply(connection.status, connection.headers, self._pieces(connection))
+            await connection.send(request, idle)
+            yield Reply(connection.status, connection.headers, _pieces(connection, idle))
         finally:
             self._keep(connection)
 
@@ -71,10 +75,6 @@ class HttpPool:
         for connection in self._kept:
             connection.close()
         self._kept.clear()
-
-    async def _pieces(self, connection: Connection) -> AsyncIterator[bytes]:
-        while data := await connection.read(self._idle_seconds):
-            yield data
 
     def _waiting(self) -> Connection | None:
         """The connection that was used last, unless it is too old or the server has hung up meanwhile."""
@@ -94,19 +94,14 @@ class HttpPool:
             connection.close()
 
     async def _connect(self) -> Connection:
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._connect_seconds):
-                if self._unix is not None:
-                    return (await loop.create_unix_connection(Connection, self._unix))[1]
-                return (await loop.create_connection(Connection, self._host, self._port, ssl=self._tls))[1]
+            return (await connect(Connection, self._endpoint, self._connect_seconds, tls=self._tls))[1]
         except TimeoutError as error:
             raise TransportFault(f"no connection within {self._connect_seconds:g} s") from error
         except OSError as error:
-            raise TransportFault(str(error) or type(error).__name__) from error
+            raise TransportFault(error.strerror or str(error) or type(error).__name__) from error
 
 
-def _tls() -> ssl.SSLContext:
-    import certifi
-
-    return ssl.create_default_context(cafile=certifi.where())
+async def _pieces(connection: Connection, idle: float) -> AsyncIterator[bytes]:
+    while data := await connection.read(idle):
+        yield data

@@ -1,7 +1,9 @@
 """What both ends must agree on: the shape of every message. No sockets, no files, no clock."""
 
-from . import chunks
-from .base import is_object
+from typing import TYPE_CHECKING
+
+from . import authority, chunks
+from .base import Inbound, is_object
 from .chat import (
     DEFAULT_WAIT_SECONDS,
     MAX_WAIT_SECONDS,
@@ -20,8 +22,27 @@ from .chat import (
     UIMessage,
     UseChatRequest,
 )
+from .compaction import CompactionPolicy, CompactReply, SmartRecovery
 from .docs import field_docs
-from .mesh import ModelCard, ModelList, Pricing
+from .mesh import Caching, ModelCard, ModelList, Pricing, SearchHit, SearchRequest, SearchResults
+from .notes import NOTES_CLOSE, NOTES_OPEN, NOTES_TAG, without_notes
+from .permission import (
+    ANY_PROGRAM,
+    Action,
+    AgentCard,
+    ArgPattern,
+    Folders,
+    Net,
+    NewRule,
+    Permissions,
+    PermissionsUpdate,
+    Program,
+    RequirementSet,
+    Rule,
+    Scope,
+    SessionRule,
+    ToolContract,
+)
 from .problem import PROBLEM_JSON, FieldFault, Problem
 from .schemas import json_schemas
 from .session import (
@@ -46,53 +67,86 @@ from .session import (
     TokenCounts,
     UnrewindReply,
 )
-from .status import AgentStatus, Capabilities, EffectiveLimits, SessionCounts, SkillState, ToolSource
+from .status import AgentStatus, Capabilities, EffectiveLimits, McpServerState, SessionCounts, SkillState, ToolSource
 from .task import RecordStatus, TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget, new_task_id
 from .usage import Usage
+from .workspace import BootstrapState, EntryType, NoQuery, WorkspaceEntry, WorkspaceListing, WorkspaceQuery
+
+if TYPE_CHECKING:  # whoever speaks it imports it: a guest without a channel need not load it
+    from . import work
 
 __all__ = [
+    "ANY_PROGRAM",
     "DEFAULT_WAIT_SECONDS",
     "MAX_WAIT_SECONDS",
     "METADATA_BYTES",
+    "NOTES_CLOSE",
+    "NOTES_OPEN",
+    "NOTES_TAG",
     "PROBLEM_JSON",
     "TITLE_CHARACTERS",
     "AbortReply",
+    "Action",
+    "AgentCard",
     "AgentStatus",
     "AnswerReply",
     "AnswerRequest",
+    "ArgPattern",
+    "BootstrapState",
+    "Caching",
     "CancelReply",
     "Capabilities",
     "ChatPending",
     "ChatReply",
     "ChatRequest",
+    "CompactReply",
+    "CompactionPolicy",
     "EffectiveLimits",
+    "EntryType",
     "ExportQuery",
     "FieldFault",
+    "Folders",
     "ForkRequest",
+    "Inbound",
+    "McpServerState",
     "MessageList",
     "MessagesQuery",
     "ModelCard",
     "ModelList",
+    "Net",
+    "NewRule",
+    "NoQuery",
     "OnBusy",
+    "Permissions",
+    "PermissionsUpdate",
     "Pricing",
     "Problem",
+    "Program",
     "PromptReply",
     "QueuedMessage",
     "RecordStatus",
+    "RequirementSet",
     "ResetReply",
     "ResetRequest",
     "RewindReply",
     "RewindRequest",
+    "Rule",
+    "Scope",
+    "SearchHit",
+    "SearchRequest",
+    "SearchResults",
     "SessionCounts",
     "SessionDetail",
     "SessionList",
     "SessionMessage",
     "SessionPatch",
+    "SessionRule",
     "SessionState",
     "SessionStatus",
     "SessionSummary",
     "SessionsQuery",
     "SkillState",
+    "SmartRecovery",
     "TaskAccepted",
     "TaskAssignment",
     "TaskRecord",
@@ -100,15 +154,22 @@ __all__ = [
     "TextPart",
     "TokenBudget",
     "TokenCounts",
+    "ToolContract",
     "ToolOutput",
     "ToolSource",
     "UIMessage",
     "UnrewindReply",
     "Usage",
     "UseChatRequest",
+    "WorkspaceEntry",
+    "WorkspaceListing",
+    "WorkspaceQuery",
+    "authority",
     "chunks",
     "field_docs",
     "is_object",
     "json_schemas",
     "new_task_id",
+    "without_notes",
+    "work",
 ]

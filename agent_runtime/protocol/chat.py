@@ -23,6 +23,13 @@ class TextPart(Inbound):
     text: str
 
 
+class TurnMetadata(Peer):
+    """What a frontend says of a message. Other fields are its own."""
+
+    agent: str | None = Field(default=None, min_length=1, max_length=200, strict=True)
+    """The agent for this turn."""
+
+
 class ChatRequest(Inbound):
     """A user message: either `message` or `parts`."""
 
@@ -38,6 +45,8 @@ class ChatRequest(Inbound):
     """The model for this turn; it stays until changed."""
     agent: str | None = Field(default=None, min_length=1, max_length=200)
     """The agent for this turn."""
+    metadata: TurnMetadata | None = None
+    """The agent may also be named here, as in a frontend's message."""
     on_busy: OnBusy = "queue"
     """What to do while a turn runs in this session."""
     message_id: str | None = Field(default=None, min_length=1, max_length=200)
@@ -49,7 +58,14 @@ class ChatRequest(Inbound):
     def _one_of_message_and_parts(self) -> ChatRequest:
         if (self.message is None) == (self.parts is None):
             raise ValueError("give exactly one of message and parts")
+        if self.agent and self.metadata and self.metadata.agent not in (None, self.agent):
+            raise ValueError("agent and metadata.agent name two agents: give one")
         return self
+
+    @property
+    def answering(self) -> str | None:
+        """The agent that was named."""
+        return self.agent or (self.metadata.agent if self.metadata else None)
 
     @property
     def content(self) -> list[TextPart]:

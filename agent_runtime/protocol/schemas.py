@@ -19,7 +19,9 @@ from .chat import (
     UseChatRequest,
 )
 from .chunks import chunk_adapter
+from .compaction import CompactReply
 from .mesh import ModelCard
+from .permission import Permissions, PermissionsUpdate, RequirementSet
 from .problem import Problem
 from .session import (
     ForkRequest,
@@ -34,14 +36,17 @@ from .session import (
 )
 from .status import AgentStatus, Capabilities
 from .task import TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget
+from .workspace import WorkspaceListing
 
 _MESSAGES = (
     *(TaskAssignment, TokenBudget, TaskAccepted, TaskResult, TaskRecord),
     *(ChatRequest, UseChatRequest, ChatReply, ChatPending, ResetRequest, ResetReply),
     *(AbortReply, AnswerRequest, AnswerReply, CancelReply),
     *(SessionList, SessionDetail, SessionPatch, MessageList, PromptReply),
-    *(ForkRequest, RewindRequest, RewindReply, UnrewindReply),
+    *(ForkRequest, RewindRequest, RewindReply, UnrewindReply, CompactReply),
+    *(Permissions, PermissionsUpdate, RequirementSet),
     *(AgentStatus, Capabilities, ModelCard, Problem),
+    WorkspaceListing,
 )
 
 

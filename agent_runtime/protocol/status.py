@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from .base import Peer
+from .permission import AgentCard, ToolContract
 
 AgentState = Literal["starting", "idle", "working", "blocked", "draining", "failed"]
 ToolSource = Literal["builtin", "custom", "mcp"]
@@ -54,6 +55,8 @@ class AgentStatus(Peer):
     queue_limit: int
     channel: str = "off"
     mesh: str = "unknown"
+    cold_models: list[str] = Field(default_factory=list[str])
+    """Models whose provider should serve prompts from its cache, and has not in the last steps: they cost more."""
     confinement: str = "unknown"
     """How commands and skills are held: `bubblewrap`, `none` or `off`."""
     limits: EffectiveLimits
@@ -70,6 +73,19 @@ class SkillState(Peer):
     error: str | None = None
 
 
+class McpServerState(Peer):
+    """One MCP server that the operator has named, and how it is."""
+
+    name: str
+    kind: Literal["local", "remote"]
+    state: Literal["idle", "connecting", "ready", "waiting", "closed", "disabled"]
+    """`idle`: not needed yet, or not any more; `waiting`: it failed and is tried again after a pause."""
+    tools: list[str] = Field(default_factory=list[str])
+    """Those that it listed last."""
+    error: str | None = None
+    """Why it is not connected."""
+
+
 class Capabilities(Peer):
     """The agent's card."""
 
@@ -80,6 +96,10 @@ class Capabilities(Peer):
     """OpenAI function format."""
     tool_sources: dict[str, ToolSource]
     skills: list[SkillState] = Field(default_factory=list[SkillState])
+    mcp_servers: list[McpServerState] = Field(default_factory=list[McpServerState])
+    tool_contracts: dict[str, ToolContract] = Field(default_factory=dict[str, ToolContract])
+    """By tool: what it requires, whether it may run again, how long it may take."""
+    agents: list[AgentCard] = Field(default_factory=list[AgentCard])
     packages: list[dict[str, str]] = Field(default_factory=list[dict[str, str]])
     models: list[str] = Field(default_factory=list[str])
     protocols: dict[str, str] = Field(default_factory=dict)

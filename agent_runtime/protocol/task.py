@@ -55,10 +55,13 @@ class TaskAssignment(Inbound):
     """Further attempts after a transient model failure."""
     token_budget: TokenBudget | None = None
     """Spending limits; none means no limit beyond the settings."""
+    agent: str | None = Field(default=None, min_length=1, max_length=200)
+    """The agent that carries it out; none means `default`."""
 
     def fingerprint(self) -> str:
         """SHA-256 of the canonical JSON after defaults, without the id."""
-        content = self.model_dump(mode="json", exclude={"task_id"})
+        unset = {"agent"} if self.agent is None else set[str]()  # younger than tasks that are kept
+        content = self.model_dump(mode="json", exclude={"task_id", *unset})
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -1,14 +1,16 @@
 """How commands and skill workers are held: one Confinement, chosen at start, runs every foreign program."""
 
-from .box import Box, Limits
+from .box import Box, Limits, Quota
 from .capture import OUTPUT_LIMIT, SPILL_LIMIT
 from .child import Child
 from .choose import ConfinementMode, choose_confinement
 from .confinement import Confinement, ConfinementName, Finished
-from .rung import Launch, Rung
+from .precedence import take_precedence
+from .rung import READERS_ID, Launch, Rung
 
 __all__ = [
     "OUTPUT_LIMIT",
+    "READERS_ID",
     "SPILL_LIMIT",
     "Box",
     "Child",
@@ -18,6 +20,8 @@ __all__ = [
     "Finished",
     "Launch",
     "Limits",
+    "Quota",
     "Rung",
     "choose_confinement",
+    "take_precedence",
 ]

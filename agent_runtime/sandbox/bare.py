@@ -8,20 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from ..errors import ToolFailure
 from .box import Box
-from .rung import Launch, RungName, environment, limited
+from .rung import Launch, RungName, environment, limited, lowly
 
 
 @dataclass(frozen=True, slots=True)
 class Bare:
     name: RungName = "off"
     uid: int | None = None
+    by_path: bool = False
+
+    def settle(self, data_dir: Path) -> None:
+        """Nothing need be done."""
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        if box.network is not None:
+            raise ToolFailure("commands have no network under this confinement", kind="unavailable")
         # Processes are not counted: they would be counted together with everything else this user runs.
         return Launch(
-            argv=(*limited(box.limits, processes=False), *argv),
+            argv=(*lowly(box), *limited(box.limits), *argv),
             env=environment(box),
             cwd=box.workdir,
         )

@@ -39,9 +39,19 @@ def load_arch() -> Instruction:
     return Instruction(LOAD_WORD, 4)
 
 
+def succeed() -> Instruction:
+    """The system call returns 0 and does nothing."""
+    return fail(0)
+
+
 def load_argument(index: int) -> Instruction:
     """The low word of an argument, on a little-endian machine: all the kernel looks at where it takes an int."""
     return Instruction(LOAD_WORD, 16 + 8 * index)
+
+
+def load_high(index: int) -> Instruction:
+    """The high word of an argument, where the kernel takes a long."""
+    return Instruction(LOAD_WORD, 20 + 8 * index)
 
 
 def allow() -> Instruction:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import mounts, seccomp
 from .box import Box
-from .rung import Launch, RungName, environment, limited, program
+from .rung import CONFINED_ID, OF_ALL, Launch, RungName, environment, limited, lowly, program
 
-CONFINED_ID = 61000
-"""User and group of a confined command. Below 65536, so that it exists in nested user namespaces, and in a range that
-neither Debian nor systemd hands out."""
-
+READ_ONLY = (Path("/proc"), Path("/dev"), Path("/"))
+"""/proc as well: it has switches of the command's own processes, such as who is ended first when memory runs out."""
 TMP = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108 - mount points, not files
 NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 OWN_USERS = ("--unshare-user", "--uid", str(CONFINED_ID), "--gid", str(CONFINED_ID))
 # To enter the command's folder and then to become its user; that step drops them all.
 KEPT = ("CAP_DAC_READ_SEARCH", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 TO_DROP = tuple(part for name in KEPT for part in ("--cap-add", name))
+PROXY = Path("/run/proxy.sock")
+"""Where a command that has a network finds the socket of its proxy."""
+PROXY_PORT = 3128
+RELAY = (sys.executable, "-I", "-S", str(Path(__file__).with_name("relay.py")), str(PROXY), str(PROXY_PORT))
+_URL = f"http://127.0.0.1:{PROXY_PORT}"
+PROXIED = {
+    **{name: _URL for stem in ("http_proxy", "https_proxy", "all_proxy") for name in (stem, stem.upper())},
+    "no_proxy": "",
+    "NO_PROXY": "",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,7 @@ class Bubblewrap:
     """Folders never shown, whatever lies around them."""
     uid: int | None = None
     name: RungName = "bubblewrap"
+    by_path: bool = False
 
     @classmethod
     def here(cls, hidden: Path) -> Bubblewrap:
@@ -58,13 +68,23 @@ class Bubblewrap:
             uid=CONFINED_ID if root else None,
         )
 
+    def settle(self, data_dir: Path) -> None:
+        """Nothing need be done."""
+
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
         plan = mounts.plan(box, self.hidden, TMP)
+        if box.network is not None:
+            plan.append(mounts.Mount("read", PROXY, box.network))
+            if self.uid is not None:
+                os.chown(box.network, self.uid, self.uid)
+        processes = box.limits.processes if self.uid is None else OF_ALL  # a user namespace has a count of its own
+        inside = (*limited(box.limits, processes=processes), *self.inside, program("setsid"))
         filter_file = os.memfd_create("filter")
         os.write(filter_file, self.filter)
         os.lseek(filter_file, 0, os.SEEK_SET)
         return Launch(
             argv=(
+                *lowly(box),
                 *self.before,
                 # No --new-session: until its namespace is complete, the process group is all that holds its processes.
                 # The command itself gets a session of its own.
@@ -74,14 +94,13 @@ class Bubblewrap:
                 *("--proc", "/proc", "--dev", "/dev"),
                 *mounts.masked(),
                 *mounts.arguments(plan, box.limits.tmp),
-                *(part for path in (*self.hidden, Path("/dev"), Path("/")) for part in ("--remount-ro", str(path))),
+                *(part for path in (*self.hidden, *READ_ONLY) for part in ("--remount-ro", str(path))),
                 *("--chdir", str(box.workdir), "--seccomp", str(filter_file), "--"),
-                *limited(box.limits),
-                *self.inside,
-                *(program("setsid"), *argv),
+                *inside,
+                *((*RELAY, *argv) if box.network is not None else argv),
             ),
             # Bubblewrap itself is process 1 in there, with its environment readable: the clean one is its own too.
-            env=environment(box),
+            env={**environment(box), **(PROXIED if box.network is not None else {})},
             fds=(filter_file,),
             uid=self.uid,
         )

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import ToolFailure
+from . import guard
 from .bare import Bare
-from .box import Box
+from .box import Box, Quota
 from .capture import OUTPUT_LIMIT, Capture, OpenSpill, Stream
 from .child import LINE_LIMIT, Child
+from .quota import CLOSED, Ledger
 from .rung import Missing, Rung
 
-ConfinementName = Literal["bubblewrap", "off", "none"]
+ConfinementName = Literal["bubblewrap", "uid", "landlock", "off", "none"]
 
 DRAIN = 1.0
 """Seconds to wait for the end of a dead command's output; only what escaped an unconfined one keeps it open."""
@@ -31,8 +33,12 @@ class Finished:
     stdout: str
     stderr: str
     exit_code: int | None
-    """None when its deadline ended it; 128 and the signal's number when a signal did."""
+    """None when its deadline or a guard ended it; 128 and the signal's number when a signal did."""
     timed_out: bool = False
+    stopped: str | None = None
+    """What a guard ended it for, as a sentence for the model."""
+    notice: str | None = None
+    """What the model should know besides: a folder was full before the command began."""
     truncated: bool = False
     output_path: str | None = None
     """The file with the output, when it was truncated and a place for it was given."""
@@ -45,6 +51,7 @@ class Confinement:
         self._rung = rung
         self.reason = reason
         """Why there is no rung."""
+        self._ledger = Ledger()
 
     @property
     def name(self) -> ConfinementName:
@@ -54,6 +61,11 @@ class Confinement:
     def uid(self) -> int | None:
         """The user that must own what commands may write; none: the server's own."""
         return None if self._rung is None else self._rung.uid
+
+    @property
+    def by_path(self) -> bool:
+        """Whether that user must be let through the data folder, to what is its own there."""
+        return self._rung is not None and self._rung.by_path
 
     async def run(
         self,
@@ -71,18 +83,21 @@ class Confinement:
         `helper` is for programs of the product itself, whose input alone comes from the model: they run without
         confinement where there is none. Raises ToolFailure when it cannot be started.
         """
-        capture = Capture(output_limit, spill)
-        try:
-            async with await self.spawn(argv, box, helper=helper) as child:
+        async with await self._start(argv, box, helper=helper) as child:
+            capture = Capture(output_limit, None if child.notice else spill)  # a full folder takes no output either
+            try:
                 exit_code = await _attend(child, capture, timeout, stdin)
-        finally:
-            capture.close()
+            finally:
+                capture.close()
         stdout, stderr = capture.texts()
+        stopped = child.stopped
         return Finished(
             stdout=stdout,
             stderr=stderr,
-            exit_code=exit_code,
-            timed_out=exit_code is None,
+            exit_code=None if stopped else exit_code,
+            timed_out=exit_code is None and not stopped,
+            stopped=stopped,
+            notice=child.notice if child.notice or stopped else await self._ledger.overrun(box.quotas),
             truncated=capture.truncated,
             output_path=capture.output_path,
         )
@@ -91,14 +106,45 @@ class Confinement:
         self, argv: Sequence[str], box: Box, *, line_limit: int = LINE_LIMIT, helper: bool = False
     ) -> Child:
         """Starts a program that goes on running; the caller owns it. Raises ToolFailure when it cannot be started."""
+        return await self._start(argv, box, line_limit, helper=helper, lives_on=True)
+
+    async def admit(self, quota: Quota, size: int) -> None:
+        """Lets the server itself write so many bytes there. Raises ToolFailure when the folder has no room for them."""
+        await self._ledger.admit(quota, size)
+
+    async def _start(
+        self,
+        argv: Sequence[str],
+        box: Box,
+        line_limit: int = LINE_LIMIT,
+        *,
+        helper: bool = False,
+        lives_on: bool = False,
+    ) -> Child:
         rung = self._rung or (Bare() if helper else None)
         if rung is None:
             raise ToolFailure(f"commands cannot be run here: {self.reason}", kind="unavailable")
+        allowances = await self._ledger.open(box.quotas)
+        full = [one.text for one in allowances if one.full]
         try:
-            launch = rung.launch(argv, box)
-        except Missing as missing:
-            raise ToolFailure(f"commands cannot be run here: {missing}", kind="unavailable") from missing
-        return await Child.start(launch, line_limit=line_limit)
+            launch = rung.launch(argv, _within(box, only_delete=bool(full) and not lives_on))
+        except (Missing, OSError) as error:
+            raise ToolFailure(f"commands cannot be run here: {error}", kind="unavailable") from error
+        child = await Child.start(launch, line_limit=line_limit)
+        child.guard(guard.of_tree(child.pid, box.limits))
+        if allowances:
+            child.guard(guard.of_folders(child.pid, allowances))
+        if full:
+            child.notice = f"{'; '.join(full)}. {CLOSED}"
+        return child
+
+
+def _within(box: Box, *, only_delete: bool) -> Box:
+    """The box with the size of its files bound to its quotas: in a full folder deleting is all that is left."""
+    if not box.quotas:
+        return box
+    largest = 0 if only_delete else min(box.limits.file_size, max(quota.bytes for quota in box.quotas))
+    return replace(box, limits=replace(box.limits, file_size=largest))
 
 
 async def _attend(child: Child, capture: Capture, deadline: float, stdin: bytes) -> int | None:

@@ -1,7 +1,7 @@
 """The seam of confinement: a rung turns "run this in that box" into a program to start.
 
-Rungs there are: `bubblewrap` and `bare`. Another uid with seccomp, and the same uid under Landlock, fit the same seam:
-both are a launcher put in front of the command.
+Rungs there are, best first: `bubblewrap`; `unaided`, as another user or as the same one; and `bare`. All of them are
+something put in front of the command.
 """
 
 from __future__ import annotations
@@ -16,7 +16,18 @@ from typing import Literal, Protocol
 
 from .box import Box, Limits
 
-RungName = Literal["bubblewrap", "off"]
+RungName = Literal["bubblewrap", "uid", "landlock", "off"]
+
+CONFINED_ID = 61000
+"""User and group of a confined command. Below 65536, so that it exists in nested user namespaces, and in a range that
+neither Debian nor systemd hands out."""
+OF_ALL = 4096
+"""Processes and threads of the confined user, where the kernel counts those of all commands together: so many that none
+has to go without for the sake of another one. How many a single command may have, a guard watches."""
+READERS_ID = 61001
+"""The group that may read skills where commands come by the data folder itself."""
+LIFELINE = "{lifeline}"
+"""An argument of a Launch that stands for the number of the lifeline's descriptor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,8 @@ class Launch:
     """Descriptors that the program inherits."""
     uid: int | None = None
     """Whom the command becomes; none: it stays the server's own user."""
+    outlives: bool = False
+    """The program ends its command by itself when its lifeline ends, and must not be ended before that is done."""
 
 
 class Rung(Protocol):
@@ -43,8 +56,17 @@ class Rung(Protocol):
         """Whom commands run as in the kernel's eyes, and who must own what they may write; none: the server itself."""
         ...
 
+    @property
+    def by_path(self) -> bool:
+        """Whether commands, as another user, walk through the data folder itself to reach theirs."""
+        ...
+
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
         """How to start a command. Raises ToolFailure when the box asks for what this rung cannot give."""
+        ...
+
+    def settle(self, data_dir: Path) -> None:
+        """Makes the server and its data folder fit to be trusted with this rung. Raises Missing when that cannot be."""
         ...
 
 
@@ -75,13 +97,19 @@ def environment(box: Box) -> dict[str, str]:
     }
 
 
-def limited(limits: Limits, *, processes: bool = True) -> tuple[str, ...]:
-    """The launcher that sets the resource limits, to be put in front of a command."""
+def lowly(box: Box) -> tuple[str, ...]:
+    """Put in front of a command: the server comes first, whatever priority it has itself."""
+    return () if box.lowers_itself else (program("nice"), "-n", "39")
+
+
+def limited(limits: Limits, *, processes: int | None = None) -> tuple[str, ...]:
+    """The launcher that sets the resource limits, to be put in front of a command; without a number, processes are not
+    counted by the kernel."""
     return (
         program("prlimit"),
         f"--data={limits.memory}",
         f"--as={limits.memory * 4}",
-        *((f"--nproc={limits.processes}",) if processes else ()),
+        *((f"--nproc={processes}",) if processes else ()),
         f"--fsize={limits.file_size}",
         f"--nofile={limits.open_files}",
         f"--cpu={limits.cpu_seconds}",

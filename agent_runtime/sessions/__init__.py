@@ -1,11 +1,13 @@
 """What is remembered: sessions, messages, parts, and the ledger of turns."""
 
-from . import branches, history, listing, rows, transfer
+from . import branches, briefs, history, listing, markers, rows, said, transfer
 from .branches import Branch, Rewound
+from .briefs import Brief
 from .history import Message, SessionRow, TurnRow
 from .ids import Ids, is_session_id
 from .listing import CUSTOM, Cursor, StoredSession, Waiting, unknown_session
-from .parts import NOTICE, RETRY, STEER, MessageParts, text_of, tool_name
+from .markers import COMPACTION, Marked, Marker, Shortened
+from .parts import ASKED, NOTICE, RETRY, STEER, MessageParts, past_steps, text_of, tool_name
 from .recorder import Recorder
 from .repair import CALL_ERROR, TURN_ERROR, complete_steps, interrupt, reopen
 from .replay import replay, replay_parts
@@ -13,7 +15,9 @@ from .rows import MessageRow, NewSession, NewTurn
 from .schema import MIGRATIONS
 
 __all__ = [
+    "ASKED",
     "CALL_ERROR",
+    "COMPACTION",
     "CUSTOM",
     "MIGRATIONS",
     "NOTICE",
@@ -21,8 +25,11 @@ __all__ = [
     "STEER",
     "TURN_ERROR",
     "Branch",
+    "Brief",
     "Cursor",
     "Ids",
+    "Marked",
+    "Marker",
     "Message",
     "MessageParts",
     "MessageRow",
@@ -31,19 +38,24 @@ __all__ = [
     "Recorder",
     "Rewound",
     "SessionRow",
+    "Shortened",
     "StoredSession",
     "TurnRow",
     "Waiting",
     "branches",
+    "briefs",
     "complete_steps",
     "history",
     "interrupt",
     "is_session_id",
     "listing",
+    "markers",
+    "past_steps",
     "reopen",
     "replay",
     "replay_parts",
     "rows",
+    "said",
     "text_of",
     "tool_name",
     "transfer",

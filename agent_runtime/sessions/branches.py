@@ -17,9 +17,10 @@ from . import history, rows
 from .history import Message, TurnRow
 from .ids import Kind
 from .listing import CUSTOM, Cursor, unknown_session
+from .markers import COMPACTION, Marker
 
 COPY = " (copy)"
-_INHERITED = ("principal", "system_prompt_digest", "tools", "schema_version")
+_INHERITED = ("principal", "system_prompt_digest", "tools", "packages", "briefs", "schema_version")
 """What a fork takes over of its parent's metadata; whatever else the product keeps there stays behind."""
 _HIDE = """
 UPDATE chat_messages SET metadata_json = json_set(metadata_json, '$.hidden_at', :at), updated_at = :now
@@ -46,6 +47,7 @@ SELECT * FROM chat_messages WHERE session_id = ? AND (created_at, id) <= (?, ?)
   AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
 ORDER BY created_at, id
 """
+_MARKERS = f"SELECT id, data_json FROM chat_parts WHERE message_id = ? AND type = '{COMPACTION}'"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +180,15 @@ def fork(connection: sqlite3.Connection, branch: Branch, new_id: Callable[[Kind]
     source = connection.execute(_PREFIX, (branch.parent_id, *end)).fetchall()
     child = _insert_child(connection, branch, new_id("ses"), source[-1]["id"] if source else None, now)
     total = Usage()
+    copies: dict[str, str] = {}
     for row in source:
-        copy_id = new_id("msg")
+        copy_id = copies[row["id"]] = new_id("msg")
         connection.execute(
             "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?)",
             (copy_id, child, row["role"], row["metadata_json"], row["created_at"], row["updated_at"]),
         )
         _copy_parts(connection, row["id"], copy_id, child, new_id)
+        _move_marker(connection, copy_id, copies)
         if row["role"] == "assistant":
             total = total.plus(Usage.model_validate(json.loads(row["metadata_json"]).get("usage", {})))
     rows.add_usage(connection, child, total, now)
@@ -223,6 +227,14 @@ def _copy_parts(
         "INSERT INTO chat_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [(new_id("prt"), copy_id, child, *tuple(row)[3:]) for row in found],
     )
+
+
+def _move_marker(connection: sqlite3.Connection, copy_id: str, copies: Mapping[str, str]) -> None:
+    """A copy of a compaction means the copies of the messages that it speaks of."""
+    for row in connection.execute(_MARKERS, (copy_id,)).fetchall():
+        if (marker := Marker.of(rows.load(row["data_json"]))) is not None:
+            part = rows.dump(marker.moved(copies).part())
+            connection.execute("UPDATE chat_parts SET data_json = ? WHERE id = ?", (part, row["id"]))
 
 
 def _copied(title: str | None) -> str | None:

@@ -31,8 +31,8 @@ class GrowingText:
         """Writes the part's row for the first time; `text` must be a key of `data`."""
         body = _body(data)
         capacity = _capacity(len(body))
-        rowid: int = connection.execute(UPSERT_PART, {**columns, "data_json": _padded(body, capacity)}).fetchone()[0]
-        return cls(rowid, len(body), capacity)
+        row = connection.execute(_UPSERT_GROWING, {**columns, "data_json": _padded(body, capacity)})
+        return cls(row.fetchone()[0], len(body), capacity)
 
     def append(self, connection: sqlite3.Connection, text: str, data: dict[str, Any], now: int) -> None:
         """Adds `text`, which `data` already holds."""
@@ -60,8 +60,8 @@ UPSERT_PART = """
     VALUES (:id, :message_id, :session_id, :index, :type, :data_json, :tool_call_id, :tool_state, :now, :now)
     ON CONFLICT (id) DO UPDATE
       SET data_json = excluded.data_json, tool_state = excluded.tool_state, updated_at = excluded.updated_at
-    RETURNING rowid
 """
+_UPSERT_GROWING = f"{UPSERT_PART} RETURNING rowid"
 
 
 def _body(data: dict[str, Any]) -> bytes:

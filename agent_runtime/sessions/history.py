@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pydantic import ValidationError
+
+from ..protocol import Rule
+from . import briefs
+from .briefs import Brief
 from .rows import load
 
 
@@ -22,10 +27,16 @@ class SessionRow:
     digest: str
     tools: tuple[str, ...]
     archived: bool
-    allowed: frozenset[str]
-    """Tools that a person has allowed for good."""
+    rules: tuple[Rule, ...]
+    """Of scope `session`."""
     last_ms: int
     """Time of its latest message."""
+    briefs: dict[str, Brief] = field(default_factory=dict[str, Brief])
+    """What other agents than its own were told in it."""
+    packages: dict[str, str] = field(default_factory=dict[str, str])
+    """The skill packages that the prompt tells of."""
+    called: bool = False
+    """It is that of an agent which another one has called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,12 @@ class Message:
     def shown(self) -> bool:
         """True for what belongs to the conversation: neither hidden nor still waiting in the queue."""
         return "hidden_at" not in self.metadata and "queued_at" not in self.metadata
+
+    @property
+    def sent_at(self) -> int:
+        """When it came: one that waited in the queue was put at the end of the conversation when it fired."""
+        queued: Any = self.metadata.get("queue_enqueued_at")
+        return queued if type(queued) is int else self.created_at
 
     @property
     def steered(self) -> bool:
@@ -67,6 +84,8 @@ class TurnRow:
     outcome: dict[str, Any] | None
     created_at: int
     updated_at: int
+    caller: dict[str, Any] | None = None
+    """Of a turn that helps another one: who called it."""
 
 
 def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | None:
@@ -88,8 +107,11 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
         digest=metadata["system_prompt_digest"],
         tools=tuple(metadata["tools"]),
         archived=row["archived_at"] is not None,
-        allowed=frozenset(rule["permission"] for rule in load(row["permissions_json"]) if _allows_all(rule)),
+        rules=tuple(_rule(rule) for rule in load(row["permissions_json"])),
         last_ms=row["last_ms"] or 0,
+        briefs=briefs.load(connection, metadata),
+        packages=briefs.packages_of(metadata),
+        called="called_by" in metadata,
     )
 
 
@@ -100,17 +122,46 @@ def alias(connection: sqlite3.Connection, principal: str, name: str) -> str | No
     return row[0] if row else None
 
 
-def messages(connection: sqlite3.Connection, session_id: str) -> Iterator[Message]:
-    """Every message of the session, oldest first."""
+def messages(connection: sqlite3.Connection, session_id: str, first: str | None = None) -> Iterator[Message]:
+    """Every message of the session, oldest first, or those from `first` on."""
+    since = _place(connection, session_id, first) if first is not None else (0, "")
     parts: dict[str, list[dict[str, Any]]] = {}
-    for row in connection.execute(
-        'SELECT message_id, data_json FROM chat_parts WHERE session_id = ? ORDER BY message_id, "index"', (session_id,)
-    ):
+    for row in connection.execute(_PARTS, (session_id, *since)):
         parts.setdefault(row["message_id"], []).append(load(row["data_json"]))
-    for row in connection.execute(
-        "SELECT * FROM chat_messages WHERE session_id = ? ORDER BY created_at, id", (session_id,)
-    ):
+    for row in connection.execute(_MESSAGES, (session_id, *since)):
         yield _message(row, parts.get(row["id"], []))
+
+
+_MESSAGES = "SELECT * FROM chat_messages WHERE session_id = ? AND (created_at, id) >= (?, ?) ORDER BY created_at, id"
+_PARTS = """
+SELECT p.message_id, p.data_json FROM chat_messages m JOIN chat_parts p ON p.message_id = m.id
+WHERE m.session_id = ? AND (m.created_at, m.id) >= (?, ?) ORDER BY p.message_id, p."index"
+"""
+
+
+def _place(connection: sqlite3.Connection, session_id: str, message_id: str) -> tuple[int, str]:
+    row = connection.execute(
+        "SELECT created_at, id FROM chat_messages WHERE id = ? AND session_id = ?", (message_id, session_id)
+    ).fetchone()
+    return (row[0], row[1]) if row is not None else (0, "")
+
+
+def last_shown(connection: sqlite3.Connection, session_id: str) -> tuple[int, str]:
+    """The place of the session's latest message that is shown."""
+    row = connection.execute(f"{_SHOWN} ORDER BY created_at DESC, id DESC LIMIT 1", (session_id, 0, "")).fetchone()
+    return (row["created_at"], row["id"]) if row is not None else (0, "")
+
+
+def shown_behind(connection: sqlite3.Connection, session_id: str, place: tuple[int, str]) -> str | None:
+    """The first message that is shown behind a place; none when nothing is."""
+    row = connection.execute(f"{_SHOWN} ORDER BY created_at, id LIMIT 1", (session_id, *place)).fetchone()
+    return row["id"] if row is not None else None
+
+
+_SHOWN = """
+SELECT id, created_at FROM chat_messages WHERE session_id = ? AND (created_at, id) > (?, ?)
+  AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
+"""
 
 
 def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
@@ -143,23 +194,30 @@ def turn(connection: sqlite3.Connection, message_id: str) -> TurnRow | None:
 def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
     """Turns that were queued, running or waiting when the last life ended, in the order of their admission."""
     found = connection.execute(
-        "SELECT turns.*, EXISTS (SELECT 1 FROM chat_messages m WHERE m.id = reply_id) AS replied"
+        "SELECT turns.*, EXISTS (SELECT 1 FROM chat_messages m WHERE m.id = reply_id) AS replied,"
+        " (SELECT json_extract(metadata_json, '$.subagent') FROM chat_messages m WHERE m.id = message_id) AS caller"
         " FROM turns WHERE state != 'ended' ORDER BY seq"
     )
-    return [_turn(row) if row["state"] != "queued" or not row["replied"] else _begun(row) for row in found]
+    return [_left(row) for row in found]
 
 
 def _message(row: sqlite3.Row, parts: list[dict[str, Any]]) -> Message:
     return Message(row["id"], row["role"], load(row["metadata_json"]), parts, row["created_at"])
 
 
-def _begun(row: sqlite3.Row) -> TurnRow:
-    """It said something already: only its start is not on record."""
-    return replace(_turn(row), state="running")
+def _left(row: sqlite3.Row) -> TurnRow:
+    """One that said something already has begun: only its start is not on record."""
+    begun = row["state"] == "queued" and row["replied"]
+    caller = load(row["caller"]) if row["caller"] else None
+    return replace(_turn(row), state="running" if begun else row["state"], caller=caller)
 
 
-def _allows_all(rule: dict[str, Any]) -> bool:
-    return rule.get("action") == "allow" and rule.get("pattern") == "*"
+def _rule(kept: dict[str, Any]) -> Rule:
+    """A rule as it was stored, of whatever version. One that cannot be read forbids: it may have been a deny."""
+    try:
+        return Rule.model_validate({**kept, "source": "session"})
+    except ValidationError:
+        return Rule(permission="*", action="deny")
 
 
 def _turn(row: sqlite3.Row) -> TurnRow:

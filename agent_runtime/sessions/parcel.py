@@ -166,7 +166,7 @@ class Parcel:
         tools = metadata.get("tools")
         if not isinstance(tools, list) or not all(isinstance(name, str) for name in tools):  # pyright: ignore[reportUnknownVariableType]
             raise Fault("data.metadata_json: tools must be a list of names")
-        for key, shape in (("title", str), ("custom", dict)):
+        for key, shape in (("title", str), ("custom", dict), ("packages", dict), ("briefs", dict)):
             if key in metadata and not isinstance(metadata[key], shape):
                 raise Fault(f"data.metadata_json: {key} has the wrong type")
         self.session_id, self.principal = data["id"], metadata["principal"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,8 @@ NOTICE = "data-notice"
 """A part by which the runtime speaks to the model in the middle of a turn."""
 STEER = "data-steer"
 """A part that holds a user message which joined the turn while it ran."""
+ASKED = "data-approval"
+"""A part that says why a call needs a person's approval, and what an approval for good would allow."""
 RETRY = "data-retry"
 """A part that says: the model call before it broke off, what it had said so far is not part of the conversation."""
 
@@ -158,3 +161,9 @@ def text_of(parts: list[dict[str, Any]]) -> str:
         elif part["type"] == "text":
             current += part["text"]
     return current or answer
+
+
+def past_steps(parts: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """The parts of a reply that is being made without those of its latest step, which the model is asked for."""
+    begun = [at for at, part in enumerate(parts) if part["type"] == "step-start"]
+    return parts[: begun[-1]] if begun else parts

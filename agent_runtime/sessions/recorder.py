@@ -71,7 +71,7 @@ class Recorder:
         part = self.message.apply(chunk)
         if part is not None:
             self._dirty[part.index] = part
-        if isinstance(chunk, c.TextDelta | c.ReasoningDelta):
+        if isinstance(chunk, (c.TextDelta, c.ReasoningDelta)):
             self._characters += len(chunk.delta)
         if self._characters >= FLUSH_CHARACTERS:
             self.flush()

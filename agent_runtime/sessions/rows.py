@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from ..protocol import Usage
+from ..protocol import Rule, Usage
 from .growth import UPSERT_PART
 
 Row = sqlite3.Row
@@ -30,6 +30,10 @@ class NewSession:
     tools: Sequence[str]
     """Order in which the model sees the tools."""
     aliases: tuple[str, ...] = ()
+    parent: tuple[str, str] | None = None
+    """The session and the user message that it was called from."""
+    packages: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The skill packages that the prompt tells of: name -> where it was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +92,26 @@ class PartRow:
 
 def insert_session(connection: sqlite3.Connection, session: NewSession, now: int) -> None:
     """Stores a session unless it is there already: two first messages may race."""
-    metadata = {
+    metadata: dict[str, Any] = {
         "principal": session.principal,
         "system_prompt_digest": session.digest,
         "tools": list(session.tools),
         "schema_version": 1,
     }
+    if session.packages:
+        metadata["packages"] = dict(session.packages)
+    if session.parent is not None:
+        metadata["called_by"] = session.parent[0]
     connection.execute("INSERT OR IGNORE INTO system_prompts VALUES (?, ?)", (session.digest, session.prompt))
     connection.execute(
         "INSERT OR IGNORE INTO chat_sessions"
-        " (id, agent, workspace_root, model_json, metadata_json, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (session.id, session.agent, session.workspace, model_json(session.model), dump(metadata), now, now),
+        " (id, agent, workspace_root, model_json, parent_id, parent_message_id, metadata_json, created_at, updated_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(session.id, session.agent, session.workspace, model_json(session.model)),
+            *(session.parent or (None, None)),
+            *(dump(metadata), now, now),
+        ),
     )
     for alias in session.aliases:
         connection.execute(
@@ -163,6 +176,14 @@ def leave_queue(connection: sqlite3.Connection, message_id: str) -> None:
     )
 
 
+def add_metadata(connection: sqlite3.Connection, message_id: str, key: str, value: Any) -> None:
+    """Keeps one more fact with a message."""
+    connection.execute(
+        "UPDATE chat_messages SET metadata_json = json_set(metadata_json, ?, json(?)) WHERE id = ?",
+        (f"$.{key}", dump(value), message_id),
+    )
+
+
 def put_away(connection: sqlite3.Connection, message_id: str, now: int) -> None:
     """A turn waits for a person."""
     connection.execute("UPDATE turns SET state = 'waiting', updated_at = ? WHERE message_id = ?", (now, message_id))
@@ -204,13 +225,13 @@ def steer_turn(
     )
 
 
-def add_permission(connection: sqlite3.Connection, session_id: str, rule: dict[str, Any], now: int) -> None:
-    """Adds a rule to what the session may do."""
-    connection.execute(
-        "UPDATE chat_sessions SET permissions_json = json_insert(permissions_json, '$[#]', json(?)), updated_at = ?"
-        " WHERE id = ?",
-        (dump(rule), now, session_id),
+def set_permissions(connection: sqlite3.Connection, session_id: str, rules: Sequence[Rule], now: int) -> bool:
+    """Stores the rules of a session, all of them; False when there is no such session."""
+    kept = dump([rule.model_dump(exclude_none=True) for rule in rules])
+    done = connection.execute(
+        "UPDATE chat_sessions SET permissions_json = ?, updated_at = ? WHERE id = ?", (kept, now, session_id)
     )
+    return bool(done.rowcount)
 
 
 def end_turn(connection: sqlite3.Connection, message_id: str, outcome: dict[str, Any], now: int) -> None:
@@ -247,10 +268,28 @@ def set_model(connection: sqlite3.Connection, session_id: str, model: str, now: 
     )
 
 
-def archive(connection: sqlite3.Connection, session_id: str, now: int) -> None:
-    """Puts a session away: it is found by its id only."""
+def archive(connection: sqlite3.Connection, session_id: str, now: int, *, succeeded: bool = False) -> None:
+    """Puts a session away: it is found by its id only. What was said in it can still be looked up where another one
+    has `succeeded` it, unless it was put away before."""
     connection.execute("DELETE FROM session_aliases WHERE session_id = ?", (session_id,))
+    if succeeded:
+        connection.execute(
+            "UPDATE chat_sessions SET metadata_json = json_set(metadata_json, '$.succeeded_at', ?)"
+            " WHERE id = ? AND archived_at IS NULL",
+            (now, session_id),
+        )
+    else:
+        withdraw(connection, session_id)
     connection.execute("UPDATE chat_sessions SET archived_at = ?, updated_at = ? WHERE id = ?", (now, now, session_id))
+
+
+def withdraw(connection: sqlite3.Connection, session_id: str) -> None:
+    """What was said in a session cannot be looked up any more while it is away."""
+    connection.execute(
+        "UPDATE chat_sessions SET metadata_json = json_remove(metadata_json, '$.succeeded_at')"
+        " WHERE id = ? AND json_extract(metadata_json, '$.succeeded_at') IS NOT NULL",
+        (session_id,),
+    )
 
 
 def model_json(model: str) -> str:

@@ -140,7 +140,13 @@ def _waits_and_lives(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _markers(connection: sqlite3.Connection) -> None:
+    """Few parts are markers of a compaction, and every session that is read back asks for its latest."""
+    connection.execute("CREATE INDEX chat_parts_markers ON chat_parts (session_id) WHERE type = 'data-compaction'")
+
+
 MIGRATIONS = (
     Migration(1, "sessions, messages, parts, turns", _create),
     Migration(3, "turns that wait and turns that go on, sessions by principal", _waits_and_lives),
+    Migration(5, "markers of compactions", _markers),
 )

@@ -6,17 +6,42 @@ A plugin imports this package inside its worker, so it stays light: the server's
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MeshUnavailable
-from .plugin import skill
+from .worker.plugin import skill
 
 if TYPE_CHECKING:
+    from .authoring import authoring_tools
     from .host import SkillHost
+    from .library import SkillLibrary
+    from .process import Setup
+    from .staging import Staging
+    from .versions import MIGRATIONS, Versions
 
-__all__ = ["MeshUnavailable", "SkillHost", "skill"]
+__all__ = [
+    "MIGRATIONS",
+    "MeshUnavailable",
+    "Setup",
+    "SkillHost",
+    "SkillLibrary",
+    "Staging",
+    "Versions",
+    "authoring_tools",
+    "skill",
+]
+
+_LATER = {
+    "MIGRATIONS": "versions",
+    "Setup": "process",
+    "SkillHost": "host",
+    "SkillLibrary": "library",
+    "Staging": "staging",
+    "Versions": "versions",
+    "authoring_tools": "authoring",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name != "SkillHost":
+    if name not in _LATER:
         raise AttributeError(name)
-    from .host import SkillHost
+    from importlib import import_module
 
-    return SkillHost
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

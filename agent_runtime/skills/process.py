@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from ..errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ..ports import Mesh
-from ..sandbox import Box, Child, Confinement, Limits
+from ..sandbox import Box, Child, Confinement, Limits, Quota
 from ..telemetry import logger
-from .wire import MESSAGE_LIMIT, Broken, Message, pack, unpack
+from .idle import Idle
+from .staging import Staged
+from .wire import ANSWER_LIMIT, Broken, Message, check_answer, pack, unpack
 
 MOST_ASKS = 8
 """Questions to the mesh that a call may have open; further ones wait in the pipe."""
+ASK_SECONDS = 0.001
+ASK_RATE = 8 * 2**20
+"""How long a question holds up the next one of the same worker: this, and a second for so many bytes. One that asks
+without end must not be all that the server listens to."""
 MOST_SKILLS = 64
 """Skills of one plugin: each of them is told to the model."""
 TAIL = 2000
@@ -26,6 +34,9 @@ PIECE = 16 * 1024
 THROTTLE = 0.005
 """Seconds between reads of a plugin that prints without end."""
 LOAD_SECONDS = 15.0
+LINGER_SECONDS = 30.0
+
+ARGV = (sys.executable, "-I", str(Path(__file__).parent / "worker" / "boot.py"))
 
 log = logger(__name__)
 
@@ -36,19 +47,27 @@ class Setup:
 
     confinement: Confinement
     mesh: Mesh
-    skills_dir: Path
     workspace: Path
     limits: Limits
     load_seconds: float = LOAD_SECONDS
-    """What an import may take."""
+    """What an import may take, with the plugin's check of itself."""
+    idle: Idle = field(default_factory=Idle)
+    linger_seconds: float = LINGER_SECONDS
+    """How long more than one idle worker of a build is kept: calls that come side by side come so again."""
 
-    async def start(self, plugin: Path) -> Process:
-        """A worker with its plugin being imported. Raises ToolFailure when it cannot be started."""
-        argv = (sys.executable, "-I", "-m", "agent_runtime.skills.worker")
+    async def start(self, staged: Staged) -> Process:
+        """A worker that is about to import its plugin. Raises ToolFailure when it cannot be started."""
         child = await self.confinement.spawn(
-            (*argv, str(self.skills_dir), str(plugin), str(self.workspace)),
-            Box(self.workspace, writable=(self.workspace,), readable=(self.skills_dir,), limits=self.limits),
-            line_limit=MESSAGE_LIMIT,
+            (*ARGV, str(staged.folder), str(staged.plugin), str(self.workspace)),
+            Box(
+                self.workspace,
+                writable=(self.workspace,),
+                readable=(staged.folder,),
+                limits=self.limits,
+                quotas=(Quota.of(self.workspace, self.limits.workspace, "the workspace"),),
+                lowers_itself=True,
+            ),
+            line_limit=ANSWER_LIMIT,
         )
         return Process(child, self.mesh, self.load_seconds)
 
@@ -62,15 +81,29 @@ class Process:
         self._load_seconds = load_seconds
         self._ids = itertools.count(1)
         self._printed = b""
+        self._family: dict[int, str] = {}
+        """Who was here before any code of the plugin ran."""
+        self._spent = False
+        """By its own word: a call has changed what the next one stands on."""
+        self._heard = 0
+        """Bytes of the last message."""
+        self._threads = 0
+        """How many there were once it was imported: libraries start some that wait for work."""
         self._listening = asyncio.create_task(self._listen())
 
-    async def load(self) -> list[Mapping[str, Any]]:
-        """The skills that the plugin declares. Raises ToolFailure with the plugin's fault."""
+    async def load(self, *, on_trial: bool = False) -> list[Mapping[str, Any]]:
+        """The skills that the plugin declares; on trial it is also asked to check itself. Raises ToolFailure with the
+        plugin's fault."""
         try:
             async with asyncio.timeout(self._load_seconds):
-                message = await self._receive()
+                message = await self._first()
+                if message["type"] == "ready":
+                    self._family = self._child.family()
+                    await self._send({"type": "load", "trial": on_trial})
+                    message = await self._answer()
         except TimeoutError:
             raise ToolFailure(f"importing it took longer than {self._load_seconds:g} s") from None
+        self._threads = self._child.threads()
         skills: Any = message.get("skills")
         if message["type"] == "loaded" and isinstance(skills, list):
             declared = [cast("Mapping[str, Any]", one) for one in cast("list[Any]", skills) if isinstance(one, dict)]
@@ -79,21 +112,20 @@ class Process:
             return declared
         raise ToolFailure(str(message.get("error", "the worker does not speak as agreed"))[:TAIL])
 
+    async def _first(self) -> Message:
+        """Whatever ends a worker before any code of its plugin runs, the plugin is not to blame."""
+        try:
+            return await self._receive()
+        except ToolFailure as failure:
+            raise ToolFailure(f"a worker could not be started: {failure.message}", kind="unavailable") from failure
+
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """The skill's result. Raises ToolFailure when the skill fails, or the worker dies of it."""
         number = next(self._ids)
         await self._send({"type": "call", "id": number, "name": name, "arguments": dict(arguments)})
-        asks: set[asyncio.Task[None]] = set()
-        try:
-            while (message := await self._receive())["type"] == "ask":
-                if len(asks) >= MOST_ASKS:
-                    await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
-                asks = {one for one in asks if not one.done()} | {asyncio.create_task(self._reply(message))}
-        finally:
-            for one in asks:
-                one.cancel()
-            await asyncio.gather(*asks, return_exceptions=True)
-        match message:
+        answer = await self._answer()
+        self._spent = bool(answer.get("spent"))
+        match answer:
             case {"type": "result", "id": answered, "value": value} if answered == number:
                 return value
             case {"type": "error", "id": answered, "error": str(text), "kind": "unavailable"} if answered == number:
@@ -103,9 +135,27 @@ class Process:
             case _:
                 raise ToolFailure("the skill's process does not speak as agreed")
 
-    @property
-    def alive(self) -> bool:
-        return self._child.running
+    def rest(self) -> bool:
+        """Holds the worker still until the next call, timers included. False when a call has left a process or a
+        thread behind, or changed what else might break the next one: then the worker must go."""
+        if self._spent or not self._signal(signal.SIGSTOP):
+            return False
+        # Only now: until it stood still it could leave one behind the look.
+        return not (self._child.family().keys() - self._family.keys() or self._child.threads() > self._threads)
+
+    def wake(self) -> bool:
+        """Lets it go on; False when it died in its sleep."""
+        return self._child.running and self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> bool:
+        there = self._child.family()  # the number of one that has ended may be somebody else's by now
+        found = [pid for pid, line in self._family.items() if pid in there and line.startswith(" ".join(ARGV))]
+        try:
+            for pid in found:
+                os.kill(pid, number)
+        except OSError:
+            return False
+        return bool(found)
 
     async def close(self) -> None:
         try:
@@ -115,17 +165,37 @@ class Process:
             await asyncio.gather(self._listening, return_exceptions=True)
 
     async def _send(self, message: Message) -> None:
+        await self._write(pack(message))
+
+    async def _write(self, line: bytes) -> None:
         try:
-            self._child.stdin.write(pack(message))
+            self._child.stdin.write(line)
             await self._child.stdin.drain()
         except ConnectionError:
             raise await self._death() from None
+
+    async def _answer(self) -> Message:
+        """What comes of a demand, once all that the worker wanted to know for it is answered."""
+        asks: set[asyncio.Task[None]] = set()
+        try:
+            while (message := await self._receive())["type"] == "ask":
+                await asyncio.sleep(ASK_SECONDS + self._heard / ASK_RATE)
+                if len(asks) >= MOST_ASKS:
+                    await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
+                asks = {one for one in asks if not one.done()} | {asyncio.create_task(self._reply(message))}
+            return message
+        finally:
+            for one in asks:
+                one.cancel()
+            await asyncio.gather(*asks, return_exceptions=True)
 
     async def _receive(self) -> Message:
         try:
             line = await self._child.stdout.readline()
             if not line.endswith(b"\n"):
                 raise await self._death()
+            self._heard = len(line)
+            check_answer(line)
             return unpack(line)
         except (Broken, ValueError) as error:
             raise ToolFailure(f"the skill's process does not speak as agreed: {error}") from error
@@ -135,7 +205,8 @@ class Process:
         code = await self._child.wait()
         await asyncio.wait({self._listening}, timeout=1)
         printed = self._printed.decode(errors="replace").strip()
-        return ToolFailure(f"the skill's process ended ({_cause(code)}){': ' if printed else ''}{printed}")
+        why = self._child.stopped or _cause(code)
+        return ToolFailure(f"the skill's process ended ({why}){': ' if printed else ''}{printed}")
 
     async def _listen(self) -> None:
         """Keeps the end of what the plugin prints."""
@@ -146,15 +217,15 @@ class Process:
 
     async def _reply(self, ask: Message) -> None:
         """Carries a question to the mesh. Whatever becomes of it, the skill gets an answer."""
+        head: Message = {"type": "reply", "id": ask.get("id")}
         try:
-            value = await self._ask(ask.get("what"), ask.get("arguments"))
-            line = {"type": "reply", "id": ask.get("id"), "value": value}
+            line = pack({**head, "value": await self._ask(ask.get("what"), ask.get("arguments"))})
         except AgentRuntimeError as error:
-            line = {"type": "reply", "id": ask.get("id"), "error": error.message}
+            line = pack({**head, "error": error.message})
         except Exception as error:
             log.exception("mesh call of a skill failed")
-            line = {"type": "reply", "id": ask.get("id"), "error": f"the mesh call failed ({type(error).__name__})"}
-        await self._send(line)
+            line = pack({**head, "error": f"the mesh call failed ({type(error).__name__})"})
+        await self._write(line)
 
     async def _ask(self, what: Any, arguments: Any) -> Any:
         offers = {"chat": self._mesh.chat, "embed": self._mesh.embed}

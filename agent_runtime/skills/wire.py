@@ -1,13 +1,15 @@
 """The line between the server and a skill worker: one JSON object a line, over the worker's own pipes.
 
     server to worker                          worker to server
-    call    id, name, arguments               loaded  skills            once, at start
-    reply   id, value or error                failed  error             once, in its place
-                                              ask     id, what, arguments
-                                              result  id, value
-                                              error   id, error, kind
+                                              ready                     once, before any code of the plugin
+    load    trial                             loaded  skills            once
+    call    id, name, arguments               failed  error             once, in its place
+    reply   id, value or error                ask     id, what, arguments
+                                              result  id, value, spent
+                                              error   id, error, kind, spent
 
-A reply answers an ask: that is how a skill reaches the mesh, and the only way. The worker's side is untrusted.
+A reply answers an ask: that is how a skill reaches the mesh, and the only way. `spent` says that the call has changed
+the process, so that it is not fit for another one. The worker's side is untrusted.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ import json
 from typing import Any
 
 MESSAGE_LIMIT = 16 * 1024 * 1024
-"""Bytes of one line."""
+"""Bytes of one line to a worker."""
+ANSWER_LIMIT = 4 * 1024 * 1024
+"""Bytes of one line to the server."""
+MOST_VALUES = 200_000
+"""Brackets and commas of such a line, those in texts included: by them goes what it costs the server to read it."""
+COUNTED = 64 * 1024
+"""Bytes from which on they are counted."""
+
+INSTEAD = "write it to a file in the workspace"
 
 Message = dict[str, Any]
 
@@ -25,18 +35,34 @@ class Broken(Exception):
     """The other side does not speak as agreed."""
 
 
-def pack(message: Message) -> bytes:
+def pack(message: Message, most: int = MESSAGE_LIMIT) -> bytes:
     """Raises TypeError or ValueError when the message is not JSON, or too long."""
-    line = json.dumps(message, allow_nan=False, separators=(",", ":")).encode() + b"\n"
-    if len(line) > MESSAGE_LIMIT:
-        raise ValueError(f"it is larger than {MESSAGE_LIMIT // 2**20} MiB; write it to a file in the workspace")
+    line = _encode(message).encode() + b"\n"
+    if len(line) > most:
+        raise ValueError(f"it is larger than {most // 2**20} MiB; {INSTEAD}")
     return line
 
 
+def pack_answer(message: Message) -> bytes:
+    """The worker's side of `check_answer`. Raises TypeError or ValueError."""
+    line = pack(message, ANSWER_LIMIT)
+    check_answer(line)
+    return line
+
+
+def check_answer(line: bytes) -> None:
+    """Raises ValueError for a line that the server would read for too long."""
+    if len(line) > COUNTED and line.count(b",") + line.count(b"[") + line.count(b"{") > MOST_VALUES:
+        raise ValueError(f"it has more than {MOST_VALUES:,} values; {INSTEAD}")
+
+
 def unpack(line: bytes) -> Message:
-    """Raises Broken when this is not a message."""
+    """Raises Broken when this is not a message. Half characters become question marks: no database and no client
+    could take them."""
     try:
-        message = json.loads(line, parse_constant=_no_constant)
+        message = _decode(line.decode())
+        if b"\\ud" in line.lower():
+            message = _decode(json.dumps(message, ensure_ascii=False).encode(errors="replace").decode())
     except (ValueError, RecursionError) as error:
         raise Broken(f"not a message: {error}") from error
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):  # pyright: ignore[reportUnknownMemberType]
@@ -46,3 +72,8 @@ def unpack(line: bytes) -> Message:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+# Bound before any plugin is imported: what one does to the module json is its own affair.
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+_decode = json.JSONDecoder(parse_constant=_no_constant).decode

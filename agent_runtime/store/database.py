@@ -185,5 +185,8 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute("PRAGMA busy_timeout = 5000")
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(
+        "PRAGMA temp_store = MEMORY"
+    )  # else each savepoint writes to a file, in a folder of SQLite's choice
     connection.row_factory = sqlite3.Row
     return connection

@@ -104,11 +104,14 @@ class Writer:
 
 
 def _apply(connection: sqlite3.Connection, job: _Job, *, alone: bool) -> None:
-    """Runs one unit. With others in the same transaction it gets a savepoint, so that its failure is its own."""
+    """Runs one unit. With others in the same transaction it gets a savepoint, so that its failure is its own. It gives
+    it back: every page that is written looks at all that are open."""
     if not alone:
         connection.execute("SAVEPOINT unit")
     try:
         job.value = job.unit(connection)
+        if not alone:
+            connection.execute("RELEASE unit")
     except Exception as error:
         if of_the_disk(error) or not connection.in_transaction:
             raise  # nothing of this batch can be trusted
@@ -116,8 +119,6 @@ def _apply(connection: sqlite3.Connection, job: _Job, *, alone: bool) -> None:
         connection.execute("ROLLBACK" if alone else "ROLLBACK TO unit")
         if alone:
             connection.execute("BEGIN IMMEDIATE")
-    if not alone:
-        connection.execute("RELEASE unit")
 
 
 def _resolve(batch: list[_Job]) -> None:

@@ -1,4 +1,7 @@
-"""`python -m agent_runtime.testing`: the scripted provider as a process. Prints its base URL on a line of its own."""
+"""`python -m agent_runtime.testing`: the scripted provider as a process. Prints its base URL on a line of its own.
+
+`python -m agent_runtime.testing bridge` is the fake bridge; see its --help.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,11 @@ from .server import ProviderServer
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["bridge"]:
+        from .bridge.cli import main as bridge
+
+        bridge(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m agent_runtime.testing", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 is any free one")
     parser.add_argument("--script", type=Path, help="JSON file of steps; without it the user's message directs")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
+from ..protocol import without_notes
+
 
 @dataclass(frozen=True)
 class Recorded:
@@ -51,11 +53,18 @@ class Recorded:
 
     @property
     def last_user_text(self) -> str:
-        """Text of the last user message, of its text parts when it has parts."""
+        """Text of the last user message, of its text parts when it has parts, without what the runtime has noted below
+        it."""
         for message in reversed(self.messages):
-            if message.get("role") == "user":
-                return text_of(message.get("content"))
+            if message.get("role") == "user" and (text := without_notes(text_of(message.get("content")))):
+                return text
         return ""
+
+    @property
+    def said(self) -> list[str]:
+        """What was said: the text of every message but the system's, without what the runtime has noted."""
+        texts = [text_of(message.get("content")) for message in self.messages if message.get("role") != "system"]
+        return [without_notes(text) for text in texts]
 
     def describe(self) -> dict[str, Any]:
         """JSON form for `GET /_requests`. A body that is not JSON appears as text."""

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
-from ..sandbox import Box, Confinement, Finished, Limits
+from ..protocol import ANY_PROGRAM, ArgPattern, Folders, Program, RequirementSet
+from ..sandbox import OUTPUT_LIMIT, Box, Confinement, Finished, Limits
 from ..workspace import new_file
-from .contract import Output, Requirements, Tool
+from . import shell
+from .contract import BOTH, Output, Reach, Tool
+from .envelope import HEAD
 from .files import place
+from .shell_reader import ReadScript, read_here
+from .space import Space
+from .way_out import WayOut
+
+if TYPE_CHECKING:
+    from ..net import Upstream
 
 LONGEST = 600.0
 """Seconds that a call may ask for."""
@@ -18,38 +30,88 @@ SLACK = 10.0
 """Seconds on top of its own deadline in which the command is ended and its output collected."""
 COMMAND_LIMIT = 120 * 1024
 """Bytes; the system takes little more in one argument."""
-HEAD = 2048
-"""Characters of a truncated output that `head` repeats, as it does in the results of all tools."""
 
 DESCRIPTION = (
     "Run a command with bash in the workspace; $SCRATCH is a folder for temporary files. {sight} It has no terminal, "
     "and background processes end with the command. Not for reading, writing, editing or searching files: read, write, "
     "edit, glob and grep do that. Output over 200 KB keeps its beginning and end and goes to a file."
 )
-CONFINED = "It sees these two and the system's programs, no network and nothing else; /tmp is empty at every call."
-BARE = "It is not confined."
+CONFINED = (
+    "It sees these two and the system's programs and nothing else; /tmp is empty at every call. It has no network, but "
+    "for hosts that rules open: $HTTPS_PROXY, where it is set, leads to those."
+)
+UNAIDED = "It sees these two and the system's programs, no network and nothing else; $TMPDIR is empty at every call."
+"""Where there are no namespaces, a folder for temporary files is made for every command."""
+NO_MODES = " chmod does nothing: run scripts by their interpreter."
+SIGHT = {"off": "It is not confined.", "uid": UNAIDED, "landlock": UNAIDED + NO_MODES}
 
 
-def bash_tool(confinement: Confinement, *, timeout: float, limits: Limits) -> Tool:
-    """`timeout` is the default deadline of a command, in seconds."""
-    longest = max(LONGEST, timeout)
+REQUIRES = RequirementSet(fs=Folders(read=BOTH, write=BOTH), shell=[ANY_PROGRAM])  # noqa: S604 - names programs, runs none
+
+
+def bash_tool(
+    confinement: Confinement,
+    *,
+    timeout: float,
+    limits: Limits,
+    upstream: Upstream | None = None,
+    read: ReadScript = read_here,
+) -> Tool:
+    """`timeout` is the default deadline of a command, in seconds; `upstream` is the way out for those that rules let
+    out, and `read` tells what scripts run."""
+    longest, space = max(LONGEST, timeout), Space(confinement, limits)
+    way_out = WayOut(confinement, upstream)
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         seconds = arguments["timeout_ms"] / 1000 if "timeout_ms" in arguments else timeout
         _check(arguments["command"])
-        box = _box(arguments.get("workdir", "."), context, limits)
-        done = await confinement.run(
-            ("bash", "-c", arguments["command"]),
-            box,
-            timeout=seconds,
-            spill=lambda: new_file(context.scratch, ".txt"),
-        )
+        async with way_out.open(context) as socket:
+            box = replace(_box(arguments.get("workdir", "."), context, space), network=socket)
+            done = await confinement.run(
+                ("bash", "-c", arguments["command"]),
+                box,
+                timeout=seconds,
+                spill=lambda: new_file(context.scratch, ".txt"),
+            )
         return _output(done)
 
-    sight = BARE if confinement.name == "off" else CONFINED
+    sight = SIGHT.get(confinement.name, CONFINED)
     spec = ToolSpec("bash", DESCRIPTION.format(sight=sight), _parameters(timeout, longest))
-    requires = Requirements(read=("{workspace}", "{scratch}"), write=("{workspace}", "{scratch}"), shell=("*",))  # noqa: S604 - names programs, runs none
-    return Tool(spec, run, requires, timeout=longest + SLACK)
+    return Tool(
+        spec,
+        run,
+        REQUIRES,
+        timeout=longest + SLACK,
+        reach=partial(_reach, read=read),
+        answers="`stdout`, `stderr`, `exit_code`, `timed_out`, `stopped?`, `notice?`, `head?`",
+        bounds=f"{OUTPUT_LIMIT // 1024} KB of both streams, {COMMAND_LIMIT // 1024} KiB of command, {longest:g} s",
+    )
+
+
+async def _reach(arguments: Mapping[str, Any], _: ToolContext, *, read: ReadScript) -> Reach:
+    """Each command that the script runs must be allowed. A rule for `git *` must not be met by a text that also runs
+    something else, so where that cannot be told only a rule for everything allows it."""
+    parsed = await read(arguments["command"])
+    programs = dict.fromkeys(text.partition(" ")[0] for text in parsed.texts)
+    opaque = parsed.opaque or not parsed.texts
+    wanted = [_program(text, vague=parsed.vague) for text in parsed.texts]
+    return Reach(
+        requires=None if opaque else REQUIRES.model_copy(update={"shell": wanted}),
+        subjects=parsed.texts or (arguments["command"],),
+        shadows=tuple((shell.bare(text),) for text in parsed.texts),
+        opaque=opaque,
+        habits=tuple(f"{program} *" for program in programs),
+    )
+
+
+def _program(text: str, *, vague: bool) -> Program:
+    """A simple command as a requirement: exactly this program with these arguments, or with any where the script has
+    some that are only known when it runs."""
+    try:
+        cmd, *args = shlex.split(text)
+    except ValueError:
+        cmd, args, vague = text.partition(" ")[0], [], True
+    return Program(cmd=cmd, args=[ArgPattern(wildcard=True)] if vague else list(args))
 
 
 def _parameters(timeout: float, longest: float) -> dict[str, Any]:
@@ -81,12 +143,18 @@ def _check(command: str) -> None:
         )
 
 
-def _box(workdir: str, context: ToolContext, limits: Limits) -> Box:
-    at = place(workdir, context)
+def _box(workdir: str, context: ToolContext, space: Space) -> Box:
+    at = place(workdir, context, "workdir")
     if not at.path.is_dir():
         raise ToolFailure(f"workdir: {at.shown} is not a folder", kind="invalid")
     where = {"HOME": str(context.scratch), "SCRATCH": str(context.scratch), "WORKSPACE": str(context.workspace)}
-    return Box(workdir=at.path, writable=(context.workspace, context.scratch), env=where, limits=limits)
+    return Box(
+        workdir=at.path,
+        writable=(context.workspace, context.scratch),
+        env=where,
+        limits=space.limits,
+        quotas=space.quotas(context),
+    )
 
 
 def _output(done: Finished) -> Output:
@@ -96,6 +164,10 @@ def _output(done: Finished) -> Output:
         "exit_code": done.exit_code,
         "timed_out": done.timed_out,
     }
+    if done.stopped:
+        data["stopped"] = done.stopped
+    if done.notice:
+        data["notice"] = done.notice
     if done.truncated:
         data["head"] = (done.stdout or done.stderr)[:HEAD]
     return Output(data, truncated=done.truncated, output_path=done.output_path, sized=True)

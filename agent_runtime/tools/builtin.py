@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..clock import SystemClock
+from ..ports import Learnings, Search, SkillIndex, Spawner
 from ..sandbox import Confinement, Limits
+from ..workspace import Backups, PathLocks
 from .bash import bash_tool
 from .contract import Tool
 from .edit import edit_tool
-from .files import PathLocks
 from .gate import DEFAULT_TIMEOUT
+from .learn import learn_tool
+from .memory import Facts, memory_tools
 from .question import question_tool
 from .read import read_tool
 from .search import Engine, Finder, glob_tool, grep_tool
+from .shell_reader import ReadScript, read_here
+from .skill import NoSkills, skill_tool
+from .space import Space
+from .task import task_tool
+from .todo import todo_tool
+from .tool_search import tool_search_tool
+from .web_fetch import Reader, web_fetch_tool
+from .web_search import web_search_tool
 from .write import write_tool
+
+if TYPE_CHECKING:
+    from ..net import Egress
+
+
+AGENT_TIMEOUT = 600.0
 
 
 def builtin_tools(
@@ -20,15 +40,35 @@ def builtin_tools(
     timeout: float = DEFAULT_TIMEOUT,
     limits: Limits | None = None,
     engine: Engine = "ripgrep",
+    read: ReadScript = read_here,
+    egress: Egress | None = None,
+    search: Search | None = None,
+    spawner: Spawner | None = None,
+    agent_timeout: float = AGENT_TIMEOUT,
+    skills: SkillIndex | None = None,
+    learnings: Learnings | None = None,
+    memory: Facts | None = None,
+    locks: PathLocks | None = None,
+    backups: Backups | None = None,
 ) -> tuple[Tool, ...]:
-    """read, write, edit, glob, grep, bash and question. `timeout` is the default deadline of a command, in seconds."""
-    locks, finder = PathLocks(), Finder(confinement)
+    """The tools that the product brings. `timeout` is the default deadline of a command, in seconds. Who changes files
+    of the workspace beside them shares the `locks`."""
+    limits, locks, backups = limits or Limits(), locks or PathLocks(), backups or Backups(SystemClock())
+    finder, space = Finder(confinement), Space(confinement, limits)
     return (
-        read_tool(),
-        write_tool(locks),
-        edit_tool(locks),
+        read_tool(locks),
+        write_tool(locks, space, backups),
+        edit_tool(locks, space, backups),
         glob_tool(finder),
         grep_tool(finder, engine),
-        bash_tool(confinement, timeout=timeout, limits=limits or Limits()),
+        bash_tool(confinement, timeout=timeout, limits=limits, upstream=egress.upstream if egress else None, read=read),
+        *((web_fetch_tool(egress, Reader(confinement)),) if egress else ()),
+        *((web_search_tool(search),) if search else ()),
+        *((task_tool(spawner, timeout=agent_timeout),) if spawner else ()),
         question_tool(),
+        todo_tool(),
+        skill_tool(skills or NoSkills()),
+        tool_search_tool(),
+        *((learn_tool(learnings),) if learnings else ()),
+        *(memory_tools(memory) if memory else ()),
     )

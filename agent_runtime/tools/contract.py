@@ -7,13 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..ports import HumanWait, ToolContext, ToolSpec
-from ..protocol import SkillState
+from ..protocol import Folders, RequirementSet, SkillState
+from ..protocol.authority import Authority
 
 LOCKED = (
     *("bash", "edit", "glob", "grep", "question", "read", "skill"),
     *("task", "todo", "tool_search", "web_fetch", "web_search", "write"),
 )
 """The ids that belong to the product, also where a tool is not there yet."""
+ALIASES = {"spawn_agent": "task"}
+"""Names under which a tool may be called too. They are not shown: a model that knows one finds it."""
+OWN = (
+    *("create_skill", "learn", "list_skills", "memory_forget", "memory_save", "memory_search"),
+    *("reload_skills", "remove_skill"),
+)
+"""The product's tools beside the locked ones."""
+RESERVED = frozenset((*LOCKED, *ALIASES, *OWN))
+"""Names that no skill and no server may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +34,12 @@ class Output:
     truncated: bool = False
     output_path: str | None = None
     """Where the whole is, for the `read` tool."""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Further facts beside the data."""
     sized: bool = False
     """The tool has bounded the text in its data itself; the gate does not cut it again."""
+    joins: tuple[str, ...] = ()
+    """Names of tools that join the turn at its next step."""
 
 
 class NeedsHuman(Exception):
@@ -36,22 +50,34 @@ class NeedsHuman(Exception):
         self.wait = wait
 
 
-@dataclass(frozen=True, slots=True)
-class Requirements:
-    """What a tool touches. It asks for authority with this, it never gains any by it."""
+BOTH = ["{workspace}", "{ad-hoc}"]
+READS = RequirementSet(fs=Folders(read=BOTH))
+CHANGES = RequirementSet(fs=Folders(read=BOTH, write=BOTH))
 
-    read: tuple[str, ...] = ()
-    """Folders; `{workspace}` and `{scratch}` stand for those of the call."""
-    write: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    shell: tuple[str, ...] = ()
-    """Programs; `*` is any."""
-    capabilities: tuple[str, ...] = ()
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What one call touches, as far as its arguments tell."""
+
+    subjects: tuple[str, ...] = ("",)
+    """What the patterns of permission rules are held against: paths, commands, hosts."""
+    shadows: tuple[tuple[str, ...], ...] = ()
+    """Other names of each subject, under which a rule may deny it too."""
+    opaque: bool = False
+    """It may touch more than can be told: only a rule about everything allows it."""
+    requires: RequirementSet | None = None
+    """Less than the tool requires in general; none: as much."""
+    habits: tuple[str, ...] = ()
+    """Patterns for rules that would allow calls of this kind for good; none: the subjects themselves."""
 
 
 Run = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
 """From arguments that fit the schema, and who calls, to JSON data or an Output. Raises ToolFailure for the model, and
 NeedsHuman where a person must answer first."""
+
+
+ReachOf = Callable[[Mapping[str, Any], ToolContext], Awaitable[Reach]]
+"""What a call with these arguments touches. Raises ToolFailure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +86,26 @@ class Tool:
 
     spec: ToolSpec
     run: Run
-    requires: Requirements = field(default_factory=Requirements)
+    requires: RequirementSet = field(default_factory=RequirementSet)
+    """What it may touch. It asks for authority with this, it never gains any by it."""
     timeout: float | None = None
     """Seconds; none: the default of the gate."""
+    reach: ReachOf | None = None
+    """None: a call touches whatever the tool requires."""
+    names: tuple[str, ...] = ()
+    """How rules and manifests may call it beside its id, such as `mcp:SERVER:TOOL`."""
+    answers: str = ""
+    """Fields of the data it answers with, for the page of tools."""
+    bounds: str = ""
+    """Its limits, for the page of tools; made from the constants that hold."""
 
 
 class ToolProvider(Protocol):
-    """A source of tools that come and go: skills now, MCP servers later."""
+    """A source of tools that come and go."""
+
+    async def ready(self, authority: Authority) -> None:
+        """Called before a turn with this authority begins. Takes little time, whatever happens, and never raises."""
+        ...
 
     def tools(self) -> Sequence[Tool]:
         """Those that can be called now."""

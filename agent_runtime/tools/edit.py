@@ -6,10 +6,15 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from ..context import meant
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
-from .contract import Requirements, Tool
-from .files import PATH, TEXT_LIMIT, PathLocks, load, place, too_large
+from ..workspace import Backups, PathLocks
+from .contract import CHANGES, Output, Tool
+from .files import PATH, TEXT_LIMIT, Kind, checked, keeping, load, place, reach_of, too_large
+from .space import Space
+
+KINDS: tuple[Kind, ...] = ("read", "write")
 
 DESCRIPTION = (
     "Replace old_string by new_string in a text file. old_string must match exactly, spaces and line ends included, "
@@ -29,22 +34,32 @@ PARAMETERS: dict[str, Any] = {
 LINES_NAMED = 8
 
 
-def edit_tool(locks: PathLocks) -> Tool:
-    async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-        return await asyncio.to_thread(_edit, arguments, context, locks)
+def edit_tool(locks: PathLocks, space: Space, backups: Backups) -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        path, grown = place(arguments["path"], context).path, len(arguments["new_string"].encode(errors="replace"))
+        async with locks.turn(path):
+            await space.admit(path, grown, context)
+            return await asyncio.to_thread(_edit, arguments, context, locks, backups)
 
     spec = ToolSpec("edit", DESCRIPTION, PARAMETERS)
-    return Tool(spec, run, Requirements(read=("{workspace}", "{scratch}"), write=("{workspace}", "{scratch}")))
+    return Tool(
+        spec,
+        run,
+        CHANGES,
+        reach=reach_of(KINDS),
+        answers="`path`, `occurrences`, `lines_added`, `lines_removed`",
+        bounds=f"{TEXT_LIMIT // 2**20} MiB before and after",
+    )
 
 
-def _edit(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks) -> dict[str, Any]:
-    at = place(arguments["path"], context)
+def _edit(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, backups: Backups) -> Output:
+    at = checked("edit", KINDS, arguments["path"], context)
     # Bytes, so that what is not UTF-8 around the match stays as it is.
-    old, new = arguments["old_string"].encode(errors="replace"), arguments["new_string"].encode(errors="replace")
-    if old == new:
+    if arguments["old_string"] == arguments["new_string"]:
         raise ToolFailure("new_string: is the same as old_string", kind="invalid")
     with locks.hold(at.path):
         data = load(at)
+        old, new = _change(data, arguments["old_string"], arguments["new_string"])
         count = data.count(old)
         if count == 0:
             raise ToolFailure(f"old_string: is not in {at.shown}; read it and copy the exact text", kind="invalid")
@@ -57,9 +72,21 @@ def _edit(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks) 
         changed = data.replace(old, new)
         if len(changed) > TEXT_LIMIT:
             raise too_large(f"{at.shown} after the edit", len(changed))
-        at.publish(changed)
+        with keeping(backups, at, changed, context) as kept:
+            at.publish(changed)
     added, removed = new.count(b"\n") + 1 if new else 0, old.count(b"\n") + 1
-    return {"path": at.shown, "occurrences": count, "lines_added": added * count, "lines_removed": removed * count}
+    lines = {"lines_added": added * count, "lines_removed": removed * count}
+    return Output({"path": at.shown, "occurrences": count, **lines}, metadata=kept.metadata())
+
+
+def _change(data: bytes, old: str, new: str) -> tuple[bytes, bytes]:
+    """What is to be replaced by what. The model sees characters that are unseen otherwise as escapes, and copies them
+    so: where the text itself is not in the file, they stand for those characters, also where the new text repeats
+    them."""
+    exact = old.encode(errors="replace")
+    if exact not in data and (true := meant(old)) != old and true.encode(errors="replace") in data:
+        return true.encode(errors="replace"), meant(new, only=true).encode(errors="replace")
+    return exact, new.encode(errors="replace")
 
 
 def _lines(data: bytes, text: bytes) -> str:

@@ -15,8 +15,10 @@ from .contract import Output
 
 RESULT_LIMIT = OUTPUT_LIMIT
 """Bytes of JSON that a result may take, of a tool that does not cut its results itself."""
-HEAD = 32 * 1024
+BEGINNING = 32 * 1024
 """Characters of a result that was too big that stay in the envelope."""
+HEAD = 2048
+"""Characters that `head` repeats of a truncated result that its tool has cut to size itself."""
 DEEPEST = 100
 
 
@@ -32,8 +34,8 @@ async def fit(result: Any, limit: int, scratch: Path) -> Output:
         return output if text.isascii() else replace(output, data=_clean(output.data, text))
     path = await asyncio.to_thread(_spill, output.data, scratch)
     whole = output.data if isinstance(output.data, str) else text
-    data = {"head": _encodable(whole[:HEAD]), "total_bytes": size}
-    return Output(data, truncated=True, output_path=path)
+    data = {"head": _encodable(whole[:BEGINNING]), "total_bytes": size}
+    return Output(data, truncated=True, output_path=path, metadata=output.metadata, joins=output.joins)
 
 
 def _serialised(data: Any) -> str:
@@ -69,6 +71,13 @@ def _clean(data: Any, text: str) -> Any:
 
 def _encodable(text: str) -> str:
     return text.encode(errors="replace").decode()
+
+
+def spill_text(text: str, scratch: Path) -> str:
+    """Writes a text where `read` finds it, up to a bound; its path."""
+    with new_file(scratch, ".txt") as file:
+        file.write(text.encode(errors="replace")[:SPILL_LIMIT])
+        return file.name
 
 
 def _spill(data: Any, scratch: Path) -> str:

@@ -1,16 +1,19 @@
-"""What read, write and edit have in common: allowed paths, one bound, one writer per path."""
+"""What read, write and edit have in common: allowed paths, and one bound."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager
-from pathlib import Path
-from weakref import WeakValueDictionary
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
 
 from ..errors import ToolFailure
 from ..ports import ToolContext
-from ..workspace import Place, Roots
+from ..protocol import Folders, RequirementSet
+from ..protocol.authority import Access
+from ..workspace import Backups, Kept, Place, Roots
+from .contract import Reach, ReachOf
+
+Kind = Literal["read", "write"]
 
 TEXT_LIMIT = 10 * 1024 * 1024
 """Bytes of a file that read, write and edit handle as text. Spilled output is never larger."""
@@ -18,8 +21,46 @@ TEXT_LIMIT = 10 * 1024 * 1024
 PATH = {"type": "string", "minLength": 1, "description": "A file; a relative path starts in the workspace"}
 
 
-def place(path: str, context: ToolContext) -> Place:
-    return Roots(context.workspace, context.scratch).resolve(path)
+def place(path: str, context: ToolContext, field: str = "path") -> Place:
+    """Where a path leads. Raises ToolFailure when that is outside of the workspace and the scratch folder."""
+    return Roots(context.workspace, context.scratch).resolve(path, field)
+
+
+def reach_of(kinds: Sequence[Kind], default: str | None = None) -> ReachOf:
+    """The reach of a tool with a `path`: that file or folder, to be read or written."""
+
+    async def reach(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
+        at = place(arguments["path"] if default is None else arguments.get("path", default), context)
+        folders = Folders(**{kind: [str(at.path)] for kind in kinds})
+        return Reach((at.shown,), (shadows(at, context),), requires=RequirementSet(fs=folders), habits=("*",))
+
+    return reach
+
+
+def shadows(at: Place, context: ToolContext) -> tuple[str, ...]:
+    """How else people may write the path in a rule that denies it: absolute, with the variables of grants, or for any
+    depth as in `**/name`."""
+    below = [(name, folder) for name, folder in context.variables.items() if at.path.is_relative_to(folder)]
+    named = [f"{{{name}}}/{at.path.relative_to(folder)}" for name, folder in below]
+    return (str(at.path), f"./{at.shown}", *named)
+
+
+def checked(tool: str, kinds: Sequence[Kind], path: str, context: ToolContext) -> Place:
+    """The place at the moment of its use: a link that was put in its way since the gate looked leads nowhere that the
+    agent may not go. Raises ToolFailure."""
+    at = place(path, context)
+    capabilities = tuple(f"fs.{kind}" for kind in kinds)
+    wanted = RequirementSet(fs=Folders(**{kind: [str(at.path)] for kind in kinds}))
+    action = context.authority.decide(Access(tool, (), capabilities, (), (at.shown,), (shadows(at, context),))).action
+    refused = action == "deny" or (action == "ask" and not context.has_approved((at.shown,)))
+    if refused or context.authority.missing(wanted, context.variables) is not None:
+        raise ToolFailure(f"{at.shown}: agent {context.agent} may not {' or '.join(kinds)} it", kind="denied")
+    return at
+
+
+def keeping(backups: Backups, at: Place, data: bytes, context: ToolContext) -> AbstractContextManager[Kept]:
+    """Backs up what the block replaces by `data`. Scratch is for what nobody will miss."""
+    return backups.keeping(at, data) if at.root == context.workspace else nullcontext(Kept())
 
 
 def too_large(shown: str, size: int) -> ToolFailure:
@@ -35,21 +76,3 @@ def load(at: Place) -> bytes:
         if len(data) > TEXT_LIMIT:
             raise too_large(at.shown, file.seek(0, 2))
         return data
-
-
-class PathLocks:
-    """One change at a time per path, within this server. Held in worker threads, so that a call that was cancelled
-    keeps its turn until its thread is through."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._locks: WeakValueDictionary[Path, threading.Lock] = WeakValueDictionary()
-
-    @contextmanager
-    def hold(self, path: Path) -> Generator[None]:
-        with self._guard:
-            lock = self._locks.get(path)
-            if lock is None:
-                lock = self._locks[path] = threading.Lock()
-        with lock:
-            yield

@@ -1,29 +1,38 @@
 """The program behind glob and grep: one request as JSON on stdin, one answer as JSON on stdout.
 
 It runs as a confined process of its own: a pattern that never stops matching then costs one process its deadline, and a
-link in the workspace leads nowhere. Only the standard library, so that it starts fast. ripgrep, where it is installed,
-does the matching of lines; which files are looked at is decided here, so that both ways give the same answer.
+link in the workspace leads nowhere. Only the standard library, and of that only what is needed, so that it starts fast.
+ripgrep, where it is installed, does the matching of lines; which files are looked at is decided here, so that both ways
+give the same answer.
 """
 
 from __future__ import annotations
 
-import base64
+import binascii
 import fnmatch
 import itertools
 import json
 import os
 import re
-import shutil
-import subprocess
+import stat
 import sys
-from collections.abc import Iterator
-from typing import Any
 
-SKIPPED = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
+TYPE_CHECKING = False  # typing takes as long to load as half of the rest
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    Positions = frozenset[int]
+    Test = Callable[[str], object]
+    Match = tuple[str, int, str]
+
+SKIPPED = frozenset({".backups", ".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
 LARGEST = 50 * 1024 * 1024
 """Bytes of a file that grep looks into."""
 LONGEST = 500
 """Characters of a line that are shown."""
+CHARACTERS = 500_000
+"""In one answer; as JSON they may take several times as many bytes."""
 BATCH = 500
 EXPANSIONS = 64
 LEFT_OUT = 20
@@ -61,28 +70,36 @@ def segments(pattern: str) -> list[str]:
     return parts if "/" in pattern else ["**", *parts]
 
 
-def matches(parts: list[str], pattern: list[str]) -> bool:
-    """Whether a path fits a pattern; `**` is any number of folders. All possible positions at once: no backtracking."""
-    positions = _skip(pattern, {0})
-    for part in parts:
-        after: set[int] = set()
-        for at in positions:
-            if at < len(pattern) and pattern[at] == "**":
-                after.add(at)
-            elif at < len(pattern) and fnmatch.fnmatchcase(part, pattern[at]):
-                after.add(at + 1)
-        positions = _skip(pattern, after)
-        if not positions:
-            return False
-    return len(pattern) in positions
+class Glob:
+    """A pattern by folders; `**` is any number of them. All its possible positions in a path are followed at once, from
+    folder to folder, so that nothing is tried twice and a folder in which nothing can fit is known as one."""
 
+    def __init__(self, parts: list[str]) -> None:
+        self._end = len(parts)
+        self._any = [part == "**" for part in parts]
+        self._tests: list[Test] = [re.compile(fnmatch.translate(part)).match for part in parts]
+        self.start = self._reached([0])
 
-def _skip(pattern: list[str], positions: set[int]) -> set[int]:
-    reached = set(positions)
-    for start in positions:
-        stars = itertools.takewhile(lambda part: part == "**", pattern[start:])
-        reached.update(range(start, start + len(list(stars)) + 1))
-    return reached
+    def below(self, at: Positions, folder: str) -> Positions:
+        """The positions below a folder of that name; none when nothing in it can fit."""
+        after = [self._after(one) for one in at if one < self._end and (self._any[one] or self._tests[one](folder))]
+        return self._reached(after) - {self._end}
+
+    def tests(self, at: Positions) -> list[Test]:
+        """A file at these positions fits when its name passes one of them."""
+        last = [one for one in at if one < self._end and self._end in self._reached([self._after(one)])]
+        return [self._tests[one] for one in last]
+
+    def _after(self, position: int) -> int:
+        return position if self._any[position] else position + 1
+
+    def _reached(self, positions: Iterable[int]) -> Positions:
+        """These, and those behind each `**` that may stand for nothing."""
+        reached: set[int] = set()
+        for start in positions:
+            stars = itertools.takewhile(bool, self._any[start:])
+            reached.update(range(start, start + len(list(stars)) + 1))
+        return frozenset(reached)
 
 
 # ---------------------------------------------------------------- files
@@ -95,9 +112,10 @@ class Walk:
         self.root = root
         self.largest = largest
         self.only = only
-        self.patterns = [segments(one) for one in expand(pattern)]
+        patterns = [segments(one) for one in expand(pattern)]
+        self.patterns = [Glob(parts) for parts in patterns]
         # A folder that is skipped otherwise is entered when the pattern names it.
-        self.skipped = SKIPPED - {part for one in self.patterns for part in one}
+        self.skipped = SKIPPED - {part for one in patterns for part in one}
         self.left_out: list[str] = []
 
     def path(self, relative: str) -> str:
@@ -109,39 +127,49 @@ class Walk:
 
     def files(self) -> Iterator[str]:
         """Paths relative to the root; links to files are named, links to folders are not followed."""
-        stack = [iter(self._entries(""))]
+        stack = [self._entries("", [pattern.start for pattern in self.patterns])]
         while stack:
-            relative = next(stack[-1], None)
-            if relative is None:
+            relative, below = next(stack[-1], ("", None))
+            if not relative:
                 stack.pop()
-            elif not os.path.isdir(self.path(relative)):
-                if self._wanted(relative):
-                    yield relative
-            elif not os.path.islink(self.path(relative)):
-                if os.path.basename(relative) in self.skipped:
-                    self.leave_out(relative, "skipped")
-                else:
-                    stack.append(iter(self._entries(relative)))
+            elif below is None:
+                yield relative
+            else:
+                stack.append(self._entries(relative, below))
 
-    def _entries(self, folder: str) -> list[str]:
+    def _entries(self, folder: str, at: list[Positions]) -> Iterator[tuple[str, list[Positions] | None]]:
+        """What in a folder is to be looked at: files that fit, and folders with the patterns' positions below them."""
         try:
-            names = os.listdir(self.path(folder))
+            with os.scandir(self.path(folder)) as listing:
+                found = sorted(listing, key=lambda entry: os.fsencode(entry.name))
         except OSError as error:
             self.leave_out(folder or ".", error.strerror)
-            return []
-        return [os.path.join(folder, name) for name in sorted(names, key=os.fsencode)]
-
-    def _wanted(self, relative: str) -> bool:
-        parts = relative.split("/")
-        return any(matches(parts, pattern) for pattern in self.patterns)
+            return
+        tests = [test for pattern, where in zip(self.patterns, at, strict=True) for test in pattern.tests(where)]
+        for entry in found:
+            name = entry.name
+            relative = os.path.join(folder, name)
+            if not _leads_to_folder(entry):
+                if any(test(name) for test in tests):
+                    yield relative, None
+            elif not entry.is_symlink():
+                below = [pattern.below(where, name) for pattern, where in zip(self.patterns, at, strict=True)]
+                if name not in self.skipped and any(below):
+                    yield relative, below
+                elif any(below):
+                    self.leave_out(relative, "skipped")
 
     def texts(self) -> Iterator[str]:
         """The files that are worth a look into: no links, pipes or devices, none too large."""
         for relative in self.files() if self.only is None else [self.only]:
             path = self.path(relative)
-            if os.path.islink(path) or not os.path.isfile(path):
+            try:
+                about = os.lstat(path)
+            except OSError:  # it is gone
                 continue
-            if os.path.getsize(path) > self.largest:
+            if not stat.S_ISREG(about.st_mode):
+                continue
+            if about.st_size > self.largest:
                 self.leave_out(relative, f"over {self.largest // 2**20} MiB")
             elif not os.access(path, os.R_OK):
                 self.leave_out(relative, "unreadable")
@@ -149,9 +177,14 @@ class Walk:
                 yield relative
 
 
-# ---------------------------------------------------------------- lines
+def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()  # known from the listing, except for links
+    except OSError:  # a link in a circle, or to where nobody may look
+        return False
 
-Match = tuple[str, int, str]
+
+# ---------------------------------------------------------------- lines
 
 
 def by_python(walk: Walk, pattern: str) -> Iterator[Match]:
@@ -185,6 +218,8 @@ def by_ripgrep(program: str, walk: Walk, pattern: str, most: int) -> Iterator[Ma
 
 def _search(argv: tuple[str, ...], root: str, most: int) -> Iterator[Match]:
     """One run of ripgrep; a file's matches count once its end shows that it is no binary file."""
+    import subprocess
+
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, cwd=root, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
         try:
@@ -208,7 +243,7 @@ def _text(value: dict[str, str]) -> str:
     """ripgrep's text, or its bytes when they are not UTF-8."""
     if "text" in value:
         return value["text"]
-    return base64.b64decode(value["bytes"]).decode(errors="replace")
+    return binascii.a2b_base64(value["bytes"]).decode(errors="replace")
 
 
 # ---------------------------------------------------------------- requests
@@ -216,19 +251,37 @@ def _text(value: dict[str, str]) -> str:
 
 def glob(request: dict[str, Any]) -> dict[str, Any]:
     walk = Walk(request["root"], request["pattern"])
-    limit = request["limit"]
-    found = list(itertools.islice(walk.files(), limit + 1))
-    return {"entries": found[:limit], "truncated": len(found) > limit, "left_out": walk.left_out}
+    found, more = _as_many(walk.files(), request["limit"], len)
+    return {"entries": found, "truncated": more, "left_out": walk.left_out}
 
 
 def grep(request: dict[str, Any]) -> dict[str, Any]:
     walk = Walk(request["root"], request["include"], request["only"], request.get("largest", LARGEST))
     limit, pattern = request["limit"], request["pattern"]
-    program = shutil.which("rg") if request["engine"] == "ripgrep" else None
+    program = _ripgrep() if request["engine"] == "ripgrep" else None
     lines = by_ripgrep(program, walk, pattern, limit + 1) if program else by_python(walk, pattern)
-    found = list(itertools.islice(lines, limit + 1))
-    shown = [{"path": path, "line": line, "text": clipped(text)} for path, line, text in found[:limit]]
-    return {"matches": shown, "truncated": len(found) > limit, "left_out": walk.left_out}
+    matches = ((path, line, clipped(text)) for path, line, text in lines)
+    found, more = _as_many(matches, limit, lambda match: len(match[0]) + len(match[2]))
+    shown = [{"path": path, "line": line, "text": text} for path, line, text in found]
+    return {"matches": shown, "truncated": more, "left_out": walk.left_out}
+
+
+def _as_many(found: Iterator[Any], limit: int, size: Callable[[Any], int]) -> tuple[list[Any], bool]:
+    """The first ones, up to a number and up to the characters of an answer, and whether there are more."""
+    kept: list[Any] = []
+    left = CHARACTERS
+    for one in found:
+        left -= size(one)
+        if len(kept) == limit or left < 0:
+            return kept, True
+        kept.append(one)
+    return kept, False
+
+
+def _ripgrep() -> str | None:
+    """Where it is installed; without shutil, whose other trades take a while to load."""
+    paths = (os.path.join(folder, "rg") for folder in os.get_exec_path())
+    return next((path for path in paths if os.access(path, os.X_OK) and os.path.isfile(path)), None)
 
 
 def clipped(line: str) -> str:

@@ -4,48 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from ..errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ..ports import HumanWait, ToolContext, ToolResult, ToolSpec
 from ..telemetry import logger
 from . import schema
-from .contract import NeedsHuman, Output, Requirements, Tool
+from .contract import NeedsHuman, Output, Tool
 from .deadline import Deadline, Expired
 from .envelope import RESULT_LIMIT, fit
+from .permissions import Permissions
+from .verdict import ALLOW, Verdict
 
 DEFAULT_TIMEOUT = 120.0
 
 log = logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """`ask` waits for a person's approval, and means deny wherever none is attached."""
-
-    action: Literal["allow", "deny", "ask"] = "allow"
-    reason: str = ""
-
-
-ALLOW = Verdict()
-
-
 class Capability(Protocol):
     """What the agent may do at all. Asked before the watchdog; its answer is final."""
 
-    async def check(self, requires: Requirements, context: ToolContext) -> Verdict: ...
+    async def check(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Verdict: ...
 
 
 class Watchdog(Protocol):
     """A second look at one call with its arguments. It may only narrow what the capability allows."""
 
     async def check(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> Verdict: ...
-
-
-class AllCapabilities:
-    async def check(self, requires: Requirements, context: ToolContext) -> Verdict:
-        return ALLOW
 
 
 class NoWatchdog:
@@ -60,7 +46,7 @@ class Gate:
     timeout: float = DEFAULT_TIMEOUT
     """Seconds for a tool that names no deadline of its own."""
     result_limit: int = RESULT_LIMIT
-    capability: Capability = field(default_factory=AllCapabilities)
+    capability: Capability = field(default_factory=Permissions)
     watchdog: Watchdog = field(default_factory=NoWatchdog)
     deadline: Deadline = field(default_factory=Deadline)
 
@@ -82,19 +68,23 @@ class Gate:
             # Whatever a tool does wrong stays in its envelope; the traceback is for the operator.
             log.exception("tool broke", tool=tool.spec.name, call_id=context.call_id)
             return error(f"{tool.spec.name} broke ({type(bug).__name__}); this is not your fault", "backend", started)
-        metadata: dict[str, Any] = {"duration_ms": _since(started)}
+        metadata: dict[str, Any] = {"duration_ms": _since(started), **output.metadata}
         if output.truncated:
             metadata["truncated"] = True
         if output.output_path is not None:
             metadata["output_path"] = output.output_path
-        return ToolResult("output", data=output.data, metadata=metadata)
+        return ToolResult("output", data=output.data, metadata=metadata, joins=output.joins)
 
     async def _pass(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Output:
         await schema.ready()
-        if wrong := schema.faults(tool.spec.parameters, arguments):
+        if wrong := await schema.checked(tool.spec.parameters, arguments):
             raise ToolFailure("; ".join(wrong), kind="invalid")
-        _obey(await self.capability.check(tool.requires, context), context)
-        _obey(await self.watchdog.check(tool.spec, arguments, context), context)
+        arguments = schema.normalised(tool.spec.parameters, arguments)
+        allowed = await self.capability.check(tool, arguments, context)
+        _obey(allowed, context)
+        second = await self.watchdog.check(tool.spec, arguments, context)
+        second = replace(second, always=second.always or allowed.always, touches=allowed.touches)
+        _obey(second, context, approved=allowed.by_person)
         seconds = tool.timeout or self.timeout
         result = await self.deadline.run(tool.run(arguments, context), seconds)
         return await fit(result, self.result_limit, context.scratch)
@@ -105,14 +95,20 @@ def error(text: str, kind: str, started: float) -> ToolResult:
     return ToolResult("error", error_text=text, metadata={"duration_ms": _since(started), "kind": kind})
 
 
-def _obey(verdict: Verdict, context: ToolContext) -> None:
-    if verdict.action == "ask" and context.approved:
+def _obey(verdict: Verdict, context: ToolContext, *, approved: bool = False) -> None:
+    if verdict.action == "ask" and (approved or context.has_approved(verdict.touches)):
         return
     if verdict.action == "ask" and context.interactive:
-        raise NeedsHuman(HumanWait("approval", verdict.reason))
-    if verdict.action != "allow":
-        needs = "it needs a human's approval, and none is here" if verdict.action == "ask" else "it is not allowed"
-        raise ToolFailure(verdict.reason or needs, kind="denied")
+        raise NeedsHuman(HumanWait("approval", verdict.reason, verdict.always, verdict.touches))
+    if verdict.action == "ask":
+        raise ToolFailure(_unattended(verdict.reason), kind="denied")
+    if verdict.action == "deny":
+        raise ToolFailure(verdict.reason or "it is not allowed", kind="denied")
+
+
+def _unattended(reason: str) -> str:
+    needs = "it needs a human's approval, and none is here"
+    return f"{reason.rstrip('.')}; {needs}" if reason else needs
 
 
 def _since(started: float) -> int:

@@ -57,4 +57,9 @@ def question_tool() -> Tool:
             raise ToolFailure(HEADLESS, kind="unavailable")
         raise NeedsHuman(HumanWait("question"))
 
-    return Tool(ToolSpec("question", DESCRIPTION, PARAMETERS), run)
+    return Tool(
+        ToolSpec("question", DESCRIPTION, PARAMETERS),
+        run,
+        answers="`answers`: one list of texts per question",
+        bounds="waits for a person ([page](waits.md)); an error where nobody is there",
+    )

@@ -9,14 +9,17 @@ from typing import Any
 
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
-from ..workspace import Place
-from .contract import Output, Requirements, Tool
-from .files import PATH, load, place
+from ..workspace import PathLocks, Place
+from .contract import READS, Output, Tool
+from .envelope import HEAD
+from .files import PATH, TEXT_LIMIT, Kind, checked, load, place, reach_of
 
 READ_LIMIT = 200 * 1024
 """Bytes of content in one answer."""
 SAMPLE = 8192
 """Bytes in which a null byte gives a binary file away."""
+
+KINDS: tuple[Kind, ...] = ("read",)
 
 DESCRIPTION = (
     "Read a text file, or a piece of it: offset and limit count lines, or bytes with unit=bytes. An answer holds up to "
@@ -40,14 +43,22 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
-def read_tool() -> Tool:
+def read_tool(locks: PathLocks) -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        piece = _bytes if arguments.get("unit") == "bytes" else _lines
+        async with locks.turn(place(arguments["path"], context).path):  # it sees what was written before it was called
+            at = checked("read", KINDS, arguments["path"], context)
+            return await asyncio.to_thread(piece, at, arguments)
+
     spec = ToolSpec("read", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
-    return Tool(spec, _run, Requirements(read=("{workspace}", "{scratch}")))
-
-
-async def _run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-    piece = _bytes if arguments.get("unit") == "bytes" else _lines
-    return await asyncio.to_thread(piece, place(arguments["path"], context), arguments)
+    return Tool(
+        spec,
+        run,
+        READS,
+        reach=reach_of(KINDS),
+        answers="`content`, `total_bytes`, `range`, `next?`",
+        bounds=f"{READ_LIMIT // 1024} KB an answer; text files up to {TEXT_LIMIT // 2**20} MiB, any size in bytes",
+    )
 
 
 def _lines(at: Place, arguments: Mapping[str, Any]) -> Output:
@@ -125,4 +136,6 @@ def _answer(content: bytes, total: int, shown: dict[str, Any]) -> dict[str, Any]
 
 
 def _output(answer: dict[str, Any], at: Place, *, cut: bool) -> Output:
+    if cut:
+        answer["head"] = answer["content"][:HEAD]
     return Output(answer, truncated=cut, output_path=str(at.path) if cut else None, sized=True)

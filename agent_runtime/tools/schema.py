@@ -7,8 +7,12 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
+
+from . import schema_bounds as bounds
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -17,6 +21,12 @@ CLIP = 160
 """Characters of a value or a message that a fault repeats."""
 MOST = 5
 """Faults told at once."""
+AT_ONCE = 1_000_000
+"""Characters of schema times characters of arguments that are checked right away; more takes a thread."""
+
+
+_one_by_one = ThreadPoolExecutor(1, "schema")
+"""Several at once would take the interpreter from the server in turns."""
 
 
 async def ready() -> None:
@@ -25,11 +35,37 @@ async def ready() -> None:
         await asyncio.to_thread(importlib.import_module, "jsonschema")
 
 
-def faults(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+async def checked(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+    """The same as `faults`, and the server hears others meanwhile, however long it takes."""
+    if len(json.dumps(schema)) * len(json.dumps(arguments)) <= AT_ONCE:
+        return faults(schema, arguments)
+    beside = partial(faults, schema, arguments, rests=True)
+    return await asyncio.get_running_loop().run_in_executor(_one_by_one, beside)
+
+
+def faults(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, rests: bool = False) -> list[str]:
     """What is wrong with the arguments, each as "field: what to do"; empty when nothing is."""
     validator: Any = _validator(json.dumps(schema, sort_keys=True))
-    found = sorted(validator.iter_errors(dict(arguments)), key=lambda error: list(map(str, error.absolute_path)))
-    return [line for error in found[:MOST] for line in _explain(error)]
+    bounds.begin(rests=rests)
+    try:
+        # No more than are told: an error holds all that led to it, and letting go of thousands stops every thread.
+        found: list[Any] = sorted(islice(validator.iter_errors(dict(arguments)), MOST), key=_place)
+    except bounds.TooLong:
+        return [f"arguments: checking them took longer than {bounds.SECONDS:g} s; give fewer"]
+    return [line for error in found for line in _explain(error)]
+
+
+def normalised(schema: Mapping[str, Any], value: Any) -> Any:
+    """The value with whole numbers as integers where the schema says so: 1.0 is one, and many models write it."""
+    if isinstance(value, float) and schema.get("type") == "integer" and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        known: Mapping[str, Any] = schema.get("properties") or {}
+        members = cast("Mapping[str, Any]", value)
+        return {name: normalised(known.get(name, {}), one) for name, one in members.items()}
+    if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
+        return [normalised(schema["items"], one) for one in cast("list[Any]", value)]
+    return cast("Any", value)
 
 
 def schema_fault(schema: Mapping[str, Any]) -> str | None:
@@ -49,11 +85,14 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
 
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> Draft202012Validator:
-    from jsonschema import Draft202012Validator
     from referencing import Registry
 
     # An empty registry: a reference to another document is a fault, never a request over the network.
-    return Draft202012Validator(json.loads(schema), registry=Registry())
+    return bounds.bounded_validator()(json.loads(schema), registry=Registry())
+
+
+def _place(error: Any) -> list[str]:
+    return [str(part) for part in error.absolute_path]
 
 
 def _explain(error: Any) -> Iterator[str]:

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
+from ..protocol.authority import Access
 from ..sandbox import Box, Confinement, Limits
-from .contract import Output, Requirements, Tool
-from .files import place
+from .contract import READS, Output, Tool
+from .envelope import HEAD, spill_text
+from .files import Kind, checked, reach_of
+from .finder import LARGEST, LONGEST
 
 GLOB_LIMIT = 1000
 GREP_LIMIT = 200
+GLOB_KEPT = 10_000
+GREP_KEPT = 2000
+"""What goes to a file when there is more than an answer holds."""
 SECONDS = 30.0
 ANSWER_LIMIT = 4 * 1024 * 1024
 """Bytes of the finder's answer; within the limits above it cannot be larger."""
 PROGRAM = Path(__file__).with_name("finder.py")
-READS = Requirements(read=("{workspace}", "{scratch}"))
+KINDS: tuple[Kind, ...] = ("read",)
 
 Engine = Literal["ripgrep", "python"]
 
-LEFT_OUT = "Folders named .git, .venv, node_modules and __pycache__ are left out unless the pattern or path names them."
+LEFT_OUT = "Folders named .backups, .git, .venv, node_modules and __pycache__ are left out unless you name them."
 GLOB = (
     "List files whose path fits a glob pattern: * within a name, ** across folders, {a,b} for choices. A pattern "
     f"without a slash fits at any depth. At most {GLOB_LIMIT} entries, sorted; `truncated` says that there are more. "
@@ -85,39 +92,78 @@ class Finder:
 
 def glob_tool(finder: Finder) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        root = place(arguments.get("path", "."), context).path
+        root = checked("glob", KINDS, arguments.get("path", "."), context).path
         if not root.is_dir():
             raise ToolFailure("path: is not a folder; look into its parent", kind="invalid")
-        pattern = _below(arguments["pattern"], root)
-        request = {"kind": "glob", "root": str(root), "pattern": pattern, "limit": GLOB_LIMIT}
+        pattern = _below(arguments["pattern"], root, "pattern")
+        request = {"kind": "glob", "root": str(root), "pattern": pattern, "limit": GLOB_KEPT}
         found = await finder.find(request, context)
-        found["entries"] = [_name(root, entry, context) for entry in found["entries"]]
-        return Output(found, truncated=found["truncated"])
+        named = [_name(root, entry, context) for entry in found["entries"]]
+        entries = [name for name in named if _may_see("glob", name, context)]
+        return await _shown({**found, "entries": entries[:GLOB_LIMIT]}, entries, GLOB_LIMIT, context)
 
-    return Tool(ToolSpec("glob", GLOB, GLOB_PARAMETERS, read_only=True, idempotent=True), run, READS)
+    spec = ToolSpec("glob", GLOB, GLOB_PARAMETERS, read_only=True, idempotent=True)
+    return Tool(
+        spec,
+        run,
+        READS,
+        reach=reach_of(KINDS, "."),
+        answers="`entries`, `truncated`, `left_out?`",
+        bounds=f"{GLOB_LIMIT} entries",
+    )
 
 
 def grep_tool(finder: Finder, engine: Engine = "ripgrep") -> Tool:
     """`engine` says what matches lines; ripgrep gives way to Python where it is not installed."""
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        at = place(arguments.get("path", "."), context).path
+        at = checked("grep", KINDS, arguments.get("path", "."), context).path
         root, only = (at, None) if at.is_dir() else (at.parent, at.name)
         if only is not None and not at.is_file():
             raise ToolFailure("path: there is no such file or folder; look for it with glob", kind="invalid")
-        include = _below(arguments.get("include", "**"), root)
+        include = _below(arguments.get("include", "**"), root, "include")
         request = {"kind": "grep", "root": str(root), "only": only, "pattern": arguments["pattern"], "include": include}
-        found = await finder.find({**request, "limit": GREP_LIMIT, "engine": engine}, context)
+        found = await finder.find({**request, "limit": GREP_KEPT, "engine": engine}, context)
         for match in found["matches"]:
             match["path"] = _name(root, match["path"], context)
-        return Output(found, truncated=found["truncated"])
+        matches = [match for match in found["matches"] if _may_see("grep", match["path"], context)]
+        lines = [f"{match['path']}:{match['line']}:{match['text']}" for match in matches]
+        return await _shown({**found, "matches": matches[:GREP_LIMIT]}, lines, GREP_LIMIT, context)
 
-    return Tool(ToolSpec("grep", GREP, GREP_PARAMETERS, read_only=True, idempotent=True), run, READS)
+    return Tool(
+        ToolSpec("grep", GREP, GREP_PARAMETERS, read_only=True, idempotent=True),
+        run,
+        READS,
+        reach=reach_of(KINDS, "."),
+        answers="`matches` of `path`, `line`, `text`; `truncated`, `left_out?`",
+        bounds=f"{GREP_LIMIT} matches, {LONGEST} characters a line, files up to {LARGEST // 2**20} MiB",
+    )
 
 
-def _below(pattern: str, root: Path) -> str:
-    """The pattern as seen from the root, when it was written as an absolute path."""
-    return pattern.removeprefix(f"{root}/")
+async def _shown(data: dict[str, Any], lines: Sequence[str], limit: int, context: ToolContext) -> Output:
+    """The answer; when it does not hold all that was found, with a file that holds more, a line each."""
+    data["truncated"] = data["truncated"] or len(lines) > limit
+    if not data["truncated"]:
+        return Output(data)
+    path = await asyncio.to_thread(spill_text, "\n".join(lines), context.scratch)
+    return Output({**data, "head": "\n".join(lines)[:HEAD]}, truncated=True, output_path=path, sized=True)
+
+
+def _may_see(tool: str, name: str, context: ToolContext) -> bool:
+    """Rules may deny a file inside of a folder that may be searched, or want somebody asked about it."""
+    decision = context.authority.decide(Access(tool, (), ("fs.read",), (), (name,)))
+    return decision.action == "allow" or (decision.action == "ask" and (decision.rule is None or context.approved))
+
+
+def _below(pattern: str, root: Path, field: str) -> str:
+    """The pattern as seen from the root, when it was written as an absolute path. Raises ToolFailure when it cannot fit
+    anything there: an empty answer would say that there is nothing."""
+    inside = pattern.removeprefix(f"{root}/")
+    if inside.startswith("/") or ".." in inside.split("/"):
+        raise ToolFailure(
+            f"{field}: must stay below the folder that is searched; name another one with path", kind="invalid"
+        )
+    return inside
 
 
 def _name(root: Path, entry: str, context: ToolContext) -> str:

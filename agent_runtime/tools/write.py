@@ -7,8 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..ports import ToolContext, ToolSpec
-from .contract import Requirements, Tool
-from .files import PATH, TEXT_LIMIT, PathLocks, place, too_large
+from ..protocol import Folders, RequirementSet
+from ..workspace import Backups, PathLocks
+from .contract import BOTH, Output, Tool
+from .files import PATH, TEXT_LIMIT, Kind, checked, keeping, place, reach_of, too_large
+from .space import Space
+
+KINDS: tuple[Kind, ...] = ("write",)
 
 DESCRIPTION = (
     "Write a whole text file, replacing what was there; missing folders are made. Not for changing a part of a file "
@@ -22,19 +27,29 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
-def write_tool(locks: PathLocks) -> Tool:
-    async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-        return await asyncio.to_thread(_write, arguments["path"], arguments["content"], context, locks)
+def write_tool(locks: PathLocks, space: Space, backups: Backups) -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        path, size = place(arguments["path"], context).path, len(arguments["content"].encode(errors="replace"))
+        async with locks.turn(path):
+            await space.admit(path, size, context)
+            return await asyncio.to_thread(_write, arguments, context, locks, backups)
 
     spec = ToolSpec("write", DESCRIPTION, PARAMETERS, idempotent=True)
-    return Tool(spec, run, Requirements(write=("{workspace}", "{scratch}")))
+    return Tool(
+        spec,
+        run,
+        RequirementSet(fs=Folders(write=BOTH)),
+        reach=reach_of(KINDS),
+        answers="`path`, `bytes`, `created`",
+        bounds=f"{TEXT_LIMIT // 2**20} MiB",
+    )
 
 
-def _write(path: str, content: str, context: ToolContext, locks: PathLocks) -> dict[str, Any]:
-    at = place(path, context)
-    data = content.encode(errors="replace")
+def _write(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, backups: Backups) -> Output:
+    at = checked("write", KINDS, arguments["path"], context)
+    data = arguments["content"].encode(errors="replace")
     if len(data) > TEXT_LIMIT:
         raise too_large("content", len(data))
-    with locks.hold(at.path):
+    with locks.hold(at.path), keeping(backups, at, data, context) as kept:
         created = at.publish(data)
-    return {"path": at.shown, "bytes": len(data), "created": created}
+    return Output({"path": at.shown, "bytes": len(data), "created": created}, metadata=kept.metadata())

@@ -6,11 +6,14 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..errors import StartError
+from ..sandbox import READERS_ID
 
+LET_THROUGH = 0o711
+"""The mode of a folder through which others may go to places that they know."""
 WALK_SECONDS = 300.0
 AT_ONCE = 1000
 """Folders on one command line."""
@@ -25,16 +28,25 @@ class Home:
     owner: int | None = None
     """User and group that commands run as, and who therefore owns what they may write; none: the server's own."""
 
+    workspace: Path = field(init=False)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_dir", self.data_dir.expanduser().resolve())
-
-    @property
-    def workspace(self) -> Path:
-        return self.data_dir / "workspace"
+        object.__setattr__(self, "workspace", self.data_dir / "workspace")
 
     @property
     def skills(self) -> Path:
         return self.data_dir / "skills"
+
+    @property
+    def staged(self) -> Path:
+        """Builds of skills, for their workers to read; made by the server and emptied at start."""
+        return self.data_dir / "staged"
+
+    @property
+    def agents(self) -> Path:
+        """Manifests; no tool can write here."""
+        return self.data_dir / "agents"
 
     @property
     def database(self) -> Path:
@@ -48,25 +60,47 @@ class Home:
 
     def prepare(self) -> None:
         """Creates the folders. Raises StartError that names the folder and the reason when one cannot be used."""
-        # Skills are read by a user who does not own them; the data directory above keeps others out.
-        modes = {self.data_dir: 0o700, self.workspace: 0o700, self.data_dir / "scratch": 0o700, self.skills: 0o755}
+        own = (self.data_dir, self.workspace, self.data_dir / "scratch", self.skills, self.agents)
+        # Builds are read by a user who does not own them; the data directory above keeps others out.
+        modes = {**dict.fromkeys(own, 0o700), self.staged: 0o755}
+        for folder in (self.workspace, self.data_dir / "scratch", self.staged):
+            if folder.is_symlink():  # what is in them is given away, and deleted
+                raise StartError(f"the folder {folder} is a link, which is not followed: mount there what it leads to")
         for folder, mode in modes.items():
             try:
                 folder.mkdir(mode=mode, parents=True, exist_ok=True)
+                if folder.stat().st_mode & 0o777 == LET_THROUGH:  # commands were held otherwise in the last life
+                    folder.chmod(mode)
             except OSError as error:
                 raise StartError(f"the folder {folder} cannot be created: {error.strerror}") from error
             if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 raise StartError(f"the folder {folder} cannot be written by user {os.geteuid()}: mend its permissions")
 
-    def owned_by(self, uid: int | None) -> Home:
-        """This home with its workspace and scratch in the hands of that user. Raises StartError when it cannot be."""
+    def owned_by(self, uid: int | None, *, by_path: bool = False) -> Home:
+        """This home with its workspace and scratch in the hands of that user. Raises StartError when it cannot be.
+
+        `by_path` lets that user walk through the data folder to what is its own; all else stays closed to it.
+        """
         if uid is not None:
             try:
                 for folders in _batched((self.workspace, *self._scratches(uid))):
                     _whole_tree("chown", "-R", "-h", "-P", f"{uid}:{uid}", *folders)
+                if by_path:
+                    self._let_through()
             except OSError as error:
                 raise StartError(f"the workspace cannot be given to user {uid}: {error}") from error
         return replace(self, owner=uid)
+
+    def _let_through(self) -> None:
+        os.umask(0o027)  # from here on what the server writes is closed to others as well
+        theirs = (self.workspace, self.data_dir / "scratch", self.staged)
+        for entry in self.data_dir.iterdir():
+            if entry not in theirs and not entry.is_symlink():
+                entry.chmod(entry.stat().st_mode & 0o700)
+        os.chown(self.staged, -1, READERS_ID)
+        self.staged.chmod(0o2750)
+        for folder in (self.data_dir / "scratch", self.data_dir):
+            folder.chmod(LET_THROUGH)
 
     def _scratches(self, uid: int) -> list[Path]:
         """Those that belong to somebody else, after a change of how commands are held."""

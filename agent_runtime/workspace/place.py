@@ -8,10 +8,12 @@ resolved has been followed and checked; one that appears afterwards is somebody'
 from __future__ import annotations
 
 import errno
+import heapq
+import itertools
 import os
 import secrets
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from ..errors import ToolFailure
 
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MODE = 0o644
 
@@ -48,10 +51,38 @@ class Place:
         finally:
             os.close(descriptor)
 
-    def publish(self, data: bytes) -> bool:
+    def entries(self, most: int) -> tuple[list[tuple[str, os.stat_result]], bool]:
+        """What lies in this folder, in no order: each name with what it is, links as links. At most so many; and
+        whether that is all."""
+        with self._explained(), self._listed() as folder, os.scandir(folder) as found:
+            names = [entry.name for entry in itertools.islice(found, most + 1)]
+            return _looked_at(names[:most], folder), len(names) <= most
+
+    def page(self, after: bytes, most: int) -> list[tuple[str, os.stat_result]]:
+        """The same in the order of their bytes, from behind a name on. However much lies here, it takes no more memory
+        than the page does."""
+        with self._explained(), self._listed() as folder, os.scandir(folder) as found:
+            names = (entry.name for entry in found if os.fsencode(entry.name) > after)
+            return _looked_at(heapq.nsmallest(most, names, key=os.fsencode), folder)
+
+    def look(self) -> os.stat_result | None:
+        """What lies here, a link as a link; none when nothing does."""
+        try:
+            with self._explained():
+                if self.path == self.root:
+                    return os.stat(self.root, follow_symlinks=False)
+                with self._folder() as folder:
+                    return self._stat(folder)
+        except ToolFailure as failure:
+            if isinstance(failure.__cause__, FileNotFoundError):
+                return None
+            raise
+
+    def publish(self, data: bytes, *, mode: int | None = None, durable: bool = True) -> bool:
         """Puts the whole file in place at once, making folders on the way; true when there was none before.
 
-        An old file hands down its mode and owner, else the folder its owner.
+        An old file hands down its mode and owner, else the folder its owner. What could be written again need not be
+        `durable`: after a power cut it may be missing or empty.
         """
         with self._explained(), self._folder(make=True) as folder:
             old = self._stat(folder)
@@ -62,15 +93,71 @@ class Place:
                 with os.fdopen(os.open(temporary, CREATE, 0o600, dir_fd=folder), "wb") as file:
                     file.write(data)
                     file.flush()
-                    _adopt(file.fileno(), old or os.fstat(folder), stat.S_IMODE(old.st_mode) & 0o777 if old else MODE)
-                    os.fsync(file.fileno())
+                    inherited = stat.S_IMODE(old.st_mode) & 0o777 if old else MODE
+                    _adopt(file.fileno(), old or os.fstat(folder), inherited if mode is None else mode)
+                    if durable:
+                        os.fsync(file.fileno())
                 os.rename(temporary, self.path.name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 with suppress(OSError):
                     os.unlink(temporary, dir_fd=folder)
                 raise
-            _settle(folder)
+            if durable:
+                _settle(folder)
         return old is None
+
+    def append(self, data: bytes, *, head: bytes = b"", most: int) -> bool:
+        """Adds to the end of a file in one write; a new one begins with `head`. False, and nothing is written, when it
+        would come to more than so many bytes. A last line that was torn by a crash is ended first."""
+        with self._explained(), self._folder(make=True) as folder:
+            descriptor, new = _open_to_append(self.path.name, folder)
+            try:
+                found = os.fstat(descriptor)
+                self._only_file(found)
+                if found.st_nlink != 1:  # its other name may lie anywhere
+                    raise ToolFailure(f"{self.shown} has a second name; move it away", kind="invalid")
+                if new:
+                    _adopt(descriptor, os.fstat(folder), MODE)
+                torn = found.st_size > 0 and os.pread(descriptor, 1, found.st_size - 1) != b"\n"
+                whole = (b"\n" if torn else b"" if found.st_size else head) + data
+                if found.st_size + len(whole) > most:
+                    return False
+                if os.write(descriptor, whole) < len(whole):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                os.close(descriptor)
+        return True
+
+    def link(self, to: Place) -> None:
+        """Gives the file a second name. Where the file system knows no such thing the cause of the ToolFailure says
+        so."""
+        with self._explained(), self._folder() as here, to._folder(make=True) as there:
+            os.link(self.path.name, to.path.name, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
+            try:
+                self._only_file(os.stat(to.path.name, dir_fd=there, follow_symlinks=False))
+            except ToolFailure:  # it was something else by then
+                os.unlink(to.path.name, dir_fd=there)
+                raise
+
+    def remove(self, *, durable: bool = True) -> None:
+        """Deletes the file."""
+        with self._explained(), self._folder() as folder:
+            found = self._stat(folder)
+            if found is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            self._only_file(found)
+            os.unlink(self.path.name, dir_fd=folder)
+            if durable:
+                _settle(folder)
+
+    def remove_if_empty(self) -> bool:
+        """Deletes a folder in which nothing is left; whether it is gone."""
+        try:
+            with self._folder() as above:
+                os.rmdir(self.path.name, dir_fd=above)
+        except (ToolFailure, OSError):
+            return False
+        return True
 
     def _stat(self, folder: int) -> os.stat_result | None:
         try:
@@ -89,9 +176,31 @@ class Place:
         """A descriptor of the folder that the file is in, reached step by step from the root."""
         if self.path == self.root:
             raise ToolFailure(f"{self.shown} is a folder; name a file in it", kind="invalid")
+        with self._inside(self._way()[:-1], make=make) as here:
+            yield here
+
+    @contextmanager
+    def _listed(self) -> Generator[int]:
+        """A descriptor of this folder that can be read."""
+        with self._inside(self._way()) as here:
+            folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=here)
+            try:
+                yield folder
+            finally:
+                os.close(folder)
+
+    def _way(self) -> tuple[str, ...]:
+        """The names on the way from the root. `relative_to` takes longer than to open them does."""
+        root, path = self.root.parts, self.path.parts
+        if path[: len(root)] != root:
+            raise ValueError(f"{self.path} is not below {self.root}")
+        return path[len(root) :]
+
+    @contextmanager
+    def _inside(self, parts: Sequence[str], *, make: bool = False) -> Generator[int]:
         here = os.open(self.root, FOLDER)
         try:
-            for part in self.path.relative_to(self.root).parent.parts:
+            for part in parts:
                 below = _step(here, part, make=make)
                 os.close(here)
                 here = below
@@ -142,6 +251,21 @@ def _step(folder: int, name: str, *, make: bool) -> int:
     if os.geteuid() == 0:
         os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
     return below
+
+
+def _looked_at(names: Iterable[str], folder: int) -> list[tuple[str, os.stat_result]]:
+    found: list[tuple[str, os.stat_result]] = []
+    for name in names:
+        with suppress(OSError):  # it has gone since
+            found.append((name, os.stat(name, dir_fd=folder, follow_symlinks=False)))
+    return found
+
+
+def _open_to_append(name: str, folder: int) -> tuple[int, bool]:
+    """A descriptor of the file, and whether it is new."""
+    with suppress(FileExistsError):
+        return os.open(name, APPEND | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder), True
+    return os.open(name, APPEND, dir_fd=folder), False
 
 
 def _adopt(descriptor: int, model: os.stat_result, mode: int) -> None:

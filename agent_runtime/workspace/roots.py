@@ -17,20 +17,21 @@ class Roots:
     workspace: Path
     scratch: Path
 
-    def resolve(self, path: str) -> Place:
-        """The place a path names; a relative one starts in the workspace. Raises ToolFailure when it leads outside."""
+    def resolve(self, path: str, field: str = "path") -> Place:
+        """The place a path names; a relative one starts in the workspace. Raises ToolFailure when it leads outside,
+        which names the field that held it."""
         if not path or "\0" in path:
-            raise ToolFailure("path: must be a file name, without null bytes", kind="invalid")
+            raise ToolFailure(f"{field}: must be a file name, without null bytes", kind="invalid")
         try:
             real = Path(os.path.realpath(self.workspace / path))
         except (OSError, ValueError, RecursionError) as error:  # the last one: a chain of a thousand links
-            raise ToolFailure(f"path: {path!r} cannot be resolved: {error}", kind="invalid") from error
+            raise ToolFailure(f"{field}: {path!r} cannot be resolved: {error}", kind="invalid") from error
         if real.is_relative_to(self.workspace):
             return Place(self.workspace, real, str(real.relative_to(self.workspace)))
         if real.is_relative_to(self.scratch):
             return Place(self.scratch, real, str(real))
         raise ToolFailure(
-            f"path: {path} is outside of what you may touch. Allowed: paths in the workspace {self.workspace} "
+            f"{field}: {path} is outside of what you may touch. Allowed: paths in the workspace {self.workspace} "
             f"(relative ones start there) and in your scratch folder {self.scratch}",
             kind="denied",
         )

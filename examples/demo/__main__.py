@@ -1,4 +1,5 @@
-"""`make demo`: starts a mesh and one runtime, has the agent carry out a task, and stops everything again.
+"""`make demo`: starts a mesh and one runtime, hands a task to the mesh, which sends it to the agent over the mediation
+channel, and stops everything again.
 
 Progress goes to stderr. The last two lines on stdout are the place of the report and the TaskResult as JSON.
 """
@@ -19,7 +20,7 @@ from rich.console import Console
 from agent_runtime.protocol import TaskAssignment, TokenBudget
 
 from .mesh import DemoError, running_mesh, running_runtime
-from .task import follow, result_of, submit
+from .task import begun, follow, result_of, signals, submit
 from .view import StepView
 
 EXAMPLES = Path(__file__).parents[1]
@@ -93,13 +94,17 @@ def run(files: Path, folder: Path, console: Console) -> bool:
         running_runtime(mesh) as (agent, workspace),
     ):
         shutil.copytree(files, workspace, dirs_exist_ok=True)
-        task_id = submit(agent, assignment())
-        view = StepView(console, status)
-        for chunk in follow(agent, task_id):
-            view.show(chunk)
-        result = result_of(agent, task_id)
+        task_id = submit(mesh, assignment())
+        with signals(mesh, task_id, console):
+            begun(mesh, task_id)
+            view = StepView(console, status)
+            for chunk in follow(agent, task_id):
+                view.show(chunk)
+            result = result_of(mesh, task_id)
         status.update("Stopping what was started")
 
+    for made in sorted((workspace.parent / "skills").glob("*.py")):
+        console.print(f"It keeps the tool that it made: {made}", markup=False, highlight=False, soft_wrap=True)
     report = workspace / "report.md"
     done = result.status == "complete" and report.is_file()
     if not done:

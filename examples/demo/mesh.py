@@ -33,6 +33,7 @@ def running_mesh(folder: Path, provider: str) -> Generator[httpx.Client]:
     environment = {
         "MESH_HOST": "127.0.0.1",
         "MESH_PORT": str(port),
+        "MESH_LISTENER_URL": "tcp://127.0.0.1:0",  # a free port, also beside another mesh
         "MESH_DATA_DIR": str(folder),
         "MESH_ADMIN_TOKEN": token,
         "MESH_PROVIDER": provider,

@@ -7,6 +7,7 @@ import time
 from typing import Any, cast
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.status import Status
 from rich.text import Text
 
@@ -14,6 +15,10 @@ from agent_runtime.protocol import Usage, chunks
 
 KEY_ARGUMENTS = ("path", "command", "pattern", "query", "url", "name")
 WIDTH = 64
+NOTE = 240
+"""Characters of what came of a call, or of what the model says to it."""
+INDENT = 34
+FAILED = "red"
 
 
 class StepView:
@@ -25,8 +30,10 @@ class StepView:
         self._step = 0
         self._began = time.monotonic()
         self._text = ""
-        self._calls: dict[str, Text] = {}
-        """What is shown of each tool call of the step, by its id."""
+        self._calls: dict[str, list[Text]] = {}
+        """What is shown of each tool call of the step, by its id: its line, and lines below it."""
+        self._failed = False
+        """Whether a call of the step before did: then what the model says to that is shown too."""
         self._tokens = 0
         """Of the whole turn so far."""
         self._tokens_before = 0
@@ -39,12 +46,13 @@ class StepView:
             case chunks.TextDelta():
                 self._text += chunk.delta
             case chunks.ToolInputAvailable():
-                self._calls[chunk.toolCallId] = call = described(chunk.toolName, key_argument(chunk.input))
+                call = described(chunk.toolName, key_argument(chunk.input))
+                self._calls[chunk.toolCallId] = [call]
                 self._status.update(call)
             case chunks.ToolOutputAvailable():
-                self._fail(chunk.toolCallId, failure_of(chunk.output))
+                self._tell(chunk.toolCallId, outcome_of(chunk.output))
             case chunks.ToolInputError() | chunks.ToolOutputError():
-                self._fail(chunk.toolCallId, chunk.errorText)
+                self._tell(chunk.toolCallId, failure(chunk.errorText))
             case chunks.FinishStep():
                 self._end()
             case chunks.MessageMetadata() | chunks.Finish():
@@ -64,9 +72,9 @@ class StepView:
         self._calls.clear()
         self._status.update("Waiting for the model")
 
-    def _fail(self, call_id: str, failure: str | None) -> None:
-        if failure is not None:
-            self._calls.setdefault(call_id, Text()).append(f"  {clipped(failure)}", style="red")
+    def _tell(self, call_id: str, note: Text | None) -> None:
+        if note is not None:
+            self._calls.setdefault(call_id, [Text()]).append(note)
 
     def _count(self, metadata: dict[str, Any]) -> None:
         if "usage" in metadata:
@@ -74,14 +82,20 @@ class StepView:
 
     def _end(self) -> None:
         seconds, tokens = time.monotonic() - self._began, self._tokens - self._tokens_before
-        lines = list(self._calls.values()) or [described("answer", clipped(self._text))]
-        for number, line in enumerate(lines):
-            head = f"step {self._step:2}  {seconds:6.2f} s  {tokens:6} tokens" if number == 0 else ""
-            self._console.print(Text(f"{head:32}  ", style="dim").append_text(line), no_wrap=True, overflow="ellipsis")
+        head = f"step {self._step:2}  {seconds:6.2f} s  {tokens:6} tokens"
+        if self._failed and self._text and self._calls:
+            next(iter(self._calls.values())).insert(1, Text(clipped(self._text, NOTE), style="italic"))
+        for line, *notes in self._calls.values() or [[described("answer", clipped(self._text))]]:
+            whole = Text(f"{head:{INDENT}}", style="dim").append_text(line)
+            self._console.print(whole, no_wrap=True, overflow="ellipsis")
+            for note in notes:
+                self._console.print(Padding(note, (0, 0, 0, INDENT)))
+            head = ""
+        self._failed = any(note.style == FAILED for _, *notes in self._calls.values() for note in notes)
 
 
 def described(name: str, what: str) -> Text:
-    return Text(f"{name:8}", style="bold not dim").append(f" {what}", style="not bold")
+    return Text(f"{name:12}", style="bold not dim").append(f" {what}", style="not bold")
 
 
 def key_argument(arguments: Any) -> str:
@@ -93,15 +107,23 @@ def key_argument(arguments: Any) -> str:
     return clipped(str(known[key]) if key else json.dumps(known))
 
 
-def failure_of(output: Any) -> str | None:
-    """The error text of a tool's envelope, if it failed."""
-    if not isinstance(output, dict):
-        return None
-    envelope = cast(dict[str, Any], output)
-    return str(envelope.get("error_text")) if envelope.get("type") == "error" else None
+def outcome_of(output: Any) -> Text | None:
+    """What is worth a line in a tool's envelope: that it failed, or that the agent has given itself tools."""
+    match cast(dict[str, Any], output):
+        case {"type": "error"} as envelope:
+            return failure(str(envelope.get("error_text")))
+        case {"type": "output", "data": {"version": int(), "skills": [*skills]}}:
+            tools = [f"{one['name']}({', '.join(one['parameters']['properties'])})" for one in skills]
+            return Text(f"✓ a tool of its own: {', '.join(tools)}", style="green")
+        case _:
+            return None
 
 
-def clipped(text: str) -> str:
+def failure(text: str) -> Text:
+    return Text(f"✗ {clipped(text, NOTE)}", style=FAILED)
+
+
+def clipped(text: str, width: int = WIDTH) -> str:
     """The text on one line that fits."""
     line = " ".join(text.split())
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+    return line if len(line) <= width else line[: width - 1] + "…"

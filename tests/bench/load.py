@@ -18,6 +18,10 @@ Slice = Callable[[Live, str], Coroutine[None, None, Samples]]
 
 # About one KiB a turn, most of it ours: the reply is short, for what a token costs has a row of its own.
 TEXT = "say:All is well here.\n" + "lorem ipsum dolor sit amet " * 36
+_READ = 'read:{"path": "bench.txt", "limit": {n}}'
+"""The lightest tool, as the provider is told to call it: a line of a small file."""
+_BOXED = 'glob:{"pattern": "no-such-file-{n}"}'
+"""The lightest of those that work in a confined process of their own."""
 _session_numbers = itertools.count(1)
 _CONVERSATION_STOPS = (10, 100, 200)
 _WINDOW = 5  # turns on either side of a stop
@@ -28,7 +32,8 @@ def new_session() -> str:
     return f"bench-{next(_session_numbers)}"
 
 
-async def _chat(client: Client, session: str, message: str) -> Exchange:
+async def chat(client: Client, session: str, message: str) -> Exchange:
+    """A turn. Raises RuntimeError when it is not answered."""
     reply = await client.post("/chat", {"message": message, "session_id": session})
     if reply.status != 200:
         raise RuntimeError(f"/chat answered {reply.status}: {reply.body[:500]!r}")
@@ -74,7 +79,7 @@ async def turns(live: Live, provider: str, count: int = 20) -> Samples:
     walls: list[float] = []
     (_, before), cpu = await provider_work(provider), live.cpu()
     for session in (new_session() for _ in range(count // 10)):
-        walls += [(await _chat(client, session, TEXT)).wall for _ in range(10)]
+        walls += [(await chat(client, session, TEXT)).wall for _ in range(10)]
     cpu, (_, after) = live.cpu() - cpu, await provider_work(provider)
     client.close()
     own = (after - before) / count
@@ -82,24 +87,24 @@ async def turns(live: Live, provider: str, count: int = 20) -> Samples:
 
 
 async def tool_rounds(live: Live, provider: str) -> Samples:
-    """What one more round of the lightest tool adds to a turn: reading a line of a small file."""
+    """What one more round of the lightest tool adds to a turn."""
     client = await Client.connect(live.url)
-    await _chat(client, new_session(), 'tool:write:{"path": "bench.txt", "content": "one line\\n"}')
+    await chat(client, new_session(), 'tool:write:{"path": "bench.txt", "content": "one line\\n"}')
     client.close()
-    return {"round": [await _round(live, provider, 'read:{"path": "bench.txt", "limit": {n}}', 20)]}
+    return {"round": [await _round(live, provider, _READ, 20)]}
 
 
 async def boxed_rounds(live: Live, provider: str) -> Samples:
     """The same for a tool that works in a confined process of its own."""
-    return {"round": [await _round(live, provider, 'glob:{"pattern": "no-such-file-{n}"}', 4)]}
+    return {"round": [await _round(live, provider, _BOXED, 4)]}
 
 
 async def _round(live: Live, provider: str, tool: str, rounds: int) -> float:
     """Milliseconds of a round, the provider's own time taken off."""
     client = await Client.connect(live.url)
-    short = min([(await _chat(client, new_session(), f"tools:1:{tool}")).wall for _ in range(3)])
+    short = min([(await chat(client, new_session(), f"tools:1:{tool}")).wall for _ in range(3)])
     asked_before, before = await provider_work(provider)
-    reply = await _chat(client, new_session(), f"tools:{rounds + 1}:{tool}")
+    reply = await chat(client, new_session(), f"tools:{rounds + 1}:{tool}")
     asked, after = await provider_work(provider)
     client.close()
     answered = [call["state"] for call in reply.json()["tool_outputs"]]
@@ -138,7 +143,7 @@ async def crowd(live: Live, _provider: str, clients: int = 16, seconds: float = 
         client = await Client.connect(live.url)
         while time.perf_counter() < stop:
             session = new_session()
-            walls.extend([(await _chat(client, session, TEXT)).wall for _ in range(10)])
+            walls.extend([(await chat(client, session, TEXT)).wall for _ in range(10)])
         client.close()
 
     async def watch() -> list[float]:
@@ -162,7 +167,7 @@ async def conversation(live: Live, _provider: str) -> Samples:
     samples: Samples = defaultdict(list)
     marks: dict[int, float] = {}
     for turn in range(1, _CONVERSATION_STOPS[-1] + _WINDOW + 1):
-        await _chat(client, session, TEXT)
+        await chat(client, session, TEXT)
         marks[turn] = live.cpu()
     client.close()
     for stop in _CONVERSATION_STOPS:

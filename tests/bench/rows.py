@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import load, many, saves
+from . import counting, held, load, many, mediated, prompt, recalled, saves, skills, views, wire
 from .stored import Contents
 
 Figures = Mapping[str, float]
@@ -33,6 +33,10 @@ def p95(samples: Sequence[float]) -> float:
 
 
 p50 = statistics.median
+SAVED, SAVED_BUSY = "skill saved to callable {}, ms", "the same beside four chats {}, ms"
+SEARCH = "search of 100,000 facts p95, ms"
+TRIPS, TRIP_P99 = "channel: round trips / bare echo", "channel: round trip p99 / bare echo"
+AGENT, BACK = "channel: an idle agent on the host, KiB", "channel: break to ready p95, ms"
 
 ROWS = (
     Row("idle", load.idle_memory, 1, {"RSS before the first turn, MiB": ("memory", p50)}),
@@ -45,6 +49,51 @@ ROWS = (
     Row("used", load.memory, 1, {"RSS after a hundred turns, MiB": ("memory", p50)}),
     Row("tools", load.tool_rounds, 5, {"tool round, ms": ("round", p50)}, floor_too=False),
     Row("boxed", load.boxed_rounds, 2, {"tool round in a box, ms": ("round", p50)}, floor_too=False),
+    Row(
+        "held",
+        held.holding,
+        1,
+        {
+            "bash -c true, confined p50, ms": ("confined", p50),
+            "bash -c true, confined p95, ms": ("confined", p95),
+            "bash -c true, bubblewrap alone, ms": ("bubblewrap", p50),
+            "bash -c true, bare, ms": ("bare", p50),
+            "confined / bubblewrap alone": ("ratio", p50),
+        },
+        floor_too=False,
+    ),
+    Row(
+        "skills",
+        skills.calls,
+        1,
+        {
+            "skill call above its own time p50, ms": ("above", p50),
+            "skill call above its own time p95, ms": ("above", p95),
+        },
+        floor_too=False,
+    ),
+    Row("taught", skills.calls_in_turns, 1, {"the same in a live turn p50, ms": ("above", p50)}, floor_too=False),
+    Row("saves", skills.saves, 1, {SAVED.format("p50"): ("taken", p50), SAVED.format("p95"): ("taken", p95)}, False),
+    Row(
+        "saves-busy",
+        skills.saves_under_load,
+        1,
+        {SAVED_BUSY.format("p50"): ("taken", p50), SAVED_BUSY.format("p95"): ("taken", p95)},
+        floor_too=False,
+    ),
+    Row(
+        "prompt",
+        prompt.prompts,
+        1,
+        {
+            "prompt of a bare home, us": ("bare", p50),
+            "prompt of a home that fills every cap, us": ("full", p50),
+            "a result of 8 KiB to bytes, us": ("result", p50),
+            "the same beyond ASCII, us": ("unicode", p50),
+            "a message with a note to bytes, us": ("message", p50),
+        },
+        floor_too=False,
+    ),
     Row("first", load.first_token, 2, {"time to first token, ms": ("first", p50)}),
     Row("tokens", load.tokens, 3, {"tokens/s": ("tokens", p50), "CPU per streamed token, us": ("cpu", p50)}),
     Row(
@@ -55,6 +104,88 @@ ROWS = (
             "saving a chunk, all at once, us": ("once", p50),
             "saving a chunk, ten to a flush, us": ("paced", p50),
             "written per chunk, ten to a flush, bytes": ("written", p50),
+        },
+        floor_too=False,
+    ),
+    Row(
+        "compacted",
+        views.reading_back,
+        1,
+        {
+            "300 turns read back, ms": ("whole", p50),
+            "the same with 10 compactions, ms": ("compacted", p50),
+            "with compactions / without": ("share", p50),
+        },
+        floor_too=False,
+    ),
+    Row(
+        "recall",
+        recalled.recalling,
+        1,
+        {
+            "search of 100,000 facts p50, ms": ("all", p50),
+            SEARCH: ("all", p95),
+            "the same, words of two signs p95, ms": ("pair", p95),
+            "the same, frequent words p95, ms": ("frequent", p95),
+            "the same, long questions p95, ms": ("long", p95),
+            "the same by plain FTS5 (trigrams, bm25) p50, ms": ("plain", p50),
+            "the same by plain FTS5 (trigrams, bm25) p95, ms": ("plain", p95),
+        },
+        floor_too=False,
+    ),
+    Row(
+        "wire",
+        wire.calling,
+        1,
+        {
+            "a call over a unix socket, us": ("unix", p50),
+            "a call over TCP, us": ("tcp", p50),
+            "unix socket / TCP": ("ratio", p50),
+        },
+        floor_too=False,
+    ),
+    Row(
+        "mediation",
+        mediated.round_trips,
+        1,
+        {
+            "channel: round trips/s, 32 in flight": ("rate", p50),
+            "channel: bare echo, round trips/s": ("echo rate", p50),
+            TRIPS: ("x rate", p50),
+            "channel: round trip p50, ms": ("p50", p50),
+            "channel: bare echo p50, ms": ("echo p50", p50),
+            "channel: round trip p99, ms": ("p99", p50),
+            "channel: bare echo p99, ms": ("echo p99", p50),
+            TRIP_P99: ("x p99", p50),
+            "channel: request to accepting p50, ms": ("first50", p50),
+            "channel: request to accepting p99, ms": ("first99", p50),
+            "channel: frames/s": ("frames", p50),
+            "channel: host CPU per round trip, us": ("cpu", p50),
+            "channel: guest CPU per round trip, us": ("guest", p50),
+            "channel: bare echo, asking end's CPU, us": ("echo cpu", p50),
+        },
+        floor_too=False,
+    ),
+    Row("idle-agents", mediated.idle_agents, 1, {AGENT: ("memory", p50)}, floor_too=False),
+    Row(
+        "reconnect",
+        mediated.reconnects,
+        1,
+        {"channel: break to ready p50, ms": ("reconnect", p50), BACK: ("reconnect", p95)},
+        floor_too=False,
+    ),
+    Row(
+        "counting",
+        counting.counting,
+        1,
+        {
+            "tokens estimated, us/KiB": ("estimate", p50),
+            "tokens counted, us/KiB": ("exact", p50),
+            "tiktoken alone, us/KiB": ("alone", p50),
+            "counted / tiktoken alone": ("ratio", p50),
+            "gauge before a call, us": ("call", p50),
+            "loading o200k_base, ms": ("load", p50),
+            "memory of o200k_base, MiB": ("memory", p50),
         },
         floor_too=False,
     ),
@@ -136,6 +267,13 @@ BARS = {
     "RSS before the first turn, MiB": Bar(60, of="ours"),
     "RSS after a hundred turns, MiB": Bar(110, of="ours"),
     "turn p50, ms": Bar(2),
+    # No tool at all would be free; what remains is ours: two saves, the gate, and another call of the model.
+    "tool round, ms": Bar(3, of="ours"),
+    "bash -c true, confined p50, ms": Bar(40, of="ours"),
+    "skill call above its own time p50, ms": Bar(3, of="ours"),
+    "the same in a live turn p50, ms": Bar(3, of="ours"),
+    SAVED.format("p95"): Bar(500, of="ours"),
+    SAVED_BUSY.format("p95"): Bar(500, of="ours"),
     "turns/s, 16 clients": Bar(0.5, least=True),
     "tokens/s": Bar(0.5, least=True),
     # The floor saves nothing while it streams; saving must not make a token dearer than that.
@@ -145,6 +283,18 @@ BARS = {
     "saving a chunk, ten to a flush, us": Bar(40, of="ours"),
     # One page of 4 KiB in the log for each flush and a little more; a second one would show.
     "written per chunk, ten to a flush, bytes": Bar(700, of="ours"),
+    # Only what lies behind the last compaction is read; what lies before it must not show.
+    "with compactions / without": Bar(0.25, of="ours"),
+    SEARCH: Bar(15, of="ours"),
+    # The echo checks nothing and keeps no trail, and commits as often.
+    TRIPS: Bar(0.4, of="ours", least=True),
+    TRIP_P99: Bar(3, of="ours"),
+    AGENT: Bar(40, of="ours"),
+    BACK: Bar(300, of="ours"),
+    # A message is estimated once; a turn has a few KiB of new ones, so this is some hundredths of it.
+    "tokens estimated, us/KiB": Bar(40, of="ours"),
+    "counted / tiktoken alone": Bar(1.5, of="ours"),
+    "gauge before a call, us": Bar(200, of="ours"),
     # The floor joins what it has and writes it at once; we go in pieces, so that a slow reader costs no memory.
     "2,000 chunks again, running, ms": Bar(6),
     "2,000 chunks again, ended, ms": Bar(10, of="ours"),  # below what a person notices, with room for slow machines
@@ -157,7 +307,7 @@ BARS = {
     "first token, 1,000 messages, cold, ms": Bar(4),
     "first token, 1,000 messages, warm, ms": Bar(2),
     "busy /status p95, ms": Bar(4),
-    GROWTH: Bar(1.7, of="ours"),
+    GROWTH: Bar(1.5, of="ours"),
 }
 
 

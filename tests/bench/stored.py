@@ -69,10 +69,11 @@ def _write(connection: sqlite3.Connection, workspace: str, contents: Contents) -
         )
         rows.insert_session(connection, session, at)
         for user, assistant in zip(said[::2], said[1::2], strict=True):
-            _write_turn(connection, ids, session_id, (user, assistant), at)
+            write_turn(connection, ids, session_id, (user, assistant), at)
 
 
-def _write_turn(connection: sqlite3.Connection, ids: Ids, session_id: str, said: tuple[str, str], at: int) -> None:
+def write_turn(connection: sqlite3.Connection, ids: Ids, session_id: str, said: tuple[str, str], at: int) -> str:
+    """A turn that has ended; the id of its user message."""
     asked, reply = ids.new("msg"), ids.new("msg")
     outcome = {"status": "complete", "finish_reason": "stop"}
     user: dict[str, Any] = {"type": "text", "text": said[0]}
@@ -83,6 +84,7 @@ def _write_turn(connection: sqlite3.Connection, ids: Ids, session_id: str, said:
     for index, data in enumerate(answer):
         rows.upsert_part(connection, rows.PartRow(ids.new("prt"), reply, session_id, index, data, at))
     rows.end_turn(connection, asked, outcome, at)
+    return asked
 
 
 def fill_floor(data: Path, contents: Contents) -> None:

@@ -61,6 +61,8 @@ class Live:
     """Seconds from the start of its process to the first 200 from `/healthz`."""
     ready_in: float
     """The same for `/readyz`."""
+    data: str = ""
+    """Its data directory."""
     unread: Iterator[str] = field(default_factory=lambda: iter(()))
     """Long stored sessions that nobody has spoken in since the start."""
 
@@ -70,13 +72,18 @@ class Live:
 
     def cpu(self) -> float:
         """Seconds of CPU used so far by the process and its living children."""
-        return sum(
-            time.clock_gettime(~process.pid << 3 | 2) for process in self._tree()
-        )  # Linux: a process's CPU clock
+        return sum(map(_cpu_of, self._tree()))
 
     def _tree(self) -> list[psutil.Process]:
         root = psutil.Process(self.pid)
         return [root, *root.children(recursive=True)]
+
+
+def _cpu_of(process: psutil.Process) -> float:
+    try:
+        return time.clock_gettime(~process.pid << 3 | 2)  # Linux: a process's CPU clock
+    except OSError:  # it has ended since it was listed
+        return 0.0
 
 
 @contextmanager
@@ -94,7 +101,7 @@ def running(target: Target, provider: str, contents: Contents | None = None) -> 
             ready = time.perf_counter() - started
             try:
                 unread = iter(contents.long_names if contents else ())
-                yield Live(target.name, f"http://127.0.0.1:{port}", process.pid, alive, ready, unread)
+                yield Live(target.name, f"http://127.0.0.1:{port}", process.pid, alive, ready, data, unread)
             except Exception as error:
                 error.add_note(f"{target.name} has printed:\n{process.output()[-4000:]}")
                 raise

@@ -15,18 +15,24 @@ from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.sessions import history, listing
 from agent_runtime.store import Database
 from tests.bench.client import Client
+from tests.bench.counting import counting
+from tests.bench.held import holding
+from tests.bench.mediated import idle_agents, reconnects, round_trips
+from tests.bench.recalled import recalling
 from tests.bench.report import Round, lines, table
 from tests.bench.rows import BARS, COLD_START, GROWTH, ROWS
 from tests.bench.saves import saving
 from tests.bench.stored import Contents, fill_floor, fill_ours
 from tests.bench.targets import FLOOR, Live, provider, running
+from tests.bench.views import reading_back
+from tests.bench.wire import calling
 
 
 def test_ratios_are_taken_within_a_round_and_bars_are_judged_by_them() -> None:
     rounds = [
-        Round({COLD_START: 100, "tokens/s": 10, "tool round, ms": 3}, {COLD_START: 100, "tokens/s": 100}),
-        Round({COLD_START: 500, "tokens/s": 60, "tool round, ms": 1}, {COLD_START: 200, "tokens/s": 100}),
-        Round({COLD_START: 300, "tokens/s": 40, "tool round, ms": 2}, {COLD_START: 300, "tokens/s": 100}),
+        Round({COLD_START: 100, "tokens/s": 10, "tool round in a box, ms": 3}, {COLD_START: 100, "tokens/s": 100}),
+        Round({COLD_START: 500, "tokens/s": 60, "tool round in a box, ms": 1}, {COLD_START: 200, "tokens/s": 100}),
+        Round({COLD_START: 300, "tokens/s": 40, "tool round in a box, ms": 2}, {COLD_START: 300, "tokens/s": 100}),
     ]
     cold, tokens, tool = lines(rounds)
     assert (cold.ours, cold.floor, cold.ratio, cold.passed) == (300, 200, 1.0, True)
@@ -112,6 +118,23 @@ async def test_saving_is_measured_per_chunk() -> None:
     assert all(0 < value < 10_000 for values in samples.values() for value in values)
 
 
+async def test_calls_are_measured_over_both_ways() -> None:
+    samples = await calling(Live("ours", "", 0, 0, 0), "", calls=50)
+    assert all(len(values) == 1 and 0 < values[0] < 100_000 for values in samples.values())
+
+
+async def test_views_are_read_back_with_and_without_compactions() -> None:
+    samples = await reading_back(Live("ours", "", 0, 0, 0), "", turns=40)
+    assert samples["share"][0] < 1
+    assert all(value > 0 for values in samples.values() for value in values)
+
+
+async def test_counting_is_measured_per_kib_and_beside_tiktoken() -> None:
+    samples = await counting(Live("ours", "", 0, 0, 0), "", rounds=2)
+    assert all(value > 0 for values in samples.values() for value in values)
+    assert min(samples["estimate"]) < min(samples["alone"])
+
+
 @pytest.mark.timeout(120)
 def test_the_bench_measures_live_processes(tmp_path: Path) -> None:
     rows = [part for name in ("cold", "turn", "first") for part in ("--only", name)]
@@ -121,3 +144,28 @@ def test_the_bench_measures_live_processes(tmp_path: Path) -> None:
     assert "turn p50, ms" in done.stdout
     found = json.loads((tmp_path / "found.json").read_text())
     assert all(line["ours"] > 0 and line["floor"] > 0 for line in found["lines"])
+
+
+async def test_holding_is_measured_in_each_way() -> None:
+    samples = await holding(Live("ours", "", 0, 0, 0), "", commands=2)
+    assert [len(samples[kind]) for kind in ("confined", "bubblewrap", "bare", "ratio")] == [2, 2, 2, 1]
+    assert all(value > 0 for values in samples.values() for value in values)
+
+
+async def test_searches_are_measured_by_kind() -> None:
+    samples = await recalling(Live("ours", "", 0, 0, 0), "", count=300)
+    kinds = {"pair", "frequent", "rare", "long", "absent", "question"}
+    assert set(samples) == kinds | {"all", "plain"}
+    assert len(samples["all"]) == sum(len(samples[kind]) for kind in kinds)
+    assert all(0 < value < 10_000 for value in samples["all"])
+
+
+async def test_the_channel_is_measured_beside_the_echo() -> None:
+    samples = await round_trips(Live("ours", "", 0, 0, 0), "", trips=40, slices=1)
+    assert all(len(values) == 1 and values[0] > 0 for values in samples.values())
+
+
+async def test_idle_agents_and_reconnects_are_measured() -> None:
+    live = Live("ours", "", 0, 0, 0)
+    assert len((await idle_agents(live, "", agents=20))["memory"]) == 1
+    assert all(0 < taken < 10_000 for taken in (await reconnects(live, "", breaks=2))["reconnect"])

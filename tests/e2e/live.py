@@ -39,6 +39,7 @@ class Runtime:
             "AGENT_LLM_BASE_URL": provider.url,
             "AGENT_TOKEN": TOKEN,
             "AGENT_MODEL_ATTEMPTS": "2",
+            "HOME": str(data_dir.parent / "home"),  # whatever the user of this machine keeps is not for tests
             **{name: str(value) for name, value in settings.items()},
         }
         self._life = ExitStack()

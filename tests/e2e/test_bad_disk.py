@@ -149,7 +149,8 @@ def test_a_backup_never_takes_the_last_room(provider: ScriptedProvider, tmp_path
         assert "bytes free" in made.stderr
         agent.still_works()
         elsewhere = back_up(agent.data_dir, tmp_path / "elsewhere.db")
-        assert (elsewhere.returncode, messages(tmp_path / "elsewhere.db")) == (0, 4)
+        assert elsewhere.returncode == 0, elsewhere.stderr
+        assert messages(tmp_path / "elsewhere.db") == 4
 
 
 # ---------------------------------------------------------------- clocks that jump

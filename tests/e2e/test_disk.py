@@ -101,7 +101,7 @@ def test_the_database_is_sound(agent: Runtime) -> None:
 
 
 def test_a_disk_that_is_full_refuses_work_and_loses_none(provider: ScriptedProvider, tmp_path: Path) -> None:
-    agent = Runtime(provider, tmp_path / "data", AGENT_CONFINEMENT="off")
+    agent = Runtime(provider, tmp_path / "data", AGENT_CONFINEMENT="off", AGENT_CONTEXT_LIMIT=10_000_000)
     agent.command = ["bash", "-c", f"ulimit -f 1000; exec {' '.join(SERVE)}"]  # no file above one megabyte
     long = {"message": "tell me much", "session_id": "s", "message_id": "long"}
     next_one = {"message": "y" * 1_000_000, "session_id": "s", "message_id": "next"}

@@ -14,7 +14,7 @@ import pytest
 from agent_runtime.testing import LiveProcess
 
 from .live import PATIENCE, SERVE
-from .transcript import Exchange, exchanges
+from .transcript import Exchange, exchanges, shell
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -111,7 +111,8 @@ def test_output_before_the_first_command_is_a_mistake() -> None:
 def ports(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A mesh and an agent as the README starts them, on ports of their own: README's port -> the real one."""
     home = {"HOME": str(tmp_path)}
-    mesh_env = {**home, "MESH_PORT": "0", "MESH_DATA_DIR": str(tmp_path / ".local/share/agent-mesh")}
+    free = {"MESH_PORT": "0", "MESH_LISTENER_URL": "tcp://127.0.0.1:0"}
+    mesh_env = {**home, **free, "MESH_DATA_DIR": str(tmp_path / ".local/share/agent-mesh")}
     with LiveProcess([*HOST, "up"], mesh_env) as mesh:
         mesh_port = mesh.wait_for_output(r"http://127\.0\.0\.1:(\d+)", PATIENCE)[1]
         made = subprocess.run(
@@ -145,18 +146,3 @@ def _on(ports: dict[str, str], text: str) -> str:
     for named, real in ports.items():
         text = re.sub(rf"\blocalhost:{named}\b", f"localhost:{real}", text)
     return text
-
-
-def shell(command: str, folder: Path, env: dict[str, str]) -> str:
-    """What a command prints, both kinds, as a reader of the page would see it."""
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env={**os.environ, **env},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    return done.stdout

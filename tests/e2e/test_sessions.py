@@ -272,7 +272,7 @@ def test_rewind_edit_and_take_back(agent: Runtime) -> None:
     assert_problem(agent.post(f"/sessions/{session}/unrewind", {}), 409, "nothing_to_unrewind")
     act(agent, session, "rewind", message_id=users(agent, session)[1])
     agent.chat("say:B", session_id=session)
-    sent = [message["content"] for message in agent.provider.completions[-1].messages[1:]]
+    sent = agent.provider.completions[-1].said
     assert sent == ["say:a", "a", "say:B"]
     assert_problem(agent.post(f"/sessions/{session}/unrewind", {}), 409, "nothing_to_unrewind")
 
@@ -302,9 +302,10 @@ def test_a_fork_goes_its_own_way(agent: Runtime) -> None:
     assert said(agent, child["id"]) == ["say:a", "a"]
     assert 0 < child["total_tokens"] < agent.get(f"/sessions/{session}").json()["total_tokens"]
     agent.chat("say:c", session_id=child["id"])
-    sent = [message["content"] for message in agent.provider.completions[-1].messages]
+    sent = agent.provider.completions[-1]
     parent = agent.get(f"/sessions/{session}/prompt").json()
-    assert sent == [parent["prompt"], "say:a", "a", "say:c"]
+    assert sent.messages[:3] == [{"role": "system", "content": parent["prompt"]}, *parent["messages"][:2]]
+    assert sent.said == ["say:a", "a", "say:c"]
     assert said(agent, session) == ["say:a", "a", "say:b", "b"]
     whole = act(agent, session, "fork", title="Mine")
     assert (whole["title"], said(agent, whole["id"])) == ("Mine", said(agent, session))
@@ -421,7 +422,7 @@ def test_without_the_token_nothing_is_told(agent: Runtime) -> None:
 
 
 def test_a_long_export_is_whole(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+    agent = start(AGENT_CONTEXT_LIMIT=10_000_000)
     provider.script.replace(lambda _: Say("x" * 200_000, pieces=("x" * 200_000,)))
     for _ in range(8):
         agent.chat("more", session_id="s")

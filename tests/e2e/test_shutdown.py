@@ -148,4 +148,12 @@ def test_callers_are_not_kept_waiting_for_what_is_queued(start: Start, provider:
 def commands(agent: Runtime, name: str) -> list[Any]:
     """Processes of that name below the server."""
     found = psutil.Process(agent.process.pid).children(recursive=True)
-    return found if any(child.name() == name for child in found) else []
+    return found if any(_name(child) == name for child in found) else []
+
+
+def _name(process: psutil.Process) -> str:
+    """Empty for one that ended since it was listed, as a box's helpers do at any moment."""
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""

@@ -7,9 +7,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from agent_runtime.testing import Say, ScriptedProvider
+from agent_runtime.testing import Call, Say, ScriptedProvider
 
-from .live import Runtime, types
+from .live import Runtime, fresh, types
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "schema_v2.sql"
 ID = re.compile(r"(ses|msg|prt)_[0-9a-f]{12}[0-9A-Za-z]{14}")
@@ -47,3 +47,53 @@ def test_old_results_are_served_and_queued_work_is_run(provider: ScriptedProvide
             ids = [row["id"] for row in agent.sql(f"SELECT id FROM {table}")]  # noqa: S608
             assert len(ids) > 8
             assert all(ID.fullmatch(found) for found in ids), ids
+
+
+def test_an_older_talk_goes_on_and_gets_what_is_new(provider: ScriptedProvider, tmp_path: Path) -> None:
+    agent = Runtime(provider, tmp_path / "data")
+    agent.data_dir.mkdir()
+    with closing(sqlite3.connect(agent.data_dir / "agent.db")) as connection:
+        connection.executescript(FIXTURE.with_name("schema_v3.sql").read_text())
+    with agent:
+        assert agent.result("complete")["result"] == {"text": '{"answer": 42}'}
+        assert agent.result("running")["status"] in ("complete", "timeout")  # its deadline counts from when it began
+        code = '@skill\ndef twice(number: int) -> int:\n    """Twice a number."""\n    return 2 * number\n'
+        provider.script.replace([
+            Call("create_skill", {"name": "twice", "code": code, "test": {"number": 2}}),
+            Call("twice", {"number": 21}),
+            Say("42"),
+        ])  # fmt: skip
+        reply = agent.chat("And now?", session_id="talk", agent="default").json()
+        assert [one["state"] for one in reply["tool_outputs"]] == ["output-available"] * 2
+        first, *_, last = provider.completions[-3:]
+        assert "Hello to you." in str(first.messages)
+        shown = len([name for name in first.tool_names if name != "twice"])
+        assert last.tool_names[:shown] == first.tool_names[:shown]
+        assert "twice" in last.tool_names
+        provider.script.replace([Say("As a plan again.")])
+        assert agent.chat("Plan more", session_id="talk", agent="plan").json()["response"] == "As a plan again."
+        assert agent.sql("PRAGMA user_version")[0][0] == 8
+
+
+def test_what_was_said_before_there_was_a_memory_is_found(provider: ScriptedProvider, tmp_path: Path) -> None:
+    agent = Runtime(provider, tmp_path / "data")
+    agent.data_dir.mkdir()
+    with closing(sqlite3.connect(agent.data_dir / "agent.db")) as connection:
+        connection.executescript(FIXTURE.with_name("schema_v4.sql").read_text())
+
+    def found(user: str) -> set[str]:
+        query = {"query": "bridge ferry tunnel harbour lighthouse", "limit": 20}
+        provider.script.replace([Call("memory_search", query), Say("over")])
+        [output] = agent.chat("search", user=user, session_id=fresh("s")).json()["tool_outputs"]
+        return {one["text"] for one in output["output"]["data"]["results"]}
+
+    bridges = {"When was the bridge built?", "The bridge was built in 1887."}
+    bridges |= {"Who built it?", "The bridge was built by the Meier brothers."}
+    with agent:
+        # What was taken back or put away is gone, a fork says nothing twice, and a turn that waits is not over.
+        assert found("ada") - {"Who built it?"} == bridges - {"Who built it?"} | {"Tell me of the lighthouse."}
+        assert found("bob") == {"What do you know of the harbour?", "The harbour was dredged in May."}
+        provider.script.replace([Call("memory_save", {"text": "The bridge is painted blue."}), Say("saved")])
+        assert agent.chat("Remember it", user="ada", session_id=fresh("s")).json()["response"] == "saved"
+        assert "The bridge is painted blue." in found("ada")
+        assert agent.sql("PRAGMA user_version")[0][0] == 8

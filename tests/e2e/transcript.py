@@ -7,8 +7,11 @@ of an output do not count.
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 ANY = "…"
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -45,6 +48,21 @@ def exchanges(markdown: str) -> list[Exchange]:
             command, _, output = part.partition("\n")
             found.append(Exchange(command, output))
     return found
+
+
+def shell(command: str, folder: Path, env: dict[str, str]) -> str:
+    """What a command prints, both kinds, as a reader of the page would see it."""
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.stdout
 
 
 def _lines(text: str) -> list[str]:

@@ -62,6 +62,12 @@ class Lives:
     def alive(self) -> bool:
         return self._process is not None
 
+    @property
+    def pid(self) -> int:
+        """Of the life that goes on."""
+        assert self._process is not None
+        return self._process.pid
+
     def begin(self) -> None:
         """Spawns the process of the next life and does not wait for it."""
         with self._changed:

@@ -16,5 +16,6 @@ def text(outcome: Outcome) -> str:
         return "\n".join([*lines, "every promise was kept"])
     lines.append(f"{len(outcome.faults)} FAULTS")
     lines += [f"  - {fault}" for fault in outcome.faults[:MOST]]
-    lines.append(f"again: python -m tests.soak --kills {outcome.kills} --seed {outcome.seed} --keep FOLDER")
+    again = f"--kills {outcome.kills} --repeats 0 --reloads 0 --seed {outcome.seed}"
+    lines.append(f"again: python -m tests.soak {again} --keep FOLDER")
     return "\n".join(lines)

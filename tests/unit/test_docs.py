@@ -9,13 +9,18 @@ from agent_runtime.cli import settings_help
 from agent_runtime.clock import SystemClock
 from agent_runtime.loop import EventBus
 from agent_runtime.settings import PREFIX, Settings, load_settings
-from scripts.settings import PAGE, page
+from scripts import settings, tools
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(), "run: make docs"
+    assert settings.PAGE.read_text() == settings.page(), "run: make docs"
+
+
+def test_the_table_of_tools_is_up_to_date() -> None:
+    assert tools.PAGE.read_text() == tools.page(), "run: make docs"
+    assert "| `bash` | `command`" in tools.table()
 
 
 def test_every_setting_is_a_line_of_help() -> None:

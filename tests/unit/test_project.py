@@ -159,12 +159,12 @@ def start_demo(files: Path, folder: Path, **environment: str) -> subprocess.Pope
     )
 
 
-def end_of(demo: subprocess.Popen[str]) -> tuple[Path, dict[str, Any]]:
-    """The report and the result of a demo that must succeed."""
+def end_of(demo: subprocess.Popen[str]) -> tuple[Path, dict[str, Any], str]:
+    """The report, the result and the progress of a demo that must succeed."""
     output, progress = demo.communicate(timeout=50)
     assert demo.returncode == 0, progress
     place, result = output.splitlines()[-2:]
-    return Path(place.removeprefix("report: ")), json.loads(result)
+    return Path(place.removeprefix("report: ")), json.loads(result), progress
 
 
 def test_the_demo_reports_what_its_files_say(tmp_path: Path) -> None:
@@ -175,17 +175,27 @@ def test_the_demo_reports_what_its_files_say(tmp_path: Path) -> None:
         "B,2026-01-02,East,Mug,1,9",
     ]
     (files / "sales.csv").write_text("\n".join(rows) + "\n")
-    report, result = end_of(start_demo(files, tmp_path / "demo"))
+    report, result, progress = end_of(start_demo(files, tmp_path / "demo"))
     assert result["status"] == "complete"
     assert result["result"]["total"] == 12.75
     assert result["result"]["by_region"] == {"East": 9.0, "unknown": 3.75}
+    assert result["result"]["median_by_region"] == {"East": 9.0, "unknown": 3.75}
     assert "| Tea, green | 3.75 |" in report.read_text()
+    assert "| East | 9.00 |" in report.read_text().partition("## Median order by region")[2]
+    seen = [
+        "create_skill",
+        "KeyError: 'amount'",
+        "create_skill",
+        "a tool of its own: median_order",
+        "median_order sales",
+    ]
+    assert re.search(".*".join(map(re.escape, seen)), " ".join(progress.split())), progress
 
 
 def test_the_demo_asks_the_endpoint_of_the_environment(tmp_path: Path) -> None:
     answer = '{"result": {"report": "report.md"}, "promote": {}}'
     with ScriptedProvider([Call("write", {"path": "report.md", "content": "as told"}), Say(answer)]) as provider:
-        report, result = end_of(start_demo(ROOT / "examples" / "sales", tmp_path, OPENAI_BASE_URL=provider.url))
+        report, result, _ = end_of(start_demo(ROOT / "examples" / "sales", tmp_path, OPENAI_BASE_URL=provider.url))
         assert "sales.csv" in provider.wait_for(2)[0].last_user_text
     assert (report.read_text(), result["result"]) == ("as told", {"report": "report.md"})
 
@@ -193,10 +203,12 @@ def test_the_demo_asks_the_endpoint_of_the_environment(tmp_path: Path) -> None:
 def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> None:
     with ScriptedProvider([Hang()]) as provider:
         demo = start_demo(ROOT / "examples" / "sales", tmp_path, OPENAI_BASE_URL=provider.url)
-        provider.wait_for(1)
-        children = psutil.Process(demo.pid).children(recursive=True)
-        demo.send_signal(signal.SIGINT)
-        demo.communicate(timeout=30)
+        try:
+            provider.wait_for(1, 30)  # two processes start first
+            children = psutil.Process(demo.pid).children(recursive=True)
+        finally:
+            demo.send_signal(signal.SIGINT)
+            demo.communicate(timeout=30)
     assert demo.returncode == 128 + signal.SIGINT
     assert len(children) >= 2  # the mesh and the runtime
     assert psutil.wait_procs(children, timeout=5)[1] == []

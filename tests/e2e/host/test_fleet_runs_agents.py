@@ -64,16 +64,20 @@ def test_the_demo_task_from_end_to_end(host: Host) -> None:
         assert "demo model" in first["result"]["note"]
         assert first["promote_to_blackboard"]["sales/top_product"] == first["result"]["top_product"]
         assert f"{first['result']['total']:.2f}" in (home / "report.md").read_text()
+        assert "median_order" in agent.get("/capabilities").json()["tools"], "the agent has made itself a tool"
 
+        for action in ("stop", "start"):
+            assert host.operator.post(f"/workspaces/reporter/{action}").is_success
         with (home / "sales.csv").open("a") as file:
             file.write("SO-9999,2026-06-30,Moon,Cheese,1000,1000.00\n")
         second = result_of(agent, TASK)
         assert second["result"]["orders"] == 301
         assert second["result"]["total"] == pytest.approx(first["result"]["total"] + 1_000_000)
         assert (second["result"]["top_region"], second["result"]["top_product"]) == ("Moon", "Cheese")
+        assert second["result"]["median_by_region"] == {**first["result"]["median_by_region"], "Moon": 1_000_000.0}
 
     rows = host.recent(agent="reporter", limit=100)
-    assert len(rows) == 14, "each step of both tasks is one call"
+    assert len(rows) == 11 + 9, "each step of both tasks is one call; the second task finds the tool made"
     assert {row["status"] for row in rows} == {"complete"}
     used = sum(row["usage"]["input"] + row["usage"]["output"] for row in rows)
     assert used == first["tokens_used"] + second["tokens_used"]

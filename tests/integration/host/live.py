@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 
 import httpx
 
@@ -43,7 +44,8 @@ class Host:
     def __init__(self, data_dir: Path, **settings: object) -> None:
         self.data_dir = data_dir
         given = {name: str(value) for name, value in settings.items()}
-        self.env = {"MESH_DATA_DIR": str(data_dir), "MESH_PORT": "0", "MESH_ADMIN_TOKEN": OPERATOR, **given}
+        free = {"MESH_PORT": "0", "MESH_LISTENER_URL": "tcp://127.0.0.1:0"}
+        self.env = {"MESH_DATA_DIR": str(data_dir), "MESH_ADMIN_TOKEN": OPERATOR, **free, **given}
         self._life = ExitStack()
 
     def __enter__(self) -> Self:
@@ -64,7 +66,10 @@ class Host:
 
     def client(self, token: str | None) -> httpx.Client:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE, trust_env=False)
+        base, transport = self.url, None
+        if base.startswith("http+unix://"):
+            base, transport = "http://host", httpx.HTTPTransport(uds=unquote(base.removeprefix("http+unix://")))
+        return httpx.Client(base_url=base, transport=transport, headers=headers, timeout=PATIENCE, trust_env=False)
 
     def token(self, agent_id: str, *options: str) -> str:
         """What `agent-host token` prints."""

@@ -32,18 +32,19 @@ from .live import PATIENCE
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 MESH = "http://127.0.0.1:8420"
+OUTLET = "http://127.0.0.1:8421"
 
 
 @asynccontextmanager
 async def opened(
-    folder: Path, mode: str = "good", *, patience: float = PATIENCE, grace: float = 5
+    folder: Path, mode: str = "good", *, patience: float = PATIENCE, grace: float = 5, egress: str | None = None
 ) -> AsyncGenerator[Fleet]:
     async with AsyncExitStack() as stack:
         database = stack.enter_context(closing(open_database(f"sqlite:///{folder / 'mesh.db'}")))
         clock = ManualClock()
         driver = ProcessDriver(patience, grace, [sys.executable, str(STAND_IN), mode])
         workspaces = Workspaces(database, folder / "workspaces", clock)
-        fleet = Fleet(workspaces, {"process": driver}, TokenStore(database, clock), MESH)
+        fleet = Fleet(workspaces, {"process": driver}, TokenStore(database, clock), MESH, egress)
         await fleet.open()
         stack.push_async_callback(fleet.close)
         yield fleet
@@ -68,7 +69,10 @@ async def until(check: Callable[[], bool]) -> None:
 
 
 def gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 async def test_a_workspace_from_its_making_to_its_end(tmp_path: Path) -> None:
@@ -103,12 +107,13 @@ async def test_what_a_runtime_is_given(tmp_path: Path, monkeypatch: pytest.Monke
         "MESH_ADMIN_TOKEN",
         "AWS_SECRET_ACCESS_KEY",
         "AGENT_LLM_BASE_URL",
+        "AGENT_EGRESS_URL",
         "AGENT_TOKEN_FILE",
     ):
         monkeypatch.setenv(name, "secret")
     monkeypatch.setenv("AGENT_MAX_QUEUE", "7")
     monkeypatch.setenv("AGENT_TOKEN", "not this one")
-    async with opened(tmp_path) as fleet:
+    async with opened(tmp_path, egress=OUTLET) as fleet:
         made = await fleet.create("writer", "process")
         await fleet.start("writer")
         given = json.loads((made.data_dir / "environment.json").read_text())
@@ -120,13 +125,19 @@ async def test_what_a_runtime_is_given(tmp_path: Path, monkeypatch: pytest.Monke
             await Guard(fleet._tokens, ManualClock()).identify(f"Bearer {given['AGENT_MESH_TOKEN']}")
     assert given["AGENT_ID"] == "writer"
     assert given["AGENT_TOKEN"] == made.token
-    assert given["AGENT_MESH_URL"] == MESH
+    assert (given["AGENT_MESH_URL"], given["AGENT_EGRESS_URL"]) == (MESH, OUTLET)
     assert given["AGENT_DATA_DIR"] == str(made.data_dir)
     assert (given["AGENT_HOST"], given["AGENT_PORT"]) == ("127.0.0.1", str(urlsplit(made.url).port))
     assert given["AGENT_MAX_QUEUE"] == "7"
     assert given["PATH"] == os.environ["PATH"]
     leaked = {name for name in given if name.startswith(("OPENAI_", "MESH_", "AWS_"))}
     assert leaked | (given.keys() & {"AGENT_LLM_BASE_URL", "AGENT_TOKEN_FILE"}) == set()
+    (tmp_path / "closed").mkdir()
+    async with opened(tmp_path / "closed") as fleet:
+        made = await fleet.create("writer", "process")
+        await fleet.start("writer")
+        given = json.loads((made.data_dir / "environment.json").read_text())
+    assert "AGENT_EGRESS_URL" not in given
 
 
 async def test_ids_and_drivers_are_checked(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ COMMAND = UP[:-1]
 
 
 def run(*arguments: str, **env: object) -> tuple[int, str]:
-    with LiveProcess([*COMMAND, *arguments], {name: str(value) for name, value in env.items()}) as process:
+    free = {"MESH_LISTENER_URL": "tcp://127.0.0.1:0"}
+    with LiveProcess([*COMMAND, *arguments], {**free, **{name: str(value) for name, value in env.items()}}) as process:
         return process.wait(PATIENCE), process.output()
 
 
@@ -88,6 +89,18 @@ def test_a_folder_that_cannot_be_written_is_said() -> None:
     code, text = run("up", MESH_DATA_DIR="/dev/null/mesh", MESH_PORT=0)
     assert (code, text) == (1, "agent-host: MESH_DATA_DIR: cannot write to /dev/null/mesh: Not a directory\n")
     assert run("token", "a", MESH_DATA_DIR="/dev/null/mesh")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("MESH_VM_IMAGE", "/nowhere", "MESH_VM_IMAGE: /nowhere has no vmlinuz; make rootfs makes it"),
+        ("MESH_MICROAGENT", "micro 'agent", 'MESH_MICROAGENT: No closing quotation (is "micro \'agent")'),
+    ],
+)
+def test_a_driver_that_cannot_be_made_is_said(tmp_path: Path, setting: str, value: str, said: str) -> None:
+    code, text = run("up", **{setting: value}, MESH_DATA_DIR=tmp_path, MESH_PORT=0)
+    assert (code, text) == (1, f"agent-host: {said}\n")
 
 
 def test_a_second_host_on_the_same_folder_is_refused(tmp_path: Path) -> None:

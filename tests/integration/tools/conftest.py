@@ -17,6 +17,8 @@ from agent_runtime.workspace import Home
 if TYPE_CHECKING:
     from .school import School
 
+LIMITS = Limits(processes=100)
+
 Call = Callable[..., Coroutine[Any, Any, ToolResult]]
 
 
@@ -52,8 +54,14 @@ async def house(tmp_path: Path) -> House:
     return furnish(home, confinement)
 
 
-def furnish(home: Home, confinement: Confinement, *, session: str = "ses_1", gate: Gate | None = None) -> House:
-    limits = Limits(processes=100)
+def furnish(
+    home: Home,
+    confinement: Confinement,
+    *,
+    session: str = "ses_1",
+    gate: Gate | None = None,
+    limits: Limits = LIMITS,
+) -> House:
     tools = ToolRegistry(builtin_tools(confinement, timeout=20, limits=limits), gate=gate).snapshot()
     context = ToolContext(session, "call_1", home.workspace, home.make_scratch(session))
 

@@ -8,10 +8,14 @@ from typing import Any
 
 import psutil
 
+from agent_runtime.clock import SystemClock
 from agent_runtime.errors import MeshUnavailable
 from agent_runtime.ports import ToolResult, Toolset
 from agent_runtime.protocol import ModelCard
-from agent_runtime.skills import SkillHost
+from agent_runtime.sandbox import Confinement, Limits
+from agent_runtime.skills import MIGRATIONS, Setup, SkillHost, Staging, Versions, authoring_tools
+from agent_runtime.skills.process import ARGV
+from agent_runtime.store import Database
 from agent_runtime.tools import Gate, ToolRegistry
 
 from .conftest import House
@@ -59,11 +63,17 @@ class School:
     def __init__(self, house: House) -> None:
         self.house, self.mesh = house, Mesh()
         self.host: SkillHost | None = None
+        self.events: list[dict[str, Any]] = []
+        self.linger_seconds = 30.0
+        self.registry: ToolRegistry
         self.tools: Toolset
+        self.database = Database(house.home.database, MIGRATIONS)
+        self.database.open()
 
     async def close(self) -> None:
         if self.host is not None:
             await self.host.close()
+        self.database.close()
 
     async def teach(self, *, load_seconds: float = 15, **plugins: str) -> SkillHost:
         """Writes plugins, by name, and starts a host over them."""
@@ -71,25 +81,39 @@ class School:
             path = self.house.home.skills / f"{name}.py"
             path.parent.mkdir(exist_ok=True)
             path.write_text(code)
+        return await self.open(self.house.confinement, load_seconds)
+
+    async def open(self, confinement: Confinement, load_seconds: float = 15) -> SkillHost:
+        """Starts a host, or another one over what the last left."""
+        if self.host is not None:
+            await self.host.close()
         home = self.house.home
+        limits = Limits(memory=256 * 2**20, processes=64)
         self.host = SkillHost(
             home.skills,
-            self.house.confinement,
-            self.mesh,
-            workspace=home.workspace,
-            memory_mb=256,
-            load_seconds=load_seconds,
+            Setup(confinement, self.mesh, home.workspace, limits, load_seconds, linger_seconds=self.linger_seconds),
+            Staging(home.staged),
+            Versions(self.database, SystemClock(), home.workspace),
+            self,
         )
         await self.host.start()
-        self.tools = ToolRegistry((), self.host, gate=Gate(timeout=10)).snapshot()
+        self.registry = ToolRegistry(authoring_tools(self.host), self.host, gate=Gate(timeout=10))
+        self.look()
         return self.host
 
-    async def call(self, name: str, **arguments: Any) -> ToolResult:
+    def emit(self, kind: str, principal: str | None, /, **facts: Any) -> None:
+        self.events.append({"type": kind, **facts})
+
+    def look(self) -> None:
+        """Takes the tools as they are now."""
+        self.tools = self.registry.snapshot()
+
+    async def call(self, name: str, /, **arguments: Any) -> ToolResult:
         result = await self.tools.run(name, arguments, self.house.context)
         assert isinstance(result, ToolResult)
         return result
 
-    async def value(self, name: str, **arguments: Any) -> Any:
+    async def value(self, name: str, /, **arguments: Any) -> Any:
         result = await self.call(name, **arguments)
         assert result.type == "output", result.error_text
         return result.data
@@ -97,7 +121,7 @@ class School:
 
 def workers() -> list[int]:
     found = [(one.pid, one.info) for one in psutil.process_iter(["cmdline", "status"])]
-    name = "agent_runtime.skills.worker"
+    name = ARGV[-1]
     return [pid for pid, info in found if name in (info["cmdline"] or []) and info["status"] != "zombie"]
 
 

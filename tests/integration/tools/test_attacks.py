@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from agent_runtime.sandbox import Limits
+from agent_runtime.sandbox.rung import OF_ALL
 from agent_runtime.tools import search
 
 from .conftest import House, furnish
@@ -90,8 +91,73 @@ async def test_nothing_but_workspace_scratch_and_tmp_is_writable(house: House, f
 async def test_the_data_folder_around_the_workspace_is_not_writable(house: House) -> None:
     data = house.home.data_dir
     await house.bash(f"touch {data}/planted {data}/scratch/planted; mv ../workspace ../away; rmdir $SCRATCH")
-    assert sorted(path.name for path in data.iterdir()) == ["scratch", "skills", "workspace"]
+    assert sorted(path.name for path in data.iterdir()) == ["agents", "scratch", "skills", "staged", "workspace"]
     assert [path.name for path in (data / "scratch").iterdir()] == ["ses_1"]
+
+
+async def test_a_command_stays_the_first_to_go_and_the_last_to_run(house: House) -> None:
+    command = "for f in oom_score_adj autogroup timerslack_ns; do (echo 0 > /proc/self/$f) 2>/dev/null; done; "
+    command += "nice -n -5 nice 2>/dev/null"
+    assert (await house.bash(f"{command}; cat /proc/self/oom_score_adj")).splitlines()[-2:] == ["19", "800"]
+
+
+async def test_memory_that_no_process_need_hold_cannot_be_had(house: House) -> None:
+    calls = {
+        "memfd_create": ((319, 279), 0, 0),
+        "shmget": ((29, 194), 0, 65537, 0o1600),
+        "semget": ((64, 190), 0, 1, 0o1600),
+        "msgget": ((68, 186), 0, 0o1600),
+    }
+    printed = await house.python(CALLS.format(calls=calls))
+    refused = dict(line.split() for line in printed.splitlines())
+    assert refused == {name: "ENOSPC" if "shmget" in name else "EPERM" for name in calls}
+    small = await house.python(CALLS.format(calls={"shmget": ((29, 194), 0, 65536, 0o1600)}))
+    assert int(small.split()[1]) >= 0
+
+
+RESERVE = """
+import fcntl, os, struct
+file = os.open("reserved", os.O_CREAT | os.O_RDWR)
+for what in (0x4030582A, 0x40305839):
+    try: fcntl.ioctl(file, what, struct.pack("=4Q16x", 0, 0, 9 << 20, 0))
+    except OSError as error: print(error.strerror)
+print(os.fstat(file).st_blocks)
+os.posix_fallocate(file, 0, 1 << 20)
+print(os.fstat(file).st_size)
+"""
+
+
+async def test_room_cannot_be_reserved_without_writing(house: House) -> None:
+    printed = await house.bash("fallocate -l 9M f 2>&1 | grep -c 'not supported'; stat -c %b f")
+    assert printed.split() == ["1", "0"]
+    printed = await house.python(RESERVE)
+    assert printed.splitlines() == [*["Operation not supported"] * 2, "0", str(2**20)], "the library writes instead"
+
+
+async def test_no_program_is_left_that_runs_as_its_owner(house: House) -> None:
+    ways = "cp /bin/true a; chmod u+s a; chmod 2755 a; install -m 4755 /bin/true b; mkdir -m 6755 c; umask 0; cp a d"
+    assert (await house.bash(ways)).count("Operation not permitted") == 4
+    assert await house.bash("find . -perm /6000") == ""
+    assert (await house.bash("mkdir t; chmod 1777 t; cp -a t u; stat -c %a u")).strip() == "1777"
+
+
+async def test_programs_that_ask_for_more_than_they_need_go_on(house: House) -> None:
+    """Those that reserve room, keep modes or open files in the newest way."""
+    everyday = "git init -q a; cd a; git config user.email a@b; git config user.name a; echo 1 > f; git add f; "
+    everyday += (
+        "git commit -qm first; git gc -q; git clone -q . ../b; cd ..; tar cf t.tar b; mkdir c; tar xpf t.tar -C c; "
+    )
+    everyday += (
+        "cp -a --reflink=auto c d; cp --sparse=always t.tar u; dd if=t.tar of=v status=none; diff -r b d/b && cmp u v"
+    )
+    assert await house.bash(everyday) == ""
+    base = "import shutil, sqlite3; shutil.copytree('b', 'e'); shutil.make_archive('z', 'gztar', 'e'); "
+    base += (
+        "shutil.unpack_archive('z.tar.gz', 'f'); db = sqlite3.connect('db'); db.execute('pragma journal_mode=wal'); "
+    )
+    base += "db.execute('create table t(c)'); db.execute('insert into t values(zeroblob(99999))'); db.commit(); "
+    base += "db.execute('vacuum'); print('done')"
+    assert await house.python(base) == "done\n"
 
 
 async def test_the_kernel_s_settings_are_not_writable(house: House) -> None:
@@ -121,6 +187,7 @@ async def test_a_link_swapped_in_while_the_server_works_leads_nowhere(house: Hou
             await house.call("write", path=path, content="written by the server")
             result = await house.call("read", path=path)
             seen.add(str(result.envelope()))
+            await asyncio.sleep(0)  # a path that is refused at once leaves no room for the end of the command
     await swapping
     assert outside.read_text() == SECRET
     assert len(seen) > 1, "the race was on"
@@ -262,13 +329,8 @@ async def test_a_fork_bomb_stays_small_and_leaves_nothing(house: House) -> None:
     def fragments() -> int:
         return sum(command in (process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"]))
 
-    bomb = asyncio.create_task(house.call("bash", command=command, timeout_ms=2000))
-    most = 0
-    while not bomb.done():
-        most = max(most, fragments())
-        await asyncio.sleep(0.02)
-    assert (await bomb).data["timed_out"]
-    assert 10 < most <= 110, "the limit is 100, and what holds it shows its command too"
+    result = await house.call("bash", command=command, timeout_ms=10_000)
+    assert "it started more than 100 processes and threads" in str(result.data), result
     async with asyncio.timeout(2):
         while fragments():
             await asyncio.sleep(0.01)
@@ -335,4 +397,4 @@ async def test_a_search_cannot_be_made_to_run_for_ever(house: House) -> None:
 async def test_the_limits_of_a_box_reach_the_command(house: House) -> None:
     printed = await house.bash("ulimit -u -n -c -d | awk '{print $NF}'")
     defaults = Limits()
-    assert printed.split() == ["100", str(defaults.open_files), "0", str(defaults.memory // 1024)]
+    assert printed.split() == [str(OF_ALL), str(defaults.open_files), "0", str(defaults.memory // 1024)]

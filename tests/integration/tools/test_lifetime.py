@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 import uvloop
 
 import agent_runtime
+from agent_runtime.errors import ToolFailure
 from agent_runtime.sandbox import Box, Confinement, choose_confinement
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -267,7 +269,7 @@ def test_a_server_that_is_not_root_holds_its_commands_as_well() -> None:
         argv = (*as_other, python, "-c", code, str(data))
         environment = {"PATH": "/usr/bin:/bin", "AGENT_TOKEN": "do not tell"}
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=30, check=False)
-        if "bubblewrap does not work" in done.stderr:
+        if "no confinement works here" in done.stderr:
             pytest.skip(done.stderr.splitlines()[-1])
         assert done.stdout.startswith("None 61000\n"), done.stderr
         assert "do not tell" not in done.stdout
@@ -276,3 +278,72 @@ def test_a_server_that_is_not_root_holds_its_commands_as_well() -> None:
         assert (data / "work" / "made").stat().st_uid == 12345
     finally:
         shutil.rmtree(data)
+
+
+def held() -> tuple[int, int]:
+    """Descriptors and children of this process."""
+    return len(os.listdir("/proc/self/fd")), len(psutil.Process().children())
+
+
+def test_commands_leave_nothing_in_the_server(run: Run, confinement: Confinement, box: Box) -> None:
+    async def one(number: int) -> None:
+        match number % 4:
+            case 0:
+                await confinement.run(("sleep", "9"), box, timeout=0.02)
+            case 1:
+                await confinement.run(("no-such-program",), box, timeout=5)
+            case 2:
+                running = asyncio.create_task(confinement.run(("sleep", "9"), box, timeout=5))
+                await asyncio.sleep(0.002 * number)
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+            case _:
+                await confinement.run(("cat",), box, timeout=5, stdin=b"x" * 200_000)
+
+    async def many() -> None:
+        await one(3)
+        before = held()
+        for number in range(24):
+            await one(number)
+        assert held() == before
+        assert len(asyncio.all_tasks()) == 1
+
+    run(many())
+
+
+def test_a_server_without_descriptors_says_so_and_loses_none(run: Run, confinement: Confinement, box: Box) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def starve() -> None:
+        await confinement.run(("true",), box, timeout=5)
+        before = held()
+        outcomes: set[str] = set()
+        try:
+            for spare in range(16):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (before[0] - 1 + spare, hard))
+                try:
+                    done = await confinement.run(("true",), box, timeout=5)
+                    outcomes.add(f"ended with {done.exit_code}")
+                except ToolFailure as failure:
+                    outcomes.add(failure.message.rpartition(": ")[2])
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert held() == before
+        assert "ended with 0" in outcomes
+        assert {one.rpartition("] ")[2] for one in outcomes} == {"Too many open files", "ended with 0"}
+
+    run(starve())
+
+
+def test_what_cannot_be_watched_any_more_is_ended(run: Run, confinement: Confinement, box: Box) -> None:
+    async def broken() -> str:
+        raise RuntimeError("no thread can be started")
+
+    async def watch() -> None:
+        async with await confinement.spawn(("sleep", "9"), box) as child:
+            child.guard(broken())
+            async with asyncio.timeout(5):
+                await child.wait()
+            assert child.stopped == "it could not be watched any more"
+
+    run(watch())

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 
 import psutil
 import pytest
 
 from agent_runtime.sandbox import Confinement
-from agent_runtime.skills import SkillHost
 
-from .conftest import House
-from .school import SEED, Mesh, School, until, workers
+from .school import SEED, School, until, workers
 
 BAD_DAYS = """
 import ctypes, os, sys, threading, time
@@ -125,7 +122,9 @@ async def test_a_worker_that_dies_between_two_calls_costs_neither(school: School
 import os, threading
 @skill(name="late", description="d")
 def late():
-    threading.Timer(0.05, os._exit, args=(1,)).start()
+    timer = threading.Timer(0.05, os._exit, args=(1,))
+    timer.daemon = True
+    timer.start()
     return "fine"
 """
     await school.teach(late=code)
@@ -176,40 +175,41 @@ async def test_a_plugin_that_cannot_be_used_shows_why_and_hinders_no_other(schoo
     states = {(state.file, state.name): (state.state, state.error) for state in host.states()}
     assert states == {
         ("a_seed.py", "your_tool"): ("active", None),
-        ("b_again.py", "your_tool"): ("failed", "name: your_tool is taken by a_seed.py; take another name"),
-        ("c_bash.py", "bash"): ("failed", "name: bash is a tool of the runtime; take another name"),
-        ("c_bash.py", "fine"): ("active", None),
+        ("b_again.py", "b_again"): ("failed", "name: your_tool is taken by a_seed.py; take another name"),
+        ("c_bash.py", "c_bash"): (
+            "failed",
+            "c_bash.py: skill bash: name: bash is a tool of the runtime; take another name",
+        ),
         ("d_raises.py", "d_raises"): ("failed", "d_raises.py line 2: ZeroDivisionError: division by zero"),
         ("e_syntax.py", "e_syntax"): ("failed", "e_syntax.py line 1: SyntaxError: invalid syntax"),
         ("f_empty.py", "f_empty"): (
             "failed",
             "f_empty.py declares no @skill; a name that begins with _ marks a helper",
         ),
-        ("g_exits.py", "g_exits"): ("failed", "the skill's process ended (exit code 5)"),
-        ("h_many.py", "h_many"): ("failed", "it declares more than 64 skills; make several plugins of it"),
-        ("i_pattern.py", "my_tool"): (
+        ("g_exits.py", "g_exits"): ("failed", "g_exits.py: the skill's process ended (exit code 5)"),
+        ("h_many.py", "h_many"): ("failed", "h_many.py: it declares more than 64 skills; make several plugins of it"),
+        ("i_pattern.py", "i_pattern"): (
             "failed",
-            "parameters.param1: the keyword pattern is not supported; check it in the function",
+            "i_pattern.py: skill my_tool: parameters.param1: the keyword pattern is not supported; check it in the "
+            "function",
         ),
     }
-    assert [tool.spec.name for tool in host.tools()] == ["your_tool", "fine"]
-    assert await school.value("fine", param1="x") == {"result": "value"}
+    assert [tool.spec.name for tool in host.tools()] == ["your_tool"]
+    assert await school.value("your_tool", param1="x") == {"result": "value"}
 
 
 async def test_an_import_that_hangs_is_given_up(school: School) -> None:
     lies = 'import os; os.write(4, b\'{"type": "x"}\\n\')\n'
-    host = await school.teach(load_seconds=0.5, hangs="import time; time.sleep(60)\n", lies=lies)
+    host = await school.teach(load_seconds=2, hangs="import time; time.sleep(60)\n", lies=lies)
     assert [state.error for state in host.states()] == [
-        "importing it took longer than 0.5 s",
-        "the worker does not speak as agreed",
+        "hangs.py: importing it took longer than 2 s",
+        "lies.py: the worker does not speak as agreed",
     ]
 
 
-async def test_without_confinement_skills_are_disabled_and_say_why(house: House) -> None:
-    (house.home.skills / "seed.py").write_text(SEED)
-    nothing = Confinement(None, "bubblewrap does not work (test)")
-    host = SkillHost(house.home.skills, nothing, Mesh(), workspace=house.home.workspace)
-    await host.start()
+async def test_without_confinement_skills_are_disabled_and_say_why(school: School) -> None:
+    (school.house.home.skills / "seed.py").write_text(SEED)
+    host = await school.open(Confinement(None, "bubblewrap does not work (test)"))
     (state,) = host.states()
     assert (state.name, state.state) == ("seed", "disabled")
     assert state.error == "commands cannot be run here: bubblewrap does not work (test)"
@@ -277,21 +277,85 @@ async def test_a_plugin_sees_neither_token_nor_database_nor_network(
 
 async def test_a_plugin_cannot_change_plugins(school: School) -> None:
     await school.teach(spy=SPY)
-    skills = school.house.home.skills
-    printed = await school.value("shell", command=f"echo >> {skills}/spy.py; touch {skills}/new.py; rm -r {skills}")
-    assert "Read-only file system" in printed
-    assert os.listdir(skills) == ["spy.py"]
+    home = school.house.home
+    for folder in (home.skills, home.staged):
+        there = sorted(folder.rglob("*"))
+        await school.value("shell", command=f"rm -r {folder}; mkdir -p {folder}; touch {folder}/new.py")
+        assert sorted(folder.rglob("*")) == there
+    [build] = home.staged.iterdir()
+    printed = await school.value("shell", command=f"cd {build} && echo >> spy.py; touch new.py; rm spy.py")
+    assert printed.count("Read-only file system") + printed.count("Permission denied") == 3
 
 
-async def test_processes_of_a_plugin_end_with_it(school: School) -> None:
+async def test_what_a_call_leaves_behind_ends_with_it(school: School) -> None:
     def sleeping() -> bool:
         return any((one.info["cmdline"] or [""])[-1] == "7101" for one in psutil.process_iter(["cmdline"]))
 
-    host = await school.teach(spy=SPY)
-    await school.value("shell", command="setsid sleep 7101 >/dev/null 2>&1 &")
-    assert sleeping()
-    await host.close()
+    await school.teach(spy=SPY)
+    await school.value("shell", command="setsid sleep 7101 >/dev/null 2>&1 & sleep 0.1")
     await until(lambda: not sleeping())
+    assert await school.value("shell", command="echo on") == "on\n"
+
+
+async def test_a_plugin_stands_behind_the_server(school: School) -> None:
+    """Though its worker was in a hurry to start."""
+    await school.teach(spy=SPY)
+    assert await school.value("shell", command="nice") == "19\n"
+    await school.value("shell", command="renice -n 0 -p $PPID; renice -n 0 -p $$; true")
+    assert await school.value("shell", command="nice") == "19\n"
+
+
+async def test_a_worker_does_nothing_between_calls(school: School) -> None:
+    """Threads that were there when it was imported may stay, as those of many libraries do; they are held still."""
+    code = """
+import threading, time
+count = 0
+def tick():
+    global count
+    while True:
+        count += 1
+        time.sleep(0.001)
+threading.Thread(target=tick, daemon=True).start()
+@skill(name="ticks", description="d")
+def ticks():
+    before = count
+    while count == before:
+        pass
+    return [before, count]
+"""
+    await school.teach(ticks=code)
+    _, before = await school.value("ticks")
+    resting: list[int] = []
+
+    def rests() -> bool:
+        resting[:] = [pid for pid in workers() if psutil.Process(pid).status() == psutil.STATUS_STOPPED]
+        return len(resting) == 1
+
+    await until(rests)
+    after, _ = await school.value("ticks")
+    assert after - before < 50  # it would be hundreds
+    assert resting[0] in workers()
+
+
+async def test_workers_that_were_needed_at_once_stay_for_a_while(school: School) -> None:
+    school.linger_seconds = 2.0
+    code = "import time\n@skill(description='Naps.')\ndef nap(): time.sleep(0.2)"
+    await school.teach(nap=code)
+    alone = len(workers())
+
+    async def burst() -> int:
+        await asyncio.gather(*(school.value("nap") for _ in range(4)))
+        return len(workers())
+
+    assert await burst() == 4 * alone
+    there = set(workers())
+    assert await burst() == 4 * alone
+    assert set(workers()) == there
+    async with asyncio.timeout(10):
+        while len(workers()) > alone:
+            await asyncio.sleep(0.05)
+    assert await school.value("nap") is None
+    assert len(workers()) == alone
 
 
 async def test_calls_cost_little(school: School) -> None:

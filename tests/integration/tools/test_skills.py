@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from agent_runtime.skills import SkillHost
-
 from .school import SEED, School
 
 # ---------------------------------------------------------------- good days
@@ -52,12 +50,8 @@ async def test_helpers_packages_and_hidden_files(school: School) -> None:
 
 async def test_no_folder_is_no_skills(school: School) -> None:
     school.house.home.skills.rmdir()
-    host = SkillHost(
-        school.house.home.skills, school.house.confinement, school.mesh, workspace=school.house.home.workspace
-    )
-    await host.start()
+    host = await school.open(school.house.confinement)
     assert (host.tools(), host.states()) == ((), ())
-    await host.close()
 
 
 MESH = """

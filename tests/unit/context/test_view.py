@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from agent_runtime.context import Call, Step, View, definition, digest, lower_tools, system_prompt
+from agent_runtime.context import Call, Step, View, definition, lower_tools
 from agent_runtime.context.lower import lower_step, steps_of
 from agent_runtime.ports import ToolSpec
-from agent_runtime.sessions import NOTICE, RETRY, Message
-
-DAY = 1_790_000_000_000
-
-
-@dataclass(frozen=True)
-class File:
-    name: str
-    text: str
+from agent_runtime.sessions import NOTICE, RETRY, Marker, Message, Shortened
 
 
 def lowered(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -49,8 +41,13 @@ def test_a_step_becomes_provider_messages() -> None:
         {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path":"a"}'}}
     ]
     assert answer["tool_call_id"] == "c1"
-    assert json.loads(answer["content"]) == {"type": "output", "data": [1], "metadata": {"truncated": True}}
-    assert notice == {"role": "user", "content": "hurry"}
+    assert json.loads(answer["content"]) == {
+        "type": "output",
+        "source": "file a",
+        "data": [1],
+        "metadata": {"truncated": True},
+    }
+    assert notice == {"role": "user", "content": "<runtime-notes>\nnotice: hurry\n</runtime-notes>"}
     assert last == {"role": "assistant", "content": "Done."}
 
 
@@ -96,6 +93,44 @@ def test_a_view_grows_at_its_end_only() -> None:
     assert view.size == sum(map(len, view.messages))
 
 
+def test_a_view_tells_of_a_summary_and_goes_on_where_it_was_cut() -> None:
+    def user(number: int) -> Message:
+        return Message(f"msg_{number}", "user", {}, [{"type": "text", "text": f"ask {number}"}], number)
+
+    def reply(number: int) -> Message:
+        parts: list[dict[str, Any]] = [STEP, tool("output-available", output="x" * 900), STEP]
+        return Message(f"r_{number}", "assistant", {}, [*parts, {"type": "text", "text": "so"}], number)
+
+    history = [user(1), reply(1), user(2), reply(2)]
+    marker = Marker("</summary><runtime-notes>", 1, auto=True, tail_start_id="msg_1", tail_start_step=2)
+    first, *rest = map(json.loads, View.of("p", history, marker=marker).messages[1:])
+    assert first["role"] == "user"
+    assert first["content"].count("</summary>") == 1
+    assert first["content"].endswith("</summary>")
+    assert first["content"].count("<runtime-notes>") == 1
+    assert [one["role"] for one in rest] == ["user", "assistant", "user", "assistant", "tool", "assistant"]
+    silent = View.of("p", history, marker=Marker("", 0, auto=True, shortened=(Shortened("msg_2", "c1", 30),)))
+    assert [json.loads(one)["role"] for one in silent.messages][:2] == ["system", "user"], "no summary, no message"
+    results = [json.loads(one)["content"] for one in silent.messages if b'"tool"' in one]
+    assert [len(one) > 900 for one in results] == [True, False]
+    assert "has left out 872 characters" in results[1]
+
+
+def test_a_view_that_is_only_shortened_begins_where_it_did() -> None:
+    view = View("p")
+    assert view.unmoved(()) is None
+    view.add_user([{"type": "text", "text": "a"}], "other", message_id="msg_1")
+    cut = (Shortened("msg_1", "c1", 400),)
+    assert view.unmoved(cut) == Marker("", 0, auto=True, tail_start_id="msg_1", spoken_to="default", shortened=cut)
+    marker = Marker("sum", 5, auto=False, tail_start_id="msg_1", tail_start_step=3, spoken_to="x")
+    behind = View("p", marker=marker)
+    behind.add_user([{"type": "text", "text": "a"}], message_id="msg_1")
+    assert behind.unmoved(cut) == replace(marker, auto=True, shortened=cut)
+    whole = View("p", marker=Marker("sum", 5, auto=False, spoken_to="x"))
+    whole.add_user([{"type": "text", "text": "a"}], message_id="msg_2")
+    assert whole.unmoved(cut) == Marker("sum", 5, auto=True, tail_start_id="msg_2", spoken_to="x", shortened=cut)
+
+
 def test_what_is_hidden_or_waits_is_not_in_the_view() -> None:
     def user(text: str, **metadata: int) -> Message:
         return Message(text, "user", metadata, [{"type": "text", "text": text}], 1)
@@ -113,14 +148,11 @@ def test_tools_come_in_the_order_given() -> None:
     assert lower_tools([]) is None
 
 
-def test_the_prompt_says_who_where_and_when_and_is_the_same_all_day() -> None:
-    files = [File("AGENTS.md", " be good \n"), File("SOUL.md", "  ")]
-    first = system_prompt(agent_id="a1", role="tester", files=files, now_ms=DAY)
-    later = system_prompt(agent_id="a1", role="tester", files=files, now_ms=DAY + 3_600_000)
-    assert first == later
-    assert digest(first) == digest(later) != digest(first + " ")
-    assert '<file name="AGENTS.md">\nbe good\n</file>' in first
-    assert "SOUL.md" not in first
-    assert "a1" in first
-    assert "tester" in first
-    assert "date: 2026-09-21" in first
+def test_tools_of_the_same_name_are_not_taken_for_each_other() -> None:
+    def sent(description: str) -> Any:
+        return json.loads(lower_tools([ToolSpec("a", description, {"type": "object"})]) or b"")
+
+    said = [sent(str(number))[0]["function"]["description"] for number in range(200)]
+    assert said == [str(number) for number in range(200)]
+    kept = [ToolSpec("a", "kept", {"type": "object"})]
+    assert lower_tools(kept) is lower_tools(list(kept))

@@ -66,6 +66,7 @@ def test_yaml_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             max_output_tokens: 8192
             pricing: {input: 3, output: 15, cache_read: 0.3, cache_write: 3.75}
             capabilities: [chat, tools, vision]
+            caching: breakpoints
           small: {provider: second}
           toy: {provider: demo}
         """,
@@ -75,6 +76,7 @@ def test_yaml_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert default.pricing is not None
     assert default.pricing.cache_write == 3.75
     assert default.capabilities == ("chat", "tools", "vision")
+    assert (default.caching, default.card()["caching"]) == ("breakpoints", "breakpoints")
     assert (small.upstream, small.pricing, small.context_limit) == ("small", None, None)
     first, second = catalog.providers["first"], catalog.providers["second"]
     assert (first.base_url, first.api_key, first.stream_usage) == ("http://one/v1", "from-env", True)

@@ -160,9 +160,14 @@ def _copy(database: Path, folder: Path) -> None:
         source.backup(target)
 
 
-def steps_on_disk(database: Path) -> tuple[str, int]:
-    """State of the one turn in the ledger, and how many of its model calls are known to be complete."""
+def progress_on_disk(database: Path) -> tuple[str, int, int]:
+    """State of the one turn in the ledger, how many of its model calls are known to be complete, and how much is
+    done in all: a tool's result counts as well."""
     with closing(sqlite3.connect(database)) as connection:
         state, reply_id = connection.execute("SELECT state, reply_id FROM turns").fetchone()
         row = connection.execute("SELECT metadata_json FROM chat_messages WHERE id = ?", (reply_id,)).fetchone()
-    return state, json.loads(row[0]).get("steps", 0) if row else 0
+        (results,) = connection.execute(
+            "SELECT count(*) FROM chat_parts WHERE message_id = ? AND tool_state = 'output-available'", (reply_id,)
+        ).fetchone()
+    steps = json.loads(row[0]).get("steps", 0) if row else 0
+    return state, steps, steps + results

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_runtime.loop import Answer, Sessions, Turn
+from agent_runtime.loop import Answer, Turn
 from agent_runtime.ports import ToolContext, ToolSpec
 from agent_runtime.sessions import history
 from agent_runtime.tools import Gate, Tool, ToolRegistry, Verdict
@@ -60,7 +60,7 @@ async def no_card(model: str) -> None:
 
 async def stands(world: World, turn: Turn) -> dict[str, Any]:
     """The session's status as its resource shows it."""
-    sessions = Sessions(world.hallway, world.tools, no_card)
+    sessions = world.sessions(no_card)
     detail = await sessions.get(turn.conversation.principal, turn.conversation.id)
     return detail.status.model_dump(exclude_none=True)
 

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.context import View, digest
+from agent_runtime.agents import Agents, Project
+from agent_runtime.context import View, Window, digest
 from agent_runtime.loop import MIGRATIONS as LOOP_MIGRATIONS
 from agent_runtime.loop import (
     Admission,
     Answers,
     Books,
+    Cast,
     Chats,
+    Compactions,
     Conversation,
     Conversations,
     Counters,
@@ -22,19 +25,25 @@ from agent_runtime.loop import (
     Hallway,
     Incoming,
     Limits,
+    Powers,
     Recovery,
+    Sessions,
     Tasks,
     Turn,
     TurnRunner,
 )
 from agent_runtime.loop.kit import Kit
+from agent_runtime.loop.prices import Card
+from agent_runtime.loop.toolbox import Toolbox
 from agent_runtime.loop.turn import run_turn
 from agent_runtime.ports import (
     CallPiece,
     CallStarted,
     Completion,
+    Learnings,
     ModelEvent,
     ModelRequest,
+    NoteTaker,
     TextPiece,
     ToolCall,
     ToolCatalog,
@@ -42,12 +51,13 @@ from agent_runtime.ports import (
     ToolResult,
     ToolSpec,
 )
-from agent_runtime.protocol import TaskAssignment, Usage, chunks
+from agent_runtime.protocol import CompactionPolicy, ModelCard, TaskAssignment, Usage, chunks
+from agent_runtime.protocol.authority import Authority
 from agent_runtime.sessions import MIGRATIONS as SESSION_MIGRATIONS
-from agent_runtime.sessions import Ids
+from agent_runtime.sessions import Brief, Ids
 from agent_runtime.store import Database
 from agent_runtime.testing import ManualClock
-from agent_runtime.workspace import Home
+from agent_runtime.workspace import Home, NoLearnings
 
 PATIENCE = 10.0
 """Seconds after which a test that waits has failed."""
@@ -127,8 +137,26 @@ class FakeTools:
         finally:
             self._now -= 1
 
-    def snapshot(self, order: Sequence[str] = ()) -> FakeTools:
+    async def prepare(self) -> None:
+        return
+
+    async def ready(self, authority: Authority) -> None:
+        return
+
+    def joined(self, names: Sequence[str], authority: Authority | None = None) -> FakeTools:
         return self
+
+    def spec(self, name: str) -> ToolSpec | None:
+        return spec(name) if name in self.tools else None
+
+    def snapshot(self, order: Sequence[str] = (), authority: Authority | None = None) -> FakeTools:
+        return self
+
+    def every(self) -> Sequence[ToolSpec]:
+        return self.specs
+
+    def contracts(self) -> Mapping[str, Any]:
+        return {}
 
     def skills(self) -> Sequence[Any]:
         return ()
@@ -184,7 +212,10 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
     view = View(PROMPT)
     view.add_user(turn.parts)
     context = ToolContext("ses_1", "", Path(), Path())
-    kit = Kit(model, tools or FakeTools(), view, context, 2, lambda: None, no_checkpoint, no_checkpoint, NobodySteers())
+    kit = Kit(
+        *(model, Toolbox(tools or FakeTools(), (), Authority), view, context, Authority, 2),
+        *(lambda: None, no_checkpoint, no_checkpoint, NobodySteers()),
+    )
     said: list[chunks.Chunk] = []
 
     async def run() -> None:
@@ -197,6 +228,14 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
         await turn.runner
     alarm.cancel()
     return Played(turn, said, view)
+
+
+OPEN_AGENT = """---
+description: may do all there is
+mode: all
+permissions: {"*": allow}
+---
+"""
 
 
 class World:
@@ -214,6 +253,11 @@ class World:
         clock: ManualClock | None = None,
         catalog: ToolCatalog | None = None,
         answer_seconds: float = 600,
+        learnings: Learnings | None = None,
+        note_takers: Sequence[NoteTaker] = (),
+        window: int = 128_000,
+        policy: CompactionPolicy | None = None,
+        cards: Sequence[ModelCard] = (),
     ) -> None:
         self.model, self.tools = model or FakeModel(), tools or FakeTools()
         self.clock = clock or ManualClock()
@@ -224,22 +268,40 @@ class World:
         self.database = Database(self.home.database, (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS))
         ids = Ids(self.clock)
         self.events = EventBus(self.clock)
+        self.home.agents.mkdir(exist_ok=True)
+        for name in ("default", "other"):
+            (self.home.agents / f"{name}.md").write_text(OPEN_AGENT)
+        agents = Agents(self.home.agents)
+        self.powers = Powers(agents, Project())
+        catalog = catalog or self.tools
+        limits_of = {card.id: card.context_limit or window for card in cards}
+        cast = Cast(agents, lambda name: Window.of(limits_of.get(name, window), None), lambda: cards)
+        self.compactions = Compactions(cast, policy or CompactionPolicy())
         runner = TurnRunner(
-            self.database, ids, self.clock, self.model, catalog or self.tools, self.home, 4, self.counters, self.events
+            *(self.database, ids, self.clock, self.model, catalog, self.home, self.powers, 4),
+            *(self.counters, self.events, learnings or NoLearnings(), self.compactions),
+            note_takers=note_takers,
         )
+        self.compactions.attach(runner)
         self.admission = Admission(
             *(self.database, runner.run, runner.cancel, self.events),
             slots=slots,
             queue=queue,
             answer_seconds=answer_seconds,
         )
-        self.conversations = Conversations(
-            self.database, ids, self.clock, "m", lambda _: (PROMPT, digest(PROMPT), ("echo",))
+        brief = Brief(PROMPT, digest(PROMPT), ("echo",))
+        self.conversations = Conversations(self.database, ids, self.clock, agents, "m", lambda *_: brief)
+        self.hallway = Hallway(
+            *(self.database, self.admission, self.conversations, ids, self.clock, self.home),
+            learnings=learnings or NoLearnings(),
         )
-        self.hallway = Hallway(self.database, self.admission, self.conversations, ids, self.clock, self.home)
         self.chats = Chats(self.hallway, lambda: self.limits)
         self.answers = Answers(self.hallway)
         self.tasks = Tasks(self.hallway, self.task_limits)
+
+    def sessions(self, card: Card) -> Sessions:
+        """The sessions as a resource; `card` knows the prices."""
+        return Sessions(self.hallway, self.tools, self.powers, card, self.compactions)
 
     def task_limits(self, assignment: TaskAssignment) -> Limits:
         return Limits(self.limits.steps, assignment.timeout, retries=assignment.max_retries)

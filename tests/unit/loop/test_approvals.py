@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_runtime.errors import Conflict, InvalidRequest
-from agent_runtime.loop import Answer, Turn
+from agent_runtime.loop import Answer, Books, Turn
+from agent_runtime.ports import ToolContext
+from agent_runtime.protocol import Usage
+from agent_runtime.tools import Tool
 from tests.unit.loop.people import (
     ASK,
     Frontend,
@@ -41,9 +46,9 @@ async def test_a_call_waits_for_a_yes_and_runs_once(tmp_path: Path) -> None:
         assert not hands.ran
         status = await stands(it, turn)
         assert status["state"] == "waiting_on_approval"
-        assert status["pending"] == [
-            {"id": "approval_c", "kind": "approval", "tool_call_id": "c", "tool": "deploy", "input": {"to": "prod"}}
-        ]
+        asked = {"id": "approval_c", "kind": "approval", "tool_call_id": "c", "tool": "deploy", "input": {"to": "prod"}}
+        whole_tool = {"permission": "deploy", "pattern": "*", "action": "allow"}
+        assert status["pending"] == [{**asked, "always": [whole_tool]}]
         before = Frontend().read(await heard(turn, waits=False))
         assert calls_of(before.parts)["c"]["state"] == "approval-requested"
         assert calls_of(before.parts)["c"]["approval"] == {"id": "approval_c"}
@@ -250,3 +255,28 @@ async def test_an_answer_of_the_wrong_kind_from_a_frontend_changes_nothing(tmp_p
         with pytest.raises(InvalidRequest):
             await it.answers.give_all("operator", None, given, turn.reply_id)
         assert set(turn.waits) == {"q", "approval_c"}
+
+
+async def test_what_helpers_have_used_is_not_forgotten_over_a_wait(tmp_path: Path) -> None:
+    """Agents that are called beside a call that waits have spent what the turn's record does not know of."""
+
+    class Helped(Hands):
+        def tool(self, name: str, **more: Any) -> Tool:
+            plain = super().tool(name, **more)
+
+            async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
+                if name == "help":
+                    turn = it.admission.turn(context.message_id)
+                    assert turn is not None
+                    Books(turn.books.limits, caller=turn.books).spend(Usage(input=1000))
+                return await plain.run(arguments, context)
+
+            return replace(plain, run=run)
+
+    model = FakeModel([call(("h", "help", "{}"), DEPLOY), say("done")])
+    async with world(tmp_path, model, Helped(), "help") as it:
+        turn = await waits(await it.send("go"))
+        await decide(it, turn, "c", "once")
+        await it.ended(turn)
+        assert turn.books.usage.input == 10 + 1000 + 10
+        assert (await stored(it, turn)).metadata["usage"]["input"] == 1020

@@ -15,7 +15,7 @@ from agent_runtime.loop import Finished, Limits, Turn, reply_of
 from agent_runtime.loop.contract import parse_answer, result_of, task_message
 from agent_runtime.loop.state import Outcome
 from agent_runtime.ports import TextPiece, ToolContext, ToolResult
-from agent_runtime.protocol import Usage
+from agent_runtime.protocol import Usage, without_notes
 from agent_runtime.sessions import replay
 from agent_runtime.testing import ManualClock
 from tests.unit.loop.support import FakeModel, FakeTools, World, assignment, call, incoming, say, settled
@@ -69,7 +69,7 @@ async def test_a_session_is_found_again_in_the_next_life(tmp_path: Path) -> None
         assert second.conversation.id == first.conversation.id
         assert second.model == "big"
         said = [json.loads(message)["content"] for message in world.model.requests[-1][1]]
-        assert said[1:] == ["first", "first answer", "second", "done", "third"]
+        assert [without_notes(text) for text in said[1:]] == ["first", "first answer", "second", "done", "third"]
         third.conversation.view = None
         await world.ended(await world.send("fourth", session="mine"))
         again = [json.loads(message)["content"] for message in world.model.requests[-1][1]]

@@ -63,10 +63,13 @@ class Queues(RuleBasedStateMachine):
         self.folder = TemporaryDirectory()
         self.model = Gates()
         self.world = World(Path(self.folder.name), self.model, slots=SLOTS, queue=QUEUE)
-        self.sessions = Sessions(self.world.hallway, self.world.tools, no_card)
+        self.sessions = Sessions(
+            self.world.hallway, self.world.tools, self.world.powers, no_card, self.world.compactions
+        )
         self.accepted: dict[str, tuple[str, Turn]] = {}
         """By name, in the order of admission: session and turn."""
         self.cancelled: set[str] = set()
+        self.taken_back: set[str] = set()
         self.holds: dict[str, contextlib.ExitStack] = {}
         self.heard: list[dict[str, Any]] = []
         self.count = 0
@@ -145,6 +148,8 @@ class Queues(RuleBasedStateMachine):
     def send_again(self, pick: int, times: int, *, same: bool) -> None:
         if (name := one_of(self.accepted, pick)) is None:
             return
+        if name in self.taken_back:
+            return  # its name is free again
         session, turn = self.accepted[name]
         started = list(self.model.started)
         text = f"<{name}>" if same else "something else"
@@ -229,6 +234,9 @@ class Queues(RuleBasedStateMachine):
             assert got.code == "session_busy"
         elif turn.state == "queued":
             assert isinstance(got, AgentRuntimeError), "what waits is not shown"
+        elif not isinstance(got, AgentRuntimeError):
+            behind = list(self.accepted)[list(self.accepted).index(name) :]
+            self.taken_back.update(one for one in behind if self.accepted[one][0] == session)
 
     @rule(session=NAMES)
     def hold_or_let_go(self, session: str) -> None:

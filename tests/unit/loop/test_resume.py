@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from agent_runtime.loop import Turn
 from agent_runtime.protocol import TaskRecord, Usage
-from tests.unit.loop.lives import SPENT, End, Jumps, Life, Script, Step, steps_on_disk
+from tests.unit.loop.lives import SPENT, End, Jumps, Life, Script, Step, progress_on_disk
 from tests.unit.loop.people import calls_of, shown, stored
 from tests.unit.loop.support import PATIENCE, World, assignment
 
@@ -36,7 +36,7 @@ class Story:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.barren = 0
-        self.steps = 0
+        self.steps = self.done = 0
         self.crashes = 0
         self.running_when_over: Counter[str] = Counter()
         self.record: TaskRecord | None = None
@@ -54,10 +54,10 @@ class Story:
                     return
             folder = life.snapshot or folder
             self.crashes += life.snapshot is not None
-            state, steps = steps_on_disk(folder / it.home.database.name)
+            state, self.steps, done = progress_on_disk(folder / it.home.database.name)
             assert state == "running"
-            self.barren = 0 if steps > self.steps else self.barren + 1
-            self.steps = steps
+            self.barren = 0 if done > self.done else self.barren + 1
+            self.done = done
 
     async def _turn(self, it: World) -> Turn | None:
         assigned = await it.tasks.assign(assignment(), "operator")
@@ -92,6 +92,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, ENDS)
 @example([Step("", (("put", False),))], [End(2, "crash")])
+@example([Step("", (("look", False),))], [End(2, "drain"), End(0, "drain"), End(0, "drain"), End(2, "drain")])
 @example([Step("", (("put", False),))], [End(3, "crash", saved=True)])
 @example([Step("", (("look", False), ("put", False), ("set", True)))], [End(4, "drain"), End(1, "crash")])
 def test_a_task_goes_on_over_any_number_of_lives(steps: list[Step], ends: list[End]) -> None:

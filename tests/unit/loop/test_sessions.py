@@ -14,7 +14,18 @@ from agent_runtime.errors import Conflict, ModelError
 from agent_runtime.loop import Sessions, standing
 from agent_runtime.loop.prices import cost_of
 from agent_runtime.ports import Retrying
-from agent_runtime.protocol import ForkRequest, ModelCard, Pricing, SessionPatch, SessionsQuery, Usage
+from agent_runtime.protocol import (
+    ForkRequest,
+    ModelCard,
+    PermissionsUpdate,
+    Pricing,
+    SessionPatch,
+    SessionRule,
+    SessionsQuery,
+    Usage,
+    without_notes,
+)
+from tests.unit.loop.people import slow_disk
 from tests.unit.loop.support import FakeModel, World, new_turn, say, until
 
 FIXED = {"human_input_state_authoritative": True, "queue_enqueue_idempotent": True}
@@ -25,7 +36,7 @@ async def card(model: str) -> ModelCard | None:
 
 
 def sessions(world: World) -> Sessions:
-    return Sessions(world.hallway, world.tools, card)
+    return world.sessions(card)
 
 
 def stands(*given: Any) -> dict[str, Any]:
@@ -148,5 +159,23 @@ async def test_a_queue_that_rests_behind_an_error_outlives_a_rewind(tmp_path: Pa
         stands = await room.get("operator", "s")
         assert (stands.status.state, len(stands.queue)) == ("idle", 1)
         await world.ended(resting, await world.send("three", session="s"))
-        asked = [from_json(message)["content"] for message in world.model.requests[-1][1][1:]]
+        asked = [without_notes(from_json(message)["content"]) for message in world.model.requests[-1][1][1:]]
         assert asked == ["two", "two", "three"]
+
+
+async def test_rules_hold_also_when_whoever_set_them_hangs_up(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
+        turn = await world.send("hello")
+        await world.ended(turn)
+        update = PermissionsUpdate(rules=[SessionRule(permission="bash", action="deny")])
+        with slow_disk(world) as disk:
+            setting = asyncio.create_task(sessions(world).permit("operator", turn.conversation.id, update))
+            await until(lambda: bool(turn.conversation.rules))
+            setting.cancel()
+            await asyncio.wait({setting})
+            assert setting.cancelled()
+            disk.set()
+        await world.database.write(lambda _: None)  # behind what was on its way
+        stored = await world.rows("SELECT permissions_json FROM chat_sessions WHERE id = ?", turn.conversation.id)
+        assert [rule["action"] for rule in from_json(stored[0][0])] == ["deny"]
+        assert [rule.action for rule in turn.conversation.rules] == ["deny"]

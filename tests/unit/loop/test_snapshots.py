@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agent_runtime.loop import Chats, Sessions, Turn
+from agent_runtime.loop import Chats, Turn
 
 from .support import FakeModel, World, incoming, say
 
@@ -38,7 +38,7 @@ async def test_a_snapshot_comes_before_its_message_and_back_with_a_rewind(tmp_pa
         async def card(_: str) -> None:
             return None
 
-        sessions = Sessions(hall, world.tools, card)
+        sessions = world.sessions(card)
         session = turns[0].conversation.id
         assert (await sessions.rewind("operator", session, turns[2].message_id)).snapshot_id is None
         assert (await sessions.rewind("operator", session, turns[1].message_id)).snapshot_id == "snap-2"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agent_runtime.context import View
 from agent_runtime.errors import Conflict, InvalidRequest, ModelError
-from agent_runtime.loop import Finished, Sessions, Turn
+from agent_runtime.loop import Finished, Turn
 from agent_runtime.sessions import history
 from tests.unit.loop.people import (
     ASK,
@@ -32,6 +32,7 @@ from tests.unit.loop.people import (
     waits,
 )
 from tests.unit.loop.support import (
+    OPEN_AGENT,
     PATIENCE,
     PROMPT,
     FakeModel,
@@ -321,9 +322,25 @@ async def test_a_rewind_to_a_message_that_steered_takes_back_what_it_said(tmp_pa
         await it.ended(turn, steer)
         assert "c" in calls_of(turn.reply)
         with contextlib.suppress(Conflict, InvalidRequest):
-            await Sessions(it.hallway, it.tools, no_card).rewind("operator", turn.conversation.id, "s")
+            await it.sessions(no_card).rewind("operator", turn.conversation.id, "s")
             await it.ended(await it.send("and now?"))
             assert not any(b'"faster"' in message for message in it.model.requests[-1][1])
+
+
+async def test_a_message_for_another_agent_joins_nobody_else_s_turn(tmp_path: Path) -> None:
+    """What is meant for an agent that may do less must not be carried out by one that may do more."""
+    world, hands = busy(tmp_path, say("as you wish"), say("planned"))
+    (world.home.agents / "build.md").write_text(OPEN_AGENT)
+    async with world as it:
+        turn = await it.send("go", agent="build")
+        await hands.entered.wait()
+        other = await it.send("plan it", on_busy="steer", agent="plan")
+        unnamed = await it.send("faster", on_busy="steer")
+        hands.gates["slow"].set()
+        await it.ended(turn, other, unnamed)
+        assert (other.joined, unnamed.joined) == (None, turn)
+        assert other.reply != []
+        assert [one.agent for one in (turn, unnamed, other)] == ["build", "build", "plan"]
 
 
 async def test_a_message_that_could_not_be_written_down_as_joined_is_said_once(tmp_path: Path) -> None:
@@ -344,4 +361,4 @@ async def test_a_message_that_could_not_be_written_down_as_joined_is_said_once(t
         await it.ended(await it.send("next"), steer)
         last = it.model.requests[-1][1]
         assert_fit_for_a_provider(last)
-        assert sum(b'"faster"' in message for message in last) == 1
+        assert sum(b'"content":"faster' in message for message in last) == 1

@@ -13,7 +13,16 @@ from agent_runtime.errors import ModelError
 from agent_runtime.loop import Books, Limits
 from agent_runtime.loop.guard import STOP_AT, WARN_AT
 from agent_runtime.loop.turn import LAST_STEP
-from agent_runtime.ports import Completion, ReasoningPiece, Retrying, TextPiece, ToolCall, ToolContext, ToolResult
+from agent_runtime.ports import (
+    Completion,
+    ReasoningPiece,
+    Retrying,
+    TextPiece,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+)
 from agent_runtime.protocol import Usage, chunks
 from agent_runtime.sessions import NOTICE, RETRY
 from tests.unit.loop.support import FakeModel, FakeTools, Played, call, new_turn, play, say, spec
@@ -148,6 +157,15 @@ async def test_broken_arguments_are_told_once_then_tools_are_off(arguments: str)
     assert json.loads(sent) == {"invalid_arguments": arguments}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "shown"), [("null", "null"), ("[1]", "[1]"), (json.dumps("x" * 100), f'"{"x" * 79}...')]
+)
+async def test_arguments_that_are_no_object_are_told_as_they_are(arguments: str, shown: str) -> None:
+    played = await play(FakeModel([call(("c1", "echo", arguments)), say("sorry")]))
+    told = of(played, "tool-input-error")[0].errorText
+    assert told == f"the arguments must be one JSON object, not {shown}: name the parameters"
+
+
 async def test_a_good_call_forgives_a_broken_one() -> None:
     plays = [call(("c1", "echo", "{")), call(("c2", "echo", "")), call(("c3", "echo", "{")), say("ok")]
     assert outcome(await play(FakeModel(plays)))[3] is None
@@ -255,9 +273,8 @@ async def test_a_providers_ids_may_repeat_between_steps() -> None:
 
 async def test_calls_of_tools_that_are_not_built_in_are_dynamic() -> None:
     class Custom(FakeTools):
-        @property
-        def specs(self) -> list[Any]:
-            return [spec("echo", source="custom")]
+        def spec(self, name: str) -> ToolSpec | None:
+            return spec(name, source="custom")
 
     played = await play(FakeModel([call(ONE), say("ok")]), Custom())
     calls = [*of(played, "tool-input-start"), *of(played, "tool-input-available"), *of(played, "tool-output-available")]

@@ -69,12 +69,16 @@ async def test_a_question_waits_without_a_slot_and_the_same_turn_goes_on(tmp_pat
         assert turn.reply == (await stored(it, turn)).parts
         sent = assert_fit_for_a_provider(model.requests[2][1])
         assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool"]
-        assert json.loads(sent[-1]["content"]) == {"type": "output", "data": {"answers": [["blue"]]}}
+        assert json.loads(sent[-1]["content"]) == {
+            "type": "output",
+            "data": {"answers": [["blue"]]},
+            "metadata": {},
+        }
         replies = await it.rows(
             "SELECT id FROM chat_messages WHERE session_id = ? AND role = 'assistant'", turn.conversation.id
         )
         assert sorted(row[0] for row in replies) == sorted([turn.reply_id, queued.reply_id])
-        assert b'"blue"' in model.requests[3][1][-1], "the message behind it had a turn of its own"
+        assert b'"content":"blue' in model.requests[3][1][-1], "the message behind it had a turn of its own"
         assert (await stands(it, turn))["state"] == "idle"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.errors import Conflict
-from agent_runtime.loop import Answer, Sessions, Turn
+from agent_runtime.loop import Answer, Turn
 from agent_runtime.protocol import ForkRequest
 from agent_runtime.sessions import replay
 from tests.unit.loop.people import (
@@ -49,7 +49,7 @@ async def test_an_interrupt_takes_the_place_of_a_turn_that_waits(tmp_path: Path)
 async def test_a_session_that_waits_is_busy(tmp_path: Path) -> None:
     async with asking(tmp_path) as it:
         turn = await waits(await it.send("paint", message_id="m"))
-        sessions, session = Sessions(it.hallway, it.tools, no_card), turn.conversation.id
+        sessions, session = it.sessions(no_card), turn.conversation.id
         for refused in (
             it.send("now", on_busy="reject"),
             sessions.rewind("operator", session, "m"),

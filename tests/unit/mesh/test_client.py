@@ -12,6 +12,7 @@ import pytest
 
 import agent_runtime.mesh
 from agent_runtime.errors import MeshUnavailable
+from agent_runtime.mediation import ChannelGate
 from agent_runtime.mesh import Catalog, MeshClient
 from agent_runtime.mesh.catalog import FRESH_SECONDS
 from agent_runtime.protocol import ModelCard
@@ -55,12 +56,41 @@ async def test_what_is_no_answer_is_unavailable(body: str) -> None:
                 await client.chat(ASK)
 
 
+@pytest.mark.parametrize("given", ["a text", None, 5, {"role": "user"}, [1], [["x"]]])
+async def test_what_is_no_list_is_named_and_not_sent(given: Any) -> None:
+    with ScriptedProvider() as provider:
+        async with mesh_of(provider.url) as (client, _, _):
+            with pytest.raises(MeshUnavailable, match=r"messages: must be a list of objects such as \{'role'"):
+                await client.chat(given)
+            with pytest.raises(MeshUnavailable, match="texts: must be a list of texts"):
+                await client.embed(given)
+        assert provider.requests == []
+
+
 async def test_a_mesh_that_refuses_is_unavailable() -> None:
     with ScriptedProvider(otherwise=Fail(500, "no luck")) as provider:
         async with mesh_of(provider.url) as (client, _, _):
             with pytest.raises(MeshUnavailable, match="no luck"):
                 await client.chat(ASK)
         assert len(provider.completions) == 1
+
+
+async def test_nothing_is_asked_of_a_model_while_the_channel_is_closed() -> None:
+    gate = ChannelGate(required=True)
+    with ScriptedProvider([Say("hello")]) as provider:
+        catalog = Catalog(provider.url, {}, ManualClock())
+        client = MeshClient(provider.url, "t", "default", catalog, gate)
+        asking = asyncio.create_task(client.chat(ASK))
+        embedding = asyncio.create_task(client.embed(["a"]))
+        await asyncio.sleep(0.2)  # long enough for a call to be made that must not be
+        assert provider.requests == []
+        embedding.cancel()
+        await asyncio.gather(embedding, return_exceptions=True)
+        gate.open()
+        assert (await asking)["content"] == "hello"
+        assert len(provider.requests) == 1
+        await client.close()
+        await catalog.close()
 
 
 async def test_an_unknown_option_is_refused_by_name() -> None:

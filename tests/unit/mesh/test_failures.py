@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pydantic_core import to_json
 
 from agent_runtime.errors import ModelError
 from agent_runtime.mesh import failures
 from agent_runtime.mesh.usage import usage_of
 from agent_runtime.protocol import Usage
+from tests.unit.context.tokens.test_overflow import SAID
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,28 @@ def test_statuses(status: int, body: bytes, code: str, transient: bool) -> None:
     error = failures.from_response(status, {}, body)
     assert (error.code, error.transient) == (code, transient)
     assert str(status) in error.message
+
+
+@pytest.mark.parametrize("text", [text for text, _, _ in SAID])
+def test_a_prompt_that_is_too_long_is_told_in_many_ways(text: str) -> None:
+    body = to_json({"error": {"message": text, "type": "invalid_request_error", "code": 400}})
+    assert failures.from_response(400, {}, body).code == "context_overflow"
+    assert failures.from_response(429, {}, body).code == "model_unavailable"
+    assert failures.from_event({"message": text}).code == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens is too large: 9000. This model supports at most 4096 completion tokens, whereas you provided 9000.",
+        "`max_new_tokens` must be <= 512. Given: 1024",
+        "Unsupported parameter: temperature",
+        "temperature must be <= 2",
+        "The output length limit of 4096 was exceeded",
+    ],
+)
+def test_an_error_about_something_else_is_not_one_about_the_prompt(text: str) -> None:
+    assert failures.from_response(400, {}, to_json({"error": {"message": text}})).code == "model_config"
 
 
 def test_the_providers_words_are_kept_but_not_endlessly() -> None:

@@ -7,6 +7,7 @@ import json
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -76,6 +77,7 @@ async def test_an_answer_comes_piece_by_piece() -> None:
     assert done.calls == (ToolCall("c1", "read", '{"path": "a"}'),)
     assert done.stop_reason == "tool-calls"
     assert done.usage == Usage(input=40, output=20, reasoning=10, cache_read=60)
+    assert done.counted
 
 
 async def test_what_is_asked() -> None:
@@ -114,6 +116,15 @@ async def test_attempts_are_counted(step: Step) -> None:
         await events(step, step, attempts=2)
     assert caught.value.code == "model_unavailable"
     assert caught.value.transient
+
+
+async def test_a_request_may_say_how_often_it_is_tried() -> None:
+    fail = Fail(500, retry_after=0)
+    with ScriptedProvider([fail, fail, fail, Say("too late")]) as provider:
+        async with client_of(provider.url, attempts=1) as (client, _):
+            with pytest.raises(ModelError):
+                await collect(client, replace(REQUEST, attempts=3))
+        assert len(provider.completions) == 3
 
 
 async def test_a_provider_that_asks_for_too_long_a_wait_is_given_up() -> None:
@@ -186,6 +197,7 @@ STOP = '{"choices": [{"delta": {}, "finish_reason": "stop"}]}'
 
 async def test_a_provider_that_reports_no_usage_is_estimated() -> None:
     found = await events(Garbage(stream(delta(content="12345678"), STOP)))
+    assert not completion(found).counted, "nobody takes the guess for a count"
     usage = completion(found).usage
     assert usage.output == 2
     assert usage.input > 20

@@ -198,6 +198,43 @@ async def test_a_unix_socket(tmp_path: Path) -> None:
     assert b"host: localhost\r\n" in seen[0]
 
 
+async def test_a_server_that_comes_back_at_the_same_path_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    async with server(OK, OK, path=path) as (url, seen), pool(url) as http:
+        assert [await get(http) for _ in range(2)] == [(200, b"ok")] * 2
+        path.unlink()
+        await asyncio.sleep(0.05)
+        with pytest.raises(TransportFault, match=f"unix:{path}: there is no such socket"):
+            await get(http)
+        async with server(OK, OK, path=path) as (_, later):
+            assert [await get(http) for _ in range(2)] == [(200, b"ok")] * 2
+            assert len(later) == 2
+    assert len(seen) == 2
+
+
+async def test_a_peer_that_falls_silent_is_given_up_and_another_connection_is_made(tmp_path: Path) -> None:
+    """As after a restore of a machine: the connection stands here, and nobody is at its other end."""
+    came: list[asyncio.StreamWriter] = []
+
+    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK)
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_unix_server(once, tmp_path / "s"):
+        async with pool(f"http+unix://{str(tmp_path / 's').replace('/', '%2F')}", idle=0.2) as http:
+            assert await get(http) == (200, b"ok")
+            with pytest.raises(TransportFault, match=r"nothing came for 0\.2 s") as fault:
+                await get(http)
+            assert fault.value.silent
+            assert await get(http) == (200, b"ok")
+        assert len(came) == 2
+        for writer in came:
+            await writer.wait_closed()
+
+
 async def test_a_server_without_a_known_certificate_is_refused(tmp_path: Path) -> None:
     async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()

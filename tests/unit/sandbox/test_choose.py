@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.errors import StartError, ToolFailure
-from agent_runtime.sandbox import Box, Confinement, Launch, choose, choose_confinement
+from agent_runtime.sandbox import Box, Confinement, Launch, choose_confinement, probe
 from agent_runtime.sandbox.bare import Bare
 from agent_runtime.sandbox.rung import program
 
@@ -23,7 +23,7 @@ def no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which bubblewrap is not installed."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("sh", "bash", "prlimit", "choom", "setpriv"):
+    for name in ("sh", "bash", "prlimit", "choom", "nice", "setpriv"):
         (folder / name).symlink_to(program(name))
     monkeypatch.setenv("PATH", str(folder))
 
@@ -55,23 +55,45 @@ async def test_required_without_a_rung_stops_the_start(tmp_path: Path) -> None:
 class Leaky:
     """A rung that starts what it is given and holds nothing."""
 
-    name, uid = "bubblewrap", None
+    name, uid, by_path = "bubblewrap", None, False
+
+    def settle(self, data_dir: Path) -> None:
+        """Nothing."""
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
         return replace(Bare().launch(argv, box))
 
 
 async def test_a_rung_that_does_not_hold_is_found_out(tmp_path: Path) -> None:
-    fault = await choose._probe(Leaky(), tmp_path)  # type: ignore[arg-type]
-    assert "it sees the data folder" in fault
-    assert "no filter is in force" in fault
+    found = await probe.probe(Leaky(), tmp_path)  # type: ignore[arg-type]
+    assert not found.usable
+    assert {
+        *("it may gain privileges", "no filter is in force", "it can open AF_VSOCK"),
+        *("it reaches the machine's own network", "it sees the data folder", "it can list the data folder"),
+        *("it can read the scratch of other sessions", "it can write outside of its folders"),
+        *("it can read the server's environment", "it can read the server's memory"),
+        *("it can signal the server's processes", "it can set the limits of the server's processes"),
+        *("it can trace other processes", "it can end the server's processes"),
+        "it can change the modes of what it does not see",
+    } <= set(found.faults)
+
+
+async def test_a_fault_that_auto_tolerates_is_one_too_many_for_required(tmp_path: Path) -> None:
+    assert probe.Verdict((probe.TOLERATED,)).usable
+    assert not probe.Verdict((probe.TOLERATED, "it runs as root")).usable
+
+    def build(_: Path) -> Leaky:
+        return Leaky()
+
+    with pytest.raises(StartError, match=r"required, but no confinement works here \(leaky: .*AF_VSOCK"):
+        await choose_confinement("required", tmp_path, [("leaky", build)])  # type: ignore[list-item]
 
 
 async def test_a_machine_without_the_launchers_says_so(
     tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolFailure, match="commands cannot be run here: prlimit is not installed"):
+    with pytest.raises(ToolFailure, match="commands cannot be run here: nice is not installed"):
         await Confinement(Bare()).run(("true",), box, timeout=5)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import struct
 
 import pytest
@@ -14,11 +15,11 @@ X86_64, AARCH64 = 0xC000003E, 0xC00000B7
 EVERYTHING = {"x86_64": X86_64, "aarch64": AARCH64}
 
 
-def verdict(machine: str, number: int, *arguments: int, arch: int | None = None) -> int:
+def verdict(machine: str, number: int, *arguments: int, arch: int | None = None, **variant: bool) -> int:
     """What the kernel would do with a system call."""
-    words = [word for value in (*arguments, 0)[:1] for word in (value & 0xFFFFFFFF, value >> 32)]
-    data = struct.pack("=IIQ", number, arch or EVERYTHING[machine], 0) + struct.pack("=II", *words)
-    lines = list(struct.iter_unpack("=HBBI", seccomp.program(machine)))
+    words = [word for value in (*arguments, *6 * [0])[:6] for word in (value & 0xFFFFFFFF, value >> 32)]
+    data = struct.pack("=IIQ", number, arch or EVERYTHING[machine], 0) + struct.pack("=12I", *words)
+    lines = list(struct.iter_unpack("=HBBI", seccomp.program(machine, **variant)))
     at, accumulator = 0, 0
     while True:
         code, yes, no, k = lines[at]
@@ -65,7 +66,61 @@ def test_processes_but_no_namespaces(machine: str, column: int) -> None:
     assert verdict(machine, clone, thread) == verdict(machine, clone, child) == bpf.ALLOW
     for flags in (user, user | child, 0x20000, 0x40000000, time):
         assert verdict(machine, clone, flags) == verdict(machine, unshare, flags) == refused(errno.EPERM)
-    assert verdict(machine, seccomp.CLONE3[column]) == refused(errno.ENOSYS), "libraries fall back to clone"
+
+
+@pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
+def test_calls_whose_wishes_lie_in_memory_are_not_there(machine: str, column: int) -> None:
+    for name in ("clone3", "openat2"):
+        number = seccomp.NOT_HERE[name][column]
+        assert number is not None
+        assert verdict(machine, number) == refused(errno.ENOSYS), "libraries fall back to clone and openat"
+
+
+@pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
+def test_room_is_not_reserved_without_writing(machine: str, column: int) -> None:
+    assert verdict(machine, seccomp.FALLOCATE[column], 3, 0, 0, 4096) == refused(errno.EOPNOTSUPP)
+    for what in seccomp.RESERVING.values():
+        assert verdict(machine, seccomp.IOCTL[column], 3, what) == refused(errno.EOPNOTSUPP)
+        assert verdict(machine, seccomp.IOCTL[column], 3, what | 1 << 32) == refused(errno.EOPNOTSUPP), "the low word"
+    assert verdict(machine, seccomp.IOCTL[column], 1, 0x5401) == bpf.ALLOW, "is it a terminal?"
+
+
+MODES = {
+    "x86_64": {90: 1, 91: 1, 268: 2, 452: 2, 133: 1, 259: 2, 85: 1},
+    "aarch64": {52: 1, 53: 2, 452: 2, 33: 2},
+}
+
+
+@pytest.mark.parametrize("machine", MODES)
+@pytest.mark.parametrize("modes", [True, False])
+def test_no_program_runs_as_its_owner_for_everybody(machine: str, modes: bool) -> None:
+    for number, at in MODES[machine].items():
+        for mode in (0o4755, 0o2755, 0o106644):
+            arguments = [*[0] * at, mode]
+            assert verdict(machine, number, *arguments, modes=modes) == refused(errno.EPERM), number
+        by_path = number in ((90, 268, 452) if machine == "x86_64" else (53, 452))
+        plain = verdict(machine, number, *[0o7777] * at, 0o101777, modes=modes)
+        assert plain == (refused(0) if by_path and not modes else bpf.ALLOW), number
+
+
+@pytest.mark.parametrize("machine", MODES)
+def test_a_mode_counts_where_a_file_may_be_made(machine: str) -> None:
+    for number, at in {"x86_64": {2: 1, 257: 2}, "aarch64": {56: 2}}[machine].items():
+
+        def says(flags: int, mode: int, number: int = number, at: int = at) -> int:
+            return verdict(machine, number, *[0] * at, flags, mode)
+
+        for flags in (os.O_CREAT | os.O_WRONLY, os.O_TMPFILE | os.O_RDWR):
+            assert says(flags, 0o4755) == says(flags, 0o2755) == refused(errno.EPERM)
+            assert says(flags, 0o755) == bpf.ALLOW
+        assert says(os.O_RDONLY, 0xFFFF) == bpf.ALLOW, "what lies in the register then means nothing"
+        assert says(os.O_RDONLY | os.O_DIRECTORY, 0o6000) == bpf.ALLOW
+
+
+@pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
+def test_limits_are_one_s_own(machine: str, column: int) -> None:
+    assert verdict(machine, seccomp.PRLIMIT[column], 0) == bpf.ALLOW
+    assert verdict(machine, seccomp.PRLIMIT[column], 1) == refused(errno.EPERM)
 
 
 def test_other_ways_into_the_kernel_are_closed() -> None:
@@ -79,9 +134,44 @@ def test_everyday_calls_pass() -> None:
         assert verdict("x86_64", number) == bpf.ALLOW
 
 
+@pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
+def test_shared_memory_that_outlives_processes_is_small(machine: str, column: int) -> None:
+    for size, wanted in ((1, bpf.ALLOW), (65536, bpf.ALLOW), (65537, refused(errno.ENOSPC))):
+        assert verdict(machine, seccomp.SHMGET[column], 0, size) == wanted
+    assert verdict(machine, seccomp.SHMGET[column], 0, 1 << 32) == refused(errno.ENOSPC)
+
+
+@pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
+def test_without_namespaces_no_socket_and_no_other_process(machine: str, column: int) -> None:
+    def says(number: int | None, *arguments: int) -> int:
+        assert number is not None
+        return verdict(machine, number, *arguments, namespaces=False)
+
+    for family in range(64):
+        assert says(seccomp.SOCKET[column], family) == refused(errno.EAFNOSUPPORT)
+    assert says(seccomp.SOCKETPAIR[column], 1) == bpf.ALLOW
+    for pair in seccomp.ON_PROCESSES.values():
+        assert (says(pair[column], 0), says(pair[column], 4711)) == (bpf.ALLOW, refused(errno.EPERM))
+    for pair in seccomp.ON_SOMEBODY.values():
+        assert (says(pair[column], 9, 0), says(pair[column], 0, 4711)) == (bpf.ALLOW, refused(errno.EPERM))
+    for name in ("shmget", "inotify_init1", "process_madvise"):
+        assert says(seccomp.SHARED[name][column]) == refused(errno.EPERM), name
+
+
+@pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
+def test_what_goes_by_path_does_nothing_where_only_paths_tell_whose_it_is(machine: str, column: int) -> None:
+    for calls, wanted in ((seccomp.OWNERS, refused(0)), (seccomp.ATTRIBUTES, refused(errno.EOPNOTSUPP))):
+        for pair in calls.values():
+            if (number := pair[column]) is not None:
+                assert verdict(machine, number) == bpf.ALLOW
+                assert verdict(machine, number, namespaces=False, modes=False) == wanted
+
+
 def test_the_program_is_within_the_bounds_of_the_kernel() -> None:
     lines = list(struct.iter_unpack("=HBBI", seccomp.program("x86_64")))
     assert len(lines) < 4096
+    for variant in ({}, {"namespaces": False}, {"namespaces": False, "modes": False}):
+        assert verdict("x86_64", 39, **variant) == bpf.ALLOW
 
 
 def test_an_unknown_processor_has_no_filter() -> None:

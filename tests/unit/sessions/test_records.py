@@ -24,7 +24,7 @@ async def test_a_session_is_read_as_it_was_stored(tmp_path: Path) -> None:
         await database.write(lambda db: rows.set_model(db, "ses_1", "big", 1100))
         found = await database.read(lambda db: history.session(db, "ses_1"))
         assert found == history.SessionRow(
-            "ses_1", "operator", "default", "big", "a prompt", "digest", ("read", "bash"), False, frozenset(), 1000
+            "ses_1", "operator", "default", "big", "a prompt", "digest", ("read", "bash"), False, (), 1000
         )
         assert await database.read(lambda db: history.alias(db, "operator", "main")) == "ses_1"
         assert await database.read(lambda db: history.alias(db, "eve", "main")) is None

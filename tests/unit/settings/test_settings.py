@@ -51,6 +51,15 @@ def test_the_home_folder_has_a_short_name() -> None:
     assert settings.skills_path == Path.home() / "skills"
 
 
+def test_folders_of_packages_are_a_path(tmp_path: Path) -> None:
+    assert load_settings().skill_paths is None
+    given(SKILL_PATHS=f"{tmp_path}:~/skills:")
+    assert load_settings().skill_paths == (tmp_path, Path.home() / "skills")
+    given(SKILL_PATHS=f"{tmp_path}:skills")
+    with pytest.raises(StartError, match="AGENT_SKILL_PATHS: skills must be a whole path"):
+        load_settings()
+
+
 def test_every_fault_is_named() -> None:
     given(PORT="http", ID="-", MESH_URL="ftp://x", MAX_ITERATIONS="0", CONFINEMENT="some")
     with pytest.raises(StartError) as caught:
@@ -60,6 +69,34 @@ def test_every_fault_is_named() -> None:
         *("AGENT_ID", "AGENT_PORT", "AGENT_MESH_URL", "AGENT_CONFINEMENT", "AGENT_MAX_ITERATIONS"),
     ]
     assert "'ftp://x'" in lines[2]
+
+
+def test_a_fault_inside_of_a_setting_names_the_place() -> None:
+    given(COMPACTION='{"smart_recovery": {"drop_midle": true}}')
+    with pytest.raises(StartError, match="AGENT_COMPACTION: smart_recovery: drop_midle: Extra inputs"):
+        load_settings()
+
+
+@pytest.mark.parametrize("url", ["http+unix://%2Frun%2Fmesh.sock", "http+vsock://2:8420", "http://10.0.0.1:8421"])
+def test_the_host_is_reached_over_a_socket_or_vsock_too(url: str) -> None:
+    given(MESH_URL=url, EGRESS_URL=url)
+    settings = load_settings()
+    assert (settings.mesh_url, settings.egress_url, settings.model_url) == (url, url, f"{url}/v1")
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("unix:/run/mesh.sock", r"must begin with http://, https://, http\+unix:// or http\+vsock://"),
+        ("http+unix:///run/mesh.sock", "must spell the slashes of the socket's path as %2F"),
+        ("http+vsock://host:8420", r"must name a context id and a port in numbers, as in http\+vsock://2:8420"),
+        ("https://proxy", "must be reached in clear"),
+    ],
+)
+def test_a_wrong_way_out_is_refused_with_the_fix(url: str, why: str) -> None:
+    given(EGRESS_URL=url)
+    with pytest.raises(StartError, match=f"AGENT_EGRESS_URL: {why}"):
+        load_settings()
 
 
 @pytest.mark.parametrize("url", ["http://", "http://[bad", "https:///v1", "http+unix:///v1", "http://host:port"])

@@ -29,6 +29,17 @@ def deep(levels: int) -> dict[str, Any]:
     return {"type": "object", "properties": {"x": schema}}
 
 
+def default(value: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"x": {"default": value}}}
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def test_a_good_one_becomes_a_tool() -> None:
     declared = check(skill(read_only=True, timeout=2.5))
     assert declared.spec == ToolSpec("mine", "Does it.", PARAMETERS, source="custom", read_only=True)
@@ -60,6 +71,11 @@ def test_a_good_one_becomes_a_tool() -> None:
         ({"parameters": {"type": "object", "properties": {"x": 3}}}, "parameters.x: must be a JSON Schema"),
         ({"parameters": {"type": "object", "description": "x" * 40_000}}, "parameters: must be at most 32 KiB"),
         ({"parameters": deep(9)}, "is nested more than 8 levels deep"),
+        ({"parameters": {"type": "object", "anyOf": [{}] * 2000}}, "must have at most 2000 values"),
+        ({"parameters": default(10**20)}, "a number is beyond"),
+        ({"parameters": default(float("inf"))}, "a number is beyond"),
+        ({"parameters": default(float("nan"))}, "a number is beyond"),
+        ({"parameters": default(nested(100))}, "parameters: are nested too deep"),
     ],
 )
 def test_what_is_wrong_is_named(changes: dict[str, Any], told: str) -> None:

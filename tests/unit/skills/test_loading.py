@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.skills.loading import Unloadable, explain, load
+from agent_runtime.skills.worker.loading import Unloadable, explain, load
 
 SKILL = """
 @skill(name="{name}", description="d")
@@ -33,16 +33,16 @@ def plugin(folder: Path, code: str, name: str = "plug_in.py") -> Path:
 
 def test_the_decorator_is_there_with_and_without_an_import(tmp_path: Path) -> None:
     bare = plugin(tmp_path, SKILL.format(name="one"))
-    assert [one.name for one in load(bare)] == ["one"]
+    assert [one.name for one in load(bare).skills] == ["one"]
     imported = plugin(tmp_path, "from agent_runtime.skills import skill\n" + SKILL.format(name="two"), "other.py")
-    assert [one.name for one in load(imported)] == ["two"]
+    assert [one.name for one in load(imported).skills] == ["two"]
 
 
 def test_a_package_may_hold_several(tmp_path: Path) -> None:
     package = tmp_path / "pack"
     plugin(package, "from agent_runtime.skills import skill\n" + SKILL.format(name="deep"), "inner.py")
     plugin(package, "from . import inner\n" + SKILL.format(name="top"), "__init__.py")
-    assert [one.name for one in load(package)] == ["deep", "top"]
+    assert [one.name for one in load(package).skills] == ["deep", "top"]
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,14 @@ def test_a_package_may_hold_several(tmp_path: Path) -> None:
         ),
         ("import sys\nsys.exit(3)\n", "plug_in.py line 2: it called exit (3)"),
         (
-            "@skill(name='x', description='d')\ndef f(a): pass\n",
-            "plug_in.py line 1: TypeError: parameters: the argument a of f is not described",
+            "@skill(name='x', description='d')\ndef f(a: bytes): pass\n",
+            "plug_in.py line 1: TypeError: f: the argument a: there is no JSON Schema for bytes. "
+            "Describe it in "
+            "parameters, or take str, int, float, bool, list, dict, Literal, an Enum, a date, a Path or a dataclass",
         ),
         (
             "@skill(name='x')\ndef f(): pass\n",
-            "plug_in.py line 1: TypeError: skill() missing 1 required keyword-only argument: 'description'",
+            "plug_in.py line 1: TypeError: f has no description: give it a docstring, or description=...",
         ),
         ("x = 1\n", "plug_in.py declares no @skill; a name that begins with _ marks a helper"),
     ],
@@ -73,9 +75,24 @@ def test_a_fault_is_told_with_its_line(tmp_path: Path, code: str, told: str) -> 
     assert str(caught.value) == told
 
 
-def test_a_plugin_may_not_hide_a_module_of_python(tmp_path: Path) -> None:
-    with pytest.raises(Unloadable, match=r"json.py has the name of a module of Python; rename it"):
-        load(plugin(tmp_path, "", "json.py"))
+def test_a_plugin_hides_no_module_of_python(tmp_path: Path) -> None:
+    code = "import json\n" + SKILL.format(name="one") + "assert json.loads('[1]') == [1]\n"
+    assert [one.name for one in load(plugin(tmp_path, code, "json.py")).skills] == ["one"]
+    import json
+
+    assert json.loads("[1]") == [1]
+
+
+def test_a_package_may_hold_its_skills_in_its_modules(tmp_path: Path) -> None:
+    package = tmp_path / "parts"
+    plugin(package, "from .inner import *\n", "__init__.py")
+    plugin(package, SKILL.format(name="deep"), "inner.py")
+    assert [one.name for one in load(package).skills] == ["deep"]
+    package = tmp_path / "silent"
+    plugin(package, "", "__init__.py")
+    plugin(package, SKILL.format(name="found"), "inner.py")
+    plugin(package, "1 / 0\n", "_helper.py")
+    assert [one.name for one in load(package).skills] == ["found"]
 
 
 def test_what_is_no_python_file(tmp_path: Path) -> None:

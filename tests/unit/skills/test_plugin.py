@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import agent_runtime.skills
 from agent_runtime.skills import skill
-from agent_runtime.skills.plugin import Skill, collecting
+from agent_runtime.skills.worker.plugin import Skill, collecting
 
 TEXT = {"type": "string"}
 
@@ -36,8 +38,6 @@ def test_the_seed_s_example() -> None:
         "read_only": False,
         "idempotent": False,
     }
-    assert declared.takes("mesh_client")
-    assert not declared.takes("workspace")
 
 
 def test_an_argument_with_a_default_is_optional() -> None:
@@ -79,7 +79,7 @@ def positional(a: str, /) -> None: ...
 @pytest.mark.parametrize(
     ("function", "parameters", "told"),
     [
-        (lambda a: a, {}, "the argument a of <lambda> is not described"),
+        (lambda a: a, {"type": "object", "properties": {}}, "the argument a of <lambda> is not described"),
         (lambda a: a, {"a": TEXT, "b": TEXT}, "<lambda> has no argument b"),
         (lambda a: a, {"a": "string"}, "a must be described by a dict"),
         (lambda mesh_client: 0, {"mesh_client": TEXT}, "mesh_client is filled in by the runtime"),
@@ -92,8 +92,10 @@ def test_parameters_that_do_not_fit_the_function_are_told(function: Any, paramet
 
 
 def loaded_by(module: str) -> set[str]:
-    """What an import loads in a fresh interpreter."""
-    code = f"import sys; before = set(sys.modules); import {module}; print(*(set(sys.modules) - before))"
+    """What an import loads in a fresh interpreter, out of this very checkout."""
+    root = str(Path(agent_runtime.__file__).parents[1])
+    code = f"import sys; sys.path.insert(0, {root!r}); before = set(sys.modules); import {module}; "
+    code += "print(*(set(sys.modules) - before))"
     argv = [sys.executable, "-I", "-c", code]
     return set(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20).stdout.split())
 
@@ -102,19 +104,18 @@ def test_importing_the_decorator_is_light() -> None:
     """A plugin imports it in a process of its own, of which there may be many."""
     loaded = loaded_by("agent_runtime.skills")
     ours = {name for name in loaded if name.startswith("agent_runtime.")}
-    assert ours == {"agent_runtime.errors", "agent_runtime.skills", "agent_runtime.skills.plugin"}
+    skills = {f"agent_runtime.skills{part}" for part in ("", ".worker", ".worker.plugin", ".worker.signature")}
+    assert ours == {"agent_runtime.errors", *skills}, "who describes the parameters pays for no derivation"
     heavy = {"pydantic", "fastapi", "httpx", "openai", "structlog", "jsonschema", "starlette", "asyncio", "sqlite3"}
     assert not loaded & heavy
 
 
 def test_the_worker_is_light_too() -> None:
-    loaded = loaded_by("agent_runtime.skills.worker")
+    loaded = loaded_by("agent_runtime.skills.worker.main, agent_runtime.skills.worker.records")
     assert not loaded & {"pydantic", "fastapi", "httpx", "structlog", "jsonschema", "agent_runtime.ports"}
 
 
 def test_the_server_s_side_loads_when_it_is_asked_for() -> None:
-    import agent_runtime.skills
-
     assert agent_runtime.skills.SkillHost.__name__ == "SkillHost"
     with pytest.raises(AttributeError):
         _ = agent_runtime.skills.nothing  # type: ignore[attr-defined]

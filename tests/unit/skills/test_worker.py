@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.skills.wire import MESSAGE_LIMIT, Broken, Message, pack, unpack
-from agent_runtime.skills.worker import Worker
+from agent_runtime.skills.worker.main import Worker
 
 PLUGIN = """
 @skill(name="add", description="d", parameters={"a": {"type": "integer"}, "b": {"type": "integer", "default": 10}})
@@ -89,13 +89,17 @@ class Line:
         ]
         for thread in self._threads:
             thread.start()
+        assert self.hear() == {"type": "ready"}
+        self.say(type="load")
 
     def say(self, **message: Any) -> None:
         self._ask.write(pack(message))
         self._ask.flush()
 
     def hear(self) -> Message:
-        return unpack(self._said.readline())
+        message = unpack(self._said.readline())
+        message.pop("spent", None)  # this process is not the worker's own
+        return message
 
     def call(self, name: str, **arguments: Any) -> Message:
         self.say(type="call", id=1, name=name, arguments=arguments)
@@ -157,7 +161,7 @@ def test_what_the_mesh_refuses_reaches_the_skill(line: Line, name: str) -> None:
         ("fail", "backend", "plug_in.py line 37 in fail: KeyError: 'name'"),
         ("leave", "backend", "plug_in.py line 41 in leave: it called exit (4)"),
         ("a_set", "backend", NOT_JSON + "Object of type set is not JSON serializable"),
-        ("huge", "backend", NOT_JSON + "it is larger than 16 MiB; write it to a file in the workspace"),
+        ("huge", "backend", NOT_JSON + "it is larger than 4 MiB; write it to a file in the workspace"),
         ("nan", "backend", NOT_JSON + "Out of range float values are not JSON compliant"),
     ],
 )  # fmt: skip

@@ -50,11 +50,11 @@ async def test_what_is_written_is_read(database: Database) -> None:
 
 async def test_the_pragmas(database: Database) -> None:
     def pragmas(connection: sqlite3.Connection) -> list[object]:
-        names = ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
+        names = ("journal_mode", "synchronous", "busy_timeout", "foreign_keys", "temp_store")
         return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
 
-    assert await database.write(pragmas) == ["wal", 1, 5000, 1]
-    assert await database.write(pragmas, durable=True) == ["wal", 2, 5000, 1]
+    assert await database.write(pragmas) == ["wal", 1, 5000, 1, 2]
+    assert await database.write(pragmas, durable=True) == ["wal", 2, 5000, 1, 2]
 
 
 async def test_a_reader_cannot_write(database: Database) -> None:

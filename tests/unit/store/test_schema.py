@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.loop import MIGRATIONS as LOOP_MIGRATIONS
-from agent_runtime.sessions import MIGRATIONS as SESSION_MIGRATIONS
+from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.store import Database
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures").glob("schema_v*.sql"))
-MIGRATIONS = (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS)
 GUIDE = {
     "chat_sessions": [
         ("id", "TEXT", 0, None, 1),
@@ -114,7 +112,10 @@ def shape(connection: sqlite3.Connection) -> dict[str, str]:
 
 def rows_of(connection: sqlite3.Connection) -> dict[str, list[dict[str, Any]]]:
     connection.row_factory = sqlite3.Row
-    tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    named = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"  # the index of memory
+    )
+    tables = [row[0] for row in named]
     return {
         table: sorted((dict(row) for row in connection.execute(f"SELECT * FROM {table}")), key=str)  # noqa: S608
         for table in tables

@@ -5,43 +5,35 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from agent_runtime.sandbox import OUTPUT_LIMIT, Confinement, Limits
+from agent_runtime.net import Bounds
+from agent_runtime.sandbox import OUTPUT_LIMIT, Limits
+from agent_runtime.sandbox.box import FEWEST_FILES
 from agent_runtime.skills import wire
-from agent_runtime.skills.loading import load
-from agent_runtime.skills.plugin import collecting
-from agent_runtime.skills.pool import MOST
-from agent_runtime.tools import DEFAULT_TIMEOUT, LOCKED, builtin_tools, deadline
-from agent_runtime.tools.bash import COMMAND_LIMIT, LONGEST
-from agent_runtime.tools.files import TEXT_LIMIT
-from agent_runtime.tools.finder import LARGEST, SKIPPED
-from agent_runtime.tools.finder import LONGEST as LONGEST_LINE
-from agent_runtime.tools.read import READ_LIMIT
-from agent_runtime.tools.search import GLOB_LIMIT, GREP_LIMIT
+from agent_runtime.skills.idle import MOST_IDLE
+from agent_runtime.skills.pool import MOST, MOST_CRASHES
+from agent_runtime.skills.process import LINGER_SECONDS, LOAD_SECONDS
+from agent_runtime.skills.source import MOST_BYTES, MOST_FILES
+from agent_runtime.skills.versions import COPIES
+from agent_runtime.skills.worker.loading import load
+from agent_runtime.skills.worker.plugin import collecting
+from agent_runtime.tools import DEFAULT_TIMEOUT, LOCKED, OWN, deadline
+from agent_runtime.tools.finder import SKIPPED
+from agent_runtime.tools.web_fetch import FETCH_LIMIT
+from scripts.tools import page as tools_page
 
 DOCS = Path(__file__).parents[3] / "docs"
 TOOLS, SKILLS, CONFINEMENT = ((DOCS / f"{name}.md").read_text() for name in ("tools", "skills", "confinement"))
 ROWS = {row[1]: row[0] for row in re.finditer(r"^\| `(\w+)` \|.*$", TOOLS, re.MULTILINE)}
 
 
-def test_every_tool_has_a_row_with_its_parameters() -> None:
-    specs = [tool.spec for tool in builtin_tools(Confinement(None))]
-    assert list(ROWS) == [spec.name for spec in specs]
-    for spec in specs:
-        parameters = ROWS[spec.name].split("|")[2]
-        named = {name: bool(optional) for name, optional in re.findall(r"`(\w+)(\?)?`", parameters)}
-        named = {name: optional for name, optional in named.items() if name not in ("lines", "bytes")}
-        assert named == {name: name not in spec.parameters["required"] for name in spec.parameters["properties"]}
+def test_the_table_is_the_one_that_the_tools_give() -> None:
+    assert tools_page() == (DOCS / "tools.md").read_text(), "run make docs"
+    assert sorted(ROWS) == sorted((*LOCKED, *OWN))
 
 
-def test_the_bounds_are_those_of_the_code() -> None:
-    assert f"{READ_LIMIT // 1024} KB an answer" in ROWS["read"]
-    assert all(f"{TEXT_LIMIT // 2**20} MiB" in ROWS[name] for name in ("read", "write", "edit"))
-    assert f"{GLOB_LIMIT} entries" in ROWS["glob"]
-    assert f"{GREP_LIMIT} matches, {LONGEST_LINE} characters a line, files up to {LARGEST // 2**20} MiB" in ROWS["grep"]
-    assert (
-        f"{OUTPUT_LIMIT // 1024} KB of both streams, {COMMAND_LIMIT // 1024} KiB of command, {LONGEST:g} s"
-        in ROWS["bash"]
-    )
+def test_the_page_says_what_the_code_does() -> None:
+    read = f"{Bounds().body_bytes // 2**20} MiB read"
+    assert f"{FETCH_LIMIT // 1024} KB an answer, {read}" in ROWS["web_fetch"]
     assert f"`AGENT_TOOL_TIMEOUT` ({DEFAULT_TIMEOUT:g} s)" in TOOLS
     assert f"given up after {deadline.GRACE:g} s" in TOOLS
     assert " ".join(LOCKED) in TOOLS.replace("\n", " ")
@@ -54,6 +46,10 @@ def test_the_limits_of_a_box_are_those_of_the_code() -> None:
     assert f"{limits.file_size // 2**20} MiB a file, {limits.open_files} open files" in CONFINEMENT
     assert f"{limits.cpu_seconds} s of processor" in CONFINEMENT
     assert f"{limits.processes} processes and threads" in CONFINEMENT
+    assert f"`AGENT_SCRATCH_MB` ({limits.scratch // 2**20} MiB)" in CONFINEMENT
+    assert f"`AGENT_WORKSPACE_MB` ({limits.workspace // 2**30} GiB)" in CONFINEMENT
+    assert f"(at least {FEWEST_FILES})" in CONFINEMENT
+    assert f"{limits.sessions} sessions of processes" in CONFINEMENT
     assert f"in memory, {limits.tmp // 2**20} MiB each" in CONFINEMENT
 
 
@@ -62,9 +58,15 @@ def test_the_examples_are_skills(tmp_path: Path) -> None:
     names: list[str] = []
     for number, code in enumerate(re.findall(r"```python\n(.*?)```", SKILLS, re.DOTALL)):
         (tmp_path / f"example{number}.py").write_text(code)
-        names += [one.name for one in load(tmp_path / f"example{number}.py")]
-    assert names == ["word_count", "summarise"]
+        names += [one.name for one in load(tmp_path / f"example{number}.py").skills]
+    assert names == ["word_count", "your_tool", "summarise"]
     assert {4: "four"}[MOST] in SKILLS
+    assert {16: "sixteen"}[MOST_IDLE] in SKILLS
+    assert {30.0: "half a minute"}[LINGER_SECONDS] in SKILLS
+    assert {3: "three crashes in a row"}[MOST_CRASHES] in SKILLS
+    assert f"import ({LOAD_SECONDS:g} s)" in SKILLS
+    assert f"{MOST_FILES} files and {MOST_BYTES // 2**20} MiB" in SKILLS
+    assert f"`{COPIES}/NAME`" in SKILLS
     assert wire.MESSAGE_LIMIT > OUTPUT_LIMIT
 
 

@@ -12,18 +12,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_runtime.ports import ToolContext, ToolResult
+from agent_runtime.sandbox import Confinement
+from agent_runtime.testing import ManualClock
 from agent_runtime.tools import ToolRegistry
 from agent_runtime.tools.edit import edit_tool
-from agent_runtime.tools.files import TEXT_LIMIT, PathLocks
+from agent_runtime.tools.files import TEXT_LIMIT
 from agent_runtime.tools.read import READ_LIMIT, read_tool
+from agent_runtime.tools.space import Space
 from agent_runtime.tools.write import write_tool
+from agent_runtime.workspace import Backups, PathLocks
 
 Call = Callable[..., Awaitable[ToolResult]]
 
 
 def caller(context: ToolContext) -> Call:
-    locks = PathLocks()
-    tools = ToolRegistry([read_tool(), write_tool(locks), edit_tool(locks)]).snapshot()
+    locks, space, backups = PathLocks(), Space(Confinement(None)), Backups(ManualClock())
+    own = [read_tool(PathLocks()), write_tool(locks, space, backups), edit_tool(locks, space, backups)]
+    tools = ToolRegistry(own).snapshot()
 
     async def run(name: str, **arguments: Any) -> ToolResult:
         result = await tools.run(name, arguments, context)
@@ -266,3 +271,54 @@ async def test_readers_see_the_old_file_or_the_new_one(call: Call, context: Tool
 async def test_a_folder_that_is_read_only_says_so(call: Call, context: ToolContext) -> None:
     context.workspace.chmod(0o555)
     assert "Permission denied" in ((await call("write", path="f", content="x")).error_text or "")
+
+
+# ---------------------------------------------------------------- backups
+
+
+async def test_a_result_names_the_version_before(call: Call, context: ToolContext) -> None:
+    assert "backup" not in (await call("write", path="f", content="one")).metadata
+    second = await call("write", path="f", content="two")
+    third = await call("edit", path="f", old_string="two", new_string="three")
+    kept = [got(context, result.metadata["backup"]) for result in (second, third)]
+    assert kept == [b"one", b"two"]
+    assert (await call("read", path=third.metadata["backup"])).data["content"] == "two"
+    assert "backup" not in (await call("write", path="f", content="three")).metadata, "nothing has changed"
+
+
+async def test_a_version_that_cannot_be_kept_stops_no_change(call: Call, context: ToolContext) -> None:
+    put(context, "f", b"one")
+    put(context, ".backups", b"in the way")
+    result = await call("write", path="f", content="two")
+    assert "is not a folder" in result.metadata["backup_failed"]
+    assert got(context, "f") == b"two"
+
+
+async def test_scratch_is_for_what_nobody_will_miss(call: Call, context: ToolContext) -> None:
+    for content in ("one", "two"):
+        result = await call("write", path=str(context.scratch / "f"), content=content)
+        assert "backup" not in result.metadata
+    assert not (context.scratch / ".backups").exists()
+
+
+# ---------------------------------------------------------------- what the model saw
+
+
+@pytest.mark.parametrize("shown", ["x\\u202ey", "x\\u{202e}y", "x\u202ey"])
+async def test_an_edit_takes_an_escape_for_the_character_that_the_model_saw_as_one(
+    call: Call, context: ToolContext, shown: str
+) -> None:
+    put(context, "f", "a = 'x\u202ey'\n".encode())
+    assert (await call("edit", path="f", old_string=f"'{shown}'", new_string=f"'{shown}' + z")).type == "output"
+    assert got(context, "f").decode() == "a = 'x\u202ey' + z\n", "what it left as it was is as it was"
+
+
+async def test_an_edit_prefers_the_text_itself(call: Call, context: ToolContext) -> None:
+    put(context, "f.js", "a = '\\u{202e}'; b = '\u202e'\n".encode())
+    assert (await call("edit", path="f.js", old_string="'\\u{202e}'", new_string="''")).type == "output"
+    assert got(context, "f.js").decode() == "a = ''; b = '\u202e'\n"
+    changed = await call("edit", path="f.js", old_string="'\\u{202e}'", new_string="'\\u{202e}\\u{200b}'")
+    assert changed.type == "output"
+    assert got(context, "f.js").decode() == "a = ''; b = '\u202e\\u{200b}'\n", (
+        "what the model did not see is taken literally"
+    )

@@ -120,9 +120,31 @@ def naive(parts: list[str], pattern: list[str]) -> bool:
     return bool(parts) and pattern[0] in ("*", parts[0]) and naive(parts[1:], pattern[1:])
 
 
-@given(st.lists(st.sampled_from("ab"), max_size=5), st.lists(st.sampled_from(["a", "b", "*", "**"]), max_size=5))
+@given(
+    st.lists(st.sampled_from("ab"), min_size=1, max_size=5),
+    st.lists(st.sampled_from(["a", "b", "*", "**"]), max_size=5),
+)
 def test_matching_agrees_with_a_naive_one(parts: list[str], pattern: list[str]) -> None:
-    assert finder.matches(parts, pattern) == naive(parts, pattern)
+    glob = finder.Glob(pattern)
+    at = glob.start
+    for folder in parts[:-1]:
+        at = glob.below(at, folder)
+    assert any(test(parts[-1]) for test in glob.tests(at)) == naive(parts, pattern)
+
+
+def test_what_cannot_fit_is_not_walked_and_not_reported(tree: Path) -> None:
+    (tree / "a" / "node_modules").mkdir()
+    for pattern in ("a/*.py", "a/*"):
+        assert glob(tree, pattern)["left_out"] == []
+    assert glob(tree, "a/**/*.py")["left_out"] == ["a/node_modules (skipped)"]
+
+
+def test_links_are_named_and_not_followed_into_folders(tree: Path) -> None:
+    answer = glob(tree, "loop")  # leads nowhere, and is there
+    assert (answer["entries"], answer["left_out"]) == (["loop"], [".git (skipped)", "node_modules (skipped)"])
+    (tree / "a" / "b").rename(tree / "far")
+    (tree / "a" / "b").symlink_to("../far")
+    assert glob(tree, "**/two.py")["entries"] == ["far/two.py"]
 
 
 def test_a_deep_tree_is_walked_to_its_bottom(tmp_path: Path) -> None:

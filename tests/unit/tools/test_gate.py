@@ -10,7 +10,7 @@ import pytest
 
 from agent_runtime.errors import MeshUnavailable, StoreError, ToolFailure
 from agent_runtime.ports import ToolContext, ToolResult, ToolSpec
-from agent_runtime.tools import Gate, Output, Requirements, Tool, Verdict
+from agent_runtime.tools import Gate, Output, Tool, Verdict
 from agent_runtime.tools.deadline import Deadline
 
 from .doubles import answering, raising, tool
@@ -131,8 +131,8 @@ class Notes:
         notes = self
 
         class Capability:
-            async def check(self, requires: Requirements, context: ToolContext) -> Verdict:
-                return await notes._check("capability", requires, context)
+            async def check(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:
+                return await notes._check("capability", tool, arguments, context)
 
         class Watchdog:
             async def check(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:

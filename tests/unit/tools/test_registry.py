@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.ports import ToolCatalog, ToolContext, Toolset
 from agent_runtime.protocol import SkillState
+from agent_runtime.protocol.authority import Authority, Layer
 from agent_runtime.tools import LOCKED, Tool, ToolRegistry
+from agent_runtime.tools.tool_search import tool_search_tool
 
 from .doubles import answering, finished
 
@@ -17,6 +20,9 @@ class Provider:
 
     def __init__(self, *tools: Tool) -> None:
         self.now: Sequence[Tool] = tools
+
+    async def ready(self, authority: Authority) -> None:
+        return
 
     def tools(self) -> Sequence[Tool]:
         return self.now
@@ -33,7 +39,6 @@ def test_it_fills_the_port() -> None:
     catalog: ToolCatalog = ToolRegistry([answering(1, "read")], Provider(answering(2, "mine")))
     assert names(catalog.snapshot()) == ["mine", "read"]
     assert [state.name for state in catalog.skills()] == ["mine"]
-    assert [spec.name for spec in ToolRegistry([answering(1, "read")]).tools()] == ["read"]
 
 
 @given(st.lists(st.sampled_from("abcdef"), max_size=8))
@@ -56,6 +61,17 @@ async def test_a_snapshot_does_not_change_under_a_turn(context: ToolContext) -> 
     assert finished(await before.run("mine", {}, context)).data == "old"
 
 
+async def test_what_a_turn_brings_in_takes_its_place_or_the_last_one(context: ToolContext) -> None:
+    provider = Provider(answering("old", "mine"), answering("old", "other"))
+    before = ToolRegistry([answering(0, "zip")], provider).snapshot()
+    provider.now = [answering("new", name) for name in ("mine", "other", "added", "not_asked_for")]
+    after = before.joined(("added", "mine", "missing"))
+    assert names(before) == ["mine", "other", "zip"]
+    assert names(after) == ["mine", "other", "zip", "added"]
+    assert finished(await after.run("mine", {}, context)).data == "new"
+    assert finished(await after.run("other", {}, context)).data == "old"
+
+
 async def test_the_product_s_names_cannot_be_taken(context: ToolContext) -> None:
     thieves = Provider(*(answering("stolen", name) for name in (*LOCKED, "mine")))
     snapshot = ToolRegistry([answering("ours", "read")], thieves, Provider(answering("late", "mine"))).snapshot()
@@ -68,3 +84,46 @@ async def test_an_unknown_tool_is_told_what_there_is(context: ToolContext) -> No
     result = finished(await ToolRegistry([answering(0, "read")]).snapshot().run("raed", {}, context))
     assert result.error_text == "there is no tool 'raed'; there are: read"
     assert result.metadata["kind"] == "unavailable"
+
+
+def foreign(*tools: str) -> Provider:
+    """The tools of an MCP server."""
+    made = [answering(name, name) for name in tools]
+    return Provider(*(replace(tool, spec=replace(tool.spec, source="mcp")) for tool in made))
+
+
+MANY = [f"docs_{number:02}" for number in range(25)]
+
+
+def test_where_there_are_many_those_of_servers_are_held_back() -> None:
+    registry = ToolRegistry([answering(0, "read"), tool_search_tool()], foreign(*MANY))
+    assert names(registry.snapshot()) == ["read", "tool_search"]
+    assert [spec.name for spec in registry.every()] == sorted([*MANY, "read", "tool_search"])
+    assert names(registry.snapshot(["docs_03", "read"])) == ["docs_03", "read", "tool_search"]
+    few = Authority((Layer(tools=("read", "tool_search", "docs_0*")),))
+    assert len(names(registry.snapshot(authority=few))) == 12
+    assert len(names(ToolRegistry([answering(0, "read")], foreign(*MANY)).snapshot())) == 26, "nothing could find them"
+
+
+async def test_what_is_found_joins_at_the_end_and_stays(context: ToolContext) -> None:
+    registry = ToolRegistry([answering(0, "read"), tool_search_tool()], foreign(*MANY))
+    before = registry.snapshot()
+    result = finished(await before.run("tool_search", {"query": "docs 07"}, context))
+    assert result.data["matches"][0]["id"] == "docs_07"
+    assert len(result.data["matches"]) == 10
+    assert result.joins == tuple(one["id"] for one in result.data["matches"])
+    after = before.joined(result.joins)
+    assert names(after) == [*names(before), *result.joins]
+    assert names(registry.snapshot(names(after))) == names(after)
+    again = finished(await after.run("tool_search", {"query": "docs 07"}, context))
+    assert not {one["id"] for one in again.data["matches"]} & set(result.joins)
+
+
+async def test_what_is_held_back_can_be_called(context: ToolContext) -> None:
+    tools = ToolRegistry([answering(0, "read"), tool_search_tool()], foreign(*MANY)).snapshot()
+    assert finished(await tools.run("docs_07", {}, context)).data == "docs_07"
+    assert tools.spec("docs_07") is not None
+    missing = finished(await tools.run("nothing", {}, context))
+    assert missing.error_text == "there is no tool 'nothing'; there are: read, tool_search; tool_search finds more"
+    lost = finished(await tools.run("tool_search", {"query": "quantum"}, context))
+    assert lost.data == {"matches": [], "note": "no tool fits; try other words for what it should do"}

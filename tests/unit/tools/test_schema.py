@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import asyncio
+import sys
 from typing import Any
 
 import pytest
 
 from agent_runtime.tools import schema_fault
-from agent_runtime.tools.schema import faults
+from agent_runtime.tools.schema import checked, faults
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -83,3 +85,39 @@ def test_a_schema_without_a_bottom_is_told() -> None:
     for _ in range(2000):
         schema = {"type": "object", "properties": {"x": schema}}
     assert schema_fault(schema) == "the schema is nested too deep"
+
+
+async def test_a_check_that_takes_for_ever_is_given_up() -> None:
+    always = {"type": "array", "items": {"not": {"anyOf": [{"type": "null"}] * 500}}}
+    told = await checked({"type": "object", "properties": {"a": always}}, {"a": [1] * 2000})
+    assert told == ["arguments: checking them took longer than 0.5 s; give fewer"]
+
+
+async def test_a_long_check_rests_so_that_others_have_their_turn() -> None:
+    always = {"type": "array", "items": {"not": {"anyOf": [{"type": "null"}] * 500}}}
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(10)  # nobody takes the interpreter from who does not give it
+    try:
+        check = asyncio.ensure_future(checked({"type": "object", "properties": {"a": always}}, {"a": [1] * 2000}))
+        turns = 0
+        while not check.done():
+            await asyncio.sleep(0.001)
+            turns += 1
+    finally:
+        sys.setswitchinterval(before)
+    assert await check == ["arguments: checking them took longer than 0.5 s; give fewer"]
+    assert turns > 20
+
+
+async def test_a_check_ends_with_the_faults_that_are_told() -> None:
+    never = {"type": "array", "items": {"anyOf": [{"type": "null"}] * 500}}
+    told = await checked({"type": "object", "properties": {"a": never}}, {"a": [1] * 2000})
+    assert told == [f"a[{n}]: 1 is not valid under any of the given schemas" for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("items", "good"), [([{"n": n} for n in range(5000)], True), ([1, 1.0], False), ([1, True], True)]
+)
+async def test_items_are_unique_at_little_cost(items: list[object], good: bool) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+    assert await checked(schema, {"a": items}) == ([] if good else ["a: must not have an item twice"])

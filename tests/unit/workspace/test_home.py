@@ -34,6 +34,14 @@ def test_a_folder_that_cannot_be_made_stops_the_start_and_says_which(tmp_path: P
         Home(tmp_path / "file" / "data").prepare()
 
 
+@pytest.mark.parametrize("name", ["workspace", "scratch", "staged"])
+def test_what_is_given_away_is_no_link(tmp_path: Path, name: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / name).symlink_to("elsewhere")
+    with pytest.raises(StartError, match=f"/{name} is a link, which is not followed"):
+        Home(tmp_path).prepare()
+
+
 @pytest.mark.parametrize("name", ["", "..", ".", "a/b", "-x", "a\0b", "x" * 129])
 def test_a_session_id_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="cannot name a folder"):

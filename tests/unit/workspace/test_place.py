@@ -116,3 +116,153 @@ def test_new_files_never_share_a_name(root: Path) -> None:
         assert one.name != other.name
     assert Path(one.name).read_bytes() == b"1"
     assert Path(one.name).parent == root
+
+
+def test_a_folder_is_listed_and_its_links_are_links(root: Path, tmp_path: Path) -> None:
+    (root / "sub").mkdir()
+    (root / "file").write_text("x")
+    (root / "link").symlink_to(tmp_path)
+    found, whole = Place(root, root, ".").entries(10)
+    assert whole
+    kinds = {name: stat.S_IFMT(about.st_mode) for name, about in found}
+    assert kinds == {"sub": stat.S_IFDIR, "file": stat.S_IFREG, "link": stat.S_IFLNK}
+    assert place(root, "sub").entries(0) == ([], True)
+    some, whole = Place(root, root, ".").entries(2)
+    assert (len(some), whole) == (2, False)
+    for name, cause in (("link", NotADirectoryError), ("file", NotADirectoryError), ("none", FileNotFoundError)):
+        with pytest.raises(ToolFailure) as caught:
+            place(root, name).entries(1)
+        assert isinstance(caught.value.__cause__, cause)
+
+
+def test_publish_with_a_mode_of_its_own(root: Path) -> None:
+    at = place(root, "a/script")
+    at.publish(b"one", mode=0o755, durable=False)
+    assert stat.S_IMODE((root / "a" / "script").stat().st_mode) == 0o755
+    at.publish(b"two", mode=0o644)
+    assert stat.S_IMODE((root / "a" / "script").stat().st_mode) == 0o644
+
+
+# ---------------------------------------------------------------- looking
+
+
+def test_a_look_shows_links_as_links_and_nothing_where_nothing_is(root: Path) -> None:
+    (root / "link").symlink_to("gone")
+    found = place(root, "link").look()
+    assert found is not None
+    assert stat.S_ISLNK(found.st_mode)
+    top = Place(root, root, ".").look()
+    assert top is not None
+    assert stat.S_ISDIR(top.st_mode)
+    assert place(root, "gone").look() is None
+    assert place(root, "gone/gone").look() is None
+    assert Place(root / "no root", root / "no root" / "x", "x").look() is None
+    with pytest.raises(ToolFailure, match="is not a folder"):
+        place(root, "link/x").look()
+
+
+def test_a_folder_is_paged_in_the_order_of_its_bytes(root: Path) -> None:
+    names = [b"B", b"a", b"b", "\u00e9".encode(), "\U0001f680".encode(), b"\xff\xfe"]
+    for name in names:
+        os.close(os.open(os.path.join(os.fsencode(root), name), os.O_CREAT))
+    (root / "folder").mkdir()
+    seen: list[bytes] = []
+    while page := Place(root, root, ".").page(seen[-1] if seen else b"", 2):
+        assert len(page) <= 2
+        seen += [os.fsencode(name) for name, _ in page]
+    assert seen == sorted([*names, b"folder"])
+
+
+# ---------------------------------------------------------------- adding
+
+
+def test_lines_are_added_to_a_file_that_begins_with_its_head(root: Path) -> None:
+    at = place(root, "log/day.md")
+    assert at.append(b"one\n", head=b"# day\n", most=100)
+    assert at.append(b"two\n", head=b"# day\n", most=100)
+    assert (root / "log" / "day.md").read_bytes() == b"# day\none\ntwo\n"
+
+
+def test_a_line_that_was_torn_is_ended_first(root: Path) -> None:
+    (root / "f").write_bytes(b"one\ntw")
+    assert place(root, "f").append(b"three\n", most=100)
+    assert (root / "f").read_bytes() == b"one\ntw\nthree\n"
+
+
+def test_a_file_that_is_full_stays_as_it_is(root: Path) -> None:
+    assert place(root, "f").append(b"12345\n", most=6)
+    assert not place(root, "f").append(b"x\n", most=7)
+    assert (root / "f").read_bytes() == b"12345\n"
+
+
+def test_nothing_is_added_to_what_is_not_the_file(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("secret\n")
+    (root / "link").symlink_to(tmp_path / "outside")
+    (root / "second").hardlink_to(tmp_path / "outside")
+    (root / "folder").mkdir()
+    os.mkfifo(root / "pipe")
+    for name in ("link", "second", "folder", "pipe"):
+        with pytest.raises(ToolFailure):
+            place(root, name).append(b"mine\n", most=1000)
+    assert (tmp_path / "outside").read_text() == "secret\n"
+
+
+def test_a_full_disk_tears_no_line_unnoticed(root: Path) -> None:
+    (root / "f").write_text("x" * 990 + "\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(ToolFailure, match="No space left"):
+            place(root, "f").append(b"y" * 20 + b"\n", most=5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
+def test_what_root_adds_belongs_to_the_owner_of_the_folder(root: Path) -> None:
+    os.chown(root, 61000, 61000)
+    place(root, "log/day").append(b"x\n", most=10)
+    assert {path.stat().st_uid for path in root.rglob("*")} == {61000}
+
+
+# ---------------------------------------------------------------- second names, and none
+
+
+def test_a_second_name_is_the_same_file(root: Path) -> None:
+    (root / "f").write_text("x")
+    place(root, "f").link(place(root, "a/b/g"))
+    assert (root / "a" / "b" / "g").samefile(root / "f")
+    with pytest.raises(ToolFailure) as caught:
+        place(root, "f").link(place(root, "a/b/g"))
+    assert isinstance(caught.value.__cause__, FileExistsError)
+
+
+def test_only_files_get_a_second_name(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("secret")
+    (root / "link").symlink_to(tmp_path / "outside")
+    (root / "way").symlink_to(tmp_path)
+    os.mkfifo(root / "pipe")
+    for name in ("link", "pipe", "gone"):
+        with pytest.raises(ToolFailure):
+            place(root, name).link(place(root, "to"))
+    (root / "f").touch()
+    with pytest.raises(ToolFailure):
+        place(root, "f").link(place(root, "way/to"))
+    assert not (root / "to").exists()
+    assert not (tmp_path / "to").exists()
+
+
+def test_only_files_are_removed_and_only_empty_folders(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("secret")
+    (root / "link").symlink_to(tmp_path / "outside")
+    (root / "folder").mkdir()
+    (root / "folder" / "f").touch()
+    for name in ("link", "folder", "gone"):
+        with pytest.raises(ToolFailure):
+            place(root, name).remove()
+    assert not place(root, "folder").remove_if_empty()
+    place(root, "folder/f").remove()
+    assert place(root, "folder").remove_if_empty()
+    assert not place(root, "folder").remove_if_empty()
+    assert not Place(root, root, ".").remove_if_empty()
+    assert [path.name for path in root.iterdir()] == ["link"]

@@ -45,7 +45,7 @@ class DemoProvider:
 def decide(payload: dict[str, Any]) -> Action | str:
     """The tool call or the words that the script has for these messages."""
     turn = read_turn(payload)
-    script = report(turn.text) if is_report_task(turn.text) and turn.tools else chat(turn.text)
+    script = report(turn) if is_report_task(turn.text) and turn.tools else chat(turn.text)
     return next_move(script, turn)
 
 

@@ -6,11 +6,13 @@ Being deterministic, it comes to the same point each time, and the first call wi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic_core import from_json
+
+from agent_runtime.protocol import without_notes
 
 from ...loose import members, objects, text_of
 
@@ -47,6 +49,8 @@ class Turn:
     """The user's message."""
     results: Sequence[Result]
     """Of the tool calls so far, in their order."""
+    called: frozenset[str]
+    """Names of the tools that were called so far."""
     tools: frozenset[str]
     """Names of the tools on offer."""
     may_call: bool
@@ -89,11 +93,17 @@ def read_turn(payload: Mapping[str, Any]) -> Turn:
     first_reply = roles.index("assistant") if "assistant" in roles else len(turn)
     asked = [text_of(message.get("content")) for message in turn[:first_reply] if message.get("role") == "user"]
     return Turn(
-        text=asked[-1] if asked else "",
+        text=without_notes(asked[-1]) if asked else "",
         results=[_result(message) for message in turn if message.get("role") == "tool"],
-        tools=frozenset(str(members(tool.get("function")).get("name")) for tool in objects(payload.get("tools"))),
+        called=frozenset(_names(call for message in turn for call in objects(message.get("tool_calls")))),
+        tools=frozenset(_names(objects(payload.get("tools")))),
         may_call=payload.get("tool_choice") != "none",
     )
+
+
+def _names(functions: Iterable[dict[str, Any]]) -> list[str]:
+    """Of tools and of calls alike."""
+    return [str(members(one.get("function")).get("name")) for one in functions]
 
 
 def _is_final(message: dict[str, Any]) -> bool:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Generator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic_core import from_json
 
+from ...loose import members
 from .chat import NOTE, paths
-from .replay import Action, Result, Script
+from .craft import median_wanted, medians, section
+from .replay import Action, Result, Script, Turn
 
 PROGRAM = Path(__file__).with_name("analyse.py").read_text("utf-8")
 """What the model writes: it finds the columns by itself and takes every number from the file."""
 _BRIEF = "brief.md"
 _CSV = ".csv"
+_REPORT = "report.md"
 
 
 def is_report_task(text: str) -> bool:
@@ -23,11 +27,11 @@ def is_report_task(text: str) -> bool:
     return _BRIEF in text and "csv" in text.lower()
 
 
-def report(text: str) -> Script:
-    """Look round, read the brief, look at the data, write a program, run it, check, answer."""
+def report(turn: Turn) -> Script:
+    """Look round, read the brief, look at the data, write a program, run it, check, add medians, answer."""
     found = yield Action("glob", {"pattern": "**/*"}, f"[{NOTE}] I look for the files of the task.")
     files = paths(found.get("entries", []))
-    brief, data = _pick(files, _BRIEF, text), _pick(files, _CSV, text)
+    brief, data = _pick(files, _BRIEF, turn.text), _pick(files, _CSV, turn.text)
     if found.error or brief is None or data is None:
         return _failure("looking for the brief and the CSV file", found.error or f"found only {files}")
     read = yield Action("read", {"path": brief}, f"[{NOTE}] The brief is in {brief}.")
@@ -40,22 +44,48 @@ def report(text: str) -> Script:
     written = yield Action("write", {"path": "analyse.py", "content": PROGRAM}, f"[{NOTE}] I write a program.")
     if written.error:
         return _failure("writing analyse.py", written.error)
-    return (yield from _run(data))
+    summary = yield from _run(data)
+    if isinstance(summary, str):
+        return summary
+    by = median_wanted(str(read.get("content", "")))
+    found = (yield from medians(turn, data, by, str(rows.get("stdout", "")))) if by else None
+    checked = yield Action("read", {"path": _REPORT}, f"[{NOTE}] I check the report.")
+    if checked.error:
+        return _failure(f"reading {_REPORT} back", checked.error)
+    if by and found:
+        summary |= yield from _added(by, found, checked)
+    return _answer(data, summary)
 
 
-def _run(data: str) -> Script:
+def _run(data: str) -> Generator[Action, Result, dict[str, Any] | str]:
+    """What the program prints; or the final words, where it came to nothing."""
     run = {"command": f"python3 analyse.py {shlex.quote(data)}", "description": "Compute the report"}
     ran = yield Action("bash", run, f"[{NOTE}] I run it over {data}.")
     if why := _complaint(ran):
         return _failure("running analyse.py", why)
     try:
-        summary: dict[str, Any] = from_json(str(ran.get("stdout", "")))
+        return members(from_json(str(ran.get("stdout", ""))))
     except ValueError as error:
         return _failure("reading what analyse.py printed", str(error))
-    checked = yield Action("read", {"path": "report.md"}, f"[{NOTE}] I check the report.")
-    if checked.error:
-        return _failure("reading report.md back", checked.error)
-    result = {**summary, "report": "report.md", "note": f"{NOTE}: a script carried this out, the numbers are computed"}
+
+
+def _added(by: str, found: Result, report: Result) -> Generator[Action, Result, dict[str, Any]]:
+    """What the medians add to the result. Without them there still is a report, and the result says what it lacks."""
+    amounts = {name: value for name, value in members(found.data).items() if isinstance(value, int | float)}
+    why = found.error or (None if amounts else "the tool gave no amounts") or _too_long(report)
+    if why is None:
+        content = str(report.get("content", "")) + section(by, amounts)
+        more = {"path": _REPORT, "content": content}
+        why = (yield Action("write", more, f"[{NOTE}] I add the medians to the report.")).error
+    return {"left_out": f"median order by {by}: {why}"} if why else {f"median_by_{by}": amounts}
+
+
+def _too_long(report: Result) -> str | None:
+    return "the report is too long to be read whole" if report.get("next") else None
+
+
+def _answer(data: str, summary: dict[str, Any]) -> str:
+    result = {**summary, "report": _REPORT, "note": f"{NOTE}: a script carried this out, the numbers are computed"}
     topic = PurePosixPath(data).stem
     promoted = {f"{topic}/{key}": value for key, value in summary.items() if key == "total" or key.startswith("top_")}
     return json.dumps({"result": result, "promote": promoted}, ensure_ascii=False)

@@ -12,6 +12,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from agent_runtime.protocol import without_notes
+
 from ...loose import members, objects, text_of
 
 _FILES = re.compile(r"\bfiles?\b|\bfolder\b", re.IGNORECASE)
@@ -89,8 +91,8 @@ def _said(role: str, content: str) -> dict[str, str]:
 
 def _asked(messages: list[dict[str, Any]]) -> str:
     """The last message of the user, as much of it as the model can take in."""
-    asked = [message.get("content") for message in messages if message.get("role") == "user"]
-    return text_of(asked[-1])[:_MOST_TEXT] if asked else ""
+    said = [without_notes(text_of(message.get("content"))) for message in messages if message.get("role") == "user"]
+    return next(filter(None, reversed(said)), "")[:_MOST_TEXT]
 
 
 def _result(messages: list[dict[str, Any]]) -> str | None:

@@ -1,0 +1,39 @@
+"""What the tester tells people and programs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from .rules import Finding
+
+_STYLES = {"passed": "green", "failed": "bold red", "skipped": "dim"}
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """`{passed, failed, skipped, rules: [{id, text, section, state, seen}]}`."""
+    counts = Counter(finding.state for finding in findings)
+    body = {state: counts[state] for state in ("passed", "failed", "skipped")}
+    return json.dumps({**body, "rules": [asdict(finding) for finding in findings]}, indent=2)
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    counts = Counter(finding.state for finding in findings)
+    return f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} not applicable"
+
+
+def print_table(findings: Sequence[Finding]) -> None:
+    """To stdout. What came from the other side is shown without control characters and markup."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("rule", "§", "what it says", "", "what was seen")
+    for one in findings:
+        seen = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in one.seen)
+        table.add_row(one.id, one.section, Text(one.text), Text(one.state, style=_STYLES[one.state]), Text(seen))
+    console = Console()
+    console.print(table)
+    console.print(summary(findings))

@@ -1,0 +1,61 @@
+"""Who may go where, and a line in the log about everyone who did or tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from agent_runtime.net import Direct, Forward, ForwardLimits, HostPatterns, Listening, Passage, Upstream
+
+from ..access import Guard
+from ..errors import Unauthorized, Unavailable
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """Where agents find the way out."""
+
+    listening: Sequence[Listening]
+    url: str
+    """For runtimes on this machine."""
+
+
+def egress_door(
+    guard: Guard, hosts: HostPatterns, *, upstream: Upstream | None = None, limits: ForwardLimits | None = None
+) -> Forward:
+    """The forward proxy for holders of a token of the mesh. Give it a socket with `listen`, and `close` it."""
+
+    async def known(token: str) -> str | None:
+        try:
+            return (await guard.identify(f"Bearer {token}")).agent_id
+        except Unauthorized:
+            return None
+        except SQLAlchemyError as error:
+            raise Unavailable("the host's database does not answer", code="database_unavailable") from error
+
+    async def admit(host: str, _port: int, _agent: str) -> str | None:
+        if hosts.match(host):
+            return None
+        return f"{host} is not among the hosts that the mesh lets its agents reach (MESH_EGRESS_HOSTS)"
+
+    return Forward(upstream or Direct(), admit, authenticate=known, note=_note, limits=limits)
+
+
+def _note(passage: Passage) -> None:
+    log.info(
+        "egress",
+        agent=passage.agent or None,
+        host=passage.host,
+        port=passage.port,
+        verdict=passage.verdict,
+        status=passage.status,
+        reason=passage.reason or None,
+        sent=passage.sent,
+        received=passage.received,
+        seconds=round(passage.seconds, 3),
+    )

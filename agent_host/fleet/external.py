@@ -1,0 +1,52 @@
+"""Workspaces that somebody else boots, such as a supervisor of microVMs: the host only speaks with their agents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from .driver import EXEC_SECONDS, Launch, NotOffered, Outcome, Status
+
+EXTERNAL = "external"
+
+
+class ExternalDriver:
+    """Starts nothing. Such a workspace runs when the operator says so."""
+
+    def place(self) -> str:
+        return ""
+
+    def mediation(self, workspace_id: str) -> str | None:
+        return None
+
+    async def create(self, workspace_id: str, data_dir: Path) -> None:
+        return
+
+    async def start(self, launch: Launch) -> Elsewhere:
+        return Elsewhere()
+
+
+class Elsewhere:
+    """A runtime out of our reach."""
+
+    url = ""
+
+    async def wait(self) -> str:
+        await asyncio.Event().wait()
+        return "ended"  # pragma: no cover  it never does
+
+    async def stop(self, *, at_once: bool = False) -> None:
+        return
+
+    async def status(self) -> Status:
+        return Status(running=True, detail="somebody else runs it")
+
+    async def console(self) -> str:
+        return ""
+
+    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> Outcome:  # noqa: ASYNC109
+        raise NotOffered("somebody else runs this workspace; run commands there")
+
+    async def quarantine(self) -> None:
+        return

@@ -1,0 +1,34 @@
+"""What every microVM has, whoever runs it: a folder of sockets, disks, a console, and an init that answers the host."""
+
+from .boot import CONTROL_PORT, EGRESS_PORT, MEDIATION_PORT, MESH_PORT, boot_document
+from .child import Child
+from .console import Console
+from .disks import write_config, write_volume
+from .image import Image, load_image
+from .jail import Jail, jail_of, with_device
+from .runtime import ASK_SECONDS, MachineRuntime
+from .seat import Seat
+from .settings import MachineSettings
+from .ways import Ways
+
+__all__ = [
+    "ASK_SECONDS",
+    "CONTROL_PORT",
+    "EGRESS_PORT",
+    "MEDIATION_PORT",
+    "MESH_PORT",
+    "Child",
+    "Console",
+    "Image",
+    "Jail",
+    "MachineRuntime",
+    "MachineSettings",
+    "Seat",
+    "Ways",
+    "boot_document",
+    "jail_of",
+    "load_image",
+    "with_device",
+    "write_config",
+    "write_volume",
+]

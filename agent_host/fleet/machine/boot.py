@@ -1,0 +1,72 @@
+"""What the guest's init is told at each boot: by a small disk, never by the kernel's command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..driver import Launch
+from .image import Image
+
+CONTROL_PORT, HTTP_PORT = 1024, 8400
+"""The guest's: where its init answers the host, and where it leads the host to the runtime's own HTTP face."""
+MEDIATION_PORT, MESH_PORT, EGRESS_PORT = 2048, 8420, 8421
+"""The host's."""
+SECRETS = "/run/secrets"
+_OURS = frozenset(
+    {
+        "AGENT_DATA_DIR",
+        "AGENT_EGRESS_URL",
+        "AGENT_HOST",
+        "AGENT_ID",
+        "AGENT_LLM_BASE_URL",
+        "AGENT_MEDIATION_DIALECT",
+        "AGENT_MEDIATION_KEY_FILE",
+        "AGENT_MEDIATION_REQUIRED",
+        "AGENT_MEDIATION_URL",
+        "AGENT_MESH_TOKEN",
+        "AGENT_MESH_TOKEN_FILE",
+        "AGENT_MESH_URL",
+        "AGENT_PORT",
+        "AGENT_TOKEN",
+        "AGENT_TOKEN_FILE",
+    }
+)
+
+
+def boot_document(launch: Launch, image: Image, operator: Mapping[str, str], grace: float) -> dict[str, Any]:
+    """Everything goes over vsock: the machine has no network card. `operator` is the host's own environment: its other
+    `AGENT_` settings are passed on."""
+    secrets = {"token": launch.token, "mesh.token": launch.mesh_token}
+    env = {
+        **image.env,
+        "TINI_SUBREAPER": "1",  # the image's own reaper is not the first process here
+        **{name: value for name, value in operator.items() if name.startswith("AGENT_") and name not in _OURS},
+        "AGENT_ID": launch.id,
+        "AGENT_DATA_DIR": "/data",
+        "AGENT_HOST": "127.0.0.1",
+        "AGENT_TOKEN_FILE": f"{SECRETS}/token",
+        "AGENT_MESH_URL": f"http+vsock://2:{MESH_PORT}",
+        "AGENT_MESH_TOKEN_FILE": f"{SECRETS}/mesh.token",
+    }
+    if launch.egress_url:
+        env["AGENT_EGRESS_URL"] = f"http+vsock://2:{EGRESS_PORT}"
+    if launch.mediation_url:
+        env["AGENT_MEDIATION_URL"] = f"vsock://2:{MEDIATION_PORT}"
+        env["AGENT_MEDIATION_DIALECT"] = launch.mediation_dialect
+        env["AGENT_MEDIATION_REQUIRED"] = "true"
+    if launch.mediation_key:
+        secrets["mediation.key"] = launch.mediation_key
+        env["AGENT_MEDIATION_KEY_FILE"] = f"{SECRETS}/mediation.key"
+    return {
+        "hostname": launch.id,
+        "command": list(image.command),
+        "uid": image.uid,
+        "gid": image.gid,
+        "cwd": image.cwd,
+        "env": env,
+        "secrets": secrets,
+        "control_port": CONTROL_PORT,
+        "http_port": HTTP_PORT,
+        "grace": grace,
+    }

@@ -1,0 +1,59 @@
+"""What a machine prints, kept in a file that cannot grow: the guest would fill the host's disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+MOST_BYTES = 1 << 20
+"""Of one file; the one before is kept beside it."""
+_PIECE = 1 << 16
+
+
+class Console:
+    """Reads until the machine has closed it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, reader: asyncio.StreamReader) -> None:
+        self._turn_over()
+        self._task = asyncio.create_task(self._read(reader), name=f"console-{self.path}")
+
+    async def close(self) -> None:
+        """After the machine's end: what it said last is written."""
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=2)
+            self._task.cancel()
+
+    def end(self, most: int) -> str:
+        """The last bytes that were said, in words; of the life before when there is nothing yet."""
+        found = b""
+        for path in (self._before, self.path):
+            try:
+                with path.open("rb") as file:
+                    file.seek(max(0, file.seek(0, os.SEEK_END) - most))
+                    found += file.read(most)
+            except FileNotFoundError:
+                continue
+        return found[-most:].decode("utf-8", "replace")
+
+    @property
+    def _before(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.1")
+
+    def _turn_over(self) -> None:
+        if self.path.exists():
+            self.path.replace(self._before)
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        written = 0
+        while data := await reader.read(_PIECE):
+            if written + len(data) > MOST_BYTES:
+                self._turn_over()
+                written = 0
+            with self.path.open("ab") as file:
+                file.write(data)
+            written += len(data)

@@ -1,0 +1,110 @@
+"""A machine that runs, whoever runs it: its processes, its console, and its init that answers the host."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from ..driver import CONSOLE_BYTES, EXEC_SECONDS, Outcome, StartFailed, Status
+from .child import Child
+from .console import Console
+from .control import ask_guest, guest_exec
+from .seat import Seat
+from .ways import Ways
+
+ASK_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+_TAIL = 2000
+
+
+class MachineRuntime:
+    """Processes of which none goes on without the others."""
+
+    url = ""
+
+    def __init__(self, seat: Seat, ways: Ways, console: Console, grace: float) -> None:
+        self.seat, self._ways, self._console, self._grace = seat, ways, console, grace
+        self._children: list[Child] = []
+
+    def add(self, child: Child) -> Child:
+        """One more; the first is the one that carries the vsock, and is ended first. Who was asked for its output is
+        the machine, and that is its console."""
+        self._children.append(child)
+        if child.has_output:
+            self._console.start(child.output)
+        return child
+
+    async def ready(self, seconds: float) -> None:
+        """Returns when the guest's init answers. Raises StartFailed with the end of the console."""
+        deadline = time.monotonic() + seconds
+        why = "nothing yet"
+        while time.monotonic() < deadline and self.lives:
+            try:
+                await ask_guest(self.seat.uds, {"do": "ping"}, min(ASK_SECONDS, seconds))
+            except OSError as error:
+                why = str(error) or type(error).__name__
+                await asyncio.sleep(_POLL_SECONDS)
+            else:
+                return
+        if self.lives:
+            why = f"the guest did not answer within {seconds:g} s (MESH_START_TIMEOUT): {why}"
+        else:
+            why = "the machine ended before its guest answered"
+        raise StartFailed(f"{why}; the end of its console: {self._console.end(_TAIL).strip()}")
+
+    @property
+    def lives(self) -> bool:
+        return bool(self._children) and all(child.running for child in self._children)
+
+    async def wait(self) -> str:
+        ends = {asyncio.create_task(child.wait()): child for child in self._children}
+        try:
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in ends:
+                task.cancel()
+        first = done.pop()
+        await self._console.close()
+        return f"{first.result()} ({ends[first].name}); {self._last_words()}"
+
+    async def stop(self, *, at_once: bool = False) -> None:
+        if not at_once and self.lives:
+            with contextlib.suppress(OSError):  # its answer may be lost: it stops all the same
+                await ask_guest(self.seat.uds, {"do": "stop"}, ASK_SECONDS)
+            with contextlib.suppress(TimeoutError):  # what it has written is on its disk only when it has ended
+                async with asyncio.timeout(self._grace + ASK_SECONDS):
+                    await self.wait()
+        async with AsyncExitStack() as ends:  # each of them, whatever becomes of the others
+            ends.callback(self.seat.clear)
+            ends.push_async_callback(self._console.close)
+            for child in self._children:
+                ends.push_async_callback(child.kill)
+            await self._cut(abruptly=at_once)
+
+    async def status(self) -> Status:
+        detail = "runs" if self.lives else self._last_words()
+        return Status(self.lives, detail, self._children[-1].pid if self._children else None)
+
+    async def console(self) -> str:
+        return await asyncio.to_thread(self._console.end, CONSOLE_BYTES)
+
+    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> Outcome:  # noqa: ASYNC109
+        return await guest_exec(self.seat.uds, argv, timeout)
+
+    async def quarantine(self) -> None:
+        await self.stop(at_once=True)
+
+    async def _cut(self, *, abruptly: bool) -> None:
+        """No byte passes between guest and host any more: first what carries the vsock dies, then the sockets go."""
+        async with AsyncExitStack() as ways:
+            ways.push_async_callback(self._ways.close, self.seat, abruptly=abruptly)
+            ways.callback(self.seat.uds.unlink, missing_ok=True)
+            if self._children:
+                await self._children[0].kill()
+
+    def _last_words(self) -> str:
+        lines = [line for line in self._console.end(_TAIL).splitlines() if "agent-init:" in line]
+        return lines[-1].strip() if lines else "its init has said nothing"

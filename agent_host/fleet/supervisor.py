@@ -1,0 +1,74 @@
+"""Starts again what has died, less and less often while it keeps dying. Its data is where it was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from ..clock import Clock
+from ..errors import RequestError
+from .fleet import Fleet
+
+log = structlog.get_logger(__name__)
+FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+STEADY_SECONDS = 30.0
+"""Up for so long it is taken for well."""
+
+
+@dataclass(slots=True)
+class _Patient:
+    wait: float = FIRST_SECONDS
+    started: float | None = None
+    """When it was started the last time, by the monotonic clock."""
+    task: asyncio.Task[None] | None = None
+
+
+class Supervisor:
+    """Restarts by the fleet, so that turns are kept. Whoever is stopped, fenced or drained by then stays as it is."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        clock: Clock,
+        may_start: Callable[[str], bool],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._fleet, self._clock, self._may_start, self._sleep = fleet, clock, may_start, sleep
+        self._patients: dict[str, _Patient] = {}
+        fleet.on_death = self.died
+
+    def died(self, workspace_id: str) -> None:
+        """It has ended by itself; it comes back after a while."""
+        patient = self._patients.setdefault(workspace_id, _Patient())
+        if patient.task is not None and not patient.task.done():
+            return
+        now = self._clock.monotonic()
+        if patient.started is not None and now - patient.started >= STEADY_SECONDS:
+            patient.wait = FIRST_SECONDS
+        patient.task = asyncio.create_task(self._bring_back(workspace_id, patient), name=f"restart-{workspace_id}")
+
+    async def close(self) -> None:
+        """Nothing is restarted any more."""
+        tasks = [patient.task for patient in self._patients.values() if patient.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _bring_back(self, workspace_id: str, patient: _Patient) -> None:
+        while True:
+            wait, patient.wait = patient.wait, min(2 * patient.wait, LONGEST_SECONDS)
+            await self._sleep(wait)
+            if (await self._fleet.get(workspace_id)).state != "failed" or not self._may_start(workspace_id):
+                return
+            log.info("workspace_restarted", workspace=workspace_id, after_seconds=wait)
+            patient.started = self._clock.monotonic()
+            try:
+                await self._fleet.start(workspace_id)
+            except RequestError as error:  # it is failed again, or the host closes
+                log.error("workspace_restart_failed", workspace=workspace_id, why=error.message)
+                continue
+            if (await self._fleet.get(workspace_id)).state != "failed":  # else it has died in the meantime
+                return

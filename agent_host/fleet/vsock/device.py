@@ -1,0 +1,179 @@
+"""The device itself: three rings, and what happens when the guest kicks them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from .inbox import Inbox
+from .loop import READ, Loop
+from .memory import BadMemory, Memory
+from .mux import Mux
+from .packet import HEADER, Header, parse
+from .ring import Ring, RingBroken
+
+RECEIVE, TRANSMIT = 0, 1
+RINGS = 3
+"""The third is for events; there are none."""
+_PACKETS_A_TURN = 64
+_ONE = (1).to_bytes(8, "little")
+
+
+class Slot:
+    """What the monitor has told of one ring; it runs when all of it is there."""
+
+    def __init__(self) -> None:
+        self.size = self.first = 0
+        self.addresses: tuple[int, int, int] | None = None
+        self.kick = self.call = -1
+        self.enabled = True
+        self.ring: Ring | None = None
+
+
+class Device:
+    def __init__(self, loop: Loop, cid: int, uds: str, say: Callable[[str], None]) -> None:
+        self._loop, self._say = loop, say
+        self._inbox = Inbox()
+        self.mux = Mux(loop, self._inbox, cid, uds)
+        self.memory = Memory()
+        self.slots = [Slot() for _ in range(RINGS)]
+        self._broken = False
+
+    # ---------------------------------------------------------------- the monitor's side
+
+    def remap(self, memory: Memory) -> None:
+        """The guest's memory lies elsewhere now. Raises BadMemory."""
+        self.memory = memory
+        for slot in self.slots:
+            if slot.ring is not None:
+                slot.first = slot.ring.next
+                self._start(slot)
+
+    def kicked_by(self, number: int, handle: int) -> None:
+        """The file by which the guest says that a ring has something; the ring runs from now on. Raises BadMemory."""
+        slot = self.slots[number]
+        self._drop_kick(slot)
+        if handle < 0:
+            return
+        os.set_blocking(handle, False)
+        slot.kick = handle
+        self._start(slot)
+        self._loop.watch(handle, READ, lambda _events: self._kicked(handle))
+
+    def calls(self, number: int, handle: int) -> None:
+        """The file by which the guest is told."""
+        slot = self.slots[number]
+        if slot.call >= 0:
+            os.close(slot.call)
+        if handle >= 0:
+            os.set_blocking(handle, False)
+        slot.call = handle
+
+    def stop(self, number: int) -> int:
+        """Takes nothing from that ring any more; where it would have gone on. The guest is being reset."""
+        slot = self.slots[number]
+        first = slot.ring.next if slot.ring is not None else slot.first
+        self._drop_kick(slot)
+        slot.ring, slot.first = None, first
+        self._inbox.ring = self.slots[RECEIVE].ring
+        self._broken = False
+        self.mux.reset()
+        return first
+
+    def vanish(self) -> None:
+        """The monitor has gone."""
+        for number in range(RINGS):
+            self.stop(number)
+            self.calls(number, -1)
+            self.slots[number] = Slot()
+        self.memory = Memory()
+
+    def _start(self, slot: Slot) -> None:
+        if slot.addresses is None:
+            raise BadMemory("a ring has no addresses")
+        slot.ring = Ring(self.memory, slot.size, slot.addresses, slot.first)
+        self._inbox.ring = self.slots[RECEIVE].ring
+
+    def _drop_kick(self, slot: Slot) -> None:
+        if slot.kick >= 0:
+            self._loop.forget(slot.kick)
+            os.close(slot.kick)
+            slot.kick = -1
+
+    # ---------------------------------------------------------------- the guest's side
+
+    def work(self) -> bool:
+        """Everything that can be done without waiting, but not more than a turn's share: True when there is more."""
+        if self._broken:
+            return False
+        try:
+            more = self._transmitted()
+            self.mux.resume()
+            self._interrupt()
+        except RingBroken as why:
+            self.fail(why)
+            return False
+        return more
+
+    def _transmitted(self) -> bool:
+        slot = self.slots[TRANSMIT]
+        ring = slot.ring
+        if ring is None or not slot.enabled:
+            return False
+        for _ in range(_PACKETS_A_TURN):
+            if not self.mux.accepting:
+                self.mux.flush()
+            if not self.mux.accepting or not ring.pending():
+                return False
+            head, buffers = ring.peek(writable=False)
+            header, data = read_packet(buffers)
+            if header is not None:
+                self.mux.packet(header, data)
+            ring.done(head, 0)
+        return ring.pending() > 0
+
+    def _interrupt(self) -> None:
+        for slot in self.slots:
+            if slot.ring is not None and slot.ring.interrupt_due() and slot.call >= 0:
+                try:
+                    os.write(slot.call, _ONE)
+                except BlockingIOError:  # it has been told so often that the counter is full
+                    continue
+
+    def _kicked(self, handle: int) -> None:
+        """What follows is done by `work`, once for all of a turn."""
+        try:
+            os.read(handle, 8)
+        except BlockingIOError:
+            return
+
+    def fail(self, why: RingBroken) -> None:
+        """The guest is not believed any more before it begins anew."""
+        self._broken = True
+        self._say(f"the guest's rings are broken: {why}")
+        self.mux.reset()
+
+
+def read_packet(buffers: list[memoryview]) -> tuple[Header | None, list[memoryview] | None]:
+    """Header and payload of what the guest has sent; no header: too short for one; no payload: it is not there."""
+    raw = bytearray()
+    rest: list[memoryview] = []
+    for buffer in buffers:
+        missing = HEADER.size - len(raw)
+        raw += buffer[:missing]
+        if len(buffer) > missing:
+            rest.append(buffer[missing:])
+    if len(raw) < HEADER.size:
+        return None, None
+    header = parse(bytes(raw))
+    return header, _exactly(rest, header.length)
+
+
+def _exactly(buffers: list[memoryview], length: int) -> list[memoryview] | None:
+    found: list[memoryview] = []
+    for buffer in buffers:
+        if not length:
+            break
+        found.append(buffer[:length])
+        length -= len(found[-1])
+    return None if length else found

@@ -1,0 +1,76 @@
+"""Programs of the host that come to the machine's socket: `CONNECT <port>`, then they are streams like others."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable
+from functools import partial
+from itertools import cycle
+
+from .loop import READ, Loop, Timer
+from .packet import U32
+from .stream import Key, Stream
+
+MOST = 64
+"""Programs that greet or are connected; others are turned away."""
+GREETING_SECONDS = 5.0
+FIRST_PORT = 1 << 30
+_LONGEST = len(b"CONNECT 4294967295\r\n")
+_CONNECT = re.compile(rb"CONNECT ([0-9]{1,10})\r?\n")
+
+
+class Greeter:
+    """Takes them in. `ask` makes a stream of one that has said where to."""
+
+    def __init__(self, loop: Loop, taken: Callable[[Key], bool], ask: Callable[[socket.socket, Key], Stream]) -> None:
+        self._loop, self._taken, self._ask = loop, taken, ask
+        self._ports = cycle(range(FIRST_PORT, 2 * FIRST_PORT))
+        self._greeting: dict[socket.socket, Timer] = {}
+        self._mine: set[Stream] = set()
+
+    def enter(self, sock: socket.socket) -> None:
+        """A new one; it is ours now."""
+        if len(self._greeting) + len(self._mine) >= MOST:
+            sock.close()
+            return
+        sock.setblocking(False)
+        self._greeting[sock] = self._loop.later(GREETING_SECONDS, partial(self._away, sock))
+        self._loop.watch(sock.fileno(), READ, partial(self._hear, sock, bytearray()))
+
+    def gone(self, stream: Stream) -> bool:
+        """Whether it had come this way; it counts no more."""
+        mine = stream in self._mine
+        self._mine.discard(stream)
+        return mine
+
+    def _hear(self, sock: socket.socket, line: bytearray, _events: int) -> None:
+        """Takes the first line and not a byte more: what follows is the guest's."""
+        try:
+            while not line.endswith(b"\n"):
+                byte = sock.recv(1)
+                if not byte or len(line) >= _LONGEST:
+                    self._away(sock)
+                    return
+                line += byte
+        except BlockingIOError:
+            return
+        except OSError:
+            self._away(sock)
+            return
+        told = _CONNECT.fullmatch(line)
+        if told is None or int(told[1]) > U32:
+            self._away(sock)
+        else:
+            self._pass_on(sock, int(told[1]))
+
+    def _pass_on(self, sock: socket.socket, port: int) -> None:
+        self._greeting.pop(sock).cancel()
+        self._loop.forget(sock.fileno())
+        key = next(key for key in ((port, number) for number in self._ports) if not self._taken(key))
+        self._mine.add(self._ask(sock, key))
+
+    def _away(self, sock: socket.socket) -> None:
+        self._greeting.pop(sock).cancel()
+        self._loop.forget(sock.fileno())
+        sock.close()

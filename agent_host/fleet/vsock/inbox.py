@@ -1,0 +1,71 @@
+"""The guest's receive queue, as those see it who have something for the guest."""
+
+from __future__ import annotations
+
+import socket
+
+from .packet import HEADER
+from .ring import Ring, RingBroken
+
+MOST_BUFFERS = 64
+
+
+class Inbox:
+    """Full while the guest is not there."""
+
+    def __init__(self) -> None:
+        self.ring: Ring | None = None
+
+    @property
+    def free(self) -> bool:
+        """Raises RingBroken."""
+        return self.ring is not None and self.ring.pending() > 0
+
+    def put(self, packet: bytes) -> None:
+        """A packet without payload; there must be room. Raises RingBroken."""
+        ring = self._ring()
+        head, buffers = ring.peek(writable=True)
+        _write(buffers, packet)
+        ring.done(head, len(packet))
+
+    def fill(self, sock: socket.socket, limit: int) -> tuple[int, list[memoryview], int]:
+        """Reads from the socket straight into the guest's next buffer, at most so many bytes: how many they are, and
+        what `seal` wants. Raises BlockingIOError, other OSErrors, and RingBroken."""
+        head, buffers = self._ring().peek(writable=True)
+        into = _cut(buffers, HEADER.size, limit)
+        if not into:
+            raise RingBroken("a receive buffer has no room for a payload")
+        return sock.recvmsg_into(into)[0], buffers, head
+
+    def seal(self, header: bytes, count: int, buffers: list[memoryview], head: int) -> None:
+        """Makes a packet of what was read."""
+        _write(buffers, header)
+        self._ring().done(head, len(header) + count)
+
+    def _ring(self) -> Ring:
+        if self.ring is None:
+            raise RingBroken("there is no receive queue")
+        return self.ring
+
+
+def _write(buffers: list[memoryview], data: bytes) -> None:
+    for buffer in buffers:
+        part = data[: len(buffer)]
+        buffer[: len(part)] = part
+        data = data[len(part) :]
+        if not data:
+            return
+    raise RingBroken("a receive buffer has no room for a header")
+
+
+def _cut(buffers: list[memoryview], skip: int, limit: int) -> list[memoryview]:
+    found: list[memoryview] = []
+    for buffer in buffers:
+        piece = buffer[skip : skip + limit]
+        skip = max(0, skip - len(buffer))
+        if piece:
+            found.append(piece)
+            limit -= len(piece)
+        if not limit or len(found) == MOST_BUFFERS:
+            break
+    return found

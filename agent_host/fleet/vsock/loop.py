@@ -1,0 +1,90 @@
+"""Waits for files and deadlines: one callback for each file, no walk over all of them."""
+
+from __future__ import annotations
+
+import heapq
+import select
+import time
+from collections.abc import Callable
+from itertools import count
+
+READ, WRITE = select.EPOLLIN, select.EPOLLOUT
+_BROKEN = select.EPOLLERR | select.EPOLLHUP
+_EVENTS_A_TURN = 256
+Callback = Callable[[int], None]
+"""Told which of READ and WRITE are possible; a broken file is both, as its next call will say what is wrong."""
+
+
+class Timer:
+    """A deadline that can be taken back."""
+
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class Loop:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._epoll = select.epoll()
+        self._clock = clock
+        self._callbacks: dict[int, Callback] = {}
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._order = count()
+        self._kept = 0
+
+    def watch(self, handle: int, events: int, callback: Callback) -> None:
+        """Replaces what was watched of it before. Without events it is not watched at all: a hang-up that nobody
+        reads would be told over and over."""
+        if not events:
+            self.forget(handle)
+            return
+        if handle in self._callbacks:
+            self._epoll.modify(handle, events)
+        else:
+            self._epoll.register(handle, events)
+        self._callbacks[handle] = callback
+
+    def forget(self, handle: int) -> None:
+        """Before it is closed. Again is a no-op."""
+        if self._callbacks.pop(handle, None) is not None:
+            self._epoll.unregister(handle)
+
+    def later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        timer = Timer(callback)
+        heapq.heappush(self._timers, (self._clock() + seconds, next(self._order), timer))
+        if len(self._timers) > 2 * self._kept + 64:
+            self._tidy()
+        return timer
+
+    def turn(self, longest: float | None = None) -> None:
+        """Waits for something, at most so many seconds, and calls who waits for it."""
+        for handle, events in self._epoll.poll(self._wait(longest), _EVENTS_A_TURN):
+            callback = self._callbacks.get(handle)
+            if callback is not None:  # else an earlier callback of this turn has closed it
+                callback(READ | WRITE if events & _BROKEN else events)
+        while self._timers and self._timers[0][0] <= self._clock():
+            timer = heapq.heappop(self._timers)[2]
+            if timer.callback is not None:
+                timer.callback()
+
+    def close(self) -> None:
+        self._callbacks.clear()
+        self._epoll.close()
+
+    def _wait(self, longest: float | None) -> float | None:
+        while self._timers and self._timers[0][2].callback is None:
+            heapq.heappop(self._timers)
+        if not self._timers:
+            return longest
+        due = max(0.0, self._timers[0][0] - self._clock())
+        return due if longest is None else min(due, longest)
+
+    def _tidy(self) -> None:
+        """Timers that were taken back must not gather behind a long one."""
+        self._timers = [entry for entry in self._timers if entry[2].callback is not None]
+        heapq.heapify(self._timers)
+        self._kept = len(self._timers)

@@ -1,0 +1,85 @@
+"""A split virtqueue, from the device's side. The guest may write anything into it at any moment.
+
+Indexes are read and written through casts to native 16 and 32 bits, which are single loads and stores: `struct` goes
+byte by byte, and the guest would see halves.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+
+from .memory import BadMemory, Memory
+
+LARGEST = 1024
+_DESCRIPTOR = struct.Struct("<QIHH")
+_NEXT, _WRITE, _INDIRECT = 1, 2, 4
+_NO_INTERRUPT = 1
+Chain = tuple[int, list[memoryview]]
+"""Its head, and the buffers in their order."""
+
+
+class RingBroken(Exception):
+    """The guest has broken the rules: nothing is taken from its rings before it resets the device."""
+
+
+class Ring:
+    def __init__(self, memory: Memory, size: int, addresses: tuple[int, int, int], first: int) -> None:
+        """`addresses` of descriptors, used and available ring, in the monitor's space. Raises BadMemory."""
+        if not 0 < size <= LARGEST or size & (size - 1):
+            raise BadMemory(f"a ring of {size} descriptors")
+        descriptors, used, available = addresses
+        self.size, self.next = size, first & 0xFFFF
+        self._memory = memory
+        self._descriptors = memory.at_user(descriptors, 16 * size)
+        self._available = memory.at_user(available, 4 + 2 * size).cast("H")
+        whole = memory.at_user(used, 4 + 8 * size)
+        self._used, self._entries = whole[:4].cast("H"), whole[4:].cast("I")
+        self._used_index = self._used[1]
+        self._dirty = False
+        self._barrier = threading.Lock()
+
+    def pending(self) -> int:
+        """Chains that the guest has made available. Raises RingBroken."""
+        count = (self._available[1] - self.next) & 0xFFFF
+        if count > self.size:
+            raise RingBroken(f"{count} chains in a ring of {self.size}")
+        return count
+
+    def peek(self, *, writable: bool) -> Chain:
+        """The next chain; there must be one. Raises RingBroken."""
+        head = index = self._available[2 + (self.next & (self.size - 1))]
+        buffers: list[memoryview] = []
+        forbidden = _INDIRECT if writable else _INDIRECT | _WRITE
+        wanted = _WRITE if writable else 0
+        for _ in range(self.size):
+            if index >= self.size:
+                raise RingBroken(f"descriptor {index} in a ring of {self.size}")
+            address, length, flags, index = _DESCRIPTOR.unpack_from(self._descriptors, 16 * index)
+            if flags & forbidden or flags & wanted != wanted:
+                raise RingBroken(f"a descriptor has the flags {flags:#x}")
+            try:
+                buffers.append(self._memory.at_guest(address, length))
+            except BadMemory as error:
+                raise RingBroken(str(error)) from None
+            if not flags & _NEXT:
+                return head, buffers
+        raise RingBroken("a chain of descriptors has no end")
+
+    def done(self, head: int, written: int) -> None:
+        """Gives the chain that was peeked at back."""
+        self.next = (self.next + 1) & 0xFFFF
+        at = 2 * (self._used_index & (self.size - 1))
+        self._entries[at], self._entries[at + 1] = head, written
+        self._used_index = (self._used_index + 1) & 0xFFFF
+        self._used[1] = self._used_index
+        self._dirty = True
+
+    def interrupt_due(self) -> bool:
+        """Whether the guest wants to be told of what was given back since the last call."""
+        if not self._dirty:
+            return False
+        self._dirty = False
+        with self._barrier:  # a full fence: the index must be out before the guest's wish is read
+            pass
+        return not self._available[0] & _NO_INTERRUPT

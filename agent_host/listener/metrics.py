@@ -1,0 +1,80 @@
+"""What the listener counts, in the text format that Prometheus reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Literal
+
+COUNTERS: dict[str, str] = {
+    "connections": "Connections that were taken.",
+    "probes": "Connections that closed without a byte.",
+    "attachments": "Agents that were attached.",
+    "superseded": "Attachments that a newer one of the same agent has ended.",
+    "refused_attachments": "Connections that were refused, by reason.",
+    "breaks": "Attachments that ended otherwise than by a drain, by reason.",
+    "frames_in": "Frames from agents.",
+    "frames_out": "Frames to agents.",
+    "bytes_in": "Bytes from agents.",
+    "bytes_out": "Bytes to agents.",
+    "bad_lines": "Lines that were no frames, by code.",
+    "requests": "Requests that were taken into the ledger.",
+    "replays": "Requests that were handed in again.",
+    "conflicts": "Requests that were refused because their id means other work.",
+    "dispatches": "Requests that were sent to an agent.",
+    "retries": "Further attempts, by reason.",
+    "resends": "Requests that were sent again because the agent had never begun them.",
+    "results": "Results that were recorded, by status.",
+    "duplicates_refused": "Results that came when there was one already.",
+    "foreign_refused": "Results for requests that were never given to that agent.",
+    "dead": "Requests that ended without a result, by code.",
+    "alarms": "Things that an operator should look at, by code.",
+}
+PREFIX = "mesh_listener_"
+Direction = Literal["in", "out"]
+_FRAME: dict[Direction, tuple[tuple[str, str], tuple[str, str]]] = {
+    "in": (("frames_in", ""), ("bytes_in", "")),
+    "out": (("frames_out", ""), ("bytes_out", "")),
+}
+
+
+class Metrics:
+    """Counters; a label tells the kinds of one apart."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def count(self, name: str, label: str = "", by: int = 1) -> None:
+        self._counts[name, label] += by
+
+    def frame(self, direction: Direction, size: int) -> None:
+        """A frame that came or went, with its bytes."""
+        frames, octets = _FRAME[direction]
+        self._counts[frames] += 1
+        self._counts[octets] += size
+
+    def total(self, name: str) -> int:
+        return sum(value for (counter, _), value in self._counts.items() if counter == name)
+
+    def labels(self, name: str) -> dict[str, int]:
+        return {label: value for (counter, label), value in self._counts.items() if counter == name}
+
+    def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
+        """Everything, with the gauges: name to meaning and value."""
+        lines: list[str] = []
+        for name, meaning in COUNTERS.items():
+            full = f"{PREFIX}{name}_total"
+            lines += [f"# HELP {full} {meaning}", f"# TYPE {full} counter"]
+            found = self.labels(name) or {"": 0}
+            lines += [f"{full}{_label(label)} {value}" for label, value in sorted(found.items())]
+        for name, (meaning, value) in gauges.items():
+            full = f"{PREFIX}{name}"
+            lines += [f"# HELP {full} {meaning}", f"# TYPE {full} gauge", f"{full} {value:g}"]
+        return "\n".join(lines) + "\n"
+
+
+def _label(label: str) -> str:
+    if not label:
+        return ""
+    escaped = label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{{kind="{escaped}"}}'

@@ -1,0 +1,51 @@
+"""What the pieces of a listener share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..clock import Clock
+from .channels import Channels
+from .journal import Journal
+from .ledger import Ledger
+from .limits import Limits
+from .metrics import Metrics
+from .timers import Timers
+from .trail import Trail
+
+if TYPE_CHECKING:
+    from .dispatch import Dispatch
+
+Draw = Callable[[float, float], float]
+"""A number between two, at random."""
+
+
+def _always(_workspace: str) -> bool:
+    return True
+
+
+def _nothing(_workspace: str) -> None:
+    return
+
+
+@dataclass(slots=True)
+class Parts:
+    clock: Clock
+    limits: Limits
+    timers: Timers
+    journal: Journal
+    metrics: Metrics
+    trail: Trail
+    ledger: Ledger
+    channels: Channels
+    draw: Draw
+    dispatch: Dispatch = field(init=False)
+    detached: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set whenever an agent is gone."""
+    running: Callable[[str], bool] = _always
+    """Whether the workspace runs, as far as somebody knows."""
+    on_halt: Callable[[str], None] = _nothing
+    """Told of a workspace that must be stopped."""

@@ -1,0 +1,44 @@
+"""The states of a request in the host's ledger, and which may follow which. Pure: no database, no clock, no sockets."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Status = Literal[
+    "queued", "dispatched", "accepted", "retry_wait", "resulted", "delivered", "dead", "cancelled", "expired"
+]
+ShownStatus = Literal["queued", "dispatched", "accepted", "resulted", "dead", "cancelled", "expired"]
+
+_ENDS: frozenset[Status] = frozenset({"resulted", "dead", "cancelled", "expired"})
+FOLLOWS: dict[Status, frozenset[Status]] = {
+    "queued": frozenset({"dispatched", "dead", "cancelled", "expired"}),
+    # Back to queued: the connection broke before the request was sent.
+    "dispatched": frozenset({"queued", "accepted", "retry_wait", *_ENDS}),
+    # Accepted again: another attachment of the same agent goes on with it.
+    "accepted": frozenset({"accepted", "retry_wait", *_ENDS}),
+    "retry_wait": frozenset({"dispatched", "accepted", *_ENDS}),
+    "resulted": frozenset({"delivered"}),
+    "delivered": frozenset(),
+    "dead": frozenset(),
+    "cancelled": frozenset(),
+    "expired": frozenset(),
+}
+ACTIVE: frozenset[Status] = frozenset({"queued", "dispatched", "accepted", "retry_wait"})
+SENT: frozenset[Status] = frozenset({"dispatched", "accepted"})
+
+
+class IllegalMove(AssertionError):
+    """The ledger was about to lie; a fault of ours."""
+
+
+def check_move(before: Status, after: Status) -> None:
+    """Raises IllegalMove."""
+    if after not in FOLLOWS[before]:
+        raise IllegalMove(f"a request that is {before} cannot become {after}")
+
+
+def shown(status: Status) -> ShownStatus:
+    """The status as callers know it: they need not care about retries and who has read a result."""
+    if status == "retry_wait":
+        return "queued"
+    return "resulted" if status == "delivered" else status

@@ -1,0 +1,95 @@
+"""Joins fleet and listener: who runs gets work, who is fenced is stopped, and a new runtime finds its channel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+
+import structlog
+
+from agent_runtime.net import Listening
+
+from .clock import Clock
+from .database import Database
+from .errors import AgentRuntimeError
+from .fleet import Fleet
+from .listener import Limits, Listener
+from .settings import Settings
+
+log = structlog.get_logger(__name__)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """What the operator has set."""
+    return Limits(
+        heartbeat=settings.listener_heartbeat,
+        max_line=settings.listener_max_line,
+        window=settings.listener_window,
+        run=settings.work_timeout,
+        attempts=settings.work_attempts,
+        most_work=settings.work_limit,
+        audit_content=settings.audit_content,
+    )
+
+
+async def open_listener(
+    stack: AsyncExitStack, settings: Settings, database: Database, clock: Clock, bound: Listening | None
+) -> Listener:
+    """A listener that closes with the stack. Raises StartError."""
+    listener = Listener(
+        database,
+        settings.listener_url if settings.listener else None,
+        limits=limits_of(settings),
+        clock=clock,
+        bound=bound,
+    )
+    await listener.open()
+    stack.push_async_callback(listener.close)
+    return listener
+
+
+class Bond:
+    """Between a fleet and a listener; `close` it before both."""
+
+    def __init__(self, fleet: Fleet, listener: Listener) -> None:
+        self._fleet, self._listener = fleet, listener
+        self._tasks: set[asyncio.Task[None]] = set()
+        fleet.mediation, fleet.on_change, fleet.fenced = self._launch, listener.place_changed, self.fenced
+        listener.watch_places(fleet.runs, self._halt)
+
+    async def reconcile(self) -> None:
+        """Forgets channels whose workspaces never came to be: the host died between the two."""
+        known = {workspace.id for workspace in await self._fleet.list()}
+        for name in [channel.workspace for channel in self._listener.parts.channels]:
+            if name not in known:
+                await self._listener.forget(name)
+
+    async def close(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=30)
+
+    def _launch(self, workspace: str) -> Mapping[str, str]:
+        """What of a Launch leads a runtime to its channel."""
+        address = self._listener.address_of(workspace)
+        if address is None:
+            return {}
+        channel = self._listener.channel(workspace)
+        key = {"mediation_key": channel.key.decode()} if channel.key else {}
+        return {"mediation_url": str(address), "mediation_dialect": channel.dialect, **key}
+
+    def fenced(self, workspace: str) -> bool:
+        """Whether it must not be started."""
+        return self._listener.has(workspace) and self._listener.channel(workspace).fence is not None
+
+    def _halt(self, workspace: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._stop(workspace), name=f"halt-{workspace}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _stop(self, workspace: str) -> None:
+        self._listener.shut(workspace)
+        try:
+            await self._fleet.quarantine(workspace)
+        except AgentRuntimeError as error:
+            log.error("halted_workspace_not_stopped", workspace=workspace, why=error.message)

@@ -1,0 +1,167 @@
+"""One agent for one task: a host of its own, by its public face, from boot to power-off."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from .errors import StartError
+from .fleet import LEASH
+
+_POLL_SECONDS = 0.05
+_STOP_SECONDS = 60.0
+_LONGEST = 86_400.0
+_OVER = ("resulted", "cancelled", "expired", "dead")
+_IMAGE = {
+    "qemu": "MESH_VM_IMAGE",
+    "firecracker": "MESH_VM_IMAGE",
+    "container": "MESH_CONTAINER_IMAGE",
+}
+
+
+class Once:
+    """`timeout` is how long each step may take: the boot, until work can be given, the work itself, the end."""
+
+    def __init__(self, driver: str, image: str | None, name: str, timeout: float) -> None:
+        """Raises StartError when something is missing or makes no sense."""
+        if not 0 < timeout <= _LONGEST:
+            raise StartError(f"--timeout: must be more than 0 and at most {_LONGEST:g} seconds (is {timeout:g})")
+        setting = _IMAGE.get(driver)
+        if setting is not None and image is None and not os.environ.get(setting):
+            raise StartError(f"--driver {driver} boots an image: name it with --image or {setting}")
+        self._driver, self._image, self._name, self._timeout = driver, image, name, timeout
+        self._token = secrets.token_urlsafe(24)
+        self._began = time.monotonic()
+
+    def run(self, task: str, data_dir: Path | None = None) -> str:
+        """What the agent answers. Each step is told on standard error with its time. Raises StartError."""
+        with ExitStack() as life:
+            folder = data_dir or Path(life.enter_context(tempfile.TemporaryDirectory(prefix="agent-")))
+            folder = folder.absolute()  # sockets are named by their whole path
+            host = life.enter_context(self._host(folder))
+            self._ask(host, "POST", "/workspaces", {"id": self._name, "driver": self._driver}, known="id_taken")
+            life.callback(self._ask, host, "POST", f"/workspaces/{self._name}/stop")
+            self._ask(host, "POST", f"/workspaces/{self._name}/start")
+            self._tell("it runs")
+            self._wait("give it work", lambda: self._ready(host))
+            self._tell("it is attached and can be given work")
+            answer = self._work(host, task)
+            self._tell("it has answered")
+        self._tell("it is off")
+        return answer
+
+    @contextmanager
+    def _host(self, folder: Path) -> Generator[httpx.Client]:
+        host = self._start(folder)
+        try:
+            transport = httpx.HTTPTransport(uds=str(folder / "mesh.sock"))
+            headers = {"authorization": f"Bearer {self._token}"}
+            with httpx.Client(
+                transport=transport, base_url="http://host", headers=headers, timeout=self._timeout + 10
+            ) as client:
+                self._wait("reach the host", lambda: self._up(client, host, folder))
+                yield client
+        finally:
+            host.terminate()
+            try:
+                host.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                host.kill()
+                host.wait()
+
+    def _start(self, folder: Path) -> subprocess.Popen[bytes]:
+        """A host that ends with us, however that is; a Ctrl-C is for us alone, and we stop it in order."""
+        command = (*LEASH, str(os.getpid()), sys.executable, "-m", "agent_host", "up")
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            log = (folder / "host.log").open("ab")
+        except OSError as error:
+            raise StartError(f"--data-dir: cannot write to {folder}: {error.strerror}") from error
+        with log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment(folder),
+                start_new_session=True,
+            )
+
+    def _environment(self, folder: Path) -> dict[str, str]:
+        given = {
+            "MESH_HOST": "off",
+            "MESH_LISTEN": f"unix:{folder}/mesh.sock",
+            "MESH_LISTENER_URL": f"unix:{folder}/work.sock",
+            "MESH_DATA_DIR": str(folder),
+            "MESH_ADMIN_TOKEN": self._token,
+            "MESH_START_TIMEOUT": f"{self._timeout:g}",
+            "MESH_RESTART": "false",
+        }
+        if self._image is not None and self._driver in _IMAGE:
+            given[_IMAGE[self._driver]] = self._image
+        return {**os.environ, **given}
+
+    # ---------------------------------------------------------------- the steps
+
+    def _up(self, client: httpx.Client, host: subprocess.Popen[bytes], folder: Path) -> bool:
+        if host.poll() is not None:
+            raise StartError(f"the host does not start:\n{(folder / 'host.log').read_text()[-2000:].strip()}")
+        try:
+            return client.get("/workspaces").is_success  # another host's, in the same folder, does not know the token
+        except httpx.TransportError:
+            return False
+
+    def _ready(self, host: httpx.Client) -> bool:
+        seen = self._ask(host, "GET", f"/workspaces/{self._name}")
+        if seen["state"] != "running":
+            raise StartError(f"the workspace is {seen['state']}: {seen['detail']}")
+        mediation: dict[str, Any] = seen["mediationReady"] or {}
+        return mediation.get("ready") is True
+
+    def _work(self, host: httpx.Client, task: str) -> str:
+        name = uuid.uuid4().hex
+        self._ask(host, "POST", "/work", {"workspace": self._name, "request": {"request_id": name, "content": task}})
+        record: dict[str, Any] = {}
+
+        def over() -> bool:
+            record.update(self._ask(host, "GET", f"/work/{name}"))
+            return record["status"] in _OVER
+
+        self._wait("get its answer", over)
+        result: dict[str, Any] = record["result"] or {}
+        if result.get("status") != "completed":
+            raise StartError(f"the work is {record['status']}: {result.get('error') or record['error']}")
+        return str(result.get("content") or "")
+
+    def _ask(
+        self, host: httpx.Client, method: str, path: str, body: dict[str, Any] | None = None, *, known: str = ""
+    ) -> dict[str, Any]:
+        try:
+            answer = host.request(method, path, json=body)
+        except httpx.TransportError as error:
+            raise StartError(f"the host does not answer {method} {path}: {error}") from error
+        said: dict[str, Any] = answer.json()
+        if not answer.is_success and said.get("code") != known:
+            raise StartError(str(said.get("detail") or said))
+        return said
+
+    def _wait(self, what: str, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + self._timeout
+        while not done():
+            if time.monotonic() > deadline:
+                raise StartError(f"could not {what} within {self._timeout:g} s; --timeout gives it longer")
+            time.sleep(_POLL_SECONDS)
+
+    def _tell(self, what: str) -> None:
+        print(f"{time.monotonic() - self._began:6.2f} s  {what}", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,55 @@
+"""Takes searches: counts them by session, and ends those that take too long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from agent_runtime.protocol import SearchHit, SearchRequest
+
+from ...errors import ProviderFailed, RequestError, Unavailable
+from .provider import SearchProvider
+
+SECONDS = 14.0
+"""One less than an agent waits, so that it hears why."""
+MOST = 25
+"""Searches of one session."""
+REMEMBERED = 10_000
+"""Sessions whose searches are counted."""
+
+
+class SearchDesk:
+    """`provider` none: search is off."""
+
+    def __init__(self, provider: SearchProvider | None, *, seconds: float = SECONDS, most: int = MOST) -> None:
+        self._provider, self._seconds, self._most = provider, seconds, most
+        self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    async def search(self, agent_id: str, request: SearchRequest) -> Sequence[SearchHit]:
+        """Raises RequestError."""
+        if self._provider is None:
+            raise Unavailable("search is off on this host (MESH_SEARCH)", code="search_off")
+        self._count(agent_id, request.session)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._provider.search(request.query, request.max_results, request.session)
+        except TimeoutError as error:
+            message = f"the search took longer than {self._seconds:g} s"
+            raise ProviderFailed(message, code="provider_timeout") from error
+
+    def close(self) -> None:
+        if self._provider is not None:
+            self._provider.close()
+
+    def _count(self, agent_id: str, session: str) -> None:
+        key = agent_id, session
+        count = self._counts.get(key, 0)
+        if count >= self._most:
+            error = RequestError(f"a session may search {self._most} times", code="search_limit")
+            error.status = 429
+            raise error
+        self._counts[key] = count + 1
+        self._counts.move_to_end(key)
+        if len(self._counts) > REMEMBERED:
+            self._counts.popitem(last=False)

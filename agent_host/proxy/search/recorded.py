@@ -1,0 +1,52 @@
+"""Answers from a file: for tests, and where there is no network.
+
+queries:
+  python release:
+    - {title: Python 3.15, url: "https://example.org/3.15", snippet: It is out.}
+otherwise: []
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agent_runtime.protocol import SearchHit
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    queries: dict[str, list[SearchHit]] = Field(default_factory=dict)
+    otherwise: list[SearchHit] = Field(default_factory=list[SearchHit])
+    """What any other query finds."""
+
+
+class RecordedSearch:
+    """Queries are the same whatever their capitals and blanks."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises ValueError that says what is wrong with the file; it may be YAML or JSON."""
+        try:
+            file = _File.model_validate(yaml.safe_load(path.read_text()))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"cannot read {path}") from error
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        self._queries = {_same(query): hits for query, hits in file.queries.items()}
+        self._otherwise = file.otherwise
+
+    async def search(self, query: str, most: int, session: str) -> Sequence[SearchHit]:
+        return self._queries.get(_same(query), self._otherwise)[:most]
+
+    def close(self) -> None: ...
+
+
+def _same(query: str) -> str:
+    return " ".join(query.casefold().split())

@@ -1,0 +1,28 @@
+"""The HTTP face of search."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import ConfigDict
+
+from agent_runtime.protocol import SearchRequest, SearchResults
+
+from ...access import Caller, identify
+from .desk import SearchDesk
+
+router = APIRouter()
+
+
+class Wanted(SearchRequest):
+    """What to search for."""
+
+    model_config = ConfigDict(defer_build=False)  # FastAPI needs it whole
+
+
+@router.post("/v1/search")
+async def search(request: Request, wanted: Wanted, caller: Annotated[Caller, Depends(identify)]) -> SearchResults:
+    """Searches the web."""
+    desk: SearchDesk = request.app.state.search
+    return SearchResults(results=list(await desk.search(caller.agent_id, wanted)))

@@ -1,0 +1,168 @@
+"""The agents there are: those of the product and the files of a folder, read again when the folder changes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import InvalidRequest
+from ..protocol import AgentCard
+from ..telemetry import logger
+from . import plain
+from .manifest import BadManifest, Manifest, manifest
+
+DEFAULT = "default"
+BUILTIN = Path(__file__).with_name("builtin")
+SUFFIXES = (".md", ".yaml", ".yml", ".json")
+"""JSON is YAML."""
+LARGEST = 256 * 1024
+"""Bytes of a manifest."""
+MOST = 200
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All agents at one moment. Replaced as a whole, never changed."""
+
+    agents: Mapping[str, Manifest]
+    faults: Mapping[str, str]
+    """File name -> why it is no agent."""
+    signature: object = None
+
+
+class Agents:
+    """Finds agents by name. A file may replace an agent of the product by taking its name."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._found = Found(MappingProxyType(builtin()), MappingProxyType({}))
+
+    def get(self, name: str) -> Manifest | None:
+        return self._now().agents.get(name)
+
+    def primary(self, name: str) -> Manifest:
+        """An agent that people may choose. Raises InvalidRequest."""
+        found = self.get(name)
+        if found is None or not found.for_people:
+            there_are = ", ".join(one.name for one in self.all() if one.for_people)
+            what = f"is for {found.audience} only" if found else "does not exist"
+            raise InvalidRequest(f"agent {name[:100]} {what}", faults=[("agent", f"must be one of: {there_are}")])
+        return found
+
+    def all(self) -> list[Manifest]:
+        """By name."""
+        return [agent for _, agent in sorted(self._now().agents.items())]
+
+    def cards(self) -> list[AgentCard]:
+        """All of them as callers see them, also the files that are none."""
+        now = self._now()
+        cards = [
+            AgentCard(name=one.name, description=one.description, mode=one.mode, source=one.source)
+            for one in self.all()
+        ]
+        return cards + [AgentCard(name=file, source="file", error=fault) for file, fault in sorted(now.faults.items())]
+
+    def _now(self) -> Found:
+        """One look at the folder's entries tells whether anything has changed."""
+        signature = _signature(self._folder)
+        if signature != self._found.signature:
+            agents, faults = _read(self._folder)
+            for file, fault in faults.items():
+                log.warning("agent not loaded", file=file, error=fault)
+            self._found = Found(MappingProxyType({**builtin(), **agents}), MappingProxyType(faults), signature)
+        return self._found
+
+
+@cache
+def builtin() -> dict[str, Manifest]:
+    """The agents of the product."""
+    return {path.stem: manifest(path.stem, _content(path), "builtin") for path in sorted(BUILTIN.glob("*.md"))}
+
+
+def _files(folder: Path | None) -> list[Path]:
+    return [] if folder is None else [folder / name for name in _names(folder)]
+
+
+def _names(folder: Path) -> list[str]:
+    """The files that may be agents. Asked several times a turn: plain names cost a fifth of what paths do."""
+    try:
+        found = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        log.warning("agents cannot be read", folder=str(folder), error=str(error))
+        return []
+    return sorted(name for name in found if name.endswith(SUFFIXES) and not name.startswith("."))[:MOST]
+
+
+def _signature(folder: Path | None) -> object:
+    if folder is None:
+        return None
+    found: list[tuple[str, int, int, int]] = []
+    for name in _names(folder):
+        try:
+            about = os.stat(os.path.join(folder, name))
+        except OSError:
+            continue
+        found.append((name, about.st_mtime_ns, about.st_size, about.st_ino))
+    return tuple(found) or None
+
+
+def _read(folder: Path | None) -> tuple[dict[str, Manifest], dict[str, str]]:
+    agents: dict[str, Manifest] = {}
+    faults: dict[str, str] = {}
+    for path in _files(folder):
+        try:
+            one = manifest(path.stem, _content(path))
+            if one.name in agents:
+                raise BadManifest(f"name: {one.name} is taken by another file")
+            agents[one.name] = one
+        except BadManifest as fault:
+            faults[path.name] = str(fault)
+        except OSError as error:
+            faults[path.name] = f"cannot be read: {error.strerror}"
+    return agents, faults
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """The fields of a manifest; of a Markdown file the text below the front matter is the prompt."""
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would keep everybody waiting
+        raise BadManifest("is not a file")
+    with path.open("rb") as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise BadManifest(f"is larger than {LARGEST // 1024} KiB")
+    try:
+        text = data.decode("utf-8-sig")
+        if path.suffix != ".md":
+            return _mapping(text)
+        head, body = _front_matter(text)
+        return {**_mapping(head), "prompt": body}
+    except UnicodeDecodeError:
+        raise BadManifest("is not UTF-8 text") from None
+    except plain.NotPlain as error:
+        raise BadManifest(f"is not YAML: {error}") from None
+
+
+def _front_matter(text: str) -> tuple[str, str]:
+    lines = text.splitlines(keepends=True)
+    if lines and lines[0].rstrip() == "---":
+        for number, line in enumerate(lines[1:], 1):
+            if line.rstrip() == "---":
+                return "".join(("\n", *lines[1:number])), "".join(lines[number + 1 :])
+    raise BadManifest("must begin with front matter: YAML between two lines of ---")
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    loaded: Any = plain.load(text)
+    if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in loaded):  # pyright: ignore[reportUnknownVariableType]
+        raise BadManifest("must be a mapping of fields")
+    return loaded  # pyright: ignore[reportUnknownVariableType]

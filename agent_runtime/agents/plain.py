@@ -1,0 +1,68 @@
+"""YAML as people write it by hand. What hides something is refused: aliases, merges, a key twice, endless depth."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import yaml
+
+DEEPEST = 20
+
+
+class NotPlain(Exception):
+    """The text is no such YAML; says why, and in which line."""
+
+
+def load(text: str) -> Any:
+    """What the text says. Raises NotPlain."""
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506  it is a SafeLoader
+    except NotPlain:
+        raise
+    except Exception as error:  # noqa: BLE001  PyYAML lets through whatever int(), date() and its own tables raise
+        why = error if isinstance(error, yaml.YAMLError) else f"a value is not what it looks like ({error}): quote it"
+        raise NotPlain(" ".join(str(why).split())[:300]) from None
+
+
+def pair(text: str) -> tuple[str, str]:
+    """A mapping of one key to one text, whatever that looks like: `1.0` and `yes` are texts too. Raises NotPlain.
+
+    It is read no further than it is that, so that its length bounds what it costs.
+    """
+    try:
+        events = iter(yaml.parse(text, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        kinds = (yaml.StreamStartEvent, yaml.DocumentStartEvent, yaml.MappingStartEvent, yaml.ScalarEvent)
+        found: list[Any] = []
+        for kind in (*kinds, yaml.ScalarEvent, yaml.MappingEndEvent, yaml.DocumentEndEvent, yaml.StreamEndEvent):
+            found.append(next(events))
+            if not isinstance(found[-1], kind):
+                raise NotPlain("must be one text")
+        return str(found[3].value), str(found[4].value)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: an escape for no character
+        raise NotPlain(" ".join(str(error).split())[:300]) from None
+
+
+class _Loader(yaml.SafeLoader):
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event = cast(Any, self.peek_event())  # pyright: ignore[reportUnknownMemberType]
+        line = int(event.start_mark.line) + 1
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise NotPlain(f"line {line}: is nested deeper than {DEEPEST} levels")
+        if isinstance(event, yaml.AliasEvent):
+            raise NotPlain(f"line {line}: aliases (*name) are not taken")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            merge = key.tag == "tag:yaml.org,2002:merge"
+            if merge or str(key.value) in seen:
+                what = "merges (<<) are not taken" if merge else f"{key.value} is there twice"
+                raise NotPlain(f"line {key.start_mark.line + 1}: {what}")
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)

@@ -1,0 +1,65 @@
+"""What the operator allows in this place: a ceiling over every agent, and rules for all sessions.
+
+Read from `{data}/permissions.yaml`, where no tool can write, once when the server starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from ..errors import StartError
+from ..protocol import NewRule, RequirementSet, Rule
+from ..protocol.authority import ALL_GRANTED
+from . import plain
+from .manifest import usable
+
+FILE = "permissions.yaml"
+
+
+class _Written(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    ceiling: RequirementSet | None = None
+    """What any agent may touch at most."""
+    rules: list[NewRule] = Field(default_factory=list[NewRule], max_length=200)
+    """Rules of scope `project`."""
+
+    @field_validator("ceiling")
+    @classmethod
+    def _usable(cls, value: RequirementSet | None) -> RequirementSet | None:
+        return usable(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The operator's word."""
+
+    ceiling: RequirementSet = ALL_GRANTED
+    rules: tuple[Rule, ...] = ()
+
+    @classmethod
+    def read(cls, data_dir: Path) -> Project:
+        """What the file says; nothing when there is none. Raises StartError that names every fault."""
+        path = data_dir / FILE
+        try:
+            loaded: Any = plain.load(path.read_text("utf-8-sig"))
+        except FileNotFoundError:
+            return cls()
+        except (OSError, UnicodeDecodeError, plain.NotPlain) as error:
+            raise StartError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+        if loaded is not None and not isinstance(loaded, dict):
+            raise StartError(f"{path}: must have the fields rules (a list of permission, pattern, action) and ceiling")
+        try:
+            written = _Written.model_validate(loaded or {})
+        except ValidationError as error:
+            lines = (
+                f"{path}: {'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"
+                for one in error.errors()
+            )
+            raise StartError("\n".join(lines)) from None
+        rules = tuple(Rule(**rule.model_dump(), source="project") for rule in written.rules)
+        return cls(written.ceiling or ALL_GRANTED, rules)

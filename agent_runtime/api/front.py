@@ -1,0 +1,72 @@
+"""What the composition root hands to the routes. It loads nothing of FastAPI, which is slow to load: a runtime can have
+both, and be at work, before there are routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ..agents import Agents
+from ..loop import Answers, Chats, Counters, EventBus, Hallway, Sessions, Tasks
+from ..ports import Mesh, SkillIndex, ToolCatalog
+from ..protocol import McpServerState
+from ..settings import Settings
+from ..workspace import Shelf
+
+if TYPE_CHECKING:
+    from ..mesh import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The running agent, as the routes see it."""
+
+    settings: Settings
+    hallway: Hallway
+    chats: Chats
+    answers: Answers
+    tasks: Tasks
+    sessions: Sessions
+    shelf: Shelf
+    tools: ToolCatalog
+    servers: Callable[[], Sequence[McpServerState]]
+    packages: SkillIndex
+    agents: Agents
+    mesh: Mesh
+    models: Catalog
+    counters: Counters
+    events: EventBus
+    confinement: str
+    context_limit: Callable[[], int]
+
+
+class ChannelView(Protocol):
+    """The channel to the host, as callers see it."""
+
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def ready(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class Front:
+    """What the routes can say before the agent is ready, and while it shuts down."""
+
+    settings: Settings
+    started_at: float
+    events: EventBus
+    desk: Desk | None = None
+    draining: bool = False
+    channel: ChannelView | None = None
+
+    def reasons(self) -> Sequence[str]:
+        """Why this server should get no work now; empty when it may."""
+        if self.draining:
+            return ("draining",)
+        if self.desk is None:
+            return ("starting",)
+        required = self.settings.mediation_required and self.channel is not None
+        return ("channel",) if required and self.channel is not None and not self.channel.ready else ()

@@ -1,0 +1,30 @@
+"""The `Range` of a request (RFC 9110, section 14): one piece of a file. Several pieces, or nonsense, give the whole."""
+
+from __future__ import annotations
+
+import re
+
+_ONE = re.compile(r"bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE | re.ASCII)
+
+
+class OutOfRange(Exception):
+    """Nothing of the file lies there."""
+
+
+def piece(header: str | None, size: int) -> tuple[int, int] | None:
+    """First byte and the one behind the last, or none for the whole. Raises OutOfRange."""
+    found = _ONE.fullmatch(header or "")
+    if found is None or found[1] == found[2] == "":
+        return None
+    if found[1] == "":
+        last = int(found[2])
+        if last == 0 or size == 0:
+            raise OutOfRange
+        return max(0, size - last), size
+    start = int(found[1])
+    end = min(int(found[2]) + 1, size) if found[2] else size
+    if found[2] and int(found[2]) < start:
+        return None
+    if start >= size:
+        raise OutOfRange
+    return start, end

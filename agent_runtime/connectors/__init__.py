@@ -1,0 +1,8 @@
+"""What others offer: MCP servers that the operator has named, and their tools."""
+
+from .config import Server, read_servers
+from .dialing import Ground
+from .host import Connectors
+from .patience import Patience
+
+__all__ = ["Connectors", "Ground", "Patience", "Server", "read_servers"]

@@ -1,0 +1,24 @@
+"""How a transport tells the owner of a connection that it is over, and why."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+Streams = tuple[Any, Any]
+"""What an MCP session reads from, and what it writes to."""
+
+
+class Ends:
+    """Knows why a connection is over; the first reason counts."""
+
+    def __init__(self, stir: asyncio.Event) -> None:
+        self._stir = stir
+        self.reason: str | None = None
+        self.refused = False
+        """The server did not take our credentials."""
+
+    def end(self, reason: str) -> None:
+        if self.reason is None:
+            self.reason = reason
+        self._stir.set()

@@ -1,0 +1,69 @@
+"""How much a server may say: what comes faster waits in the pipe, what comes without end ends the connection."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+
+MESSAGE_LIMIT = 4 * 1024 * 1024
+"""Bytes of one message."""
+MOST_NODES = 50_000
+"""Brackets and commas of one message: what it costs to understand it goes by them and not by its bytes."""
+LOOKED_INTO = 64 * 1024
+"""Bytes from which on a message is counted at all."""
+BURST, RATE = 4000.0, 1000.0
+"""Units that may come at once, and then a second. A message is one unit, and one more for each 4 KiB."""
+UNIT = 4096
+MOST_NOISE = 100
+"""Lines in a row that are no messages."""
+MOST_ASKS = 100
+"""Requests of the server's own that are answered, all with a refusal, in one connection."""
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
+class Overrun(Exception):
+    """The server says more than it may."""
+
+
+class Pace:
+    """The allowance of one connection."""
+
+    def __init__(
+        self, now: Callable[[], float] | None = None, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    ) -> None:
+        self._now, self._sleep = now or asyncio.get_running_loop().time, sleep
+        self._left, self._at = BURST, self._now()
+        self._noise = self._asks = 0
+
+    async def spend(self, size: int) -> None:
+        """A message of so many bytes has come. Waits where that is faster than it may be."""
+        now = self._now()
+        self._left = min(BURST, self._left + (now - self._at) * RATE) - 1 - size / UNIT
+        self._at = now
+        if self._left < 0:
+            await self._sleep(-self._left / RATE)
+
+    def understood(self) -> None:
+        self._noise = 0
+
+    def noise(self) -> None:
+        """Something came that is no message: many programs print where they should not. Raises Overrun."""
+        self._noise += 1
+        if self._noise > MOST_NOISE:
+            raise Overrun(f"it prints what is no message of MCP, more than {MOST_NOISE} lines in a row")
+
+    def asked(self) -> None:
+        """The server wants something of us. Raises Overrun."""
+        self._asks += 1
+        if self._asks > MOST_ASKS:
+            raise Overrun(f"it has asked for something more than {MOST_ASKS} times")
+
+
+def check_nodes(message: bytes) -> None:
+    """Raises Overrun for a message that would take long to understand."""
+    if len(message) < LOOKED_INTO:
+        return
+    bones = _TEXT.sub(b"", message)
+    if bones.count(b"{") + bones.count(b"[") + bones.count(b",") > MOST_NODES:
+        raise Overrun(f"it sent a message of more than {MOST_NODES} values")

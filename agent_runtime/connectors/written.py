@@ -1,0 +1,155 @@
+"""One server as the operator writes it down: the fields that others use too, and what we let it do."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from ..net import HostPatterns
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_LINE = re.compile(r"[\x20-\x7e]*")
+_OURS = frozenset({"host", "connection", "content-length", "transfer-encoding", "content-type", "accept", "upgrade"})
+LONGEST_MS = 3_600_000
+TYPES = {"local": "command", "stdio": "command", "remote": "url", "http": "url", "streamable-http": "url"}
+"""What a server may be called, and the field that it then needs."""
+
+
+def _no_null(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must not contain null bytes")
+    return text
+
+
+def _http(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+        parts = urlsplit("")
+    if not good or not _LINE.fullmatch(url):
+        raise ValueError("must be http:// or https:// with a host, as in https://mcp.example.org/mcp")
+    if "@" in parts.netloc:
+        raise ValueError("must not carry a user or a password; put credentials into headers")
+    if parts.fragment:
+        raise ValueError("must not have a fragment")
+    return url
+
+
+Text = Annotated[str, AfterValidator(_no_null), Field(max_length=32_768)]
+Url = Annotated[str, AfterValidator(_http), Field(max_length=4096)]
+
+
+class OAuth(BaseModel):
+    """How to get a new access token when the server asks for one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True)
+
+    token_url: Url
+    client_id: str = Field(min_length=1, max_length=4096)
+    client_secret: str | None = Field(default=None, min_length=1, max_length=4096, repr=False)
+    refresh_token: str = Field(min_length=1, max_length=16_384, repr=False)
+    scope: str | None = Field(default=None, min_length=1, max_length=4096)
+
+
+class Written(BaseModel):
+    """A server. `command` makes it a local one, `url` a remote one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True)
+
+    name: str
+    type: str | None = None
+    command: str | list[str] | None = None
+    args: list[Text] = Field(default_factory=list[str], max_length=200)
+    env: dict[str, Text] = Field(default_factory=dict[str, str], max_length=200)
+    url: Url | None = None
+    headers: dict[str, str] = Field(default_factory=dict[str, str], max_length=100)
+    oauth: OAuth | None = None
+    enabled: bool = True
+    timeout_ms: int | None = Field(default=None, ge=100, le=LONGEST_MS)
+    network: bool | list[str] = False
+    write: bool = False
+    read: list[str] = Field(default_factory=list[str], max_length=20)
+    memory_mb: int = Field(default=1024, ge=64)
+    trust_hints: bool = False
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        program = [self.command] if isinstance(self.command, str) else self.command or []
+        return (*program, *self.args)
+
+    @field_validator("name")
+    @classmethod
+    def _short(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", value):
+            raise ValueError("must be 1 to 40 letters, digits, _ or -; it begins the names of the server's tools")
+        return value
+
+    @field_validator("command")
+    @classmethod
+    def _a_program(cls, value: Any) -> Any:
+        words = [value] if isinstance(value, str) else value
+        if words is not None and (not words or not words[0].strip() or any("\0" in word for word in words)):
+            raise ValueError("must name a program, without null bytes")
+        if isinstance(value, str) and re.search(r"\s", value):
+            raise ValueError("must be the program alone; put its arguments into args")
+        return value
+
+    @field_validator("env")
+    @classmethod
+    def _names(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                raise ValueError(f"{name[:64]!r} cannot be the name of a variable")
+        return value
+
+    @field_validator("headers")
+    @classmethod
+    def _can_be_sent(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if not _TOKEN.fullmatch(name) or name.lower() in _OURS or name.lower().startswith("mcp-"):
+                raise ValueError(f"{name[:64]!r} cannot be set here")
+            if not _LINE.fullmatch(text):
+                raise ValueError(f"the value of {name} must be one line of plain text")
+        return value
+
+    @field_validator("network")
+    @classmethod
+    def _hosts(cls, value: bool | list[str]) -> bool | list[str]:
+        if not isinstance(value, bool):
+            HostPatterns.of(value)
+        return value
+
+    @field_validator("read")
+    @classmethod
+    def _folders(cls, value: list[str]) -> list[str]:
+        for folder in value:
+            if not folder.startswith("/") or "\0" in folder:
+                raise ValueError(f"{folder[:100]!r} must be an absolute path")
+        return value
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Written:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("give exactly one of command, for a program run here, and url, for a server elsewhere")
+        if self.type is not None:
+            self._check_type(self.type)
+        kind: Literal["command", "url"] = "command" if self.command is not None else "url"
+        foreign = (
+            ("headers", "oauth") if kind == "command" else ("args", "env", "network", "write", "read", "memory_mb")
+        )
+        if wrong := [name for name in foreign if name in self.model_fields_set]:
+            raise ValueError(f"{', '.join(wrong)}: not for a server with {kind}")
+        if self.oauth is not None and any(name.lower() == "authorization" for name in self.headers):
+            raise ValueError("headers: leave out Authorization, which oauth sets")
+        return self
+
+    def _check_type(self, kind: str) -> None:
+        if kind not in TYPES:
+            raise ValueError(f"type: must be one of {', '.join(TYPES)}; HTTP with SSE alone is not spoken any more")
+        if getattr(self, TYPES[kind]) is None:
+            raise ValueError(f"type: {kind} needs {TYPES[kind]}")

@@ -1,0 +1,162 @@
+"""What others have written, on its way to the model: nothing in it is unseen, and nothing in it speaks for the runtime.
+
+Text can hold what people do not see and models read all the same: tag characters that spell an order, bidi controls
+that show code in another order than it runs in, escape sequences. Such characters are written as escapes. What scripts
+and emoji need stays as it is: joiners between letters that join, selectors behind emoji and ideographs, the space
+without width of languages that write no other.
+
+JSON gets JSON's own escapes, so that it means what it meant and a model that quotes it quotes the true text. Plain text
+gets `\\u{202e}`. Both are pure functions of their text: a view that is read back from disk has the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any, cast
+
+from ..protocol import NOTES_TAG, is_object
+
+MOST_IN_A_ROW = 32
+"""Unseen characters in a row that are spelled out; how many more there are is said."""
+
+MOST_IN_ATTRIBUTE = 300
+"""Characters of a source."""
+
+_ASCII = r"\x00-\x08\x0b-\x1f\x7f"
+_UNSEEN = (
+    r"\x80-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Controls and what Unicode calls default-ignorable: it has no glyph of its own."""
+_EMOJI = (
+    r"\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    r"\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+_JOINING = (
+    r"\u0600-\u061b\u061d-\u0dff\u0e80-\u109f\u1780-\u17b3\u17b6-\u180a\u1810-\u18af\ufb50-\ufdff\ufe70-\ufefc"
+    r"\U00010d00-\U00011fff"
+)
+"""Arabic and its relatives, the scripts of India and South-East Asia, Mongolian."""
+_RIGHT_TO_LEFT = r"\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+_BETWEEN = rf"[^\w{_ASCII}{_UNSEEN}]"
+"""A sign that can be seen, between a letter and a mark of direction."""
+_NO_SPACES = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17b3\u17b6-\u17ff\u1950-\u19df\u1a20-\u1aaf"
+"""Thai, Lao, Burmese, Khmer, Tai: words end at a space without width."""
+_IDEOGRAPHS = r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_FLAGS = "|".join("".join(chr(0xE0000 + ord(letter)) for letter in name) for name in ("beng", "bsct", "bwls"))
+
+_NEEDED = "|".join(
+    (
+        rf"(?<=[{_JOINING}][\u200c\u200d])",
+        rf"(?:(?<=[{_EMOJI}]\u200d)|(?<=[{_EMOJI}]\ufe0f\u200d))(?=[{_EMOJI}])",
+        rf"(?<=[{_EMOJI}][\ufe0e\ufe0f])",
+        r"(?<=[0-9#*]\ufe0f)(?=\u20e3)",
+        rf"(?<=\U0001f3f4\U000e0067)(?:{_FLAGS})\U000e007f",
+        rf"(?<=[{_IDEOGRAPHS}][\ufe00-\ufe02\U000e0100-\U000e01ef])",
+        rf"(?<=[{_NO_SPACES}]\u200b)(?=[{_NO_SPACES}])",
+        *(rf"(?<=[{_RIGHT_TO_LEFT}]{between}[\u200e\u200f\u061c])" for between in ("", _BETWEEN, _BETWEEN * 2)),
+        rf"(?<=[\u200e\u200f\u061c])(?={_BETWEEN}{{0,2}}[{_RIGHT_TO_LEFT}])",
+        r"(?<=[\u1820-\u18aa][\u180b-\u180f])",
+        r"(?<=[\u1100-\u115e]\u1160)|(?<=\u115f)(?=[\u1161-\u11a7])",
+        r"(?<=\r)(?=\n)",
+    )
+)
+"""Where such a character, which has just been read, belongs to the text."""
+_SUSPECT = re.compile(f"[{_ASCII}{_UNSEEN}]")
+_EACH = re.compile(f"[{_ASCII}{_UNSEEN}](?P<needed>{_NEEDED})?")
+_MANY = re.compile(f"([{_ASCII}{_UNSEEN}]{{{MOST_IN_A_ROW}}})([{_ASCII}{_UNSEEN}]+)")
+_TAG = re.compile(rf"<(?=(?:[\s/]|\\[nrtfb])*{NOTES_TAG})", re.IGNORECASE)
+_OWN_TAGS = re.compile(
+    rf"<(?=[\s/]*(?:{NOTES_TAG}|agent|data|environment|file|instructions|learnings|skills|summary)\b)", re.IGNORECASE
+)
+"""With these the prompt and the notes tell data from what the runtime says."""
+_SPELLED = re.compile(
+    r"\\u(?:\{([0-9a-fA-F]{1,6})\}|([dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|([0-9a-fA-F]{4}))"
+)
+"""A character as it is spelled out, in plain text or in JSON."""
+_CONTROLS = bytes((*range(9), *range(11, 32), 127))
+
+
+def visible(text: str) -> str:
+    """Plain text in which all that cannot be seen is written as `\\u{...}`."""
+    return _EACH.sub(_plain_escape, _shortened(text)) if _is_suspect(text) else text
+
+
+def words(text: str) -> str:
+    """What somebody says: visible, and without the runtime's tag."""
+    text = visible(text)
+    return _TAG.sub("&lt;", text) if "<" in text else text
+
+
+def in_words(value: Any) -> Any:
+    """The same for every text in a piece of JSON."""
+    if isinstance(value, str):
+        return words(value)
+    if is_object(value):
+        return {words(name): in_words(member) for name, member in value.items()}
+    return [in_words(member) for member in cast(list[Any], value)] if isinstance(value, list | tuple) else value
+
+
+def result_json(text: str) -> str:
+    """A tool's result as JSON: the same value, in which all that cannot be seen, and the runtime's tag, are escapes."""
+    if _is_suspect(text):
+        text = _EACH.sub(_json_escape, _shortened(text))
+    return _TAG.sub(r"\\u003c", text) if "<" in text else text
+
+
+def meant(text: str, only: str | None = None) -> str:
+    """The inverse, for text that a model has copied: what is spelled out, as the characters themselves. `only` names
+    those that are; none: all that are ever spelled out."""
+
+    def character(found: re.Match[str]) -> str:
+        braces, pair, four = found.groups()
+        code = int(braces or four, 16) if pair is None else ord(json.loads(f'"\\u{pair}"'))
+        one = chr(code) if code <= sys.maxunicode else ""
+        known = one in only if only is not None else one == "<" or _SUSPECT.fullmatch(one) is not None
+        return one if one and known else found[0]
+
+    return _SPELLED.sub(character, text) if "\\u" in text else text
+
+
+def wrapped(tag: str, text: str, **about: str) -> str:
+    """Text as data, between tags that say where it comes from and that it cannot end."""
+    return tagged(tag, data(text), **about)
+
+
+def tagged(tag: str, safe: str, **about: str) -> str:
+    """The same for a text that has been made safe with `data`."""
+    said = "".join(f' {name}="{_attribute(value)}"' for name, value in about.items())
+    return f"<{tag}{said}>\n{safe}\n</{tag}>"
+
+
+def data(text: str) -> str:
+    """Text that cannot end the wrapper which it will stand in, nor look like one."""
+    text = visible(text)
+    return _OWN_TAGS.sub("&lt;", text) if "<" in text else text
+
+
+def _attribute(value: str) -> str:
+    """On one line, and no longer than a path may be."""
+    flat = visible(" ".join(value[:MOST_IN_ATTRIBUTE].split()))
+    return flat.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _is_suspect(text: str) -> bool:
+    """Most texts are not, and most of these are ASCII: that takes a microsecond for a thousand characters."""
+    if text.isascii():
+        return len(text.encode().translate(None, _CONTROLS)) < len(text)
+    return _SUSPECT.search(text) is not None
+
+
+def _plain_escape(found: re.Match[str]) -> str:
+    return found[0] if found["needed"] is not None else f"\\u{{{ord(found[0]):x}}}"
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return found[0] if found["needed"] is not None else json.dumps(found[0])[1:-1]
+
+
+def _shortened(text: str) -> str:
+    return _MANY.sub(lambda run: f"{run[1]}[and {len(run[2])} more characters that cannot be seen]", text)

@@ -1,0 +1,36 @@
+"""A view read back from the log: only from where the latest compaction's tail begins."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from itertools import takewhile
+
+from ..agents import DEFAULT
+from ..sessions import history, markers
+from .view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A turn that is at work: its message and its reply are added by itself."""
+
+    message_id: str
+    reply_id: str
+    last: bool = False
+    """What lies behind its message in the log came while it waited, and stands behind its reply."""
+
+
+def read_view(
+    connection: sqlite3.Connection, session_id: str, prompt: str, agent: str = DEFAULT, own: Own | None = None
+) -> View:
+    """What the model sees of a session."""
+    found = markers.latest(connection, session_id)
+    marker = found.marker if found is not None else None
+    first = (marker.tail_start_id or found.message_id) if found is not None and marker is not None else None
+    messages = history.messages(connection, session_id, first)
+    if own is not None and own.last:
+        messages = takewhile(lambda message: message.id != own.message_id, messages)
+    if own is not None:
+        messages = (message for message in messages if message.id not in (own.message_id, own.reply_id))
+    return View.of(prompt, messages, agent, marker)

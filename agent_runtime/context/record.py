@@ -1,0 +1,143 @@
+"""A stretch of conversation as plain text, for the agent that sums it up.
+
+Each message stands between tags that say who wrote it, and no message can end its own or begin another: else a web page
+could put words into the person's mouth, and the summary would hand them on as his.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_core import from_json
+
+PRUNED = 400
+"""Characters that are left of a pruned result."""
+KEPT_TOOLS = ("todo", "task")
+"""Their results are the state of the work itself."""
+NEWEST = 4
+"""Results at the end of the stretch that are not pruned."""
+SHORTEST = 64
+"""Characters; what is no longer is not cut in two."""
+REACH = 400
+"""Characters in which a good place to cut is looked for."""
+_TAGS = re.compile(r"<(?=[\s/]*(?:conversation|message)\b)", re.IGNORECASE)
+
+Cost = Callable[[str], int]
+"""Tokens of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message, or a piece of one."""
+
+    by: str
+    """Who wrote it, and which piece of it this is."""
+    text: str
+
+    def __str__(self) -> str:
+        return f'<message by="{self.by}">\n{_TAGS.sub("&lt;", self.text)}\n</message>'
+
+
+def entries(messages: Iterable[bytes], *, prune: bool = False) -> list[Entry]:
+    """One for each message, and one for each call of a tool."""
+    parsed: list[dict[str, Any]] = [from_json(message) for message in messages]
+    results = [at for at, message in enumerate(parsed) if message["role"] == "tool"]
+    old = set(results[:-NEWEST]) if prune else set[int]()
+    names: dict[str, str] = {}
+    found: list[Entry] = []
+    for at, message in enumerate(parsed):
+        found += _entries(message, names, prune=at in old)
+    return found
+
+
+def plain(texts: Iterable[Entry]) -> str:
+    """The whole stretch."""
+    return "\n".join(map(str, texts))
+
+
+def chunks(texts: Iterable[Entry], cost: Cost, budget: int) -> list[list[Entry]]:
+    """The entries in pieces that cost at most so many tokens each; an entry that costs more is cut up. Nothing is left
+    out."""
+    pieces: list[list[Entry]] = []
+    left = 0
+    for entry in (part for text in texts for part in _parts(text, cost, budget)):
+        needed = cost(str(entry)) + 1
+        if needed > left:
+            pieces.append([])
+            left = budget
+        pieces[-1].append(entry)
+        left -= needed
+    return pieces
+
+
+def without_middle(texts: Sequence[Entry], cost: Cost, budget: int) -> str:
+    """As many entries of the beginning and of the end as fit, a quarter of the room for the beginning."""
+    costs = [cost(str(entry)) + 1 for entry in texts]
+    head = _taken(zip(texts, costs, strict=True), budget // 4)
+    rest = list(zip(texts, costs, strict=True))[len(head) :]
+    tail = _taken(reversed(rest), budget - budget // 4)
+    left = len(rest) - len(tail)
+    between = [f"[{left} messages in between do not fit and were left out]"] if left else []
+    return "\n".join([*map(str, head), *between, *map(str, reversed(tail))])
+
+
+def _entries(message: dict[str, Any], names: dict[str, str], *, prune: bool) -> Iterator[Entry]:
+    """`names` are those of the calls so far, by id."""
+    content: str = message.get("content") or ""
+    if message["role"] == "tool":
+        cut = prune and len(content) > PRUNED and names.get(message["tool_call_id"]) not in KEPT_TOOLS
+        text = f"{content[:PRUNED]}... [the rest was pruned]" if cut else content
+        yield Entry(f"tool {_name(names.get(message['tool_call_id'], 'unknown'))}", text)
+        return
+    if content:
+        yield Entry(message["role"], content)
+    for call in message.get("tool_calls") or ():
+        name = names[call["id"]] = call["function"]["name"]
+        yield Entry(f"assistant, calling {_name(name)}", call["function"]["arguments"])
+
+
+def _name(tool: str) -> str:
+    """What a model calls a tool may be anything."""
+    return re.sub(r"[^\w.-]", "_", tool)[:64]
+
+
+def _parts(entry: Entry, cost: Cost, budget: int) -> list[Entry]:
+    """The entry, or as many parts of it as are needed."""
+    slices = _sliced(entry, cost, budget, entry.text)
+    if len(slices) == 1:
+        return [entry]
+    return [replace(entry, by=f"{entry.by}, part {at} of {len(slices)}", text=one) for at, one in enumerate(slices, 1)]
+
+
+def _sliced(entry: Entry, cost: Cost, budget: int, text: str) -> list[str]:
+    """Halves of halves, until each fits beside the tags."""
+    if len(text) <= SHORTEST or cost(str(replace(entry, text=text))) + 16 <= budget:
+        return [text]
+    middle = _seam(text, len(text) // 2)
+    return [*_sliced(entry, cost, budget, text[:middle]), *_sliced(entry, cost, budget, text[middle:])]
+
+
+def _seam(text: str, at: int) -> int:
+    """Near there, behind a line or at least behind a word: half a number says something else than the whole."""
+    earliest = at - min(at // 2, REACH)
+    return text.rfind("\n", earliest, at) + 1 or text.rfind(" ", earliest, at) + 1 or at
+
+
+def _taken(found: Iterable[tuple[Entry, int]], budget: int) -> list[Entry]:
+    taken: list[Entry] = []
+    for entry, cost in found:
+        if cost > budget:
+            return taken if taken else [_fitted(entry, budget / cost)]
+        budget -= cost
+        taken.append(entry)
+    return taken
+
+
+def _fitted(entry: Entry, share: float) -> Entry:
+    """Its beginning and its end, about that share of it."""
+    room = max(1, int(len(entry.text) * share * 0.9))
+    text = entry.text
+    return replace(entry, text=f"{text[: room * 2 // 3]}\n[... left out ...]\n{text[len(text) - room // 3 :]}")

@@ -1,0 +1,116 @@
+"""What a serialised message costs, guessed from its bytes: a few passes in C, about twelve microseconds for a KiB.
+
+The bytes are sorted into kinds, and the kinds and a few neighbourhoods of them are counted; each has a weight. The
+weights are a least-squares fit to what `o200k_base` makes of some seven thousand texts, as messages of people, results
+of tools and arguments of calls: code, prose in fifty languages, JSON, logs, tables, hexadecimal and base64. The mean
+error is 7 %, nine texts of ten are met within 15 %. How a model differs from that is learnt (see `meter`).
+"""
+
+from __future__ import annotations
+
+from pydantic_core import to_json
+
+SAMPLED = 8 * 1024
+"""Bytes that are looked at; of a longer message so many, in slices from all over it."""
+SLICE = 128
+LEAST = 4
+"""Tokens of an empty message."""
+
+# What the JSON around a text weighs, which the model does not see: of any message, of a tool's, and of each call.
+_MESSAGE, _RESULT, _CALL = 7.0, 18.5, 27.0
+
+# The kinds. Of a character beyond ASCII its first byte tells the script, and the other ones weigh nothing.
+_KINDS: tuple[tuple[str, range], ...] = (
+    (".", range(0x80)),  # punctuation and control characters, as far as nothing below says otherwise
+    ("a", range(ord("a"), ord("z") + 1)),
+    ("A", range(ord("A"), ord("Z") + 1)),
+    ("0", range(ord("0"), ord("9") + 1)),
+    (" ", range(ord(" "), ord(" ") + 1)),
+    ("b", range(ord("\\"), ord("\\") + 1)),
+    ("c", range(0x80, 0xC0)),
+    ("L", range(0xC0, 0xCC)),  # Latin with marks
+    ("G", range(0xCC, 0xD0)),  # Greek
+    ("Y", range(0xD0, 0xD4)),  # Cyrillic
+    ("H", range(0xD4, 0xD8)),  # Armenian, Hebrew
+    ("R", range(0xD8, 0xE0)),  # Arabic
+    ("I", range(0xE0, 0xE2)),  # Indic, Thai, Georgian, Vietnamese
+    ("S", range(0xE2, 0xE3)),  # quotes, dashes, symbols, boxes
+    ("K", range(0xE3, 0xE4)),  # kana
+    ("W", range(0xE4, 0xEA)),  # Han
+    ("N", range(0xEA, 0xEE)),  # Hangul
+    ("F", range(0xEE, 0xF0)),  # full-width forms
+    ("E", range(0xF0, 0x100)),  # emoji and whatever is rare
+)
+_WEIGHTS = {
+    b"a": 0.152,
+    b"A": 0.235,
+    b"0": 0.52,
+    b" ": 0.40,
+    b".": 0.59,
+    b"b": 0.155,
+    b" 0": 1.12,
+    b"a0": 0.88,
+    b"AaA": 5.5,  # base64 and the like
+}
+_AS_THEY_ARE = {
+    b"z": 1.45,  # rare in English and in code, and not where words are longer
+    b"k": 1.0,
+    b"    ": -0.92,  # many spaces are one token
+}
+_BEYOND_ASCII = {
+    b"L": 0.53, b"G": 0.345, b"Y": 0.23, b"H": 0.36, b"R": 0.29, b"I": 0.335,
+    b"S": 1.2, b"K": 0.70, b"W": 0.75, b"N": 0.60, b"F": 1.3, b"E": 1.0,
+}  # fmt: skip
+
+
+def _table() -> bytes:
+    kinds = bytearray(256)
+    for kind, members in _KINDS:
+        for byte in members:
+            kinds[byte] = ord(kind)
+    return bytes(kinds)
+
+
+_TABLE = _table()
+
+
+def estimate(message: bytes) -> float:
+    """About how many tokens of `o200k_base` a serialised message is."""
+    frame = _MESSAGE
+    if message.startswith(b'{"role":"tool"'):
+        frame = _RESULT
+    elif message.startswith(b'{"role":"assistant"'):
+        frame += _CALL * message.count(b'"type":"function","function":{')
+    return max(LEAST, estimate_json(message) - frame)
+
+
+def estimate_json(data: bytes) -> float:
+    """The same of JSON that the model sees, as that of tools."""
+    if len(data) <= SAMPLED:
+        return _weigh(data)
+    step = len(data) * SLICE // SAMPLED
+    sample = b"".join(data[start : start + SLICE] for start in range(0, len(data) - SLICE, step))
+    return _weigh(sample) * len(data) / len(sample)
+
+
+def estimate_text(text: str) -> float:
+    """The same of a text by itself."""
+    if len(text) <= SAMPLED:
+        return _weigh(_inside(text))
+    step = len(text) * SLICE // SAMPLED
+    sample = "".join(text[start : start + SLICE] for start in range(0, len(text) - SLICE, step))
+    return _weigh(_inside(sample)) * len(text) / len(sample)
+
+
+def _inside(text: str) -> bytes:
+    """As it stands in JSON; half a pair of surrogates cannot."""
+    return to_json(text.encode(errors="replace").decode())[1:-1]
+
+
+def _weigh(data: bytes) -> float:
+    kinds = data.translate(_TABLE)
+    weight = sum(kinds.count(kind) * each for kind, each in _WEIGHTS.items())
+    weight += sum(data.count(kind) * each for kind, each in _AS_THEY_ARE.items())
+    if not data.isascii():
+        weight += sum(kinds.count(kind) * each for kind, each in _BEYOND_ASCII.items())
+    return weight

@@ -1,0 +1,104 @@
+"""How much fits into a model's window, and what is cut where it no longer does (spec/agent-system.md K1 to K3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from .view import Place
+
+RESERVE = 20_000
+"""Tokens that are kept free for an answer, where the window is large."""
+SUMMARY_CAP = 4_000
+"""Tokens of a summary, where the window is large."""
+LEAST_SUMMARY = 256
+"""The same, however small the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What one model can take, in tokens."""
+
+    limit: int
+    reserve: int
+
+    @classmethod
+    def of(cls, limit: int, max_output: int | None, reserve: int | None = None) -> Window:
+        """DESIGN.md 5: the reserve is the least of 20,000, what the model answers at most, and a quarter; or what the
+        operator wants, as far as a quarter goes."""
+        wanted = min(RESERVE, max_output or RESERVE) if reserve is None else reserve
+        return cls(limit, min(wanted, limit // 4))
+
+    @property
+    def usable(self) -> int:
+        """From here on the conversation is compacted."""
+        return self.limit - self.reserve
+
+    @property
+    def summary(self) -> int:
+        """What a summary may take of it."""
+        return max(LEAST_SUMMARY, min(SUMMARY_CAP, self.reserve // 2))
+
+    def narrowed(self, limit: int | None) -> Window:
+        """The same for a model that has told us itself how little it takes."""
+        return self if limit is None or limit >= self.limit else Window(limit, min(self.reserve, limit // 4))
+
+
+@dataclass(slots=True)
+class Trials:
+    """What came of compacting one conversation with a model."""
+
+    model: str = ""
+    not_before: int = 0
+    """Tokens below which it is not tried again: the last time it did not help enough, or not at all."""
+    refused: int | None = None
+    """Tokens that the provider has refused without saying how many it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What of a view is summarised, and what is kept word for word."""
+
+    head: range
+    """Indexes of the messages whose place the summary takes; those of an earlier summary are among them."""
+    start: Place | None
+    """Where the tail begins; none: nothing is kept. One inside of a turn keeps that turn's user message too."""
+    tail: int
+    """Tokens that are kept."""
+
+
+def cut_for(places: Sequence[Place], costs: Sequence[int], *, turns: int, budget: int) -> Cut | None:
+    """The cut that keeps the last turns, fewer when they take more than the budget, and of a last turn that does so
+    alone its latest steps. `costs` are the tokens of each message. None: there is nothing that could be summarised."""
+    begun = [place for place in places if place.step == 0]
+    behind = list(accumulate(reversed(costs)))[::-1]  # from each message on: a sum for each place would be a square
+    for start in begun[-turns:]:
+        cost = behind[start.index]
+        if cost <= budget and start.index > _first(places):
+            return Cut(range(1, start.index), start, cost)
+    return _inside(places, costs[begun[-1].index], behind, begun[-1], budget) if begun else None
+
+
+def cut_all(places: Sequence[Place], count: int) -> Cut | None:
+    """The cut that keeps nothing of a view of so many messages; none where nothing was said."""
+    return Cut(range(1, count), None, 0) if places else None
+
+
+def _first(places: Sequence[Place]) -> int:
+    """Where what was said begins. A head that ends there would hold an earlier summary at most."""
+    return places[0].index
+
+
+def _inside(places: Sequence[Place], message: int, behind: Sequence[int], turn: Place, budget: int) -> Cut | None:
+    """Splits a turn: its message, which costs so much, and as many of its latest steps as the budget has room for, but
+    one at least."""
+    steps = [place for place in places if place.step and place.index > turn.index]
+    earlier = turn.index > _first(places)
+    if not steps:
+        return Cut(range(1, turn.index), turn, message) if earlier else None
+    start = next((place for place in steps if message + behind[place.index] <= budget), steps[-1])
+    kept = message + behind[start.index]
+    if start is steps[0]:  # the whole turn: what lies before it must be worth a summary
+        return Cut(range(1, turn.index), turn, kept) if earlier else None
+    return Cut(range(1, start.index), start, kept)

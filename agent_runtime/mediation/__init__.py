@@ -1,0 +1,33 @@
+"""A door: the channel to the host over which work comes and results go (spec/mediation.md, DESIGN.md 4.14)."""
+
+from .bounds import Refused
+from .channel import Channel, ChannelStatus
+from .clerk import Clerk, Rules
+from .constraints import ConstraintKeeper
+from .files import answer, read_request, write_result
+from .gate import ChannelGate
+from .identity import Identity
+from .ledger import MIGRATIONS
+from .outbox import Outbox
+from .veil import Veil
+from .work import Job, Turns, Worker
+
+__all__ = [
+    "MIGRATIONS",
+    "Channel",
+    "ChannelGate",
+    "ChannelStatus",
+    "Clerk",
+    "ConstraintKeeper",
+    "Identity",
+    "Job",
+    "Outbox",
+    "Refused",
+    "Rules",
+    "Turns",
+    "Veil",
+    "Worker",
+    "answer",
+    "read_request",
+    "write_result",
+]

@@ -1,0 +1,26 @@
+"""The gate that closes while the channel is required and broken (DESIGN.md 4.14)."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class ChannelGate:
+    """Fills ports.SideEffectGate."""
+
+    def __init__(self, *, required: bool) -> None:
+        self._open = asyncio.Event()
+        self.required = required
+        if not required:
+            self._open.set()
+
+    def open(self) -> None:
+        self._open.set()
+
+    def close(self) -> None:
+        if self.required:
+            self._open.clear()
+
+    async def passed(self) -> None:
+        if not self._open.is_set():
+            await self._open.wait()

@@ -1,0 +1,141 @@
+"""What constraints say: the bytes behind their `payload_ref`, their hash, and what is read out of them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..protocol import NewRule, Rule, is_object
+from ..protocol.authority import Layer
+from ..protocol.work import Constraints, ConstraintsPayload, FrameFault, decode, payload_hash
+
+MOST_BYTES = 1024 * 1024
+MOST_TOLD = 16 * 1024
+"""Characters of instructions that the model is shown."""
+INLINE = "inline"
+_ANYTHING = Rule(permission="*", pattern="*", action="allow")
+
+
+class Unusable(Exception):
+    """These constraints cannot hold. `code` is stable."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class _Payload(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    instructions: str = Field(default="", max_length=MOST_TOLD)
+    rules: list[NewRule] = Field(default_factory=list[NewRule], max_length=200)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Constraints that hold: swapped as one."""
+
+    version: int = 0
+    hash: str = ""
+    instructions: str = ""
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def layer(self) -> Layer | None:
+        """What they forbid, above every agent."""
+        return Layer(rules=(_ANYTHING, *self.rules)) if self.rules else None
+
+
+def held(constraints: Constraints, raw: bytes) -> Held:
+    """The constraints with what their payload says. Raises Unusable."""
+    found = payload_hash(raw)
+    if found != constraints.hash:
+        text = f"the payload of version {constraints.version} has the hash {found}, not {constraints.hash[:100]}"
+        raise Unusable("constraints_hash_mismatch", text)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise Unusable("constraints_invalid", f"the payload is not UTF-8 at byte {error.start}") from error
+    payload = _policy(text)
+    rules = tuple(Rule(**rule.model_dump()) for rule in payload.rules)
+    return Held(constraints.version, found, payload.instructions, rules)
+
+
+def unpacked(payload: ConstraintsPayload) -> bytes:
+    """The bytes that came over the channel. Raises Unusable."""
+    try:
+        raw = base64.b64decode(payload.b64, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Unusable("constraints_invalid", f"b64: {error}") from error
+    if len(raw) > MOST_BYTES:
+        raise Unusable("constraints_invalid", f"b64: the payload is larger than {MOST_BYTES} bytes")
+    return raw
+
+
+def fetched(ref: str, folder: Path) -> bytes:
+    """The bytes of a file in `folder`, for a host that names one: it must not have us read what is the agent's, or the
+    system's. Raises Unusable."""
+    path = _path(ref)
+    if ref == INLINE or path is None:
+        raise Unusable("constraints_missing", f"payload_ref {ref[:200]!r}: send constraints_payload before it")
+    root, path = folder.resolve(), (folder / path).resolve()
+    if not path.is_relative_to(root):
+        text = f"payload_ref {ref[:200]!r}: only files in {folder} are read; send constraints_payload before it"
+        raise Unusable("constraints_missing", text)
+    return _bytes(path)
+
+
+def read_beside(ref: str, folder: Path) -> bytes:
+    """The bytes that a file of the operator names: relative paths are those beside it. Raises Unusable."""
+    path = _path(ref)
+    if path is None:
+        raise Unusable("constraints_missing", f"payload_ref {ref[:200]!r} is no path")
+    return _bytes(folder / path)
+
+
+def _path(ref: str) -> Path | None:
+    return None if "\0" in ref else Path(ref.removeprefix("file://"))
+
+
+def _bytes(path: Path) -> bytes:
+    """Of a regular file: whatever else lies there might never end."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise Unusable("constraints_missing", f"payload {path} is no regular file")
+            raw = opened.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise Unusable("constraints_missing", f"payload {path} cannot be read: {error.strerror}") from error
+    if len(raw) > MOST_BYTES:
+        raise Unusable("constraints_invalid", f"payload {path} is larger than {MOST_BYTES} bytes")
+    return raw
+
+
+def _policy(text: str) -> _Payload:
+    """An object with other fields than ours is text for the agent too: there is no standard of what rules look like."""
+    try:
+        value: Any = decode(text.strip().encode())
+    except FrameFault:
+        return _told(text.strip())
+    if not is_object(value) or not value.keys() & {"instructions", "rules"}:
+        return _told(text.strip())
+    try:
+        return _Payload.model_validate({name: one for name, one in value.items() if name in _Payload.model_fields})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise Unusable("constraints_invalid", f"payload: {where}: {first['msg']}") from error
+
+
+def _told(text: str) -> _Payload:
+    """All of it or nothing: what is acknowledged must be what the model is shown."""
+    if len(text) > MOST_TOLD:
+        raise Unusable("constraints_invalid", f"payload: has {len(text)} characters, and {MOST_TOLD} can be shown")
+    return _Payload(instructions=text)

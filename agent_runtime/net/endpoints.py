@@ -1,0 +1,164 @@
+"""Where something listens: `tcp://host:port`, `unix:/path`, `vsock://cid:port`; and base URLs of HTTP over each.
+
+What is wrong with an address is a ValueError whose text says how to mend it: it stands behind the name of a setting.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, urlsplit
+
+UNIX_SCHEME = "http+unix"
+VSOCK_SCHEME = "http+vsock"
+LONGEST_PATH = 107
+"""Bytes; the kernel has no room for more."""
+HOST_CID, LOOPBACK_CID = 2, 1
+ANY_CID = ANY_PORT = 0xFFFF_FFFF
+_VSOCK = re.compile(r"([0-9]{0,10}):([0-9]{1,10})")
+_LEAST_CID = 1
+"""0 was the hypervisor's, and nothing answers there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tcp:
+    host: str
+    """Without brackets."""
+    port: int
+
+    def __str__(self) -> str:
+        return f"tcp://[{self.host}]:{self.port}" if ":" in self.host else f"tcp://{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unix:
+    path: str
+
+    def __str__(self) -> str:
+        return f"unix:{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Vsock:
+    """`ANY_CID` listens on every context id that this machine has, `ANY_PORT` on a free port."""
+
+    cid: int
+    port: int
+
+    def __str__(self) -> str:
+        cid, port = "" if self.cid == ANY_CID else self.cid, 0 if self.port == ANY_PORT else self.port
+        return f"vsock://{cid}:{port}"
+
+
+Endpoint = Tcp | Unix | Vsock
+
+
+@dataclass(frozen=True, slots=True)
+class HttpBase:
+    """A base URL, taken apart."""
+
+    endpoint: Endpoint
+    host: str
+    """Value of the Host header."""
+    path: str
+    """Without a slash at its end."""
+    tls: bool = False
+
+
+def parse_endpoint(text: str, *, listening: bool = False) -> Endpoint:
+    """`tcp://host:port`, `unix:/path` or `vsock://cid:port`. To listen, port 0 is a free one, and `vsock://:port` means
+    every context id. Raises ValueError."""
+    scheme, _, rest = text.partition(":")
+    if scheme == "unix":
+        return _unix(rest.removeprefix("//"), "unix:/run/mesh.sock")
+    if scheme == "vsock" and rest.startswith("//"):
+        return _vsock(rest[2:].rstrip("/"), "vsock://:8420" if listening else "vsock://2:8420", listening=listening)
+    if scheme == "tcp" and rest.startswith("//"):
+        return _tcp(text, listening=listening)
+    raise ValueError(f"{text!r} must be like tcp://127.0.0.1:8420, unix:/run/mesh.sock or vsock://2:8420")
+
+
+def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
+    """Addresses to listen on, with commas or blanks between them. Raises ValueError."""
+    found = tuple(parse_endpoint(part, listening=True) for part in re.split(r"[,\s]+", text.strip(", \t\n")) if part)
+    if twice := [one for number, one in enumerate(found) if one in found[:number] and not _free(one)]:
+        raise ValueError(f"{twice[0]} is named twice")
+    return found
+
+
+def parse_http(url: str) -> HttpBase:
+    """`http://`, `https://`, `http+unix://%2Fpath%2Fto.sock/v1` or `http+vsock://2:8420/v1`. Raises ValueError."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ValueError("must name a host, as in http://127.0.0.1:8420") from error
+    path = parts.path.rstrip("/")
+    if parts.scheme == UNIX_SCHEME:
+        return HttpBase(_unix_in_url(parts.netloc, parts.path), "localhost", path)
+    if parts.scheme == VSOCK_SCHEME:
+        return HttpBase(_vsock(parts.netloc, "http+vsock://2:8420"), "localhost", path)
+    if parts.scheme not in ("http", "https"):
+        raise ValueError(f"must begin with http://, https://, {UNIX_SCHEME}:// or {VSOCK_SCHEME}://")
+    endpoint = _tcp(url, default=443 if parts.scheme == "https" else 80)
+    return HttpBase(endpoint, parts.netloc.rpartition("@")[2], path, parts.scheme == "https")
+
+
+def http_url(endpoint: Endpoint, path: str = "") -> str:
+    """The base URL by which programs on this machine reach what listens there."""
+    match endpoint:
+        case Unix():
+            return f"{UNIX_SCHEME}://{quote(endpoint.path, safe='')}{path}"
+        case Vsock():
+            cid = LOOPBACK_CID if endpoint.cid == ANY_CID else endpoint.cid
+            return f"{VSOCK_SCHEME}://{cid}:{endpoint.port}{path}"
+        case Tcp():
+            host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(endpoint.host, endpoint.host)  # noqa: S104
+            return f"http{str(Tcp(host, endpoint.port)).removeprefix('tcp')}{path}"
+
+
+def _free(endpoint: Endpoint) -> bool:
+    """Whether it names no port, but asks for one."""
+    return isinstance(endpoint, Tcp | Vsock) and endpoint.port in (0, ANY_PORT)
+
+
+def _tcp(url: str, *, listening: bool = False, default: int | None = None) -> Tcp:
+    example = "tcp://127.0.0.1:8420" if default is None else "http://127.0.0.1:8420"
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ValueError(f"must name a host, and a port from 1 to 65535, as in {example}") from error
+    port = default if port is None else port
+    if not host or port is None or (port == 0 and not listening):
+        raise ValueError(f"must name a host{' and a port' if default is None else ''}, as in {example}")
+    return Tcp(host, port)
+
+
+def _unix(path: str, example: str) -> Unix:
+    if not path.startswith("/") or path.endswith("/") or "\0" in path:
+        raise ValueError(f"must name a socket by its whole path, as in {example}")
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise ValueError(f"has a socket's path of more than {LONGEST_PATH} bytes; choose a shorter folder")
+    return Unix(path)
+
+
+def _unix_in_url(netloc: str, rest: str) -> Unix:
+    example = f"{UNIX_SCHEME}://%2Frun%2Fmesh.sock"
+    if not netloc and rest:
+        raise ValueError(f"must spell the slashes of the socket's path as %2F, as in {example}")
+    return _unix(unquote(netloc), example)
+
+
+def _vsock(text: str, example: str, *, listening: bool = False) -> Vsock:
+    found = _VSOCK.fullmatch(text)
+    if found is None or not (found[1] or listening):
+        raise ValueError(f"must name a context id and a port in numbers, as in {example} ({HOST_CID} is the host)")
+    cid, port = int(found[1] or ANY_CID), int(found[2])
+    if not (_LEAST_CID <= cid < ANY_CID or (listening and not found[1])):
+        raise ValueError(f"must name a context id from {_LEAST_CID} to {ANY_CID - 1}, as in {example}")
+    if port == 0 and listening:
+        port = ANY_PORT
+    elif not 0 < port < ANY_PORT:
+        raise ValueError(f"must name a port from 1 to {ANY_PORT - 1}, as in {example}")
+    return Vsock(cid, port)

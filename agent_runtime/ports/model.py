@@ -1,0 +1,109 @@
+"""The way to the model and to what else the mesh offers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from ..protocol import ModelCard, SearchHit, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One model call. Messages and tools come serialised, so that a long history is never walked again."""
+
+    model: str
+    messages: Sequence[bytes]
+    """Each one a chat-completions message as JSON."""
+    tools: bytes | None = None
+    """The JSON array of tool definitions, or none."""
+    tool_choice: Literal["auto", "none"] = "auto"
+    max_tokens: int | None = None
+    session: str = ""
+    """Requests of one session begin alike: a provider's cache is told so."""
+    temperature: float | None = None
+    attempts: int | None = None
+    """Times the call is made before a passing failure counts; none: the client's own number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The call failed before its first token and will be made again."""
+
+    attempt: int
+    message: str
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningPiece:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallPiece:
+    id: str
+    text: str
+    """The next piece of the arguments' JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as the model asked for it. `arguments` is raw text and may be broken JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The end of a model call."""
+
+    stop_reason: Literal["stop", "length", "content-filter", "tool-calls", "other"]
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    model: str | None = None
+    counted: bool = True
+    """The usage is what the provider says; else it is a guess of ours."""
+
+
+ModelEvent = Retrying | TextPiece | ReasoningPiece | CallStarted | CallPiece | Completion
+
+
+class Model(Protocol):
+    """A language model behind the mesh."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The call's events; the last one is the Completion. Raises ModelError."""
+        ...
+
+
+class Mesh(Protocol):
+    """What the host offers besides streaming completions. Raises MeshUnavailable."""
+
+    async def models(self) -> Sequence[ModelCard]: ...
+
+    async def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]: ...
+
+    async def embed(self, texts: Sequence[str], *, model: str | None = None) -> list[list[float]]: ...
+
+
+class Search(Protocol):
+    """Finds pages on the web."""
+
+    async def search(self, query: str, most: int, session_id: str) -> Sequence[SearchHit]:
+        """At most `most` pages, best first. Raises MeshUnavailable and ToolFailure."""
+        ...

@@ -1,0 +1,48 @@
+"""The time, those who watch, and the machine around."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Clock(Protocol):
+    """Wall clock for stamps, monotonic clock for durations."""
+
+    def now_ms(self) -> int:
+        """Epoch milliseconds, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary point; never goes back."""
+        ...
+
+
+class SideEffectGate(Protocol):
+    """Holds back what would take effect while nobody could be told of it (DESIGN.md 4.14)."""
+
+    async def passed(self) -> None:
+        """Returns as soon as a model call or a tool call may begin: at once, unless the gate is closed."""
+        ...
+
+
+class OpenGate:
+    """There is no channel that must be up."""
+
+    async def passed(self) -> None:
+        return
+
+
+class Events(Protocol):
+    """Tells whoever watches what happens to turns (spec/agent-system.md E15)."""
+
+    def emit(self, kind: str, principal: str | None, /, **facts: Any) -> None:
+        """Never waits and never fails: a watcher who is too slow is dropped. Without a principal it concerns all."""
+        ...
+
+
+class Snapshots(Protocol):
+    """A host that can put the whole machine back to an earlier point takes a snapshot per user message."""
+
+    async def take(self, session_id: str, message_id: str) -> str | None:
+        """Called before the message is stored; the snapshot's id is kept with it, and named when it is rewound."""
+        ...

@@ -1,0 +1,128 @@
+"""Which rule holds for a call (spec/agent-system.md T21, T22, C6).
+
+Of the rules that match, the most specific hold: a rule gives way to another one that names the tool at least as exactly
+and whose pattern covers no more. Between rules as specific as each other the narrower scope holds: session over project
+over manifest. A deny gives way only to rules of its own scope: what one scope denies, no other brings back. Of rules
+that cannot be compared the strictest holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..permission import Action, Rule
+from .globs import ANY, covers, matches
+
+STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
+_SCOPES = {"manifest": 0, "project": 1, "session": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one call wants to do."""
+
+    tool: str
+    names: tuple[str, ...] = ()
+    """Further names of the tool itself, such as `skill:NAME` and `mcp:SERVER:TOOL`."""
+    capabilities: tuple[str, ...] = ()
+    """Each of them must be allowed."""
+    implied: tuple[str, ...] = ()
+    """Capabilities that come along: a rule may deny them as a whole, but need not allow them."""
+    subjects: tuple[str, ...] = ("",)
+    """What it touches; each of them must be allowed."""
+    shadows: tuple[tuple[str, ...], ...] = ()
+    """For the first subjects, other names of each: a rule that does not allow may call it by them too."""
+    opaque: bool = False
+    """More than the subjects may be touched, so that only a rule about everything can allow it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the rules say, and which one of them. None: no rule covers the call."""
+
+    action: Action
+    rule: Rule | None = None
+    subject: str = ""
+
+    @property
+    def by_person(self) -> bool:
+        """Somebody has said so in this session."""
+        return self.rule is not None and self.rule.source == "session"
+
+
+def decide(rules: Sequence[Rule], access: Access) -> Decision:
+    """The strictest answer over everything the call touches. What no rule covers asks."""
+    called = [(one, *_shadows(access, number)) for number, one in enumerate(access.subjects)]
+    answers = [
+        _decide(rules, access, capability, subject)
+        for capability in access.capabilities or ("",)
+        for subject in (*called, *([None] if access.opaque else []))
+    ]
+    answers += [
+        Decision("deny", rule)
+        for rule in rules
+        if rule.action == "deny" and _is_any(rule.pattern) and any(_rank(rule, (), one) for one in access.implied)
+        if not _is_any(rule.permission)
+    ]
+    return strictest(answers)
+
+
+def strictest(answers: Iterable[Decision]) -> Decision:
+    """Of answers as strict as each other, one that nobody has given in this session: a person's word counts as such
+    only where it was given about everything."""
+    return max(answers, key=lambda answer: (STRICTNESS[answer.action], not answer.by_person))
+
+
+def _shadows(access: Access, number: int) -> tuple[str, ...]:
+    return access.shadows[number] if number < len(access.shadows) else ()
+
+
+def _decide(rules: Sequence[Rule], access: Access, capability: str, subject: tuple[str, ...] | None) -> Decision:
+    """`subject` is one of them with its other names, or None for whatever else may be touched."""
+    names = (access.tool, *access.names)
+    found = [
+        (rank, rule)
+        for rule in rules
+        if (rank := _rank(rule, names, capability)) and _touches(rule, subject, access.subjects)
+    ]
+    found.sort(key=lambda one: STRICTNESS[one[1].action], reverse=True)
+    shown = subject[0] if subject is not None else "; ".join(access.subjects)
+    for one in found:
+        if not any(_beats(other, one) for other in found):
+            return Decision(one[1].action, one[1], shown)
+    return Decision("ask", None, shown)
+
+
+def _rank(rule: Rule, names: tuple[str, ...], capability: str) -> int:
+    """How exactly a rule names the tool; 0: not at all."""
+    if rule.permission in names:
+        return 4
+    if rule.permission == capability:
+        return 3
+    if not any(matches(rule.permission, name) for name in (*names, capability) if name):
+        return 0
+    return 1 if _is_any(rule.permission) else 2
+
+
+def _touches(rule: Rule, subject: tuple[str, ...] | None, known: tuple[str, ...]) -> bool:
+    """Whether a rule is about this subject. None stands for whatever else may be touched: a rule that allows must then
+    be about everything, one that does not may be about what is known of the call."""
+    if subject is not None:
+        names = subject[:1] if rule.action == "allow" else subject
+        return any(matches(rule.pattern, name) for name in names)
+    return _is_any(rule.pattern) or (rule.action != "allow" and any(matches(rule.pattern, one) for one in known))
+
+
+def _beats(one: tuple[int, Rule], other: tuple[int, Rule]) -> bool:
+    (rank, rule), (other_rank, other_rule) = one, other
+    if other_rule.action == "deny" and rule.source != other_rule.source:
+        return False
+    if rank < other_rank or not covers(other_rule.pattern, rule.pattern):
+        return False
+    more_exact = rank > other_rank or not covers(rule.pattern, other_rule.pattern)
+    return more_exact or _SCOPES[rule.source] > _SCOPES[other_rule.source]
+
+
+def _is_any(pattern: str) -> bool:
+    return not pattern.strip(ANY)

@@ -1,0 +1,77 @@
+"""How the two ends agree on the extensions, and how a guest proves that it is the workspace it says it is."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+
+EPOCH_ZERO = 0
+"""Of an attachment that no host has welcomed."""
+MOST_WINDOW = 1024
+LEAST_LINE = 1024
+_OFFER = re.compile(r"(?:^|\s)med/1((?:\s+[a-z][a-z0-9_]*=\S+)+)")
+_SID = re.compile(r"[A-Za-z0-9_-]{8,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a guest offers in the free text of its `ready` signal: `med/1 win=<n> max=<bytes> sid=<id>`,
+    and `epoch=<n>` if it had one before."""
+
+    window: int
+    """Requests that it works on at the same time."""
+    max_line: int
+    """Bytes of the longest line it takes."""
+    sid: str
+    """Names this connection; made anew for each, so that two copies of a guest never share one."""
+    epoch: int = EPOCH_ZERO
+    """Of its last attachment: a host that has superseded it since knows the elder of two copies by it."""
+
+    def __str__(self) -> str:
+        last = f" epoch={self.epoch}" if self.epoch else ""
+        return f"med/1 win={self.window} max={self.max_line} sid={self.sid}{last}"
+
+    @classmethod
+    def read(cls, detail: str | None) -> Offer | None:
+        """The offer in the text, if there is one that can be understood."""
+        found = _OFFER.search(detail or "")
+        if found is None:
+            return None
+        given = dict(pair.split("=", 1) for pair in found[1].split())
+        window, size, sid = given.get("win", "1"), given.get("max", "1048576"), given.get("sid", "")
+        epoch = given.get("epoch", "0")
+        if not (_number(window) and _number(size) and _number(epoch) and _SID.fullmatch(sid)):
+            return None
+        if int(window) < 1 or int(size) < LEAST_LINE:
+            return None
+        return cls(min(int(window), MOST_WINDOW), int(size), sid, int(epoch))
+
+
+def _number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 16
+
+
+def new_sid() -> str:
+    """From the system's randomness: a restored or forked guest must not repeat what its elder has drawn."""
+    return secrets.token_urlsafe(16)
+
+
+def new_challenge() -> str:
+    return secrets.token_urlsafe(24)
+
+
+def mac_of(key: bytes, *, challenge: str, sid: str, agent_id: str, epoch: int) -> str:
+    """Hex of the HMAC-SHA256 that answers a challenge (DESIGN.md 5, Attach). The key is stripped first."""
+    text = f"med/1\n{challenge}\n{sid}\n{agent_id}\n{epoch}"
+    return hmac.new(key.strip(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def mac_is_good(mac: str, key: bytes, *, challenge: str, sid: str, agent_id: str, epoch: int) -> bool:
+    """Takes the same time whether it is or not. An empty key proves nothing, so nothing is good under it."""
+    if not key.strip():
+        return False
+    expected = mac_of(key, challenge=challenge, sid=sid, agent_id=agent_id, epoch=epoch)
+    return hmac.compare_digest(mac.encode("utf-8", "replace"), expected.encode())

@@ -1,0 +1,105 @@
+"""Which shape a JSON object is (spec/mediation.md 2.1): exactly one must fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from .control import CONTROLS, Control
+from .shapes import ConstraintAck, Constraints, IdentityRevision, LifecycleSignal, WorkRequest, WorkResult
+
+Base = WorkRequest | WorkResult | LifecycleSignal | Constraints | ConstraintAck | IdentityRevision
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownControl:
+    """An extension that is younger than we are."""
+
+    ctl: str
+
+
+WorkFrame = Base | Control | UnknownControl
+
+
+class FrameFault(ValueError):
+    """A line that is no frame. `code` is stable; the text says what is wrong with it and how to mend it."""
+
+    def __init__(self, code: str, text: str, request_id: str | None = None) -> None:
+        super().__init__(text)
+        self.code = code
+        self.request_id = request_id
+        """What it was about, if that much could be read."""
+
+
+_Test = Callable[[dict[str, Any]], bool]
+_SHAPES: tuple[tuple[type[Base] | None, _Test], ...] = (
+    (None, lambda o: "ctl" in o),
+    (LifecycleSignal, lambda o: "signal" in o),
+    (WorkRequest, lambda o: "principal" in o),
+    (WorkResult, lambda o: "request_id" in o and ("status" in o or "ok" in o)),
+    (Constraints, lambda o: "payload_ref" in o),
+    (IdentityRevision, lambda o: "mutation_ref" in o),
+    (ConstraintAck, lambda o: "version" in o and "hash" in o and "observed_at" in o),
+)
+
+
+def shape_of(value: dict[str, Any]) -> type[Base] | None:
+    """The shape that the object is, or none for a control frame. Raises FrameFault when none or several fit."""
+    found = [shape for shape, fits in _SHAPES if fits(value)]
+    if len(found) == 1:
+        return found[0]
+    keys = ", ".join(sorted(shown(key, 40) for key in list(value)[:12])) or "nothing"
+    if not found:
+        text = f"no known shape has the fields {keys}"
+        raise FrameFault("unknown_shape", text, _id_in(value))
+    names = " and ".join(shape.__name__ if shape else "a control frame" for shape in found)
+    raise FrameFault("ambiguous_shape", f"the fields {keys} are those of {names}: send one of them", _id_in(value))
+
+
+def read_frame(value: dict[str, Any]) -> WorkFrame:
+    """The frame that the object is, in the strict dialect. Raises FrameFault."""
+    shape = shape_of(value)
+    if shape is None:
+        return _control(value)
+    return validated(shape, value)
+
+
+def validated(shape: type[Base], value: dict[str, Any]) -> Base:
+    """Raises FrameFault that names the field and the fix."""
+    try:
+        return shape.model_validate(value)
+    except ValidationError as error:
+        raise _fault(shape.__name__, error, value) from None
+
+
+def _control(value: dict[str, Any]) -> Control | UnknownControl:
+    name = value["ctl"]
+    if not isinstance(name, str):
+        raise FrameFault("invalid_control", "ctl: must be a string")
+    kind = CONTROLS.get(name)
+    if kind is None:
+        return UnknownControl(name[:200])
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise _fault(f"the control frame {name}", error, value) from None
+
+
+def _fault(name: str, error: ValidationError, value: dict[str, Any]) -> FrameFault:
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(shown(str(part)) for part in first["loc"]) or "value"
+    return FrameFault("invalid_frame", f"{name}: {where}: {first['msg']}"[:1000], _id_in(value))
+
+
+def shown(name: str, most: int = 100) -> str:
+    """A peer's name as a text of ours may hold it: short, on one line, and without what cannot be encoded."""
+    clean = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in name[:most])
+    return clean if len(name) <= most else f"{clean}..."
+
+
+def _id_in(value: dict[str, Any]) -> str | None:
+    found: Any = value.get("request_id")
+    return found if isinstance(found, str) and 0 < len(found) <= 200 and found.isprintable() else None

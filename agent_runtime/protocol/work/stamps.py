@@ -1,0 +1,50 @@
+"""Times as the channel writes them: RFC 3339 with a zone. Kept as text, so that what is passed on is as it came."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Annotated
+
+from pydantic import AfterValidator, WithJsonSchema
+
+_RFC3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})?",
+    re.ASCII | re.IGNORECASE,
+)
+_WRONG = "must be an RFC 3339 time, as in 2026-11-22T02:19:05Z"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_NAIVE = _EPOCH.replace(tzinfo=None)
+
+
+@lru_cache(64)  # many frames have the same one
+def stamp(ms: int) -> str:
+    """Epoch milliseconds as RFC 3339 UTC, as in `2026-11-22T02:19:05.250Z`."""
+    return f"{(_EPOCH_NAIVE + timedelta(milliseconds=ms)).isoformat(timespec='milliseconds')}Z"
+
+
+def epoch_ms(text: str) -> int:
+    """The other way round. Raises ValueError for what is no RFC 3339 time with a zone."""
+    return (_moment(text) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _moment(text: str) -> datetime:
+    found = _RFC3339.fullmatch(text)
+    if found is None:
+        raise ValueError(_WRONG)
+    if not found[1]:
+        raise ValueError("must name its zone, as in 2026-11-22T02:19:05Z")
+    try:
+        return datetime.fromisoformat(text.upper())
+    except ValueError:
+        raise ValueError(_WRONG) from None
+
+
+@lru_cache(256)
+def _is_stamp(text: str) -> str:
+    _moment(text)
+    return text
+
+
+Stamp = Annotated[str, AfterValidator(_is_stamp), WithJsonSchema({"type": "string", "format": "date-time"})]

@@ -1,0 +1,124 @@
+"""What an agent can do: the product's tools, its skills and packages, and the operator's MCP servers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..connectors import Connectors, Ground, read_servers
+from ..ports import Clock, Events, Mesh, Spawner
+from ..sandbox import Confinement, Limits
+from ..settings import Settings
+from ..skills import Setup, SkillHost, SkillLibrary, Staging, Versions, authoring_tools
+from ..store import Database
+from ..tools import Gate, ShellReader, Space, Tool, ToolRegistry, builtin_tools, choose_watchdog
+from ..workspace import Home
+from .household import Household, Own
+from .keys import bearer, mesh_token
+
+SKILL_PROCESSES = 64
+"""Processes and threads that a skill may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What the turns of one agent share."""
+
+    tools: ToolRegistry
+    library: SkillLibrary
+    connectors: Connectors
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Where it is put together."""
+
+    settings: Settings
+    home: Home
+    database: Database
+    clock: Clock
+    events: Events
+    confinement: Confinement
+    own: Own
+    household: Household
+
+    async def equip(self, mesh: Mesh, helpers: Spawner) -> Equipment:
+        """Raises StartError."""
+        settings = self.settings
+        library, connectors, skills = self._library(), self._connectors(), self._skills(mesh)
+        await asyncio.to_thread(library.packages)  # so that no session waits for files to be read for the first time
+        await skills.start()
+        scripts = self.own(ShellReader(self.confinement))
+        own = self._own_tools(helpers, library, scripts)
+        watchdog = await asyncio.to_thread(choose_watchdog, settings.watchdog, scripts.read)
+        gate = Gate(timeout=settings.tool_timeout, watchdog=watchdog)
+        tools = ToolRegistry((*own, *authoring_tools(skills)), connectors, skills, gate=gate)
+        return Equipment(tools, library, connectors)
+
+    def _own_tools(self, helpers: Spawner, library: SkillLibrary, scripts: ShellReader) -> tuple[Tool, ...]:
+        from ..mesh import MeshSearch
+        from ..net import Egress
+
+        settings = self.settings
+        return builtin_tools(
+            self.confinement,
+            read=scripts.read,
+            timeout=settings.tool_timeout,
+            limits=self._room,
+            egress=Egress.through(settings.egress_url, mesh_token(settings)),
+            search=self.own(MeshSearch(settings.mesh_url, bearer(settings))),
+            spawner=helpers,
+            agent_timeout=settings.subagent_timeout,
+            skills=library,
+            learnings=self.household.learnings,
+            memory=self.household.memory,
+            locks=self.household.locks,
+            backups=self.household.backups,
+        )
+
+    def _skills(self, mesh: Mesh) -> SkillHost:
+        settings, workspace = self.settings, self.home.workspace
+        limits = replace(self._room, memory=settings.skill_memory_mb * 2**20, processes=SKILL_PROCESSES)
+        return self.own(
+            SkillHost(
+                settings.skills_path,
+                Setup(self.confinement, mesh, workspace, limits),
+                Staging(self.home.staged),
+                Versions(self.database, self.clock, workspace),
+                self.events,
+            )
+        )
+
+    def _library(self) -> SkillLibrary:
+        space = Space(self.confinement, self._room)
+        return SkillLibrary(self.home.workspace, _user_home(), self.settings.skill_paths or (), admit=space.admit)
+
+    def _connectors(self) -> Connectors:
+        """The MCP servers that the operator has named. Raises StartError."""
+        from ..net import Egress
+
+        settings, token = self.settings, mesh_token(self.settings)
+        named = settings.mcp_file is not None
+        servers = read_servers(settings.mcp_path, self.home.data_dir, os.environ, required=named)
+        ground = Ground(
+            *(self.confinement, self.home.workspace, self._room, self.home.data_dir),
+            upstream=Egress.through(settings.egress_url, token).upstream,
+            egress_url=settings.egress_url,
+            egress_token=token,
+        )
+        return self.own(Connectors(servers, ground))
+
+    @property
+    def _room(self) -> Limits:
+        """What the folders that commands write may hold."""
+        return Limits(scratch=self.settings.scratch_mb * 2**20, workspace=self.settings.workspace_mb * 2**20)
+
+
+def _user_home() -> Path | None:
+    """Where the user of the server keeps packages; none for one who has no home."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None

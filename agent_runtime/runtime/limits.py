@@ -1,0 +1,60 @@
+"""How far a turn may go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..context import Window
+from ..loop import Limits
+from ..protocol import TaskAssignment
+from ..settings import DEFAULT_CONTEXT, Settings
+
+
+class TurnLimits:
+    """The limits of a turn, from the settings, the assignment and what the mesh says about the model."""
+
+    def __init__(self, settings: Settings, catalog: Any) -> None:
+        self._settings, self._catalog = settings, catalog
+
+    def context(self) -> int:
+        return self.window(self._settings.model).limit
+
+    def window(self, model: str) -> Window:
+        """What the operator says of the agent's own model counts; of any other model he only sets the most."""
+        card, most = self._catalog.known(model), self._settings.context_limit
+        told = card.context_limit if card else None
+        if most is not None and told is not None and model != self._settings.model:
+            most = min(most, told)
+        limit = most or told or DEFAULT_CONTEXT
+        reserve = self._settings.compaction.reserve_tokens
+        return Window.of(limit, card.max_output_tokens if card else None, reserve)
+
+    def chat(self) -> Limits:
+        return Limits(self._settings.max_rounds, self._settings.turn_timeout, max_output=self._max_output())
+
+    def subagent(self) -> Limits:
+        return Limits(self._settings.max_iterations, self._settings.subagent_timeout)
+
+    def task(self, assignment: TaskAssignment) -> Limits:
+        budget = assignment.token_budget
+        if budget is None:
+            return Limits(
+                self._settings.max_iterations,
+                assignment.timeout,
+                retries=assignment.max_retries,
+                max_output=self._max_output(),
+            )
+        return Limits(
+            self._settings.max_iterations,
+            assignment.timeout,
+            tokens=budget.max_tokens,
+            tokens_before=budget.used_tokens,
+            cost_usd=budget.max_cost_usd,
+            cost_before=budget.estimated_cost_usd,
+            retries=assignment.max_retries,
+            max_output=self._max_output(),
+        )
+
+    def _max_output(self) -> int | None:
+        card = self._catalog.known(self._settings.model)
+        return card.max_output_tokens if card else None

@@ -1,0 +1,11 @@
+"""The schema of the one database: what each room has of its own, in the order of the numbers."""
+
+from __future__ import annotations
+
+from ..loop import MIGRATIONS as LOOP
+from ..mediation import MIGRATIONS as MEDIATION
+from ..sessions import MIGRATIONS as SESSIONS
+from ..skills import MIGRATIONS as SKILLS
+from ..workspace import MIGRATIONS as WORKSPACE
+
+MIGRATIONS = (*SESSIONS, *LOOP, *SKILLS, *WORKSPACE, *MEDIATION)

@@ -1,0 +1,283 @@
+"""Holds a command where there are no namespaces for it: `python -I -S launcher.py LIFELINE PLAN ARGV...`
+
+It stays beside the command, as a process that the command can neither signal nor look into, and adopts whatever the
+command leaves. When the command ends, or the lifeline does because the server wants it or has died, everything that
+descends from it is ended, and only then does this program end, with the command's exit code.
+"""
+
+from __future__ import annotations
+
+# Only what is quick to import: this runs before every command.
+import ctypes
+import marshal
+import os
+import resource
+import select
+import struct
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, NoReturn
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 22, 24
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
+CAPSET = {"x86_64": 126, "aarch64": 91, "arm64": 91}
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+MAKE_CHAR, MAKE_BLOCK, TRUNCATE = 1 << 6, 1 << 11, 1 << 14
+ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+READ = EXECUTE | READ_FILE | READ_DIR
+RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
+"""Rights over files that a version of Landlock knows; there are 16 in later ones."""
+NET_TCP, SCOPES = 3, 3
+NO_HOME = "/tmp"  # noqa: S108 - out of reach here
+SIGKILL, SIGPIPE, SIGSTOP, SIGXFSZ = 9, 13, 19, 25
+ROUND = 0.2
+"""Seconds after which orphans that have ended are let go of."""
+FAILED, KILLED = 126, 128 + SIGKILL
+
+
+def main() -> NoReturn:
+    lifeline, file, argv = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    with open(file, "rb") as plan_file:
+        plan_file.seek(0)
+        plan: dict[str, Any] = marshal.load(plan_file)  # noqa: S302 - the server has written it
+    _check(LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "it cannot adopt processes")
+    tmp = None if plan["tmp"] is None else f"{plan['tmp']}/.tmp-{os.urandom(8).hex()}"
+    command = os.fork()
+    if command == 0:
+        _become(plan, argv, tmp)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):  # else this end keeps the command's pipes open
+        os.dup2(null, stream)
+    code = _attend(command, lifeline)
+    _end_all()
+    if tmp:
+        _remove(tmp, plan)
+    os._exit(code)
+
+
+class Quietly:
+    """Lets errors of the system pass: what was meant is gone already."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        return isinstance(error, OSError)
+
+
+quietly = Quietly()
+
+
+def _attend(command: int, lifeline: int) -> int:
+    """Waits for the end of the command or of the lifeline; the exit code."""
+    watched = os.pidfd_open(command)
+    while True:
+        ready, _, _ = select.select((lifeline, watched), (), (), ROUND)
+        for pid, status in _reap():
+            if pid == command:
+                code = os.waitstatus_to_exitcode(status)
+                return code if code >= 0 else 128 - code
+        if lifeline in ready:
+            return KILLED
+
+
+def _reap() -> list[tuple[int, int]]:
+    ended: list[tuple[int, int]] = []
+    with quietly:
+        while (one := os.waitpid(-1, os.WNOHANG))[0]:
+            ended.append(one)
+    return ended
+
+
+def _end_all() -> None:
+    """Stops all that descend from here until no new one turns up, as what is stopped starts nothing; ends them then."""
+    while _any_left():
+        stopped: set[int] = set()
+        while new := set(_descendants()) - stopped:
+            _signal(new, SIGSTOP)
+            stopped |= new
+        _signal(stopped, SIGKILL)
+        select.select((), (), (), 0.001)
+
+
+def _any_left() -> bool:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _signal(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with quietly:
+            os.kill(pid, number)
+
+
+def _descendants() -> list[int]:
+    """Those that are alive."""
+    parents: dict[int, list[int]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with quietly, open(f"/proc/{name}/stat", "rb") as file:
+            state, parent = file.read().rpartition(b")")[2].split()[:2]
+            if state not in (b"Z", b"X"):
+                parents.setdefault(int(parent), []).append(int(name))
+    found, waiting = list[int](), [os.getpid()]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found += children
+        waiting += children
+    return found
+
+
+# ---------------------------------------------------------------- inside the command's process
+
+
+def _become(plan: dict[str, Any], argv: list[str], tmp: str | None) -> NoReturn:
+    """Gives up everything that the plan does not leave, then runs the command."""
+    try:
+        os.setsid()
+        for ignored in (SIGPIPE, SIGXFSZ):  # by Python, for itself
+            LIBC.signal(ignored, None)
+        LIBC.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
+        _confine(plan)
+        if tmp:
+            os.mkdir(tmp, 0o700)
+            os.environ.update({"TMPDIR": tmp, "HOME": tmp} if os.environ["HOME"] == NO_HOME else {"TMPDIR": tmp})
+        _run(argv)
+        os.write(2, f"{argv[0]}: there is no such program\n".encode())
+        os._exit(127)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, this process must not go on
+        os.write(2, f"{argv[0]}: {error}\n".encode())
+        os._exit(FAILED)
+
+
+def _run(argv: list[str]) -> None:
+    """Becomes a program of the PATH; returns when there is none. Python's own search imports, and cannot any more."""
+    for folder in [""] if "/" in argv[0] else os.environ["PATH"].split(":"):
+        try:
+            os.execv(os.path.join(folder, argv[0]), argv)  # noqa: S606
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError:  # a folder that is closed, or a file that is no program
+            if "/" in argv[0]:
+                raise
+
+
+def _confine(plan: dict[str, Any]) -> None:
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("800")
+    os.setpriority(os.PRIO_PROCESS, 0, 19)
+    os.umask(0o022)
+    ruleset = _ruleset(plan["landlock"], plan["read"], plan["write"], plan["devices"])
+    code: bytes = plan["filter"]
+    _limit(plan)
+    _drop(plan["uid"], plan["groups"])
+    os.chdir(plan["workdir"])
+    _check(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "privileges cannot be renounced")
+    if ruleset is not None:
+        _check(LIBC.syscall(RESTRICT_SELF, ruleset, 0), "the ruleset cannot be entered")
+    os.closerange(3, 1 << 30)
+    lines = ctypes.create_string_buffer(code, len(code))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(lines)))
+    _check(LIBC.prctl(PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0), "the filter cannot be set")
+
+
+def _limit(plan: dict[str, Any]) -> None:
+    for name, value in plan["limits"].items():
+        more = _threads_of(os.getuid()) if name == "nproc" and plan["uid"] is None else 0
+        limit = value + more
+        _, hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
+        if hard != resource.RLIM_INFINITY and os.geteuid():
+            limit = min(limit, hard)
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), (limit, limit))
+
+
+def _threads_of(uid: int) -> int:
+    """Threads that this user runs already: the kernel counts them together with the command's."""
+    count = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with quietly:
+            if os.stat(f"/proc/{name}").st_uid == uid:
+                count += len(os.listdir(f"/proc/{name}/task"))
+    return count
+
+
+def _drop(uid: int | None, groups: list[int]) -> None:
+    if uid is not None:
+        for capability in range(64):
+            if LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
+                break
+        os.setgroups(groups)
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    LIBC.prctl(PR_CAP_AMBIENT, 4, 0, 0, 0)  # clears them all
+    header, nothing = struct.pack("II", 0x20080522, 0), bytes(24)
+    _check(LIBC.syscall(CAPSET[os.uname().machine], header, nothing), "capabilities cannot be dropped")
+
+
+def _ruleset(version: int, read: list[str], write: list[str], devices: list[str]) -> int | None:
+    """What may be touched, by path: an open file to enter it with."""
+    if not version:
+        return None
+    known = (1 << RIGHTS.get(version, 16)) - 1
+    handled = struct.pack("QQQ", known, NET_TCP if version >= 4 else 0, SCOPES if version >= 6 else 0)
+    handled = handled[: 8 if version < 4 else 16 if version < 6 else 24]
+    ruleset = LIBC.syscall(CREATE_RULESET, handled, len(handled), 0)
+    _check(ruleset, "there is no ruleset")
+    for paths, rights in (
+        (read, READ),
+        (write, known & ~(MAKE_CHAR | MAKE_BLOCK)),
+        (devices, READ_FILE | WRITE_FILE),
+    ):
+        for path in paths:
+            _allow(ruleset, path, rights & known)
+    return ruleset
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        at = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    rights &= -1 if os.path.isdir(path) else ON_FILES
+    rule = struct.pack("=Qi", rights, at)
+    _check(LIBC.syscall(ADD_RULE, ruleset, 1, rule, 0), f"no rule can be made for {path}")
+    os.close(at)
+
+
+def _check(result: int, fault: str) -> None:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), f"{fault} ({os.strerror(ctypes.get_errno())})")
+
+
+# ---------------------------------------------------------------- its folder for temporary files
+
+
+def _remove(folder: str, plan: dict[str, Any]) -> None:
+    """By the command's own user: what it has made of the folder meanwhile is its own affair."""
+    try:
+        os.rmdir(folder)
+        return
+    except FileNotFoundError:
+        return
+    except OSError:
+        pass
+    remover = os.fork()
+    if remover == 0:
+        try:
+            _drop(plan["uid"], [])
+            _run(["rm", "-rf", "--", folder])
+        finally:
+            os._exit(FAILED)
+    os.waitpid(remover, 0)
+
+
+main()

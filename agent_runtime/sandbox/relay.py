@@ -1,0 +1,83 @@
+"""Run inside a box: carries connections from the command's own loopback to the proxy's socket, then runs the command.
+
+`relay.py SOCKET PORT ARGV...`. It listens before the command begins, and is no child of it: programs wait for theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+
+LOOPBACK = "127.0.0.1"
+PIECE = 64 * 1024
+MOST = 256
+"""Connections at a time."""
+
+
+def main() -> None:
+    proxy, port, argv = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    with socket.create_server((LOOPBACK, port), backlog=MOST) as listener:
+        between = os.fork()
+        if between == 0:
+            if os.fork() == 0:
+                _detach()
+                _run(listener, proxy)
+            os._exit(0)
+        os.waitpid(between, 0)
+    try:
+        os.execvp(argv[0], argv)  # noqa: S606
+    except FileNotFoundError:
+        os.write(2, f"{argv[0]}: there is no such program\n".encode())
+        os._exit(127)
+
+
+def _detach() -> None:
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):  # they are the command's, which may end before this does
+        os.dup2(null, stream)
+
+
+def _run(listener: socket.socket, proxy: str) -> None:
+    import asyncio  # slow to import, and the command need not wait for it
+
+    asyncio.run(_serve(listener, proxy))
+
+
+async def _serve(listener: socket.socket, proxy: str) -> None:
+    import asyncio
+
+    slots = asyncio.Semaphore(MOST)
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with slots:
+            try:
+                far_reader, far_writer = await asyncio.open_unix_connection(proxy)
+            except OSError:
+                writer.transport.abort()
+                return
+            await asyncio.gather(_pipe(reader, far_writer), _pipe(far_reader, writer))
+            writer.close()
+            far_writer.close()
+
+    server = await asyncio.start_server(carry, sock=listener)
+    await server.serve_forever()
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One direction, to its end. A side that broke takes the other one with it."""
+    try:
+        while piece := await reader.read(PIECE):
+            writer.write(piece)
+            await writer.drain()
+        writer.write_eof()
+    except OSError:
+        writer.transport.abort()
+
+
+main()

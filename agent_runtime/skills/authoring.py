@@ -1,0 +1,223 @@
+"""The tools by which an agent extends itself. What they change is decided by the permission `skills.author`; a rule's
+pattern is held against the plugin's name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ..errors import ToolFailure
+from ..ports import ToolContext, ToolSpec
+from ..protocol import RequirementSet
+from ..tools import RESERVED, Output, Reach, Tool
+from .host import SkillHost
+from .plugins import HELD, Plugin
+from .trial import Test
+from .versions import Author, Version
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+MOST_CODE = 100_000
+"""Characters."""
+MOST_SHOWN = 20
+"""Versions that are listed, the newest."""
+AUTHOR = RequirementSet(fs=HELD, capabilities=["skills.author"])
+"""A trial runs the code, and so needs what its calls will need."""
+TEST_KEYS = {"arguments", "skill", "expect"}
+
+_NAME: dict[str, Any] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 64,
+    "description": "Name of the plugin: letters, digits and _",
+}
+
+CREATE = (
+    "Give yourself a new tool, or change one you made: hand over Python code with one or more functions decorated with "
+    "@skill. It is tried at once, with your test call if you give one; what passes can be called as a tool from your "
+    "next step on, and stays. What does not changes nothing, and you get the file, line and reason: mend it and call "
+    "this again. Use it when no tool can do what you need and you will need it more than once; for a single "
+    "calculation bash is enough. The code runs confined, without network, in the workspace folder; standard library "
+    "only unless more is installed. Example:\n"
+    "@skill\ndef median(numbers: list[float]) -> float:\n"
+    '    """The middle one of some numbers."""\n    import statistics\n    return statistics.median(numbers)'
+)
+CREATE_PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": _NAME,
+        "code": {"type": "string", "minLength": 1, "maxLength": MOST_CODE, "description": "The whole Python file"},
+        "test": {
+            "type": "object",
+            "description": "A call that it must stand: the arguments, or {arguments, skill?, expect?} to name the "
+            "skill, and the result that must come of it",
+        },
+    },
+    "required": ["name", "code"],
+    "additionalProperties": False,
+}
+RELOAD = (
+    "Have your skills looked at again, or go back to an earlier version of one (name and version, see list_skills). "
+    "Saved files are taken up by themselves; use this to be sure of it now, and to see what was refused and why."
+)
+RELOAD_PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": _NAME,
+        "version": {"type": "integer", "minimum": 1, "description": "The version to go back to; needs name"},
+    },
+    "additionalProperties": False,
+}
+REMOVE = (
+    "Take away a plugin and its skills. Its versions are kept: reload_skills with name and version brings one back."
+)
+LIST = (
+    "List your skills with their versions and what is wrong with them; with a name, also the code of that plugin and "
+    "its history with what each version changed. Not for skill packages (skill)."
+)
+ONE: dict[str, Any] = {"type": "object", "properties": {"name": _NAME}, "additionalProperties": False}
+
+
+def authoring_tools(host: SkillHost) -> tuple[Tool, ...]:
+    """`create_skill`, `list_skills`, `reload_skills` and `remove_skill` over the plugins of a host."""
+    return (_create(host), _list(host), _reload(host), _remove(host))
+
+
+def _create(host: SkillHost) -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        file = _file(arguments["name"])
+        code, test = _encoded(arguments["code"]), _test(arguments.get("test"))
+        plugin, tested = await host.create(file, code, test, _author(context))
+        data = _made(plugin)
+        if tested is not None:
+            data["test"] = {"skill": tested.skill, "result": tested.result}
+        return Output(data, joins=plugin.names)
+
+    spec = ToolSpec("create_skill", CREATE, CREATE_PARAMETERS, idempotent=True)
+    answers = "`name`, `file`, `version`, `skills` with their schemas, `test?` of `skill`, `result`"
+    bounds = f"{MOST_CODE // 1000},000 characters of code; import and check 15 s, test call 30 s"
+    return Tool(spec, run, AUTHOR, reach=_reach, answers=answers, bounds=bounds)
+
+
+def _reload(host: SkillHost) -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        name, number = arguments.get("name"), arguments.get("version")
+        if number is not None:
+            if name is None:
+                raise ToolFailure("name: is required with version", kind="invalid")
+            plugin = await host.restore(await _version(host, _file(name), number), _author(context))
+            return Output(_made(plugin), joins=plugin.names)
+        await host.reload()
+        states = _states(host, name)
+        if name is not None and not states:
+            raise _unknown(host, _file(name))
+        return Output({"skills": states}, joins=tuple(one["name"] for one in states if one["state"] == "active"))
+
+    spec = ToolSpec("reload_skills", RELOAD, RELOAD_PARAMETERS, idempotent=True)
+    answers = "`skills` with name, file, version, state, `error?`; of a version gone back to, as create_skill"
+    return Tool(spec, run, AUTHOR, reach=_reach, answers=answers)
+
+
+def _remove(host: SkillHost) -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+        file = _file(arguments["name"])
+        if not await host.remove(file, _author(context)):
+            raise _unknown(host, file)
+        return {"name": arguments["name"], "removed": True}
+
+    spec = ToolSpec("remove_skill", REMOVE, {**ONE, "required": ["name"]})
+    return Tool(spec, run, AUTHOR, reach=_reach, answers="`name`, `removed`")
+
+
+def _list(host: SkillHost) -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+        name = arguments.get("name")
+        found: dict[str, Any] = {"skills": _states(host, name)}
+        if name is not None:
+            versions = await host.versions.of(_file(name))
+            if not versions and not found["skills"]:
+                raise ToolFailure(f"name: there never was a plugin {name}; leave name out to see all", kind="invalid")
+            codes = [one.files.get(one.file) for one in versions if one.files is not None]
+            code = codes[-1] if codes else None
+            found["versions"] = [_shown(one, context) for one in versions[-MOST_SHOWN:]]
+            found["code"] = code.decode(errors="replace") if code is not None else None
+        return found
+
+    spec = ToolSpec("list_skills", LIST, ONE, read_only=True, idempotent=True)
+    answers = "`skills` with name, file, version, state, `error?`; with a name also `versions`, `code`"
+    return Tool(spec, run, answers=answers, bounds=f"the newest {MOST_SHOWN} versions")
+
+
+async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> Reach:
+    name = arguments.get("name")
+    return Reach(subjects=(name.removesuffix(".py"),)) if name is not None else Reach()
+
+
+def _file(name: str) -> str:
+    name = name.removesuffix(".py")
+    if not NAME.fullmatch(name):
+        raise ToolFailure(f"name: {name!r} must be letters, digits and _, beginning with a letter", kind="invalid")
+    if name in RESERVED:
+        raise ToolFailure(f"name: {name} is a tool of the runtime; take another name", kind="invalid")
+    return f"{name}.py"
+
+
+def _unknown(host: SkillHost, file: str) -> ToolFailure:
+    there_are = ", ".join(sorted({state.file for state in host.states()})) or "none"
+    return ToolFailure(f"name: there is no plugin {file}; there are: {there_are}", kind="invalid")
+
+
+def _encoded(code: str) -> bytes:
+    try:
+        return code.encode()
+    except UnicodeEncodeError as error:
+        told = f"code: character {error.start} is half of a character; write it whole"
+        raise ToolFailure(told, kind="invalid") from error
+
+
+def _test(given: Any) -> Test | None:
+    """A call in full has `arguments`, which is an object; anything else is the arguments themselves."""
+    if given is None:
+        return None
+    if isinstance(given.get("arguments"), dict) and given.keys() <= TEST_KEYS:
+        skill = given.get("skill")
+        if skill is not None and not isinstance(skill, str):
+            raise ToolFailure("test.skill: must be the name of a skill", kind="invalid")
+        return Test(given["arguments"], skill, given.get("expect"), "expect" in given)
+    return Test(given)
+
+
+async def _version(host: SkillHost, file: str, number: int) -> Version:
+    versions = {one.number: one for one in await host.versions.of(file)}
+    if number not in versions:
+        there_are = f"there are 1 to {max(versions)}" if versions else f"there never was a plugin {file}"
+        raise ToolFailure(f"version: {file} has no version {number}; {there_are}", kind="invalid")
+    return versions[number]
+
+
+def _author(context: ToolContext) -> Author:
+    return Author(context.principal, context.agent, context.session_id, context.call_id)
+
+
+def _made(plugin: Plugin) -> dict[str, Any]:
+    skills = [
+        {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
+        for tool in plugin.tools
+    ]
+    name = plugin.file.removesuffix(".py")
+    return {"name": name, "file": plugin.file, "version": plugin.version, "skills": skills}
+
+
+def _states(host: SkillHost, name: str | None) -> list[dict[str, Any]]:
+    file = _file(name) if name is not None else None
+    return [state.model_dump(exclude_none=True) for state in host.states() if file in (None, state.file)]
+
+
+def _shown(version: Version, context: ToolContext) -> dict[str, Any]:
+    """Who somebody else was is not for everybody."""
+    at = datetime.fromtimestamp(version.created_at / 1000, UTC).isoformat(timespec="seconds")
+    by = version.author.principal if version.author else "the folder"
+    if version.author is not None and by != context.principal:
+        by = "another"
+    return {"version": version.number, "action": version.action, "at": at, "by": by, "diff": version.diff}

@@ -1,0 +1,98 @@
+"""A docstring taken apart: what a function does, and what each argument means. Google, NumPy and Sphinx styles."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+_ARGUMENTS = re.compile(r"((keyword|other) )?(arg(ument)?s|param(eter)?s)|attributes|fields", re.IGNORECASE)
+_OTHERS = re.compile(
+    r"returns?|yields?|raises?|except(ion)?s?|warn(ing)?s?|examples?|notes?|see also|references?|todo|usage",
+    re.IGNORECASE,
+)
+"""Titles of sections. What a function does is told before the first of them."""
+
+_TITLE = re.compile(r"(\w[\w ]*?)\s*:?\s*")
+_RULE = re.compile(r"[-=]{3,}\s*")
+_FIELD = re.compile(r":(param|parameter|arg|argument|key|keyword|type|returns?|rtype|yields?|ytype|raises?|meta|var)\b")
+_GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:\s*(.*)")
+_NUMPY_ENTRY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()")
+_SPHINX_ENTRY = re.compile(r":(?:param|parameter|arg|argument|key|keyword)\s(?:[^:]*\s)?\s*\*{0,2}(\w+)\s*:\s*(.*)")
+
+
+class Doc(NamedTuple):
+    """What a docstring says."""
+
+    about: str
+    """All that stands before the first section."""
+    arguments: dict[str, str]
+    """What it says about each argument, on one line."""
+
+
+class _Section(NamedTuple):
+    entry: re.Pattern[str] | None
+    """What begins an entry; none when the section does not speak of arguments."""
+    lines: list[str]
+    ends_at_margin: bool
+
+
+def read(text: str | None) -> Doc:
+    """Takes any text; what has no known form is part of what the function does."""
+    first, *sections = _sections(inspect.cleandoc(text or "").splitlines())
+    arguments: dict[str, str] = {}
+    for section in sections:
+        for names, said in _entries(section):
+            for name in names:
+                arguments.setdefault(name, said)
+    return Doc("\n".join(first.lines).strip(), {name: said for name, said in arguments.items() if said})
+
+
+def _sections(lines: Sequence[str]) -> list[_Section]:
+    """The first is what stands before all others."""
+    found = [_Section(None, [], ends_at_margin=False)]
+    rest = zip_longest(lines, lines[1:], fillvalue="")
+    for line, following in rest:
+        if (begun := _begun(line, following)) is not None:
+            found.append(begun)
+            if begun.entry is _SPHINX_ENTRY:
+                begun.lines.append(line)
+            elif _RULE.fullmatch(following):
+                next(rest)
+            continue
+        if found[-1].ends_at_margin and line.strip() and not line[0].isspace():
+            found.append(_Section(None, [], ends_at_margin=False))
+        found[-1].lines.append(line)
+    return found
+
+
+def _begun(line: str, following: str) -> _Section | None:
+    """The section that begins with this line, if one does."""
+    if _FIELD.match(line):
+        return _Section(_SPHINX_ENTRY, [], ends_at_margin=True)
+    title = _TITLE.fullmatch(line)
+    of_arguments = title is not None and _ARGUMENTS.fullmatch(title[1]) is not None
+    if title is None or not (of_arguments or _OTHERS.fullmatch(title[1])):
+        return None
+    if _RULE.fullmatch(following):
+        return _Section(_NUMPY_ENTRY if of_arguments else None, [], ends_at_margin=False)
+    if line.rstrip().endswith(":"):
+        return _Section(_GOOGLE_ENTRY if of_arguments else None, [], ends_at_margin=True)
+    return None
+
+
+def _entries(section: _Section) -> Iterator[tuple[list[str], str]]:
+    """Names, of which NumPy may put several on a line, and what is said about them."""
+    if section.entry is None:
+        return
+    names: list[str] = []
+    said: list[str] = []
+    for line in inspect.cleandoc("\n" + "\n".join(section.lines)).splitlines():
+        if not line[:1].isspace() and (entry := section.entry.fullmatch(line)):
+            yield names, " ".join(said)
+            names, said = re.findall(r"\w+", entry[1]), [entry[2].strip()] if entry[2] else []
+        elif line.strip():
+            said.append(line.strip())
+    yield names, " ".join(said)

@@ -1,0 +1,96 @@
+"""Importing a plugin, and telling its author what went wrong and where. Runs in the worker."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .plugin import Skill, collecting, skill
+
+FRAMES = 3
+"""Places in the plugin that an explanation names, innermost last."""
+
+
+class Unloadable(Exception):
+    """The plugin cannot be imported; the text says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a plugin brings."""
+
+    skills: Sequence[Skill]
+    self_check: Callable[..., Any] | None
+    """The function of that name in the plugin: it raises, or returns False, when the plugin is not fit for use."""
+
+
+def load(plugin: Path) -> Loaded:
+    """Imports a file, or a package by its folder. Raises Unloadable."""
+    name = plugin.name if plugin.is_dir() else plugin.stem
+    if name in sys.stdlib_module_names:
+        name = f"{name}_plugin"  # whoever imports that name means Python's own
+    file = plugin / "__init__.py" if plugin.is_dir() else plugin
+    spec = importlib.util.spec_from_file_location(
+        name, file, submodule_search_locations=[str(plugin)] if plugin.is_dir() else None
+    )
+    if spec is None or spec.loader is None:
+        raise Unloadable(f"{plugin.name} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with collecting() as found, _at_hand():
+        try:
+            spec.loader.exec_module(module)
+            if not found and plugin.is_dir():
+                _import_parts(name, plugin)
+        except BaseException as error:  # noqa: BLE001 - also sys.exit at import
+            raise Unloadable(explain(error, plugin.parent)) from None
+        if not found:
+            raise Unloadable(f"{plugin.name} declares no @skill; a name that begins with _ marks a helper")
+        check = getattr(module, "self_check", None)
+        return Loaded(tuple(found), check if callable(check) else None)
+
+
+@contextmanager
+def _at_hand() -> Generator[None]:
+    """`skill` without an import, in all modules of a plugin."""
+    builtins.__dict__["skill"] = skill
+    try:
+        yield
+    finally:
+        builtins.__dict__.pop("skill", None)
+
+
+def _import_parts(name: str, package: Path) -> None:
+    """A package that imports nothing itself holds its skills in its modules."""
+    for part in sorted(package.glob("*.py")):
+        if not part.stem.startswith("_"):
+            importlib.import_module(f"{name}.{part.stem}")
+
+
+def explain(error: BaseException, skills_dir: Path) -> str:
+    """The error and where in the plugin it came from: `hello.py line 3 in greet: KeyError: 'name'`."""
+    what = "".join(traceback.format_exception_only(error)).strip()
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_short(error.filename, skills_dir)} line {error.lineno}: {type(error).__name__}: {error.msg}"
+    if isinstance(error, SystemExit):
+        what = f"it called exit ({error.code})"
+    places = list(_places(error, skills_dir))[-FRAMES:]
+    return ", ".join(places) + ": " + what if places else what
+
+
+def _places(error: BaseException, skills_dir: Path) -> Iterator[str]:
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename.startswith(f"{skills_dir}/"):
+            inside = "" if frame.name == "<module>" else f" in {frame.name}"
+            yield f"{_short(frame.filename, skills_dir)} line {frame.lineno}{inside}"
+
+
+def _short(filename: str, skills_dir: Path) -> str:
+    return filename.removeprefix(f"{skills_dir}/")

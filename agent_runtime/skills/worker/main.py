@@ -1,0 +1,165 @@
+"""The process in which one plugin lives: `boot` starts it with FOLDER PLUGIN WORKSPACE.
+
+The main thread imports the plugin and makes its calls, one at a time; a second thread reads what the server says. The
+pipes are moved out of the way first, so that what a plugin prints goes to the log and not between the messages.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import inspect
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ...errors import MeshUnavailable
+from ..wire import Broken, Message, pack_answer, unpack
+from .loading import Loaded, Unloadable, explain, load
+from .mesh_proxy import Asking, AsyncMesh, BlockingMesh
+from .plugin import Skill
+from .posture import LeftBehind, Posture
+from .untouched import Tampered, Untouched
+
+LONGEST_ERROR = 10_000
+"""Characters of an error that are told; the server keeps fewer."""
+LOWEST = 39
+"""Whatever the priority was."""
+
+
+class Worker:
+    """Answers the server's calls with the skills of one plugin until the server hangs up."""
+
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO, folder: Path, workspace: Path) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._folder = folder
+        self._workspace = workspace
+        self._writing = threading.Lock()
+        self._calls: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._asking = Asking(self._send)
+        self._skills: dict[str, Skill] = {}
+
+    def run(self, plugin: Path) -> None:
+        self._send({"type": "ready"})  # the server looks who is here before any code of the plugin runs
+        demand = self._calls.get()
+        if demand is None:
+            return
+        try:
+            with Untouched():
+                loaded = load(plugin)
+                if demand.get("trial"):
+                    self._check(loaded)
+            self._skills = {one.name: one for one in loaded.skills}
+            self._posture = Posture()
+            self._send({"type": "loaded", "skills": [one.declared() for one in loaded.skills]})
+        except (Unloadable, Tampered) as fault:
+            self._send({"type": "failed", "error": str(fault)[:LONGEST_ERROR]})
+            return
+        while (message := self._calls.get()) is not None:
+            self._answer(message)
+
+    def listen(self) -> None:
+        """Reads until the server hangs up."""
+        try:
+            for line in self._incoming:
+                message = unpack(line)
+                if message["type"] == "reply":
+                    self._asking.reply(message)
+                else:
+                    self._calls.put(message)
+        except (Broken, OSError, ValueError):
+            pass  # the pipe is gone, or the plugin has broken it: there is no one left to tell
+        finally:
+            self._calls.put(None)
+
+    def _check(self, loaded: Loaded) -> None:
+        if loaded.self_check is None:
+            return
+        try:
+            passed = self._invoke(loaded.self_check, {})
+        except BaseException as error:  # noqa: BLE001 - also sys.exit in a plugin is an answer
+            raise Unloadable(f"its self_check failed: {explain(error, self._folder)}") from None
+        if passed is False:
+            raise Unloadable("its self_check returned False")
+
+    def _answer(self, call: Message) -> None:
+        number = call["id"]
+        try:
+            with Untouched():
+                value = self._call(self._skills[call["name"]], call["arguments"])
+                self._posture.alone()
+            line = _result(number, value, self._is_spent())
+        except (Tampered, LeftBehind) as error:
+            self._write(_error(number, str(error), spent=True))
+            os._exit(1)  # who knows what else it has replaced
+        except MeshUnavailable as error:
+            line = _error(number, str(error), kind="unavailable", spent=self._is_spent())
+        except BaseException as error:  # noqa: BLE001 - also sys.exit in a plugin is an answer
+            line = _error(number, explain(error, self._folder), spent=self._is_spent())
+        self._write(line)
+
+    def _is_spent(self) -> bool:
+        return not self._posture.kept()
+
+    def _call(self, one: Skill, arguments: Mapping[str, Any]) -> Any:
+        return self._invoke(one.function, one.arguments.read(arguments))
+
+    def _invoke(self, function: Callable[..., Any], keywords: Mapping[str, Any]) -> Any:
+        taken = inspect.signature(function).parameters
+        mesh = AsyncMesh if inspect.iscoroutinefunction(function) else BlockingMesh
+        offered = {"mesh_client": lambda: mesh(self._asking), "workspace": lambda: self._workspace}
+        injected = {name: offer() for name, offer in offered.items() if name in taken}
+        value = function(**keywords, **injected)
+        return _finished(value) if inspect.isawaitable(value) else value
+
+    def _send(self, message: Message) -> None:
+        self._write(pack_answer(message))
+
+    def _write(self, line: bytes) -> None:
+        with self._writing:
+            self._outgoing.write(line)
+            self._outgoing.flush()
+
+
+def _result(number: int, value: Any, spent: bool) -> bytes:
+    try:
+        return pack_answer({"type": "result", "id": number, "value": value, "spent": spent})
+    except (TypeError, ValueError, RecursionError) as error:
+        return _error(number, f"the skill's result is not JSON: {error}", spent=spent)
+
+
+def _error(number: int, text: str, *, kind: str = "backend", spent: bool) -> bytes:
+    return pack_answer({"type": "error", "id": number, "error": text[:LONGEST_ERROR], "kind": kind, "spent": spent})
+
+
+def _finished(value: Any) -> Any:
+    import asyncio  # takes longer to import than all the rest, and many plugins never need it
+
+    async def awaited() -> Any:
+        return await value
+
+    return asyncio.run(awaited())
+
+
+def main() -> None:
+    folder, plugin, workspace = (Path(argument) for argument in sys.argv[1:4])
+    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    sys.stdout.reconfigure(line_buffering=True)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    faulthandler.enable(all_threads=False)
+    os.nice(LOWEST)  # a thread's own: before there is another one, and before any code of the plugin
+    sys.path.append(str(folder))
+    worker = Worker(incoming, outgoing, folder, workspace)
+
+    def listen() -> None:
+        worker.listen()
+        os._exit(0)  # whatever the plugin is doing: nobody waits for it any more
+
+    threading.Thread(target=listen, daemon=True).start()
+    worker.run(plugin)

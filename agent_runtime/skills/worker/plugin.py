@@ -1,0 +1,103 @@
+"""The `@skill` decorator. Imported by plugins, in a process that starts for one of them: the standard library only."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+
+from .signature import Arguments, arguments, called
+
+if TYPE_CHECKING:
+    from .docstring import Doc
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Skill(NamedTuple):
+    """A function with all that the catalog needs to know about it."""
+
+    name: str
+    description: str
+    arguments: Arguments
+    timeout: float | None
+    read_only: bool
+    idempotent: bool
+    function: Callable[..., Any]
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """JSON Schema of the arguments object."""
+        return self.arguments.schema
+
+    def declared(self) -> dict[str, Any]:
+        """All but the function, for the wire."""
+        names = ("name", "description", "parameters", "timeout", "read_only", "idempotent")
+        return {name: getattr(self, name) for name in names}
+
+
+_collected: list[Skill] = []
+
+
+@overload
+def skill(function: Function, /) -> Function: ...
+
+
+@overload
+def skill(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
+    read_only: bool = False,
+    idempotent: bool = False,
+) -> Callable[[Function], Function]: ...
+
+
+def skill(
+    function: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
+    read_only: bool = False,
+    idempotent: bool = False,
+) -> Any:
+    """Makes a function, sync or async, a tool of the agent. The function itself stays as it is. `@skill` alone will do.
+
+    `name` is the function's own unless given, `description` what its docstring says before its first section.
+    `parameters` maps each argument's name to its JSON Schema; without it they are made of the hints, the defaults and
+    the docstring, and values come as the hints say. An argument without a default is required. `timeout` is in
+    seconds, in place of the runtime's default. `mesh_client` and `workspace` are given to a function that has such
+    keywords. It returns any JSON value. Raises TypeError when something is missing or does not fit.
+    """
+
+    def decorate(function: Function) -> Function:
+        if not callable(function) or inspect.isclass(function):
+            raise TypeError(f"@skill goes on a function, and its fields have names: @skill(name=...), not {function!r}")
+        doc = _documented(function) if description is None or parameters is None else None
+        told = description or (doc.about if doc else "")
+        if not told:
+            raise TypeError(f"{called(function)} has no description: give it a docstring, or description=...")
+        made = arguments(function, parameters, doc.arguments if doc else {})
+        _collected.append(Skill(name or called(function), told, made, timeout, read_only, idempotent, function))
+        return function
+
+    return decorate if function is None else decorate(function)
+
+
+def _documented(function: Callable[..., Any]) -> Doc:
+    from . import docstring  # a skill that says all by itself is spared it
+
+    return docstring.read(function.__doc__)
+
+
+@contextmanager
+def collecting() -> Generator[list[Skill]]:
+    """The skills that are declared while this is open."""
+    _collected.clear()
+    yield _collected

@@ -1,0 +1,121 @@
+"""How a worker's process stands: what a call may change for the next one although none of it is the plugin's own."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+MOST_FILES = 64
+"""Files that calls may leave open: a connection or two is kept on purpose."""
+MOST_THREADS = 8
+"""Threads that a call may leave behind."""
+GRACE = 0.2
+"""Seconds that others get to end in."""
+_LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
+_SIGNALS = tuple(signal.valid_signals())
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+
+
+class LeftBehind(Exception):
+    """A call has ended, and threads that it started have not."""
+
+
+class Posture:
+    """How the process stood once its plugin was imported. What the import itself has set up is how it must be."""
+
+    def __init__(self) -> None:
+        self._modules = dict(sys.modules)
+        self._functions = _functions(self._modules)
+        self._facts = _facts()
+        self._threads = set(threading.enumerate())
+        self._files = _files()
+        self._data = _data()
+        allowed, _ = resource.getrlimit(resource.RLIMIT_DATA)
+        self._most_data = (self._data + allowed) // 2 if allowed != resource.RLIM_INFINITY else sys.maxsize
+
+    def alone(self) -> None:
+        """Raises LeftBehind when threads go on that a call should have ended. A few that do not keep a process alive
+        are let be, libraries have some; they end with the worker."""
+        threads = [one for one in threading.enumerate() if one not in self._threads]
+        deadline = time.monotonic() + GRACE
+        for one in threads[:MOST_THREADS]:
+            if not one.daemon:
+                one.join(max(0.0, deadline - time.monotonic()))
+        left = [one for one in threads if one.is_alive()]
+        if len(left) > MOST_THREADS or any(not one.daemon for one in left):
+            raise LeftBehind(f"it left {len(left)} threads behind ({left[0].name}); end them before you return")
+
+    def kept(self) -> bool:
+        """Whether the next call finds all as the first one did."""
+        try:
+            return (
+                self._facts == _facts()
+                and all(sys.modules.get(name) is module for name, module in self._modules.items())
+                and all(names.get(name) is function for names, name, function in self._functions)
+                and _files() <= self._files + MOST_FILES
+                and _data() <= self._most_data
+            )
+        except Exception:  # noqa: BLE001 - whoever cannot even look has changed something
+            return False
+
+
+def _facts() -> tuple[object, ...]:
+    mask = os.umask(0)
+    os.umask(mask)
+    return (
+        *(os.getcwd(), mask, os.getpriority(os.PRIO_PROCESS, 0), dict(os.environ)),
+        tuple(map(signal.getsignal, _SIGNALS)),
+        signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        tuple(signal.getitimer(timer) == (0.0, 0.0) for timer in _TIMERS),
+        tuple(map(resource.getrlimit, _LIMITS)),
+        *(sys.getrecursionlimit(), sys.getswitchinterval(), gc.isenabled()),
+        *(sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()),
+        *(tuple((id(one), one.closed) for one in (sys.stdin, sys.stdout, sys.stderr))),
+        tuple((found.st_dev, found.st_ino) for found in map(os.fstat, range(3))),
+    )
+
+
+def _functions(modules: Mapping[str, object]) -> tuple[tuple[dict[str, Any], str, object], ...]:
+    """Of Python's own modules, by the names that they are called by. Others may have put there whatever they like."""
+    kinds = (FunctionType, BuiltinFunctionType)
+    return tuple(
+        (vars(module), name, value)
+        for place, module in modules.items()
+        if type(module) is ModuleType and place.partition(".")[0] in sys.stdlib_module_names
+        for name, value in list(vars(module).items())
+        if not name.startswith("_") and type(value) in kinds
+    )
+
+
+def _files() -> int:
+    """Files that are open. Where /proc cannot be read, which is so under Landlock, every number is tried."""
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except PermissionError:
+        return sum(_is_open(number) for number in range(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+
+
+def _is_open(number: int) -> bool:
+    try:
+        fcntl.fcntl(number, fcntl.F_GETFD)
+    except OSError:
+        return False
+    return True
+
+
+def _data() -> int:
+    """Bytes of private memory that the process has reserved; where /proc cannot be read, the most it has ever held."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[5]) * resource.getpagesize()
+    except PermissionError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

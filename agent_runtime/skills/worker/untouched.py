@@ -1,0 +1,29 @@
+"""Python's own builtins, as they were before any code of a plugin ran. Runs in the worker."""
+
+from __future__ import annotations
+
+import builtins
+
+_NOW = builtins.__dict__
+_OWN = dict(_NOW)
+_GONE = object()
+
+
+class Tampered(Exception):
+    """The plugin has replaced what is not its own."""
+
+
+class Untouched:
+    """Puts back whatever builtins were replaced or removed in here. Its end raises Tampered that names them, in place
+    of whatever came of it: with other builtins nothing is to be trusted. New names are let be, some libraries add one.
+
+    A class, because the end of a generator's context goes through builtins, and there they cannot be relied on.
+    """
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, *_: object) -> None:
+        if changed := [name for name, own in _OWN.items() if _NOW.get(name, _GONE) is not own]:
+            _NOW.update(_OWN)
+            raise Tampered(f"it replaced builtins.{', builtins.'.join(changed)}; leave Python's own names alone")

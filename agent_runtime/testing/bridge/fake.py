@@ -1,0 +1,197 @@
+"""The bridge with faults: one method for each, and a schedule of them that plays by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Literal, Self
+
+from . import readiness
+from .bridge import CAPACITY, Bridge, end_of
+from .faults import Event, Faults
+from .flood import flood
+from .flow import Direction, Flow, Trip
+from .link import Leg, Link
+from .pace import Pace
+from .player import Player
+from .readiness import Channel
+from .sockets import How
+
+Way = Direction | Literal["both"]
+
+
+class FakeBridge(Bridge):
+    """Stands between a guest and its host as the supervisor's bridge does, and goes wrong when told.
+
+        async with FakeBridge("unix:/tmp/guest.sock", "tcp://127.0.0.1:9900") as bridge:
+            ...  # the guest dials bridge.url
+            bridge.cut()
+
+    Addresses are `unix:/path`, `tcp://host:port` (port 0 listens on any free one) and `vsock://cid:port`. `faults`
+    happen by themselves, in the order of their seed; a method makes one happen now. Those about connections take one
+    `link`, and mean all there are without. Use it within one event loop. Raises ValueError for an address that is none,
+    OSError when it cannot listen.
+    """
+
+    def __init__(
+        self,
+        listen: str,
+        target: str,
+        *,
+        faults: Faults | None = None,
+        channel: Channel | None = None,
+        capacity: int = CAPACITY,
+        pace: Pace | None = None,
+    ) -> None:
+        super().__init__(listen, target, channel or Channel(), capacity, pace)
+        self.faults = faults or Faults()
+        self.severed = False
+        self._player = Player(self)
+        self._next_trips: dict[Direction, Trip] = {}
+        self._stalled: set[Direction] = set()
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self._playing = asyncio.create_task(self._player.play())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await end_of([self._playing])
+        finally:
+            await super().__aexit__(kind, error, traceback)
+
+    @property
+    def history(self) -> list[Event]:
+        """The events of the schedule that were carried out, oldest first; of very many the latest."""
+        return list(self._player.history)
+
+    # connections
+
+    def cut(self, link: Link | None = None, *, how: How = "rst", leg: Leg | Literal["both"] = "both") -> int:
+        """Breaks connections; says how many. One leg alone: the other follows by the rules, or when ends are let."""
+        broken = sum(each.cut(how, leg) for each in self._those(link))
+        self.counts.breaks += broken
+        self.changed()
+        return broken
+
+    def trip(self, direction: Direction, trip: Trip, link: Link | None = None) -> None:
+        """Has bytes that go by break or stall a connection: without a link the newest, or the next when there is none.
+
+        bridge.trip("to_host", Trip("rst", after=100)); bridge.trip("to_guest", Trip("stall", mark=b'"request_id"'))
+        """
+        link = link or next((each for each in reversed(self.links) if each.standing), None)
+        if link is None:
+            self._next_trips[direction] = trip
+        else:
+            link.arm(direction, trip)
+
+    def half_close(self, direction: Direction, link: Link | None = None) -> None:
+        """Ends one direction; the other goes on, to the guest's side too."""
+        for each in self._those(link):
+            each.half_close(direction)
+
+    def stall(self, direction: Way = "both", link: Link | None = None) -> None:
+        """Lets no bytes and no end through, until `release`; without a link on connections to come too."""
+        if link is None:
+            self._stalled.update(_directions(direction))
+        for flow in self._flows(direction, link):
+            flow.stall()
+
+    def release(self, direction: Way = "both", link: Link | None = None) -> None:
+        """Undoes `stall`. Nothing was lost."""
+        if link is None:
+            self._stalled.difference_update(_directions(direction))
+        for flow in self._flows(direction, link):
+            flow.release()
+
+    def hold_ends(self, direction: Way = "both", link: Link | None = None) -> None:
+        """Lets bytes through, but not the end, on the connections there are."""
+        for flow in self._flows(direction, link):
+            flow.hold_end()
+
+    def release_ends(self, direction: Way = "both", link: Link | None = None) -> None:
+        """Undoes `hold_ends` and `reorder`."""
+        for flow in self._flows(direction, link):
+            flow.release_end()
+
+    def reorder(self, how: How = "rst") -> list[Link]:
+        """Takes every connection from the guest and tells the host nothing, until `release_ends`.
+
+        A guest that comes back is through to the host before its old end is. Gives the connections the host still has.
+        """
+        links = self.links
+        self.hold_ends("to_host")
+        self.cut(how=how, leg="guest")
+        return links
+
+    def dribble(self, piece: int = 1, delay: float = 0.0, direction: Way = "both", link: Link | None = None) -> None:
+        """Passes `piece` bytes at once, `delay` seconds apart, on the connections there are."""
+        for flow in self._flows(direction, link):
+            flow.pace_out(piece, delay)
+
+    # the whole
+
+    def refuse(self) -> None:
+        """Nobody listens for the guest any more; what stands goes on."""
+        self._door.shut()
+
+    def sever(self) -> None:
+        """Quarantine: nobody listens, the socket is gone from the disk, and all is cut."""
+        self.severed = True
+        self.state = "quarantined"
+        self._door.shut()
+        self.cut()
+
+    def restore(self) -> None:
+        """Undoes `refuse` and `sever`. Raises OSError when the address is taken."""
+        self._door.open()
+        self.severed = False
+        self.state = readiness.RUNNING
+
+    def snapshot(self) -> int:
+        """Resets the guest's side of every connection, as taking a snapshot does; the listening socket lives."""
+        return self.cut(leg="guest")
+
+    async def flap(self, every: float = 0.05, seconds: float = 1.0, how: How = "rst") -> int:
+        """Cuts everything at intervals for a time; how many connections that broke."""
+        end, broken = self.pace.monotonic() + seconds, 0
+        while self.pace.monotonic() < end:
+            broken += self.cut(how=how)
+            await self.pace.sleep(every)
+        return broken
+
+    async def flood(
+        self, count: int, *, rate: float = 1000.0, how: How = "fin", at: Literal["target", "guest"] = "target"
+    ) -> int:
+        """Connects and ends at once, so many times, `rate` a second at most; how often somebody listened.
+
+        The supervisor's own probes go to the target; those at the guest's side pass through the bridge.
+        """
+        endpoint = self._target if at == "target" else self._door.endpoint
+        return await flood(endpoint, count, rate, how, self.pace, self._probed)
+
+    # parts
+
+    def prepare(self, link: Link) -> None:
+        for flow in link.flows():
+            flow.pace_out(self.faults.piece, self.faults.delay)
+            if flow.direction in self._stalled:
+                flow.stall()
+        while self._next_trips:
+            link.arm(*self._next_trips.popitem())
+
+    def _those(self, link: Link | None) -> list[Link]:
+        return self.links if link is None else [link]
+
+    def _flows(self, direction: Way, link: Link | None) -> list[Flow]:
+        return [flow for each in self._those(link) for flow in each.flows(direction)]
+
+    def _probed(self) -> None:
+        self.counts.probes += 1
+
+
+def _directions(way: Way) -> tuple[Direction, ...]:
+    return ("to_host", "to_guest") if way == "both" else (way,)

@@ -1,0 +1,85 @@
+"""JSON Schema under a deadline: a small schema and small arguments can be written so that checking takes for ever."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+
+SECONDS = 0.5
+"""What a check may take. An ordinary one takes a thousandth of it."""
+WORKS, RESTS = 0.001, 0.0005
+"""Seconds: a check beside the event loop hands it the interpreter this often, and for as long."""
+
+_clock: ContextVar[Clock] = ContextVar("clock")
+
+Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
+
+
+class TooLong(Exception):
+    """The check was given up."""
+
+
+def begin(*, rests: bool = False) -> None:
+    """Starts the clock for the check that follows. One that rests leaves the interpreter to others in between."""
+    _clock.set(Clock(time.monotonic() + SECONDS, rests))
+
+
+class Clock:
+    """When a check is given up, and when it rests."""
+
+    def __init__(self, until: float, rests: bool) -> None:
+        self._until = until
+        self._rest_at = 0.0 if rests else math.inf
+
+    def tick(self) -> None:
+        """Raises TooLong when the time is up."""
+        now = time.monotonic()
+        if now > self._until:
+            raise TooLong
+        if now > self._rest_at:
+            time.sleep(RESTS)
+            self._rest_at = time.monotonic() + WORKS
+
+
+def bounded_validator() -> type[Draft202012Validator]:
+    """The validator of JSON Schema 2020-12, whose errors end with TooLong when the time is up."""
+    from jsonschema import Draft202012Validator, validators
+
+    known = cast("dict[str, Keyword]", dict(Draft202012Validator.VALIDATORS))
+    keywords = {name: _watched(keyword) for name, keyword in {**known, "uniqueItems": _unique}.items()}
+    extend = cast("Callable[..., type[Draft202012Validator]]", vars(validators)["extend"])
+    return extend(Draft202012Validator, keywords)
+
+
+def _watched(keyword: Keyword) -> Keyword:
+    def watched(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        _clock.get().tick()
+        return keyword(validator, value, instance, schema) or iter(())
+
+    return watched
+
+
+def _unique(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[Any]:
+    """The library's own compares each item with each other one."""
+    from jsonschema import ValidationError
+
+    if wanted and validator.is_type(instance, "array"):
+        items = cast("list[Any]", instance)
+        if len({json.dumps(_plain(item), sort_keys=True) for item in items}) < len(items):
+            yield ValidationError("must not have an item twice")
+
+
+def _plain(value: Any) -> Any:
+    """To JSON Schema 1.0 is 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in cast("dict[str, Any]", value).items()}
+    return [_plain(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value

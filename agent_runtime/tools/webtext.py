@@ -1,0 +1,90 @@
+"""What came from the web as text: which types are text, and in which letters they are written."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+
+SAMPLE = 8192
+_TEXT = frozenset(
+    {
+        *("application/ecmascript", "application/graphql", "application/javascript", "application/json"),
+        *("application/jsonl", "application/sql", "application/toml", "application/x-javascript", "application/x-json"),
+        *("application/x-ndjson", "application/x-sh", "application/x-tex", "application/x-yaml", "application/xml"),
+        *("application/xml-dtd", "application/yaml", "application/x-www-form-urlencoded", "application/typescript"),
+    }
+)
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_UNKNOWN = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown", "content/unknown"})
+_LOOKS_LIKE_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype html|html|head|body)\b", re.I | re.S
+)
+_META = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.I)
+_PARAMETER = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9_:.-]{1,40})", re.I)
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+# Only character sets: Python also calls compression and other things encodings, and some of those take forever.
+_CHARSETS = re.compile(
+    r"us-ascii|ascii|utf-?8|utf-?16(?:le|be)?|latin-?1|iso-?8859-?\d{1,2}|(?:windows|cp)-?125\d|koi8-[ru]|gb2312|gbk"
+    r"|gb18030|big5(?:-hkscs)?|euc-(?:jp|kr)|shift[_-]jis|sjis|iso-2022-jp|macintosh|tis-620",
+    re.I,
+)
+# As browsers do: what calls itself one of these is written in their larger siblings.
+_SIBLINGS = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a body is."""
+
+    type: str
+    """The media type as the server names it, in lower case and without parameters."""
+    text: bool
+    html: bool
+
+
+def kind_of(content_type: str, body: bytes) -> Kind:
+    """By what the server says; where it says nothing, by the beginning of the body."""
+    named = content_type.partition(";")[0].strip().lower()
+    if named in _UNKNOWN:
+        text = not looks_binary(body)
+        return Kind(named, text, text and _LOOKS_LIKE_HTML.match(body[:SAMPLE]) is not None)
+    text = named.startswith("text/") or named in _TEXT or named.endswith(("+json", "+xml", "+yaml"))
+    text = text and ("utf-16" in content_type.lower() or not looks_binary(body))
+    return Kind(named, text, text and named in _HTML)
+
+
+def looks_binary(body: bytes) -> bool:
+    return b"\0" in body[:SAMPLE] and not body.startswith((b"\xff\xfe", b"\xfe\xff"))
+
+
+def decoded(content_type: str, body: bytes, *, html: bool) -> str:
+    """By byte order mark, by what the server says, by what the page says; else UTF-8, and what is not is Latin."""
+    mark = next((charset for start, charset in _MARKS if body.startswith(start)), None)
+    charset = mark or _charset(_named(content_type, body[:SAMPLE] if html else b""))
+    if charset is not None:
+        return body.decode(charset, "replace")
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        cut_short = error.start >= len(body) - 3 and error.reason == "unexpected end of data"
+        return body.decode("utf-8" if cut_short else "cp1252", "replace")
+
+
+def _named(content_type: str, page: bytes) -> str:
+    if parameter := _PARAMETER.search(content_type):
+        return parameter[1]
+    meta = _META.search(page)
+    return meta[1].decode("ascii") if meta else ""
+
+
+def _charset(name: str) -> str | None:
+    name = name.lower()
+    if not _CHARSETS.fullmatch(name):
+        return None
+    name = _SIBLINGS.get(name, name)
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        return None
+    return name

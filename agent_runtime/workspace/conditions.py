@@ -1,0 +1,52 @@
+"""What a caller knows of a file, held against what is there (RFC 9110, section 13)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+ANY = "*"
+_TAG = re.compile(r'\s*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)')
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """`If-Match` and `If-None-Match`; none where the caller did not send the header."""
+
+    match: tuple[str, ...] | None = None
+    none_match: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, match: str | None, none_match: str | None) -> Conditions:
+        """From the headers as they came. What is no tag matches nothing."""
+        return cls(_tags(match), _tags(none_match))
+
+    def fault(self, etag: str | None) -> str | None:
+        """What forbids a change of a file with that tag, or of none; in words."""
+        if self.match is not None and not _names(self.match, etag):
+            return "there is no such file" if etag is None else "it has changed"
+        if self.none_match is not None and self.known(etag):
+            return "it exists already"
+        return None
+
+    def known(self, etag: str | None) -> bool:
+        """Whether the caller has this version already. To read it again a weak tag will do."""
+        strong = tuple(tag.removeprefix("W/") for tag in self.none_match or ())
+        return _names(strong, etag)
+
+
+def _names(tags: tuple[str, ...], etag: str | None) -> bool:
+    return etag is not None and (ANY in tags or etag in tags)
+
+
+def _tags(header: str | None) -> tuple[str, ...] | None:
+    if header is None:
+        return None
+    if header.strip() == ANY:
+        return (ANY,)
+    tags: list[str] = []
+    at = 0
+    while at < len(header) and (found := _TAG.match(header, at)):
+        tags.append(found[1])
+        at = found.end()
+    return tuple(tags)

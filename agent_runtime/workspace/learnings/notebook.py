@@ -1,0 +1,218 @@
+"""A file of notes that the runtime keeps and people edit: Markdown, read tolerantly, written back with what is theirs.
+
+    ## e-3f9a1b2c4d
+
+    - tool: read
+    - error: invalid
+    - times: 3
+    - text: `notes.md does not exist`
+
+What has a heading of the second level and a `text` is an entry. Everything else is a person's, and stays as it is.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+MOST_ENTRIES = 300
+MOST_BYTES = 192 * 1024
+"""Of all entries together."""
+LARGEST = 384 * 1024
+"""Bytes of a file that is read: one that is larger is not a file of notes any more."""
+FIELDS = (
+    *("tool", "error", "from", "user", "session", "times", "first", "last"),
+    *("instead of", "where", "answer to", "text"),
+)
+_MOST_TIMES = 999_999_999
+_OURS = re.compile("[ec]-[0-9a-f]{10}")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
+# What these are held against may come from a command, and be long: none of them ever looks back.
+_HEADING = re.compile("#{1,6}[ \t]")
+_FIELD = re.compile(rf"[-*] ({'|'.join(FIELDS)}):")
+_ITEM = re.compile(r"[-*] (?=\S)")
+
+
+@dataclass(slots=True)
+class Entry:
+    """One note."""
+
+    title: str
+    """What the same thing is found by when it comes again."""
+    fields: dict[str, str]
+    """As they stand in the file."""
+    extra: list[str] = field(default_factory=list[str])
+    """Lines of a person's between this note and the next."""
+
+    def get(self, name: str) -> str:
+        return unquoted(self.fields.get(name, ""))
+
+    @property
+    def times(self) -> int:
+        count = self.fields.get("times", "")
+        return max(1, min(int(count), _MOST_TIMES)) if count.isascii() and count.isdigit() and len(count) < 12 else 1
+
+    @property
+    def last(self) -> str:
+        """Sorts as time does; empty when nobody knows."""
+        date = self.fields.get("last", "")
+        return date if _DATE.fullmatch(date) else ""
+
+    @property
+    def by_hand(self) -> bool:
+        """A person has written it here."""
+        return _OURS.fullmatch(self.title) is None
+
+    def weight(self) -> int:
+        """Bytes in the file."""
+        return sum(len(line.encode(errors="surrogateescape")) + 1 for line in self.lines())
+
+    def lines(self) -> Iterator[str]:
+        yield f"## {self.title}"
+        yield ""
+        for name, value in self.fields.items():
+            yield f"- {name}: {value}".rstrip()
+        yield ""
+        if self.extra:
+            yield from self.extra
+            yield ""
+
+
+@dataclass(slots=True)
+class Notebook:
+    """A file: entries, and between them lines that are a person's."""
+
+    parts: list[Entry | list[str]] = field(default_factory=list["Entry | list[str]"])
+
+    @classmethod
+    def parse(cls, text: str) -> Notebook:
+        """Any text is a notebook."""
+        book = cls()
+        block: list[str] = []
+        for line in text.split("\n"):
+            if block and _HEADING.match(line):
+                book._put(block)
+                block = []
+            block.append(line)
+        book._put(block)
+        return book
+
+    def render(self) -> str:
+        lines: list[str] = []
+        for part in self.parts:
+            if isinstance(part, Entry):
+                if lines and lines[-1].strip():
+                    lines.append("")
+                lines += part.lines()
+            else:
+                lines += part
+        return "\n".join(lines).rstrip("\n") + "\n"
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [part for part in self.parts if isinstance(part, Entry)]
+
+    def items(self) -> list[str]:
+        """The list items that a person has written beside the entries."""
+        lines = (line for part in self.parts for line in (part.extra if isinstance(part, Entry) else part))
+        return [unquoted(line[2:].strip()) for line in lines if _ITEM.match(line)]
+
+    def add(self, notes: Iterable[Entry]) -> None:
+        """More notes. What is here already has happened again, and keeps what a person has made of its text."""
+        known = {entry.title: entry for entry in reversed(self.entries)}
+        for note in notes:
+            entry = known.setdefault(note.title, note)
+            if entry is note:
+                self.parts.append(note)
+            else:
+                entry.fields["times"] = str(min(entry.times + note.times, _MOST_TIMES))
+                entry.fields["last"] = note.fields.get("last", "")
+
+    def trim(self, most: int = MOST_ENTRIES, size: int = MOST_BYTES) -> None:
+        """Drops what is too much, the oldest first, of those that there is most of: who floods the file pushes out
+        nobody else's notes. What was written by hand stays."""
+        groups: dict[tuple[str, str], deque[Entry]] = {}
+        for entry in sorted(self.entries, key=lambda entry: entry.last):
+            if not entry.by_hand:
+                whose = entry.get("user"), entry.get("from").partition(" ")[0]
+                groups.setdefault(whose, deque()).append(entry)
+        dropped = _excess(groups.values(), lambda _: 1, most) | _excess(groups.values(), Entry.weight, size)
+        if dropped:
+            self.parts = [part for one in self.parts if (part := _without(one, dropped))]
+
+    def _put(self, block: list[str]) -> None:
+        part = _entry(block) or block
+        before = self.parts[-1] if self.parts else None
+        if isinstance(part, list) and isinstance(before, list):
+            before += part
+        else:
+            self.parts.append(part)
+
+
+def quoted(text: str) -> str:
+    """One line as a code span, so that no viewer makes a link or a picture of it."""
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def unquoted(text: str) -> str:
+    """The text of a code span; any other text as it is."""
+    fence = text[: len(text) - len(text.lstrip("`"))]
+    if not fence or len(text) <= 2 * len(fence) or not text.endswith(fence):
+        return text
+    inner = text[len(fence) : -len(fence)]
+    if inner.endswith("`") or fence in re.findall("`+", inner):
+        return text
+    return inner.strip()
+
+
+def _entry(block: list[str]) -> Entry | None:
+    """The block as an entry; none when it is not one."""
+    if not block[0].startswith("## "):
+        return None
+    fields: dict[str, list[str]] = {}
+    extra: list[str] = []
+    last = ""
+    for line in block[1:]:
+        found = None if extra else _FIELD.match(line)
+        if found and found[1] not in fields:
+            last = found[1]
+            fields[last] = [line[found.end() :].strip()]
+        elif last and line.startswith("  ") and line.strip():  # an editor has wrapped it
+            fields[last].append(line.strip())
+        elif extra or line.strip():
+            last = ""
+            extra.append(line)
+        else:
+            last = ""
+    while extra and not extra[-1].strip():
+        extra.pop()
+    told = {name: " ".join(filter(None, pieces)) for name, pieces in fields.items()}
+    return Entry(block[0][3:].strip(), told, extra) if told.get("text") else None
+
+
+def _excess(groups: Iterable[deque[Entry]], weigh: Callable[[Entry], int], limit: int) -> set[int]:
+    """Takes entries out of the heaviest groups until all weigh no more than the limit; the ids of those objects."""
+    members = list(groups)
+    heap = [(-sum(map(weigh, group)), number) for number, group in enumerate(members)]
+    heapq.heapify(heap)
+    total = -sum(weight for weight, _ in heap)
+    dropped: set[int] = set()
+    while total > limit:
+        weight, number = heap[0]
+        entry = members[number].popleft()
+        total -= weigh(entry)
+        heapq.heapreplace(heap, (weight + weigh(entry), number))
+        dropped.add(id(entry))
+    return dropped
+
+
+def _without(part: Entry | list[str], dropped: set[int]) -> Entry | list[str]:
+    """The part, or what stays of it: what a person wrote below an entry outlives that."""
+    if isinstance(part, Entry) and id(part) in dropped:
+        return ["", *part.extra, ""] if part.extra else []
+    return part

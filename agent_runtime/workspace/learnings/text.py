@@ -1,0 +1,59 @@
+"""Text of any origin on its way into a note: one line, nothing hidden in it, never long, known when it comes again."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+HEAD, TAIL = 2048, 1024
+"""Characters that are kept of a text before anything else is done with it."""
+GAP = " [...] "
+_JOINERS = "\u200c\u200d"
+"""Scripts and pictures are spelled with these; they hide nothing."""
+_HIDDEN = re.compile("[\ufe00-\ufe0d\U000e0100-\U000e01ef]")
+"""Selectors count as printable, show nothing, and can carry any text."""
+_QUOTED = re.compile(r"(?<!\w)'[^'\n]*'(?!\w)|\"[^\"\n]*\"|`[^`\n]*`")
+_HEX = r"\b(?:0x)?(?=[0-9a-f-]{0,64}[0-9])[0-9a-f]{2}[0-9a-f-]{4,}\b"
+_ID = r"\b[a-z]{2,6}[_-](?=\w{0,64}\d)\w{6,}\b"
+_NAMED = re.compile(f"{_HEX}|{_ID}")
+_FILE = re.compile(r"\W{0,2}[\w-]{1,100}\.[a-z][a-z0-9]{0,4}\W{0,2}$")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def bounded(text: str) -> str:
+    """The beginning and the end of a text that is too long to be looked at."""
+    return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}{GAP}{text[-TAIL:]}"
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text in one line of at most so many characters: the end of an error often says more than its middle."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    line = visible("\\n".join(line for line in lines if line))
+    if len(line) <= limit:
+        return line
+    tail = (limit - len(GAP)) // 3
+    return f"{line[: limit - tail - len(GAP)].rstrip()}{GAP}{line[len(line) - tail :].lstrip()}"
+
+
+def normalised(text: str) -> str:
+    """What two texts have in common that tell the same of other files, numbers and names."""
+    words = ("/" if "/" in word or _FILE.match(word) else word for word in _QUOTED.sub("''", text.casefold()).split())
+    return _NUMBER.sub("0", _NAMED.sub("0", " ".join(words)))
+
+
+def key(kind: str, *facts: str) -> str:
+    """A name for all notes of that kind with the same facts."""
+    facts_in_one = "\0".join(facts).encode(errors="surrogatepass")
+    return f"{kind}-{hashlib.sha256(facts_in_one).hexdigest()[:10]}"
+
+
+def visible(text: str) -> str:
+    """The text with escapes in the place of all that does not show."""
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() or char in _JOINERS else _escape(char) for char in text)
+    return _HIDDEN.sub(lambda found: _escape(found[0]), text)
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

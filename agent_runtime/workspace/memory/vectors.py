@@ -1,0 +1,130 @@
+"""Vectors of facts and passages, for those who have an embedding model: what means about the same lies close by.
+
+A vector is kept twice: a bit for the sign of each number, to look through many, and a byte for each number, to compare
+the best of them. With `sqlite-vec`, where this Python's SQLite can load it, all of a scope are looked through; without,
+the vectors only compare what the index has found by words.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import mul
+
+from .schema import Scope
+
+MOST_DIMENSIONS = 8192
+COARSE = 100
+"""Of those with the most equal signs so many are compared by their numbers."""
+LOOKED_THROUGH = 100_000
+"""Vectors of a search, the latest ones."""
+ALIKE = 0.5
+"""What is less like the query than this share of the best is not like it."""
+_LOADABLE = "SELECT vec_version()"
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A direction."""
+
+    bits: bytes
+    numbers: bytes
+    """Signed, from -127 to 127."""
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Vector:
+        """Raises ValueError for what is no direction."""
+        length = math.sqrt(math.fsum(value * value for value in values))
+        if not 0 < length < math.inf or len(values) > MOST_DIMENSIONS:
+            raise ValueError(f"{len(values)} numbers of length {length}")
+        numbers = array("b", (round(value / length * 127) for value in values))
+        signs = "".join("1" if number > 0 else "0" for number in numbers)
+        signs += "0" * (-len(signs) % 8)
+        return cls(int(signs, 2).to_bytes(len(signs) // 8), numbers.tobytes())
+
+    def likeness(self, numbers: bytes) -> float:
+        """The cosine, from -1 to 1; 0 for a vector of another model."""
+        if len(numbers) != len(self.numbers):
+            return 0.0
+        mine, theirs = array("b", self.numbers), array("b", numbers)
+        norm = math.sqrt(sum(map(mul, mine, mine)) * sum(map(mul, theirs, theirs)))
+        return sum(map(mul, mine, theirs)) / norm if norm else 0.0
+
+
+def nearest(
+    connection: sqlite3.Connection, scopes: Sequence[Scope], vector: Vector, found: Iterable[int], most: int
+) -> list[int]:
+    """The entries that mean about the same, closest first: of these scopes, or of those that were `found`."""
+    near = _coarse(connection, scopes, vector) if _can_look_through(connection) else list(found)
+    rows = connection.execute(_NUMBERS, (json.dumps(near),))
+    likeness = {row["entry"]: vector.likeness(row["numbers"]) for row in rows}
+    least = ALIKE * max(likeness.values(), default=0.0)
+    alike = [entry for entry, like in likeness.items() if like > 0 and like >= least]
+    return sorted(alike, key=lambda entry: -likeness[entry])[:most]
+
+
+def put(connection: sqlite3.Connection, entry: int, scope: int, vector: Vector) -> None:
+    """Keeps the vector of an entry, unless that is gone by now."""
+    if connection.execute("SELECT 1 FROM memory_entries WHERE id = ?", (entry,)).fetchone() is not None:
+        connection.execute("INSERT OR REPLACE INTO memory_signs VALUES (?, ?, ?)", (scope, entry, vector.bits))
+        connection.execute("INSERT OR REPLACE INTO memory_vectors VALUES (?, ?)", (entry, vector.numbers))
+
+
+def drop(connection: sqlite3.Connection, scope: int, entry: int) -> None:
+    """Deletes the vector of an entry, if it has one."""
+    connection.execute("DELETE FROM memory_signs WHERE scope = ? AND entry = ?", (scope, entry))
+    connection.execute("DELETE FROM memory_vectors WHERE entry = ?", (entry,))
+
+
+def drop_some(connection: sqlite3.Connection, most: int) -> int:
+    """Deletes so many vectors; how many there were."""
+    some = connection.execute("SELECT scope, entry FROM memory_signs LIMIT ?", (most,)).fetchall()
+    for row in some:
+        drop(connection, row["scope"], row["entry"])
+    return len(some)
+
+
+def _coarse(connection: sqlite3.Connection, scopes: Sequence[Scope], vector: Vector) -> list[int]:
+    size = len(vector.bits)
+    found: list[tuple[int, int]] = []
+    for scope in scopes:
+        rows = connection.execute(_COARSE, (vector.bits, scope.id, LOOKED_THROUGH, size, COARSE))
+        found += ((row["distance"], -row["entry"]) for row in rows)
+    return [-entry for _, entry in sorted(found)[:COARSE]]
+
+
+def _can_look_through(connection: sqlite3.Connection) -> bool:
+    """Whether sqlite-vec is there; loads it into the connection when it is not yet."""
+    try:
+        connection.execute(_LOADABLE)
+    except sqlite3.OperationalError:
+        return _load(connection)
+    return True
+
+
+def _load(connection: sqlite3.Connection) -> bool:
+    try:
+        import sqlite_vec  # pyright: ignore[reportMissingTypeStubs]
+
+        connection.enable_load_extension(True)
+        try:
+            sqlite_vec.load(connection)
+        finally:
+            connection.enable_load_extension(False)
+    except (AttributeError, ImportError, sqlite3.Error):  # a Python that was built without extensions
+        return False
+    return True
+
+
+_NUMBERS = (
+    "SELECT entry, numbers FROM json_each(?) AS near JOIN memory_vectors v ON v.entry = near.value ORDER BY near.rowid"
+)
+_COARSE = """
+SELECT entry, vec_distance_hamming(vec_bit(bits), vec_bit(?)) AS distance
+FROM (SELECT entry, bits FROM memory_signs WHERE scope = ? ORDER BY entry DESC LIMIT ?) WHERE length(bits) = ?
+ORDER BY distance, entry DESC LIMIT ?
+"""

@@ -1,0 +1,76 @@
+"""Writes the table of docs/tools.md from the tools themselves: `python -m scripts.tools`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from agent_runtime.net import Egress
+from agent_runtime.ports import Errand, ToolContext
+from agent_runtime.protocol import SearchHit
+from agent_runtime.sandbox import Confinement
+from agent_runtime.skills import SkillHost, authoring_tools
+from agent_runtime.tools import Tool, builtin_tools
+from agent_runtime.workspace import NoLearnings, NoMemory
+
+PAGE = Path(__file__).parent.parent / "docs" / "tools.md"
+BEGIN, END = "<!-- made by scripts/tools.py -->\n", "<!-- end -->\n"
+HEAD = """\
+| tool | parameters | answers with | bounds | deadline | a repeated call |
+|---|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page: the table is made, what stands around it stays."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + table() + END + after
+
+
+def table() -> str:
+    nobody = Nobody()
+    tools = builtin_tools(
+        Confinement(None),
+        egress=Egress(),
+        search=nobody,
+        spawner=nobody,
+        learnings=NoLearnings(),
+        memory=NoMemory(),
+    )
+    tools += authoring_tools(cast("SkillHost", None))
+    return HEAD + "".join(_row(tool) for tool in sorted(tools, key=lambda tool: tool.spec.name))
+
+
+class Nobody:
+    """Stands where the host and other agents stand: nothing is called here."""
+
+    async def search(self, query: str, most: int, session_id: str) -> list[SearchHit]:
+        raise NotImplementedError
+
+    def callable(self) -> list[tuple[str, str]]:
+        return []
+
+    async def spawn(self, errand: Errand, context: ToolContext) -> object:
+        raise NotImplementedError
+
+
+def _row(tool: Tool) -> str:
+    spec = tool.spec
+    required = spec.parameters.get("required", [])
+    parameters = ", ".join(
+        _parameter(name, schema, name in required) for name, schema in spec.parameters["properties"].items()
+    )
+    deadline = f"{tool.timeout:g} s" if tool.timeout else "the default"
+    repeated = "changes nothing" if spec.read_only else "as one" if spec.idempotent else "counts again"
+    cells = (f"`{spec.name}`", parameters, tool.answers, tool.bounds, deadline, repeated)
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _parameter(name: str, schema: dict[str, Any], required: bool) -> str:
+    choices = ", ".join(f"`{one}`" for one in schema.get("enum", ()))
+    return f"`{name}{'' if required else '?'}`" + (f" ({choices})" if choices else "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,129 @@
+"""The guest's end: channel, clerk and ledger as they are in a runtime, and a worker that is done at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from agent_runtime.clock import SystemClock
+from agent_runtime.mediation import (
+    MIGRATIONS,
+    Channel,
+    ChannelGate,
+    Clerk,
+    ConstraintKeeper,
+    Identity,
+    Outbox,
+    Rules,
+    ledger,
+)
+from agent_runtime.net import parse_endpoint
+from agent_runtime.protocol.work import WorkRequest, WorkResult, WorkUsage, stamp
+from agent_runtime.store import Database
+
+from .host import SOCKET
+from .programs import obey, run
+
+_WINDOW = 32
+_QUIET = 11.0
+
+
+class Leaping(SystemClock):
+    """Goes on by a whole quiet attachment at once."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._ahead
+
+    def leap(self, seconds: float) -> None:
+        self._ahead += seconds
+
+
+class Watcher:
+    """Fills ports.Events."""
+
+    def __init__(self, clock: Leaping) -> None:
+        self._clock = clock
+
+    def emit(self, kind: str, _principal: str | None, /, **facts: Any) -> None:
+        if kind == "channel-changed" and facts["state"] == "ready":
+            self._clock.leap(_QUIET)  # as after so long an attachment; far less than three heartbeats
+
+
+class Done:
+    """Fills mediation.Job: its result is written as it begins to be waited for."""
+
+    def __init__(self, database: Database, request: WorkRequest, now: int) -> None:
+        self._database = database
+        self._result = WorkResult(
+            request_id=request.request_id,
+            status="completed",
+            content=request.content,
+            completed_at=stamp(now),
+            audit_ref=request.audit_ref,
+        )
+
+    async def ended(self) -> bool:
+        await self._database.write(lambda connection: ledger.end(connection, self._result), durable=True)
+        return True
+
+    def result(self) -> WorkResult | None:
+        return self._result
+
+    async def stop(self, why: str) -> None:
+        """There is nothing to stop."""
+
+    def usage(self) -> WorkUsage:
+        return WorkUsage()
+
+    def progress(self) -> None:
+        """There is nothing to tell."""
+
+
+class Stub:
+    """Fills mediation.Worker: enters the request as a turn does, on the disk before anything is said."""
+
+    def __init__(self, database: Database, clock: SystemClock) -> None:
+        self._database, self._clock = database, clock
+
+    async def begin(self, request: WorkRequest) -> Done:
+        now = self._clock.now_ms()
+        await self._database.write(lambda connection: ledger.enter(connection, request, "", now), durable=True)
+        return Done(self._database, request, now)
+
+    def resume(self, entry: ledger.Entry) -> Done | None:
+        return Done(self._database, entry.request, self._clock.now_ms())
+
+
+async def main(folder: Path) -> None:
+    home = folder / "guest"
+    home.mkdir()
+    name, key = next(iter(json.loads((folder / "keys.json").read_text("utf-8")).items()))
+    (home / "key").write_text(key, "utf-8")
+    clock = Leaping()
+    database = Database(home / "agent.db", MIGRATIONS)
+    database.open()
+    constraints = ConstraintKeeper(home / "constraints")
+    rules, outbox = Rules(_WINDOW, loose=False), Outbox(name, database, clock)
+    clerk = Clerk(database, clock, Stub(database, clock), constraints, rules, outbox)
+    me = Identity(name, home / "key", loose=False, window=_WINDOW, max_line=1 << 20)
+    endpoint, gate = parse_endpoint(f"unix:{folder / SOCKET}"), ChannelGate(required=False)
+    channel = Channel(endpoint, me, clerk, gate, Watcher(clock), grace=30)
+
+    async def cpu() -> float:
+        return time.process_time()
+
+    try:
+        await channel.start()
+        await obey("guest", folder, {"cpu": cpu})
+    finally:
+        await channel.close()
+        database.close()
+
+
+if __name__ == "__main__":
+    run(main)

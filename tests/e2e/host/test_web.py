@@ -1,0 +1,177 @@
+"""An agent and the web: what it finds and fetches by its host, and what it does not get at."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from agent_runtime.testing import Call, LiveProcess, Say, ScriptedProvider
+from tests.e2e.test_canary import CANARY, POISON, check
+from tests.integration.host.live import PATIENCE, Host, catalog
+
+SITE = "93.184.216.34"
+"""An address that is public everywhere but here."""
+INSIDE = "NAMESPACE_OF_TESTS"
+"""Set for the run of these tests within the namespace."""
+TEXT = "<p>Something worth reading, said at some length.</p>" * 9
+PAGE = f"<html><body><article><h1>Hello</h1>{TEXT}</article></body></html>"
+POISONED = [{"title": POISON, "url": f"http://{SITE}:8080/poison.html", "snippet": POISON}]
+HITS = [{"title": "One", "url": f"http://{SITE}:8080/page.html", "snippet": "first"}]
+
+
+def wanted(program: str) -> str:
+    found = shutil.which(program)
+    if found is None or os.geteuid() != 0:
+        pytest.skip("needs root, and unshare, nsenter and ip")
+    return found
+
+
+@pytest.mark.timeout(120)
+def test_in_a_network_of_its_own() -> None:
+    """Runs the others where a public address can be had."""
+    if INSIDE in os.environ:
+        pytest.skip("it is in there")
+    for program in ("unshare", "nsenter", "ip"):
+        wanted(program)
+    done = subprocess.run(
+        (wanted("unshare"), "--net", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__),
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, INSIDE: "yes"},
+        cwd=Path(__file__).parents[3],
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@contextmanager
+def site(folder: Path) -> Generator[None]:
+    """A web server in another namespace, at the end of a wire."""
+    (folder / "page.html").write_text(PAGE)
+    (folder / "poison.html").write_text(
+        f"<html><body><article><pre>{html.escape(POISON)}</pre>{TEXT}</article></body></html>"
+    )
+    (folder / "secret.txt").write_text("not for agents")
+    subprocess.run(("ip", "link", "set", "lo", "up"), check=True)
+    serve = (sys.executable, "-m", "http.server", "8080", "--bind", "0.0.0.0", "--directory", str(folder))  # noqa: S104
+    wire = (
+        *("ip link add here type veth peer name there netns {pid}", "ip addr add 93.184.216.1/24 dev here"),
+        *("ip link set here up", "nsenter -t {pid} -n ip addr add 93.184.216.34/24 dev there"),
+        "nsenter -t {pid} -n ip link set there up",
+    )
+    with LiveProcess(["unshare", "--net", *serve]) as server:
+        server.wait_for_output("Serving HTTP")
+        for command in wire:
+            subprocess.run(command.format(pid=server.pid).split(), check=True)
+        yield
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.Client, ScriptedProvider, Host]]:
+    if INSIDE not in os.environ:
+        pytest.skip("runs within test_in_a_network_of_its_own")
+    folder = tmp_path_factory.mktemp("mesh")
+    (folder / "found.yaml").write_text(yaml.safe_dump({"queries": {"poison": POISONED}, "otherwise": HITS}))
+    (folder / "site").mkdir()
+    with (
+        site(folder / "site"),
+        ScriptedProvider(models=("big-1",)) as provider,
+        Host(
+            folder / "data",
+            MESH_MODELS=catalog(folder, provider),
+            UPSTREAM_KEY="k",
+            MESH_SEARCH=f"recorded:{folder / 'found.yaml'}",
+            MESH_EGRESS_HOSTS=f"{SITE}, 127.0.0.1",
+            MESH_EGRESS_PORT=0,
+        ) as host,
+    ):
+        made = host.operator.post("/workspaces", json={"id": "reader"}).json()
+        started = host.operator.post("/workspaces/reader/start")
+        assert started.status_code == 200, started.text
+        headers = {"authorization": f"Bearer {made['token']}"}
+        with httpx.Client(base_url=made["url"], headers=headers, timeout=PATIENCE, trust_env=False) as client:
+            yield client, provider, host
+
+
+def call(agent: tuple[httpx.Client, ScriptedProvider, Host], name: str, **arguments: object) -> Any:
+    """The output of one tool call: the envelope, or the text of an error."""
+    client, provider, _ = agent
+    provider.script.replace([Call(name, arguments), Say("done")])
+    reply = client.post("/chat", json={"message": "go"}, headers={"accept": "application/json"})
+    assert reply.status_code == 200, reply.text
+    [output] = reply.json()["tool_outputs"]
+    return output["output"]
+
+
+def test_it_finds_a_page_and_reads_it(agent: Any) -> None:
+    found = call(agent, "web_search", query="something")
+    assert found["data"] == {"results": HITS}
+    read = call(agent, "web_fetch", url=HITS[0]["url"])
+    assert read["data"]["status"] == 200, read
+    assert "# Hello" in read["data"]["text"]
+    line = agent[2].process.wait_for_output(r'"agent": "reader".*"verdict": "open"')[0]
+    assert SITE in line
+
+
+def test_what_it_finds_and_reads_is_data_from_a_source(agent: Any) -> None:
+    provider = agent[1]
+    for name, arguments, source in (
+        ("web_search", {"query": "poison"}, "web search"),
+        ("web_fetch", {"url": POISONED[0]["url"]}, f"web page {POISONED[0]['url']}"),
+    ):
+        call(agent, name, **arguments)
+        last = provider.completions[-1]
+        told = json.loads(last.messages[-1]["content"])
+        assert (told["source"], told["type"]) == (source, "output"), told
+        assert CANARY in json.dumps(told["data"])
+        assert check(last) > 0
+
+
+def test_it_gets_nowhere_else(agent: Any) -> None:
+    for url, why in {
+        "http://93.184.216.35:8080/": "MESH_EGRESS_HOSTS",
+        f"http://{SITE}:22/": "not for the web",
+        "http://169.254.169.254/": "link-local",
+        agent[2].url: "this machine itself",
+    }.items():
+        assert why in call(agent, "web_fetch", url=url)
+
+
+def test_its_commands_do_not_even_get_there(agent: Any) -> None:
+    code = f"import socket; socket.create_connection(('{SITE}', 8080), 2)"
+    tried = call(agent, "bash", command=f'python3 -c "{code}"')
+    assert "Network is unreachable" in tried["data"]["stderr"]
+
+
+def test_rules_let_commands_out_to_a_host_and_to_no_other(agent: Any) -> None:
+    client = agent[0]
+    page = f"http://{SITE}:8080/page.html"
+    ask = "python3 -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=5).read())' "
+    assert "Hello" not in call(agent, "bash", command=ask + page)["data"]["stdout"]
+    everything = {"permission": "*", "pattern": "*", "action": "allow"}
+    named = {"permission": "shell.net", "pattern": SITE, "action": "allow"}
+    try:
+        for rules, goes_out in (([everything], False), ([named], True), ([], False)):
+            assert client.put("/sessions/main/permissions", json={"rules": rules}).status_code == 200
+            tried = call(agent, "bash", command=ask + page)["data"]
+            assert ("Hello" in tried["stdout"]) == goes_out, tried
+        client.put("/sessions/main/permissions", json={"rules": [{**named, "pattern": "*"}]})
+        refused = call(agent, "bash", command=ask + "http://93.184.216.35:8080/")["data"]["stderr"]
+        assert "403" in refused, refused  # the rules let it go anywhere, the host does not
+        seen = call(agent, "bash", command="env; cat /proc/self/environ")["data"]["stdout"]
+        assert client.headers["authorization"].removeprefix("Bearer ") not in seen
+    finally:
+        client.put("/sessions/main/permissions", json={"rules": []})

@@ -1,0 +1,218 @@
+"""Servers that mean no good, or were never MCP servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from agent_runtime.connectors import Patience
+
+from .conftest import Grow, script, until
+
+SERVER = """
+import json, sys, time
+
+def send(message):
+    sys.stdout.write((message if isinstance(message, str) else json.dumps(message)) + "\\n")
+    sys.stdout.flush()
+
+TOOLS = [{"name": "ok", "description": "Fine.", "inputSchema": {"type": "object"}}]
+EVERY = ""
+AT_CALL = ""
+
+exec(sys.argv[1])
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked or "method" not in asked:
+        continue
+    answer = {}
+    if asked["method"] == "initialize":
+        answer = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}},
+                  "serverInfo": {"name": "x", "version": "1"}}
+    elif asked["method"] == "tools/list":
+        answer = {"tools": TOOLS}
+    elif asked["method"] == "tools/call":
+        exec(AT_CALL)
+        answer = {"content": [{"type": "text", "text": "fine"}]}
+    exec(EVERY)
+    send({"jsonrpc": "2.0", "id": asked["id"], "result": answer})
+"""
+
+
+def hostile(code: str) -> dict[str, Any]:
+    found = script(SERVER)
+    return {**found, "args": [*found["args"], code]}
+
+
+SHORT = Patience(wait=10, connect=2, backoff=(30.0,))
+
+
+async def test_lines_that_are_no_messages_are_passed_over(grow: Grow) -> None:
+    plant = grow(it=hostile("send('Listening on stdio'); send('{'); send('[]'); EVERY = 'send(\"log line\")'"))
+    await plant.prepare()
+    assert await plant.value("it_ok") == "fine"
+
+
+async def test_nothing_but_lines_that_are_no_messages_is_the_end(grow: Grow) -> None:
+    plant = grow(SHORT, it=script("while True: print('hello ' * 10)"))
+    await plant.prepare()
+    assert "no message of MCP" in plant.state("it").error
+
+
+async def test_a_line_without_an_end_is_the_end(grow: Grow) -> None:
+    plant = grow(SHORT, it=script("import sys\nwhile True: sys.stdout.write('x' * 65536)"))
+    await plant.prepare()
+    assert "too long" in plant.state("it").error
+
+
+async def test_one_that_never_answers_is_given_up(grow: Grow) -> None:
+    plant = grow(SHORT, it=script("import time; time.sleep(100)"))
+    await plant.prepare()
+    await until(lambda: plant.state("it").state == "waiting")
+    assert plant.state("it").error == "it did not answer within 2 s"
+
+
+async def test_one_that_closes_its_pipes_but_lives_on(grow: Grow) -> None:
+    plant = grow(SHORT, it=script("import os, time; os.close(1); os.close(0); time.sleep(100)"))
+    await plant.prepare()
+    await until(lambda: plant.state("it").state == "waiting")
+    assert plant.state("it").error in ("it has closed its pipes", "it did not answer within 2 s")
+
+
+async def test_one_that_does_not_read_is_given_up(grow: Grow) -> None:
+    plant = grow(Patience(wait=10, backoff=(30.0,)), it=hostile("AT_CALL = 'time.sleep(100)'"))
+    await plant.prepare()
+    calls = [asyncio.create_task(plant.call("it_ok", filling="x" * 200_000)) for _ in range(8)]
+    await until(lambda: plant.state("it").state == "waiting", 20)
+    for result in await asyncio.gather(*calls):
+        assert "unavailable" in (result.error_text or "")
+
+
+async def test_messages_without_end_do_not_make_us_deaf(grow: Grow) -> None:
+    flood = """
+AT_CALL = '''
+import threading
+def flood():
+    while True:
+        send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+threading.Thread(target=flood, daemon=True).start()
+'''
+"""
+    plant = grow(Patience(wait=10), it=hostile(flood))
+    await plant.prepare()
+    await plant.value("it_ok")
+    worst = await _deafness(3)
+    assert worst < 0.25, f"the loop was deaf for {worst:.2f} s"
+
+
+async def test_questions_without_end_are_the_end(grow: Grow) -> None:
+    code = """
+AT_CALL = '''
+for number in range(1000):
+    send({"jsonrpc": "2.0", "id": number + 1000, "method": "sampling/createMessage", "params": {}})
+'''
+"""
+    plant = grow(SHORT, it=hostile(code))
+    await plant.prepare()
+    assert "it has asked for something more than 100 times" in await plant.error("it_ok")
+
+
+async def test_bombs_of_values_are_refused_before_they_are_read(grow: Grow) -> None:
+    bomb = (
+        'AT_CALL = \'send(\\\'{"jsonrpc":"2.0","id":1,"result":{"a":[\\\' + ",".join(["{}"] * 900000) + \\\']}}\\\')\''
+    )
+    plant = grow(SHORT, it=hostile(bomb))
+    await plant.prepare()
+    assert "more than 50000 values" in await plant.error("it_ok")
+
+
+def listing(tools: object, folder: Path) -> dict[str, Any]:
+    """A server that lists these."""
+    folder.mkdir()
+    (folder / "tools.json").write_text(json.dumps(tools))
+    return {**hostile(f"TOOLS = json.load(open({str(folder / 'tools.json')!r}))"), "read": [str(folder)]}
+
+
+async def test_schemas_that_are_bombs(grow: Grow, tmp_path: Path) -> None:
+    loop = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"$ref": "#/$defs/A"}}}
+    spiral = {
+        "$ref": "#/$defs/x0",
+        "$defs": {f"x{n}": {"anyOf": [{"$ref": f"#/$defs/x{n + 1}"}] * 10} for n in range(50)},
+    }
+    redos = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+    far = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema"}}}
+    deep: dict[str, Any] = {"type": "object"}
+    for _ in range(60):
+        deep = {"type": "object", "properties": {"a": deep}}
+    wide = {
+        "type": "object",
+        "properties": {f"p{n}": {"type": "string", "description": "x" * 500} for n in range(2000)},
+    }
+    bad = {"type": "banana", "required": ["nobody"], "items": [1, 2], "allOf": 3, "maxLength": "many", "enum": []}
+    schemas = {"loop": loop, "spiral": spiral, "redos": redos, "far": far, "deep": deep, "wide": wide, "bad": bad}
+    tools = [{"name": name, "inputSchema": {**schema, "type": "object"}} for name, schema in schemas.items()]
+    plant = grow(it=listing(tools, tmp_path / "served"))
+    await plant.prepare()
+    assert set(plant.names) == {f"it_{name}" for name in schemas}, plant.state("it").error
+    for tool in plant.connectors.tools():
+        text = json.dumps(tool.spec.parameters)
+        assert len(text) <= 32 * 1024
+        assert "$ref" not in text
+        assert "pattern" not in json.dumps(tool.spec.parameters.get("properties", {}).get("a", {}).get("pattern", ""))
+    began = time.monotonic()
+    assert await plant.value("it_redos", a="a" * 40 + "!") == "fine"
+    assert time.monotonic() - began < 2
+
+
+async def test_a_listing_that_is_none(grow: Grow, tmp_path: Path) -> None:
+    plant = grow(SHORT, it=listing([{"name": "a", "inputSchema": {"properties": 7}}], tmp_path / "served"))
+    await plant.prepare()
+    assert plant.state("it").error.startswith("it does not speak as agreed: tools.0.inputSchema")
+
+
+async def test_tools_that_are_listed_twice_or_have_no_name(grow: Grow, tmp_path: Path) -> None:
+    tools = [
+        {"name": name, "description": text, "inputSchema": {"type": "object"}}
+        for name, text in (
+            ("a", "first"),
+            ("a", "second"),
+            ("", "none"),
+            ("b\nc", "two lines"),
+            ("x" * 500, "long"),
+            ("ä", ""),
+        )
+    ]
+    plant = grow(it=listing(tools, tmp_path / "served"))
+    await plant.prepare()
+    assert len(plant.names) == 2
+    assert plant.connectors.tools()[0].spec.description == "first"
+    assert plant.names[1].startswith("it___") or plant.names[1].startswith("it__")
+
+
+async def test_a_listing_without_end(grow: Grow) -> None:
+    code = """
+page = 0
+EVERY = '''
+if asked["method"] == "tools/list":
+    page += 1
+    tools = [{"name": f"t{page}_{n}", "inputSchema": {"type": "object"}} for n in range(30)]
+    answer = {"tools": tools, "nextCursor": str(page)}
+'''
+"""
+    plant = grow(it=hostile(code))
+    await plant.prepare()
+    assert len(plant.names) == 200
+
+
+async def _deafness(seconds: float) -> float:
+    """The longest time for which the event loop did nothing else, within so many seconds."""
+    loop = asyncio.get_running_loop()
+    end, worst = loop.time() + seconds, 0.0
+    while (now := loop.time()) < end:
+        await asyncio.sleep(0.005)
+        worst = max(worst, loop.time() - now)
+    return worst

@@ -1,0 +1,219 @@
+"""Real MCP servers over streamable HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import stat
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agent_runtime.connectors import Patience
+from agent_runtime.net import Addresses, Direct, Forward, Unix, http_url, listen_at
+from agent_runtime.testing import LiveProcess
+from tests.unit.net.webs import LOOPBACK, Names
+
+from .conftest import HERE, Grow, free_port, until, web_demo_at
+
+ONCE = Patience(wait=10, backoff=(30.0,))
+
+
+class Guarded:
+    """The stand-in, from outside."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def counts(self) -> Any:
+        return httpx.get(f"{self.url}/counts", trust_env=False).json()
+
+    def set(self, **state: Any) -> None:
+        httpx.post(f"{self.url}/set", json=state, trust_env=False).raise_for_status()
+
+    def server(self, **more: Any) -> dict[str, Any]:
+        oauth = {"token_url": f"{self.url}/token", "client_id": "me", "refresh_token": "${REFRESH}"}
+        return {"url": f"{self.url}/mcp", "oauth": oauth, **more}
+
+
+@pytest.fixture
+def guarded(processes: ExitStack) -> Guarded:
+    url = f"http://127.0.0.1:{free_port()}"
+    argv = [sys.executable, HERE / "stand_in.py", url.rpartition(":")[2]]
+    processes.enter_context(LiveProcess(argv, ready_url=f"{url}/counts"))
+    return Guarded(url)
+
+
+async def test_its_tools_are_tools(grow: Grow, web_demo: str) -> None:
+    plant = grow(web={"url": web_demo})
+    assert plant.state("web").state == "idle"
+    await plant.prepare()
+    assert plant.state("web").error is None
+    assert await plant.value("web_echo", text="hello") == "hello"
+    assert "is required" in await plant.error("web_echo")
+    assert await plant.value("web_count") == "1"
+    assert "no luck" in await plant.error("web_fail", why="no luck")
+    assert (await plant.call("web_big", size=500_000)).metadata["truncated"]
+    assert "limit" in await plant.error("web_big", size=8_000_000)
+    assert await plant.value("web_echo", text="still there") == "still there"
+
+
+async def test_new_tools_are_there_at_the_next_turn(grow: Grow, web_demo: str) -> None:
+    plant = grow(web={"url": web_demo})
+    await plant.prepare()
+    await plant.value("web_grow", name="later")
+    await until(lambda: "web_later" in plant.names)
+    assert await plant.value("web_later") == "later"
+
+
+async def test_nobody_there(grow: Grow) -> None:
+    plant = grow(ONCE, web={"url": f"http://127.0.0.1:{free_port()}/mcp?key=secret-in-the-query"})
+    await plant.prepare()
+    assert plant.state("web").state == "waiting"
+    assert "refuses a connection" in plant.state("web").error
+    assert "secret" not in plant.state("web").error
+
+
+async def test_a_server_that_restarts_is_found_again(grow: Grow) -> None:
+    port = free_port()
+    with ExitStack() as first:
+        url = web_demo_at(first, port)
+        plant = grow(web={"url": url})
+        await plant.prepare()
+        assert await plant.value("web_echo", text="one") == "one"
+    error = await plant.error("web_echo", text="lost")
+    assert error.startswith("the MCP server web is unavailable")
+    with ExitStack() as second:
+        web_demo_at(second, port)
+        await until(lambda: plant.state("web").state == "ready")
+        assert await plant.value("web_echo", text="two") == "two"
+        await plant.connectors.close()
+
+
+async def test_a_token_is_got_when_it_is_needed_and_renewed_when_it_is_refused(
+    grow: Grow, guarded: Guarded, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    plant = grow(ONCE, environment={"REFRESH": "refresh-1"}, docs=guarded.server())
+    await plant.prepare()
+    assert plant.state("docs").error is None
+    assert await plant.value("docs_hello", name="you") == "hello you"
+    assert guarded.counts()["renewed"] == 1
+    guarded.set(access="access-2")
+    assert await plant.value("docs_hello", name="again") == "hello again"
+    assert guarded.counts()["renewed"] == 2
+    kept = plant.home.data_dir / "connectors" / "docs.json"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+    assert json.loads(kept.read_text())["refresh_token"] == "refresh-3"
+    await plant.connectors.close()
+    # A new life begins with the token that the server gave last, not with the one of the file.
+    again = grow(ONCE, environment={"REFRESH": "refresh-1"}, docs=guarded.server())
+    await again.prepare()
+    assert await again.value("docs_hello", name="you") == "hello you"
+    for secret in ("refresh-1", "refresh-2", "refresh-3", "access-1", "access-2"):
+        assert not any(secret in str(vars(record)) for record in caplog.records), secret
+
+
+async def test_refused_credentials_are_told_without_them(grow: Grow, guarded: Guarded) -> None:
+    plant = grow(ONCE, environment={"REFRESH": "wrong-refresh-token"}, docs=guarded.server())
+    await plant.prepare()
+    assert plant.state("docs").error == "it refused our credentials; the operator must renew them"
+    static = grow(ONCE, docs={"url": f"{guarded.url}/mcp", "headers": {"Authorization": "Bearer a-wrong-token"}})
+    await static.prepare()
+    assert static.state("docs").error == "it refused our credentials; the operator must renew them"
+
+
+async def test_credentials_that_are_withdrawn_later(grow: Grow, guarded: Guarded) -> None:
+    plant = grow(ONCE, environment={"REFRESH": "refresh-1"}, docs=guarded.server())
+    await plant.prepare()
+    guarded.set(access="access-9", refresh="withdrawn")
+    error = await plant.error("docs_hello", name="you")
+    assert "it refused our credentials; the operator must renew them" in error
+    assert "access" not in error
+    assert "invalid_grant" not in error
+
+
+async def test_credentials_go_to_nobody_else(grow: Grow, guarded: Guarded) -> None:
+    other = Guarded(guarded.url.replace("127.0.0.1", "localhost"))
+    guarded.set(redirect=f"{other.url}/elsewhere")
+    plant = grow(ONCE, web={"url": f"{guarded.url}/mcp", "headers": {"X-Key": "my-secret-key"}})
+    await plant.prepare()
+    assert "not followed" in plant.state("web").error
+    assert guarded.counts()["seen"] is None
+
+
+async def test_by_the_forward_proxy_to_all_but_this_machine(grow: Grow, guarded: Guarded) -> None:
+    seen: list[str] = []
+
+    async def admit(host: str, port: int, _agent: str) -> str | None:
+        seen.append(f"{host}:{port}")
+        return "not from here"
+
+    import socket
+
+    bound = socket.create_server(("127.0.0.1", 0))
+    bound.setblocking(False)
+    async with Forward(Direct(Addresses()), admit) as proxy:
+        await proxy.listen(bound)
+        ground = {"egress_url": f"http://127.0.0.1:{bound.getsockname()[1]}", "egress_token": "t"}
+        plant = grow(ONCE, ground=ground, far={"url": "http://mcp.example.org/mcp"}, near={"url": f"{guarded.url}/mcp"})
+        await plant.prepare()
+        assert "not from here" in plant.state("far").error
+        assert "credentials" in plant.state("near").error
+    assert seen == ["mcp.example.org:80"]
+
+
+async def test_by_a_forward_proxy_on_a_unix_socket(grow: Grow, web_demo: str, tmp_path: Path) -> None:
+    """As from a machine without a network card: no name is looked up here, nothing but the socket is connected to."""
+
+    async def admit(host: str, _port: int, _agent: str) -> str | None:
+        return None if host == "mcp.test" else "not from here"
+
+    door = Unix(f"{tmp_path}/out.sock")
+    way_out = Direct(LOOPBACK, Names({"mcp.test": "127.0.0.1"}))
+    with listen_at(door) as listening:
+        async with Forward(way_out, admit) as proxy:
+            await proxy.listen(listening.bound)
+            ground = {"egress_url": http_url(door), "egress_token": "t"}
+            plant = grow(ONCE, ground=ground, web={"url": web_demo.replace("127.0.0.1", "mcp.test")})
+            await plant.prepare()
+            assert plant.state("web").error is None
+            assert await plant.value("web_echo", text="hello") == "hello"
+            await plant.connectors.close()
+
+
+PACKED = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\nxx"
+ENDLESS = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n" + b" " * 6_000_000
+NONSENSE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\nnope"
+SILENT = b""
+
+
+@pytest.mark.parametrize("said", [PACKED, ENDLESS, NONSENSE, SILENT], ids=["packed", "endless", "nonsense", "silent"])
+async def test_servers_that_mean_no_good(grow: Grow, said: bytes) -> None:
+    held: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
+        try:
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(said)
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+
+    site = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{site.sockets[0].getsockname()[1]}/mcp"
+    plant = grow(Patience(wait=10, connect=2, backoff=(30.0,)), web={"url": url})
+    await plant.prepare()
+    await until(lambda: plant.state("web").state == "waiting")
+    assert plant.state("web").error
+    for writer in held:
+        writer.close()
+    site.close()

@@ -1,0 +1,88 @@
+"""Runs of the tester against stubs, sound ones and such as break a rule on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_host.conformance import Finding, Guest, Host, Options, judge_agent, judge_listener
+from agent_runtime.net import parse_endpoint
+from agent_runtime.protocol.work import SOFT_LINE
+from agent_runtime.testing import StubAgent, StubListener
+
+from .swift import run_swiftly
+
+KEY = b"the key of the workspace"
+SOUND = "sound"
+Runs = dict[str, list[Finding]]
+LINE = 1 << 16
+"""Bytes: lines that are too long are short for it."""
+OPTIONS = Options(key=KEY, timeout=3.0, slow="sleep:2", tool="tool", wait=20)
+
+
+class StubDrive:
+    """Hands work to a stub in the same process."""
+
+    def __init__(self, listener: StubListener) -> None:
+        self._listener = listener
+
+    async def submit(self, content: str) -> str | None:
+        return self._listener.submit(content)
+
+    async def record(self, request_id: str) -> dict[str, Any] | None:
+        work = self._listener.ledger[request_id]
+        return {"status": work.state, "result": work.result.model_dump() if work.result else None}
+
+
+async def try_agent(
+    socket: Path, fault: str = SOUND, *, options: Options = OPTIONS, only: Sequence[str] = (), **agent: Any
+) -> list[Finding]:
+    """What the tester finds in a stub agent with this fault."""
+    url = f"unix:{socket}"
+    wrong = frozenset() if fault == SOUND else frozenset({fault})
+    settings: dict[str, Any] = {
+        "key": KEY,
+        "constraints": b"be good",
+        "backoff": (0.02, 0.5),
+        "max_line": LINE if fault != "bad_offer" else SOFT_LINE,  # without an offer the tester cannot know another
+        **agent,
+    }
+    task = asyncio.create_task(StubAgent(url, wrong=wrong, **settings).run())
+    try:
+        return await judge_agent(Host(parse_endpoint(url, listening=True), options), only)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def try_listener(
+    fault: str = SOUND, *, url: str, dialect: Literal["strict", "loose"] = "strict", key: bytes | None = KEY
+) -> list[Finding]:
+    """What the tester finds in a stub listener with this fault."""
+    wrong = frozenset() if fault == SOUND else frozenset({fault})
+    async with StubListener(url, key=key, heartbeat=0.4, dialect=dialect, max_line=LINE, wrong=wrong) as listener:
+        options = Options(dialect=dialect, key=KEY, timeout=3.0, wait=20, agent_id="stub")
+        guest = Guest(parse_endpoint(listener.url), options, StubDrive(listener))
+        return await judge_listener(guest)
+
+
+def try_agents(folder: Path, faults: Iterable[str]) -> Runs:
+    """A sound one and these."""
+    return {fault: run_swiftly(try_agent(folder / f"{at}", fault)) for at, fault in enumerate((SOUND, *faults))}
+
+
+def try_listeners(folder: Path, faults: Iterable[str]) -> Runs:
+    """A sound one and these."""
+    return {
+        fault: run_swiftly(try_listener(fault, url=f"unix:{folder}/{at}")) for at, fault in enumerate((SOUND, *faults))
+    }
+
+
+def failed(findings: Sequence[Finding]) -> set[str]:
+    return {one.id for one in findings if one.state == "failed"}
+
+
+def skipped(findings: Sequence[Finding]) -> set[str]:
+    return {one.id for one in findings if one.state == "skipped"}

@@ -1,0 +1,98 @@
+"""The host's way out: who may use it, where to, and what is written down about that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agent_host.access import Guard, TokenStore
+from agent_host.database import open_database
+from agent_host.egress import egress_door
+from agent_host.settings import load_settings
+from agent_runtime.errors import StartError, ToolFailure
+from agent_runtime.net import Direct, Egress, HostPatterns, serve_socket
+from agent_runtime.testing import ManualClock
+from tests.unit.net.webs import LOOPBACK, Names, page, web
+
+from .live import Host
+
+NAMES = {"a.test": "127.0.0.1", "deep.b.test": "127.0.0.1", "b.test": "127.0.0.1", "inner.a.test": "10.0.0.1"}
+
+
+@asynccontextmanager
+async def door(folder: Path, *patterns: str) -> AsyncGenerator[tuple[str, str]]:
+    """The URL of a way out whose names lead here, and the token of `writer`."""
+    with closing(open_database(f"sqlite:///{folder / 'mesh.db'}")) as database:
+        tokens = TokenStore(database, ManualClock())
+        token = await tokens.mint("writer", "manual")
+        bound = serve_socket("127.0.0.1", 0)
+        bound.listen()
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        way_out = Direct(LOOPBACK, Names(NAMES))
+        async with egress_door(Guard(tokens, ManualClock()), HostPatterns.of(patterns), upstream=way_out) as opened:
+            await opened.listen(bound)
+            yield url, token
+
+
+async def test_an_agent_reaches_the_hosts_on_the_list_and_no_others(tmp_path: Path) -> None:
+    async with web({"/": page(b"hello")}) as site, door(tmp_path, "a.test", "*.b.test") as (url, token):
+        agent = Egress.through(url, token)
+        for host in ("a.test", "deep.b.test"):
+            assert (await agent.fetch(site.url(host=host))).body == b"hello"
+        for host in ("b.test", "other.test", "inner.a.test"):
+            with pytest.raises(ToolFailure, match="MESH_EGRESS_HOSTS") as refused:
+                await agent.fetch(site.url(host=host))
+            assert refused.value.kind == "denied"
+        with pytest.raises(ToolFailure, match="needs a token"):
+            await Egress.through(url, "mesh_other").fetch(site.url())
+
+
+async def test_the_list_does_not_widen_what_is_public(tmp_path: Path) -> None:
+    async with web({}) as site, door(tmp_path, "*") as (url, token):
+        with pytest.raises(ToolFailure, match=r"inner\.a\.test leads to 10\.0\.0\.1, which is a private network"):
+            await Egress.through(url, token).fetch(site.url(host="inner.a.test"))
+
+
+def lines(host: Host) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in host.process.output().splitlines() if line.startswith("{")]
+    return [line for line in found if line["event"] == "egress"]
+
+
+def test_the_host_as_it_is_started(tmp_path: Path) -> None:
+    settings = {"MESH_EGRESS_HOSTS": "*.example.invalid, 127.0.0.1", "MESH_EGRESS_PORT": 0}
+    with Host(tmp_path, **settings) as host:
+        url = host.process.wait_for_output(r"agents go out through (http://\S+) to \*\.example\.invalid")[1]
+        token = host.token("writer")
+
+        def ask(target: str, password: str | None) -> httpx.Response:
+            proxy = httpx.Proxy(url, auth=("agent", password) if password else None)
+            with httpx.Client(proxy=proxy, trust_env=False, timeout=20) as client:
+                return client.get(target)
+
+        assert ask("http://a.example.invalid/", None).status_code == 407
+        assert ask("http://example.invalid/", token).status_code == 403
+        itself = ask(host.url, token)
+        assert (itself.status_code, "this machine itself" in itself.text) == (403, True)
+        assert ask("http://a.example.invalid/", token).status_code == 502
+        assert host.token("writer", "--revoke") == "revoked: 1"
+        host.process.wait_for_output(r'"verdict": "failed"')
+        seen = lines(host)
+        assert token not in host.process.output()
+    assert [(line["agent"], line["host"], line["verdict"], line["status"]) for line in seen] == [
+        (None, "a.example.invalid", "refused", 407),
+        ("writer", "example.invalid", "refused", 403),
+        ("writer", "127.0.0.1", "refused", 403),
+        ("writer", "a.example.invalid", "failed", 502),
+    ]
+    assert {"port", "sent", "received", "seconds", "reason"} <= seen[0].keys()
+
+
+def test_wrong_settings_are_named() -> None:
+    with pytest.raises(StartError, match=r"MESH_EGRESS_HOSTS: 'a\*' is no host; write "):
+        load_settings(egress_hosts="b.test, a*")

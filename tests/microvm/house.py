@@ -1,0 +1,172 @@
+"""A host with one microVM of the built image, and what its tests ask of both."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import psutil
+import pytest
+
+from agent_host.fleet.machine import Seat
+from agent_runtime.testing import ScriptedProvider
+from tests.integration.host.live import Host, catalog
+
+from .machine import IMAGE, PATIENCE, Took, born, busy, connected
+
+T = TypeVar("T")
+KEY = "sk-never-in-the-guest"
+OPEN = ("queued", "dispatched", "accepted")
+MONITOR = "qemu-system-x86_64"
+
+
+def eventually(look: Callable[[], T | None], what: str) -> T:
+    """What it finds, once it finds something."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.05)
+    return found
+
+
+class House:
+    def __init__(self, host: Host, provider: ScriptedProvider, name: str) -> None:
+        self.host, self.provider, self.name = host, provider, name
+        self.operator = host.operator
+        self.operator.timeout = httpx.Timeout(PATIENCE)
+        self.seat = Seat.of(host.data_dir / "vm", name)
+        made = self.operator.post("/workspaces", json={"id": name, "driver": "qemu"})
+        assert made.status_code == 201, made.text
+        self.token: str = made.json()["token"]
+        self.boots: list[Took] = []
+        """Until READY, of those that were waited for."""
+
+    # ---------------------------------------------------------------- the machine
+
+    def start(self) -> None:
+        """Boots it and waits until it can be given work; one that runs stays as it is."""
+        reply = self.operator.post(f"/workspaces/{self.name}/start")
+        assert reply.status_code == 200, reply.text
+        self.until_ready()
+
+    def until_ready(self) -> None:
+        work: list[tuple[float, float]] = []
+
+        def ready() -> bool:
+            monitors = self.processes().get(MONITOR)
+            if monitors:
+                work.append((time.time(), busy(monitors[0])))
+            seen = self.look()
+            assert seen["state"] in ("running", "starting", "failed"), seen
+            return bool(seen["mediationReady"]["ready"])
+
+        eventually(ready, "the guest is ready")
+        at = max(entry["at"] for entry in self.audit() if entry["type"] == "signal.ready") / 1000
+        if done := [done for seen, done in work if seen <= at]:  # else it was ready before anybody asked
+            self.boots.append(Took(at - born(self.monitor), done[-1]))
+
+    def stop(self) -> dict[str, Any]:
+        reply = self.operator.post(f"/workspaces/{self.name}/stop")
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def look(self) -> dict[str, Any]:
+        return self.operator.get(f"/workspaces/{self.name}").json()
+
+    def processes(self) -> dict[str, list[int]]:
+        """Those of the machine, by name."""
+        found: dict[str, list[int]] = {}
+        for child in psutil.Process(self.host.process.pid).children(recursive=True):
+            if child.status() != psutil.STATUS_ZOMBIE:
+                found.setdefault(child.name(), []).append(child.pid)
+        return found
+
+    @property
+    def monitor(self) -> int:
+        [pid] = self.processes()[MONITOR]
+        return pid
+
+    def sockets(self) -> set[str]:
+        """What leads from this machine to the host, or back."""
+        return {path.name for path in self.seat.folder.iterdir() if path.is_socket()}
+
+    def run(self, *argv: str) -> str:
+        """What a command prints in the guest."""
+        reply = self.operator.post(f"/workspaces/{self.name}/exec", json={"argv": argv})
+        assert reply.status_code == 200, reply.text
+        ended = reply.json()
+        assert ended["code"] == 0, ended
+        return ended["stdout"]
+
+    def console(self) -> str:
+        return (self.host.data_dir / f"workspaces/{self.name}/console.log").read_text("utf-8", "replace")
+
+    def get(self, path: str) -> tuple[int, Any]:
+        """From the runtime's own HTTP face, by the machine's socket: no other way leads there."""
+        door = http.client.HTTPConnection("guest")
+        door.sock = connected(self.seat.uds, 8400)
+        try:
+            door.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
+            reply = door.getresponse()
+            body = reply.read()
+        finally:
+            door.close()
+        return reply.status, json.loads(body) if body[:1] in b"{[" else body.decode()
+
+    # ---------------------------------------------------------------- work
+
+    def submit(self, request_id: str, content: str) -> httpx.Response:
+        request = {"request_id": request_id, "content": content}
+        return self.operator.post("/work", json={"workspace": self.name, "request": request})
+
+    def record(self, request_id: str) -> dict[str, Any]:
+        return self.operator.get(f"/work/{request_id}").json()
+
+    def ended(self, request_id: str) -> dict[str, Any]:
+        """Its record, once it is over."""
+        return eventually(
+            lambda: found if (found := self.record(request_id))["status"] not in OPEN else None, "the work has ended"
+        )
+
+    def audit(self, **query: str) -> list[dict[str, Any]]:
+        params = {"workspace": self.name, "limit": "1000", **query}
+        return self.operator.get("/audit", params=params).json()["entries"]
+
+    def recorded(self, request_id: str) -> int:
+        """How often a result of it was written down."""
+        return [entry["type"] for entry in self.audit(request_id=request_id)].count("resulted")
+
+    def told(self) -> list[str]:
+        """What the tools answered, in the last call of the model."""
+        messages = self.provider.completions[-1].messages
+        return [str(message["content"]) for message in messages if message["role"] == "tool"]
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    folder: Path = tmp_path_factory.mktemp("house")
+    with (
+        ScriptedProvider(models=("big-1", "vectors-1")) as provider,
+        Host(
+            folder / "data",
+            MESH_MODELS=catalog(folder, provider),
+            UPSTREAM_KEY=KEY,
+            MESH_EGRESS_HOSTS="example.org",
+            MESH_EGRESS_PORT="0",
+            MESH_VM_IMAGE=IMAGE,
+            MESH_VM_ACCEL="tcg",
+            MESH_START_TIMEOUT=PATIENCE,
+            AGENT_CONFINEMENT="required",
+        ) as host,
+    ):
+        house = House(host, provider, "guest")
+        try:
+            yield house
+        finally:
+            provider.release()
+            print(host.process.output()[-4000:])

@@ -1,0 +1,44 @@
+"""On what ground an attack happens, said once and handed from process to process."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+SERVER_USER = 1000
+"""Whom the server runs as when it is not root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    confinement: Literal["required", "auto", "off"] = "required"
+    users: Literal["machine", "own"] = "machine"
+    """Whether the container's root is the machine's (without what reaches past namespaces) or nobody outside."""
+    server: Literal["root", "user"] = "root"
+    rung: str = ""
+    """The rung that must be in force, with better ones out of the way; empty: the best there is."""
+    names: tuple[str, ...] = ()
+    """Cases to play; none: all."""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        fields: dict[str, Any] = json.loads(text)
+        fields["names"] = tuple(fields.get("names", ()))
+        return cls(**fields)
+
+
+def held(rung: str, server: Literal["root", "user"]) -> Ground:
+    """Where commands are held by that rung. One that is not without fault is only taken when it need not be."""
+    return Ground("required" if rung in ("", "bubblewrap") else "auto", server=server, rung=rung)
+
+
+HIDDEN: dict[str, tuple[str, ...]] = {"": (), "bubblewrap": ()}
+"""Programs that must be missing, so that a rung is the best there is. One that is not named here hides bubblewrap."""
+
+
+def hidden_programs(rung: str) -> tuple[str, ...]:
+    return HIDDEN.get(rung, ("/usr/bin/bwrap",))

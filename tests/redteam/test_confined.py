@@ -1,0 +1,54 @@
+"""Every attempt against a confined runtime: none may succeed.
+
+REDTEAM_RUNG names the rung that must be in force, better ones being out of the way; REDTEAM_SERVER=user runs the server
+as somebody who is not root.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from agent_runtime.settings import Settings
+
+from .arena import outcomes
+from .case import Case
+from .cases import CASES
+from .conftest import chosen
+from .ground import held
+from .play import Outcome
+
+pytestmark = pytest.mark.timeout(180)
+
+RUNG = os.environ.get("REDTEAM_RUNG", "")
+SERVER = os.environ.get("REDTEAM_SERVER", "root")
+
+
+@pytest.fixture(scope="module")
+def confined(request: pytest.FixtureRequest) -> dict[str, Outcome]:
+    assert SERVER in ("root", "user")
+    ground = replace(held(RUNG, "user" if SERVER == "user" else "root"), names=chosen(request, "test_it_is_held"))
+    return {one.name: one for one in outcomes(ground)}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_it_is_held(case: Case, confined: dict[str, Outcome]) -> None:
+    if case.needs and case.needs not in Settings.model_fields:
+        pytest.skip(f"there is no setting {case.needs} yet")
+    outcome = confined[case.name]
+    assert outcome.attempted, f"the attempt was not made:\n{outcome.output}"
+    if outcome.expected and outcome.evidence:
+        pytest.xfail(f"{outcome.evidence}: {outcome.expected}")
+    assert not outcome.expected or RUNG not in ("", "bubblewrap"), (
+        "it is held now: the case need not say any more that it is not"
+    )
+    assert not outcome.evidence, f"{case.tries}: {outcome.evidence}\n{outcome.output}"
+
+
+def test_there_are_enough_attempts_of_every_kind() -> None:
+    assert len(CASES) >= 75
+    assert len({case.name for case in CASES}) == len(CASES)
+    kinds = [case.category for case in CASES]
+    assert min(kinds.count(kind) for kind in set(kinds)) >= 10, "seven kinds of attempts, none of them forgotten"

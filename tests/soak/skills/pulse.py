@@ -1,0 +1,62 @@
+"""`python -m tests.soak.skills.pulse URL TOKEN`: asks `/status` every 20 ms until its input ends, then prints what each
+answer took, in milliseconds. A process of its own, so that the crowd in the tester's is not what is measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+EVERY = 0.02
+LONGEST = 10.0
+"""Seconds after which an answer counts as given up."""
+
+
+class Pulse:
+    """Asks while it is open; `milliseconds` are there afterwards."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._argv = [sys.executable, "-m", "tests.soak.skills.pulse", url, token]
+        self.milliseconds: list[float] = []
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        told, _ = self._process.communicate(timeout=2 * LONGEST)
+        self.milliseconds = json.loads(told or b"[]")
+
+
+def main(url: str, token: str) -> None:
+    over = threading.Event()
+
+    def wait() -> None:
+        sys.stdin.read()
+        over.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    taken: list[float] = []
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=url, headers=headers, timeout=LONGEST, trust_env=False) as http:
+        while not over.wait(EVERY):
+            started = time.perf_counter()
+            try:
+                http.get("/status").raise_for_status()
+            except httpx.HTTPError:
+                taken.append(LONGEST * 1000)
+            else:
+                taken.append((time.perf_counter() - started) * 1000)
+    print(json.dumps(taken))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

@@ -1,0 +1,54 @@
+"""One key and one text, read no further than that."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_runtime.agents import plain
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("name: 1.0", ("name", "1.0")),
+        ("d: yes", ("d", "yes")),
+        ("d:", ("d", "")),
+        ("d: >-\n  a\n  b\n", ("d", "a b")),
+        ('"d": "a\\nb"', ("d", "a\nb")),
+    ],
+)
+def test_any_scalar_is_a_text(text: str, found: tuple[str, str]) -> None:
+    assert plain.pair(text) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "- a", "d: [a]", "d: {a: b}", "d: a: b", "a: b\nc: d", "a: b\n---\nc: d", "d: *x"]
+)
+def test_all_else_is_refused(text: str) -> None:
+    with pytest.raises(plain.NotPlain):
+        plain.pair(text)
+
+
+@given(st.text(max_size=200))
+def test_nothing_else_is_raised(text: str) -> None:
+    for one in (text, f"d: {text}", f'd: "{text}"', f'd: "\\U{text}"'):
+        try:
+            key, value = plain.pair(one)
+        except plain.NotPlain:
+            continue
+        assert isinstance(key, str)
+        assert isinstance(value, str)
+
+
+@pytest.mark.parametrize(
+    "text", ["d: [" + "a," * 50_000, "d:\n" + "- a\n" * 50_000, "[" * 100_000, "d: " + "&a " * 50_000]
+)
+def test_it_stops_at_once(text: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(plain.NotPlain):
+        plain.pair(text)
+    assert time.monotonic() - began < 5, "it would be minutes"

@@ -1,0 +1,73 @@
+"""docs/mcp.md, held to the code."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from agent_runtime.agents import Project
+from agent_runtime.connectors import Patience, config, link, pace, schemas, session
+from agent_runtime.connectors.config import servers
+from agent_runtime.connectors.declared import CAPABILITY
+from agent_runtime.connectors.written import OAuth, Written
+from agent_runtime.protocol.authority import Access, decide
+from agent_runtime.tools import registry, tool_search
+
+PAGE = (Path(__file__).parents[3] / "docs" / "mcp.md").read_text()
+LIMITS = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PAGE.partition("## Limits")[2], re.MULTILINE))
+
+
+def examples(kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_examples_are_taken() -> None:
+    found = [
+        server
+        for text in examples("json")
+        for server in servers(json.loads(text), Path("/data"), {"NOTES_TOKEN": "a", "DOCS_KEY": "b"})
+    ]
+    assert [server.name for server in found] == ["notes", "docs"]
+
+
+def test_the_rules_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "permissions.yaml").write_text(examples("yaml")[0])
+    rules = Project.read(tmp_path).rules
+    for tool, action in (("search", "allow"), ("delete_page", "deny")):
+        access = Access(f"docs_{tool}", (f"mcp:docs:{tool}",), (CAPABILITY,))
+        assert decide(rules, access).action == action
+
+
+def test_every_field_is_told() -> None:
+    fields = PAGE.partition("| field |")[2].partition("##")[0]
+    for name in Written.model_fields.keys() - {"name"}:
+        assert f"`{name}`" in fields
+    for name, field in OAuth.model_fields.items():
+        assert f"`{name}{'' if field.is_required() else '?'}`" in fields
+    assert f"together ({Written.model_fields['memory_mb'].default})" in fields
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    assert LIMITS["servers"] == str(config.MOST_SERVERS)
+    assert LIMITS["tools of a server"] == str(session.MOST_TOOLS)
+    assert LIMITS["description of a tool or a parameter"] == f"{schemas.TEXT_LIMIT} characters"
+    assert LIMITS["schema of a tool"] == f"{schemas.LARGEST // 1024} KiB, {schemas.DEEPEST} levels"
+    assert LIMITS["one message"] == f"{pace.MESSAGE_LIMIT // 2**20} MiB, {pace.MOST_NODES} values"
+    told = f"{pace.RATE:g} a second after the first {pace.BURST:g}; a message of more than {pace.UNIT // 1024} KiB"
+    assert LIMITS["messages"].startswith(told)
+    assert LIMITS["lines that are no messages"] == f"{pace.MOST_NOISE} in a row"
+    assert LIMITS["requests of a server's own"] == f"{pace.MOST_ASKS} in a connection"
+    assert LIMITS["calls of a server at once"] == str(link.MOST_CALLS)
+    assert LIMITS["time to connect"] == f"{Patience().connect:g} s"
+    assert LIMITS["matches of `tool_search`"] == str(tool_search.MOST)
+
+
+def test_the_times_are_those_of_the_code() -> None:
+    patience = Patience()
+    assert f"waits {patience.wait:g} s at most" in PAGE
+    assert f"for {patience.idle / 60:g} minutes" in PAGE
+    *first, last = patience.backoff
+    assert f"after {', '.join(f'{one:g}' for one in first)} and then every {last:g} s" in PAGE
+    assert f"more than {registry.MOST_SHOWN} tools" in PAGE
+    assert link.REFUSED in PAGE

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from referencing import Registry
+
+from agent_runtime.connectors.schemas import LARGEST, plain_text, reduced
+from agent_runtime.tools import schema_fault
+
+
+def properties(**named: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": named}
+
+
+def of(schema: dict[str, Any]) -> Any:
+    """A schema as it is after it was the one property of an object."""
+    return reduced(properties(a=schema))["properties"]["a"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"type": "string", "title": "A", "$comment": "x"}, {"type": "string"}),
+        ({"type": "string", "pattern": "^a"}, {"type": "string", "description": "(pattern: ^a)"}),
+        ({"type": ["string", "null"], "default": None}, {"type": ["string", "null"], "default": None}),
+        ({"oneOf": [{"type": "string"}, {"const": 1}]}, {"anyOf": [{"type": "string"}, {"const": 1}]}),
+        ({"not": {"type": "string"}}, {}),
+        ({"minimum": "1", "maxLength": -1, "type": "banana", "enum": []}, {}),
+        ({"type": "array", "items": [{"type": "string"}]}, {"type": "array"}),
+        ({"type": "array", "prefixItems": [{}], "items": False}, {"type": "array"}),
+        ({"type": "object", "patternProperties": {"^x": {}}, "additionalProperties": False}, {"type": "object"}),
+        ({"$ref": "https://example.org/schema"}, {}),
+        ({"$ref": "#/properties/a"}, {}),
+        ({"if": {"type": "string"}, "then": False}, {}),
+        (True, {}),
+        (False, False),
+    ],
+)
+def test_what_is_left(before: Any, after: Any) -> None:
+    assert of(before) == after
+
+
+def test_references_are_filled_in() -> None:
+    schema = {
+        **properties(home={"$ref": "#/$defs/Place", "description": "Where"}, work={"$ref": "#/$defs/Place"}),
+        "$defs": {"Place": {**properties(city={"type": "string"}), "required": ["city"], "description": "A place"}},
+    }
+    place = {**properties(city={"type": "string"}), "required": ["city"]}
+    assert reduced(schema)["properties"] == {
+        "home": {**place, "description": "Where"},
+        "work": {**place, "description": "A place"},
+    }
+
+
+def test_what_leads_round_ends_somewhere() -> None:
+    tree = {
+        "$ref": "#/$defs/Tree",
+        "$defs": {"Tree": properties(left={"$ref": "#/$defs/Tree"}, size={"type": "integer"})},
+    }
+    assert reduced(tree) == properties(left={}, size={"type": "integer"})
+
+
+def test_the_top_is_an_object_without_alternatives() -> None:
+    one, two = properties(a={"type": "string"}), {**properties(b={"type": "integer"}), "required": ["b"]}
+    assert reduced({"anyOf": [one, two]}) == properties(a={"type": "string"}, b={"type": "integer"})
+    assert reduced({"allOf": [one, two]})["required"] == ["b"]
+    assert reduced({}) == properties()
+    assert reduced({"type": ["object", "null"], "enum": [{}]}) == properties()
+
+
+def test_what_is_too_large_loses_its_depths_and_then_everything() -> None:
+    deep: dict[str, Any] = {"type": "string", "description": "x" * 200}
+    wide = properties(**{f"p{n}": properties(**{f"q{m}": properties(r=deep) for m in range(30)}) for n in range(30)})
+    found = reduced(wide)
+    assert len(json.dumps(found)) <= LARGEST
+    assert set(found["properties"]) == set(wide["properties"])
+    assert reduced(properties(a={"enum": ["x" * 40_000]})) == {"type": "object"}
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=6,
+)
+KEYWORDS = {
+    "type": st.sampled_from(["string", "integer", "object", "array", "null", "banana", ["string", "null"], 7]),
+    "enum": st.lists(VALUES, max_size=3),
+    "const": VALUES,
+    "minimum": st.integers(-3, 3),
+    "maxLength": st.integers(-1, 3),
+    "pattern": st.sampled_from(["^a", "b$"]),
+    "required": st.lists(st.sampled_from("ab"), max_size=2),
+    "uniqueItems": st.booleans(),
+}
+AWAY = ["#/nothing", "https://example.org/x"]
+
+
+def schemas(*refs: str) -> st.SearchStrategy[Any]:
+    """Schemas that refer to these. None leads round: what is compared with would never come to an end."""
+    words = {**KEYWORDS, "$ref": st.sampled_from([*refs, *AWAY])}
+    return st.recursive(
+        st.booleans() | st.fixed_dictionaries({}, optional=words),
+        lambda inner: st.fixed_dictionaries(
+            {},
+            optional={
+                **words,
+                "properties": st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+                "additionalProperties": inner,
+                "patternProperties": st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=1),
+                "items": inner,
+                **dict.fromkeys(("anyOf", "oneOf", "allOf"), st.lists(inner, min_size=1, max_size=2)),
+                "not": inner,
+                "if": inner,
+                "then": inner,
+            },
+        ),
+        max_leaves=8,
+    )
+
+
+@given(
+    schemas("#/$defs/one", "#/$defs/two"),
+    schemas("#/$defs/two"),
+    schemas(),
+    st.dictionaries(st.sampled_from("ab"), VALUES, max_size=2),
+)
+@settings(max_examples=200, deadline=None)
+def test_whatever_the_server_takes_we_take(top: Any, one: Any, two: Any, arguments: dict[str, Any]) -> None:
+    whole = {"type": "object", **(top if isinstance(top, dict) else {}), "$defs": {"one": one, "two": two}}
+    found = reduced(whole)
+    assert schema_fault(found) is None
+    assert "$ref" not in json.dumps(found)
+    try:
+        jsonschema.Draft202012Validator.check_schema(whole)
+        takes = jsonschema.Draft202012Validator(whole, registry=Registry()).is_valid(arguments)
+    except Exception:  # noqa: BLE001  it is no schema, or refers to nothing
+        takes = False
+    assume(takes)
+    assert jsonschema.Draft202012Validator(found).is_valid(arguments), found
+
+
+def test_texts_are_one_line_that_shows_all_it_says() -> None:
+    assert plain_text("a\n  b\tc\u200bd\U000e0041\u202e e") == "a b cd e"
+    assert plain_text("x" * 300) == "x" * 197 + "..."
+    assert plain_text("\x00" * 10_000) == ""
+
+
+@given(*[schemas("#", "#/$defs/one", "#/$defs/two")] * 3)
+@settings(max_examples=100, deadline=None)
+def test_whatever_leads_round_comes_to_an_end(top: Any, one: Any, two: Any) -> None:
+    found = reduced({**(top if isinstance(top, dict) else {}), "$defs": {"one": one, "two": two}})
+    assert schema_fault(found) is None
+    assert "$ref" not in json.dumps(found)
+    assert len(json.dumps(found)) <= LARGEST

@@ -1,0 +1,118 @@
+"""A meter learns what a model makes of texts, and is not led astray."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_runtime.context.tokens import Meter, Meters
+from agent_runtime.context.tokens.meter import HIGHEST, LOWEST, MEMORY, TOLD
+
+
+def taught(*samples: tuple[float, int]) -> Meter:
+    meter = Meter("some-model")
+    for estimated, reported in samples:
+        meter.learn(estimated, reported)
+    return meter
+
+
+def test_nothing_is_assumed_of_a_model() -> None:
+    assert (Meter("x").factor, Meter("x").calibrated, Meter("x").encoding) == (1.0, False, None)
+    assert Meter("openai/gpt-4o").encoding == "o200k_base"
+
+
+def test_the_first_report_is_taken_as_it_is() -> None:
+    meter = taught((1000, 1400))
+    assert meter.factor == pytest.approx(1.4)
+    assert meter.calibrated
+
+
+def test_later_reports_move_it_and_the_latest_count_most() -> None:
+    assert taught((1000, 1000), (1000, 1200)).factor == pytest.approx(1.1)
+    drifting = taught(*[(2000, 2000)] * 5, *[(2000, 2600)] * 4)
+    assert 1.2 < drifting.factor < 1.3
+
+
+def test_a_whole_request_says_less_than_what_came_since() -> None:
+    meter = Meter("x")
+    meter.learn(6000, 4200, whole=True)
+    assert meter.factor == pytest.approx(0.7)
+    meter.learn(2000, 2000)
+    assert meter.factor == pytest.approx(0.94, abs=0.01)
+    meter.learn(20_000, 14_000, whole=True)
+    assert meter.factor == pytest.approx(0.94, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("estimated", "reported"),
+    [(1000, 0), (1000, -5), (1000, 3), (1000, 1_000_000), (0, 0), (0, 500), (TOLD - 1, 400), (-50, 100), (1000, 2**62)],
+)
+def test_nonsense_changes_nothing(estimated: float, reported: int) -> None:
+    meter = taught((1000, 1300))
+    for _ in range(5):
+        meter.learn(estimated, reported)
+    assert meter.factor == pytest.approx(1.3)
+
+
+def test_an_outlier_changes_nothing_and_a_second_one_does() -> None:
+    meter = taught((1000, 1300), (1000, 3000))
+    assert meter.factor == pytest.approx(1.3)
+    meter.learn(1000, 1300)  # what came between proves the outlier wrong
+    meter.learn(1000, 3000)
+    assert meter.factor == pytest.approx(1.3)
+    meter.learn(1000, 2900)
+    assert meter.factor == pytest.approx(2.9)
+
+
+def test_what_is_sure_is_believed_at_once() -> None:
+    meter = taught((1000, 1000))
+    meter.learn(1000, 2000, whole=True, sure=True)
+    assert meter.factor == pytest.approx(2.0)
+
+
+@given(st.lists(st.tuples(st.floats(-1e6, 1e9), st.integers(-(2**63), 2**63), st.booleans(), st.booleans())))
+def test_the_factor_stays_in_its_bounds(samples: list[tuple[float, int, bool, bool]]) -> None:
+    meter = Meter("x")
+    for estimated, reported, whole, sure in samples:
+        meter.learn(estimated, reported, whole=whole, sure=sure)
+    assert LOWEST <= meter.factor <= HIGHEST
+
+
+@given(
+    st.floats(0.7, 1.6),
+    st.lists(st.tuples(st.integers(TOLD, 20_000), st.floats(0.9, 1.1)), min_size=3, max_size=20),
+    st.integers(0, 19),
+    st.floats(LOWEST, HIGHEST),
+)
+def test_one_report_that_is_wrong_leaves_the_factor_near_the_truth(
+    hidden: float, samples: list[tuple[int, float]], at: int, wrong: float
+) -> None:
+    """Behind the first: what that one says is all there is."""
+    meter = Meter("x")
+    for number, (estimated, noise) in enumerate(samples):
+        if number == 1 + at % len(samples):
+            meter.learn(estimated, round(estimated * wrong))
+        meter.learn(estimated, round(estimated * hidden * noise))
+    assert hidden * 0.6 < meter.factor < hidden * 1.67
+
+
+def test_learning_does_not_slow_down_with_what_was_learnt() -> None:
+    meter = taught(*[(MEMORY, MEMORY)] * 1000)
+    for _ in range(6):
+        meter.learn(MEMORY, round(MEMORY * 1.4))
+    assert meter.factor > 1.35
+
+
+def test_there_is_one_meter_for_a_model_and_a_bound_to_them() -> None:
+    meters = Meters(most=3)
+    first = meters.of("a")
+    assert meters.of("a") is first
+    for name in ("b", "c"):
+        meters.of(name)
+    assert meters.of("a") is first
+    meters.of("d")
+    assert meters.of("a") is first
+    second = meters.of("b")
+    assert second.factor == 1.0
+    assert len(meters._meters) == 3

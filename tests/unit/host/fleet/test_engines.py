@@ -1,0 +1,187 @@
+"""Drivers of programs that are not here, against stand-ins that note what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_host.fleet.container import ContainerDriver, ContainerSettings, engine, run_arguments
+from agent_host.fleet.driver import Launch, StartFailed
+from agent_host.fleet.machine import Seat, Ways
+from agent_host.fleet.microagent import MicroagentDriver
+
+STAND_IN = """
+import json, pathlib, sys
+here = pathlib.Path(__file__).parent
+with (here / "told").open("a") as file:
+    file.write(json.dumps(sys.argv[1:]) + "\\n")
+answers = json.loads((here / "answers").read_text())
+said = answers.get(sys.argv[1], {"out": ""})
+sys.stdout.write(said.get("out", ""))
+sys.stderr.write(said.get("err", ""))
+sys.exit(said.get("code", 0))
+"""
+
+
+class Program:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "program.py").write_text(STAND_IN)
+        self.command = (sys.executable, str(folder / "program.py"))
+        self.answers({})
+
+    def answers(self, answers: dict) -> None:
+        fresh = self.folder / "answers.new"
+        fresh.write_text(json.dumps(answers))
+        fresh.replace(self.folder / "answers")  # somebody may read them at this moment
+
+    @property
+    def told(self) -> list[list[str]]:
+        path = self.folder / "told"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    with tempfile.TemporaryDirectory(prefix="p") as folder:
+        yield Program(Path(folder))
+
+
+def launch(folder: Path) -> Launch:
+    return Launch(
+        "writer",
+        "",
+        folder / "ws",
+        "secret-token",
+        "http://host",
+        "secret-mesh",
+        mediation_url="unix:/x",
+        mediation_key="secret-key",
+    )
+
+
+def inspected(state: str, ready: bool) -> dict:
+    return {"out": json.dumps({"state": state, "mediationReady": {"ready": ready}})}
+
+
+async def test_a_container_has_no_network_no_capability_and_no_secret_in_its_arguments(program: Program) -> None:
+    settings = ContainerSettings(program.command, "image:1", program.folder / "vm", 5, 1)
+    driver, mine = ContainerDriver(settings, Ways(), {"AGENT_MODEL": "m", "OPENAI_API_KEY": "secret"}), None
+    mine = launch(program.folder)
+    program.answers({"inspect": {"out": "true 42"}, "exec": {"out": "fine"}})
+    assert driver.mediation("writer") == f"unix:{Seat.of(settings.run_dir, 'writer').uds}_2048"
+    await driver.create("writer", mine.data_dir)
+    runtime = await driver.start(mine)
+    said = next(told for told in program.told if told[0] == "run")
+    for pair in (("--network", "none"), ("--cap-drop", "all"), ("--user", "10001:10001"), ("--memory", "512m")):
+        assert said[said.index(pair[0]) + 1] == pair[1]
+    assert "--read-only" in said
+    assert "AGENT_MODEL=m" in said
+    assert "AGENT_MEDIATION_URL=unix:/run/mesh/v.sock_2048" in said
+    assert not any("secret-" in part or "OPENAI" in part for part in said)
+    assert (await runtime.status()).pid == 42
+    assert (await runtime.exec(["ls"])).stdout == "fine"
+    key = Seat.of(settings.run_dir, "writer").folder / "secrets/mediation.key"
+    assert (key.read_text(), key.stat().st_mode & 0o777) == ("secret-key", 0o600)
+    await runtime.stop()
+    assert [told[0] for told in program.told[-3:]] == ["stop", "kill", "rm"]
+    assert not key.exists()
+
+
+async def test_a_container_that_may_still_be_there_is_not_taken_for_gone(program: Program) -> None:
+    driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), Ways(), {})
+    program.answers({"inspect": {"out": "true 42"}, "exec": {"out": "fine"}})
+    await driver.create("writer", program.folder / "ws")
+    runtime = await driver.start(launch(program.folder))
+    program.answers({"rm": {"code": 125, "err": "device busy"}, "ps": {"out": "0123abcd"}})
+    with pytest.raises(StartFailed, match=r"may still be there.*device busy"):
+        await runtime.quarantine()
+    program.answers({"rm": {"code": 125, "err": "no engine"}, "ps": {"code": 125}})
+    with pytest.raises(StartFailed, match=r"may still be there.*no engine"):
+        await runtime.stop()
+    with pytest.raises(StartFailed, match="may still be there"):
+        await driver.start(launch(program.folder))
+    program.answers({"rm": {"code": 1, "err": "no such container"}})
+    await runtime.stop(at_once=True)
+    assert [told[0] for told in program.told[-3:]] == ["kill", "rm", "ps"]
+
+
+async def test_a_watch_that_breaks_is_not_the_end_of_a_container(program: Program) -> None:
+    driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), Ways(), {})
+    program.answers({"inspect": {"out": "true 42"}, "exec": {"out": "fine"}, "wait": {"code": 125, "err": "oops"}})
+    await driver.create("writer", program.folder / "ws")
+    runtime = await driver.start(launch(program.folder))
+    watch = asyncio.create_task(runtime.wait())
+    async with asyncio.timeout(20):
+        while [told[0] for told in program.told].count("wait") < 2:
+            await asyncio.sleep(0.01)
+    program.answers({"inspect": {"out": "true 42"}, "wait": {"out": "137"}})
+    assert "137" in await watch
+
+
+async def test_what_an_engine_says_is_bounded_in_size_and_time(program: Program) -> None:
+    flood = "import sys\nfor _ in range(64): sys.stdout.write('x' * (1 << 20))\nprint('the end')"
+    said = await engine((sys.executable, "-c", flood))
+    assert said.stdout.endswith("the end\n")
+    assert len(said.stdout) <= 1 << 20
+    hangs = (sys.executable, "-c", "import time; time.sleep(600)")
+    assert (await engine(hangs, "rm", seconds=0.2, check=False)).code is None
+    with pytest.raises(StartFailed, match=r"rm failed: it took longer than 0\.2 s"):
+        await engine(hangs, "rm", seconds=0.2)
+
+
+async def test_what_an_engine_leaves_running_is_not_waited_for() -> None:
+    """It may hold the pipes open: what watches a container lives as long as that."""
+    async with asyncio.timeout(20):
+        said = await engine(("sh", "-c"), "sleep 60 & echo $!; echo more >&2")
+    os.kill(int(said.stdout), signal.SIGKILL)
+    assert (said.code, said.stderr) == (0, "more\n")
+
+
+async def test_a_container_that_ends_at_once_says_what_it_said(program: Program) -> None:
+    program.answers({"exec": {"code": 125}, "inspect": {"out": "false 0"}, "logs": {"out": "no disk"}})
+    driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), Ways(), {})
+    await driver.create("writer", program.folder / "ws")
+    with pytest.raises(StartFailed, match="the container ended: no disk"):
+        await driver.start(launch(program.folder))
+
+
+def test_a_containers_data_is_its_own(tmp_path: Path) -> None:
+    settings = ContainerSettings(("podman",), "i", tmp_path / "vm", 5, 1)
+    said = run_arguments(settings, Seat(tmp_path / "seat"), "n", launch(tmp_path), {})
+    assert f"{tmp_path / 'ws' / 'data'}:/data:rw" in said
+
+
+async def test_microagent_is_ready_when_its_mediation_is(program: Program) -> None:
+    program.answers({"start": {"out": "{}"}, "inspect": inspected("running", True), "stop": {"out": "{}"}})
+    runtime = await MicroagentDriver(program.command, 5, 0.01).start(launch(program.folder))
+    assert (await runtime.status()).detail == "running"
+    program.answers(
+        {"exec": {"out": json.dumps({"exit_code": 3, "stdout": "o", "stderr": "e"})}, "halt": {"out": "{}"}}
+    )
+    assert (await runtime.exec(["ls", "--json"])).code == 3
+    assert program.told[-1] == ["exec", "--json", "writer", "--", "ls", "--json"]
+    await runtime.stop(at_once=True)
+    assert program.told[-1] == ["halt", "--json", "writer"]
+
+
+async def test_microagent_that_is_not_ready_in_time_is_stopped(program: Program) -> None:
+    program.answers({"start": {"out": "{}"}, "inspect": inspected("running", False), "halt": {"out": "{}"}})
+    with pytest.raises(StartFailed, match="not ready within 2 s"):
+        await MicroagentDriver(program.command, 2, 0.01).start(launch(program.folder))
+    assert program.told[-1][0] == "halt"
+
+
+@pytest.mark.parametrize("said", ["", "[]", "null", "not json"])
+async def test_nonsense_of_microagent_is_a_failed_start(program: Program, said: str) -> None:
+    program.answers({"inspect": {"out": said}})
+    with pytest.raises(StartFailed, match="answers no"):
+        await MicroagentDriver(program.command, 1).create("writer", program.folder)

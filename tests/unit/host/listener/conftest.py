@@ -1,0 +1,179 @@
+"""A listener on a free port with a database of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_host.database import Database, open_database
+from agent_host.listener import Limits, Listener, Record
+from agent_host.listener.readiness import Readiness
+from agent_host.listener.session import Session
+from agent_runtime.protocol.work import Principal, WorkRequest, WorkResult, stamp
+
+from .agent import PATIENCE, Agent
+
+
+class Ticking:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+        self.wall = 1_790_000_000_000
+
+    def now_ms(self) -> int:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class Room:
+    """A listener over all its lives, and what tests do with it."""
+
+    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+        self.url = f"sqlite:///{folder / 'mesh.db'}"
+        self.limits = limits or Limits(retry_min=0.0, retry_max=0.01, goodbye=0.05)
+        self.clock = Ticking()
+        self.keys: dict[str, str] = {}
+        self.database: Database
+        self.listener: Listener
+        self.agents: list[Agent] = []
+
+    async def open(self) -> None:
+        self.database = open_database(self.url)
+        self.listener = Listener(self.database, "tcp://127.0.0.1:0", limits=self.limits, clock=self.clock)
+        await self.listener.open()
+
+    async def close(self) -> None:
+        for agent in self.agents:
+            agent.abort()
+        self.agents.clear()
+        await self.listener.close()
+        self.database.close()
+
+    async def again(self) -> None:
+        """A new life of the host."""
+        await self.close()
+        await self.open()
+
+    async def enrol(self, name: str = "a", **more: Any) -> str | None:
+        key = (await self.listener.enrol(name, **more))[1]
+        if key:
+            self.keys[name] = key
+        return key
+
+    def agent(self, name: str = "a", **more: Any) -> Agent:
+        return Agent(self.listener.address_of(name) or self.listener.address, name, self.keys.get(name), **more)
+
+    async def connected(self, name: str = "a", **more: Any) -> Agent:
+        agent = await self.agent(name, **more).__aenter__()
+        self.agents.append(agent)
+        return agent
+
+    async def attached(self, name: str = "a", **more: Any) -> Agent:
+        """An agent that has said all it must."""
+        resume = {key: more.pop(key) for key in ("running", "unacked") if key in more}
+        agent = await self.connected(name, **more)
+        await agent.attach(**resume)
+        return agent
+
+    async def submit(self, request_id: str = "r1", name: str = "a", **more: Any) -> Record:
+        expires_in = more.pop("expires_in", None)
+        pinned = more.pop("pinned", False)
+        given: dict[str, Any] = {
+            "request_id": request_id,
+            "principal": Principal(name="ann", kind="user", verified=True),
+            "content": "ping",
+            "constraints_version": 0,
+            "submitted_at": stamp(self.clock.now_ms()),
+            "audit_ref": request_id,
+            **more,
+        }
+        request = WorkRequest(**given)
+        return (await self.listener.submit(name, request, pinned=pinned, expires_in=expires_in))[0]
+
+    async def until(self, fits: Callable[[], Any] | Callable[[], Awaitable[Any]], what: str = "") -> Any:
+        """Waits until it holds."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                found = fits()
+                if asyncio.iscoroutine(found):
+                    found = await found
+                if found:
+                    return found
+                await asyncio.sleep(0.005)
+
+    async def status(self, request_id: str = "r1") -> str:
+        return (await self.listener.get(request_id)).status
+
+    async def ended(self, request_id: str = "r1") -> Record:
+        """The record once it is over."""
+        record = await self.listener.wait(request_id, PATIENCE)
+        assert record.over, record
+        return record
+
+    async def stands(self, status: str, request_id: str = "r1") -> Record:
+        async def fits() -> Record | None:
+            record = await self.listener.get(request_id)
+            return record if record.status == status else None
+
+        return await self.until(fits)
+
+    async def result(self, request_id: str = "r1") -> WorkResult:
+        """How it ended, with a result."""
+        record = await self.ended(request_id)
+        assert record.result is not None, record
+        return record.result
+
+    async def error(self, request_id: str = "r1") -> str:
+        """Why it ended without one."""
+        record = await self.ended(request_id)
+        assert record.error is not None, record
+        return record.error
+
+    async def closed_by(self, name: str = "a") -> str | None:
+        """Why the workspace gets no work."""
+        return (await self.readiness(name)).error
+
+    async def readiness(self, name: str = "a") -> Readiness:
+        """Asks for it, and waits until the connection that this takes has come and gone: asyncio's own server leaves
+        one unclosed that it takes while it is being closed."""
+        gone = self.listener.parts.metrics.total("probes")
+        ready = await self.listener.readiness(name)
+        assert ready is not None
+        if ready.target_reachable:
+            await self.until(lambda: self.listener.parts.metrics.total("probes") > gone)
+        return ready
+
+    @property
+    def session(self) -> Session:
+        """That of the agent `a`."""
+        session = self.listener.channel("a").session
+        assert session is not None
+        return session
+
+    def pass_time(self, seconds: float) -> None:
+        """The clock goes on, and whatever is due then happens."""
+        self.clock.seconds += seconds
+        self.clock.wall += round(seconds * 1000)
+        self.listener.parts.timers.run_due()
+
+    def count(self, name: str) -> int:
+        return self.listener.parts.metrics.total(name)
+
+    def alarms(self) -> dict[str, int]:
+        return self.listener.parts.metrics.labels("alarms")
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    room = Room(tmp_path)
+    await room.open()
+    await room.enrol()
+    yield room
+    await room.close()

@@ -1,0 +1,69 @@
+"""A workspace's own address: there while its agent may attach, and not before or after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_host.errors import Conflict
+from agent_runtime.net import Unix, listen_at
+
+from .conftest import Room
+
+
+async def test_nobody_finds_a_workspace_that_is_in_quarantine(room: Room, tmp_path: Path) -> None:
+    path = tmp_path / "v.sock_2048"
+    await room.enrol("b", listen=f"unix:{path}")
+    assert path.is_socket()
+    await room.listener.quarantine("b", "odd")
+    assert not path.exists()
+    ready = await room.readiness("b")
+    assert (ready.error, ready.target_reachable) == ("quarantined", False)
+    await room.again()
+    assert not path.exists()
+    await room.listener.unquarantine("b")
+    assert path.is_socket()
+    await room.attached("b")
+    await room.again()
+    assert path.is_socket()
+
+
+async def test_an_address_that_is_taken_keeps_a_workspace_in_quarantine(room: Room, tmp_path: Path) -> None:
+    path = tmp_path / "v.sock_2048"
+    await room.enrol("b", listen=f"unix:{path}")
+    await room.listener.quarantine("b", "odd")
+    with listen_at(Unix(str(path))):
+        with pytest.raises(Conflict, match="is in use"):
+            await room.listener.unquarantine("b")
+        assert room.listener.channel("b").fence == "quarantined"
+    await room.listener.unquarantine("b")
+    assert path.is_socket()
+
+
+async def test_a_port_is_the_same_afterwards(room: Room) -> None:
+    await room.enrol("b", listen="tcp://127.0.0.1:0")
+    before = room.listener.address_of("b")
+    await room.listener.quarantine("b", "odd")
+    await room.listener.unquarantine("b")
+    assert room.listener.address_of("b") == before
+    await room.attached("b")
+
+
+async def test_an_address_that_was_missing_at_the_start_is_had_later(room: Room, tmp_path: Path) -> None:
+    """Meanwhile it is not taken for the address that all share, where its agent would be refused."""
+    folder = tmp_path / "sockets"
+    folder.mkdir()
+    await room.enrol("b", auth="none", listen=f"unix:{folder}/b.sock")
+    await room.close()
+    folder.rmdir()
+    await room.open()
+    ready = await room.listener.readiness("b")
+    assert ready is not None
+    assert (ready.error, ready.target) == ("target_unreachable", f"unix:{folder}/b.sock")
+    with pytest.raises(Conflict, match="make it first"):
+        await room.listener.resume("b")
+    folder.mkdir()
+    await room.listener.resume("b")
+    assert (folder / "b.sock").is_socket()
+    await room.listener.resume("b")

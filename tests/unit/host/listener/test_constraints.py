@@ -1,0 +1,180 @@
+"""Constraints: pushed, acknowledged, and no work before that."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_host.errors import Conflict
+from agent_host.listener import Limits
+from agent_runtime.protocol.work import Severity, payload_hash
+
+from .agent import Agent, Frame
+from .conftest import Room
+from .test_breaks import begun
+
+PAYLOAD = json.dumps({"instructions": "Sag <b>„äöü“ & so</b> \u2028"}, ensure_ascii=False).encode()
+
+
+async def pushed(agent: Agent) -> tuple[Frame, Frame]:
+    return await agent.expect("constraints_payload"), await agent.expect(lambda frame: "payload_ref" in frame)
+
+
+async def test_constraints_are_pushed_and_work_waits_for_them(room: Room) -> None:
+    agent = await room.attached()
+    digest = await room.listener.constrain("a", 3, PAYLOAD, severity="HIGH")
+    await room.submit()
+    payload, frame = await pushed(agent)
+    assert base64.b64decode(payload["b64"]) == PAYLOAD
+    assert (payload["version"], payload["severity"]) == (3, "HIGH")
+    assert (frame["version"], frame["hash"], frame["payload_ref"]) == (3, payload_hash(PAYLOAD), "inline")
+    assert digest == frame["hash"]
+    assert await room.status() == "queued"
+    assert await room.closed_by() == "constraining"
+    agent.acknowledge(frame)
+    assert (await agent.request())["constraints_version"] == 3
+
+
+async def test_who_has_them_already_need_not_get_them(room: Room) -> None:
+    digest = await room.listener.constrain("a", 3, PAYLOAD)
+    await room.submit()
+    agent = await room.connected()
+    agent.send(version=3, hash=digest, agent_id="a", observed_at="2026-11-22T02:19:05Z")
+    await agent.attach()
+    assert "principal" in (await agent.receive() or {})
+
+
+@pytest.mark.parametrize("ack", [None, (2, "sha256:00"), (3, "sha256:00")])
+async def test_who_has_none_or_others_gets_them(room: Room, ack: tuple[int, str] | None) -> None:
+    await room.listener.constrain("a", 3, PAYLOAD)
+    await room.submit()
+    agent = await room.connected()
+    if ack:
+        agent.send(version=ack[0], hash=ack[1], agent_id="a", observed_at="2026-11-22T02:19:05Z")
+    await agent.attach()
+    agent.acknowledge((await pushed(agent))[1])
+    assert await agent.request()
+    assert room.alarms() == ({"constraints_hash": 1} if ack and ack[0] == 3 else {})
+
+
+async def test_a_wrong_hash_is_an_alarm_and_no_work(room: Room) -> None:
+    agent = await room.attached()
+    await room.listener.constrain("a", 1, PAYLOAD)
+    await room.submit()
+    _, frame = await pushed(agent)
+    agent.acknowledge(frame, digest="sha256:" + "0" * 64)
+    await room.until(lambda: room.alarms() == {"constraints_hash": 1})
+    assert await room.status() == "queued"
+    agent.acknowledge(frame)
+    assert await agent.request()
+
+
+@pytest.mark.parametrize(
+    ("severity", "alert", "halt"), [("CRITICAL", 5, 15), ("HIGH", 10, 20), ("MEDIUM", 30, 60), ("LOW", 60, 120)]
+)
+async def test_a_late_acknowledgement_is_an_alarm_and_then_a_halt(
+    tmp_path: Path, severity: Severity, alert: float, halt: float
+) -> None:
+    room = Room(tmp_path, Limits(heartbeat=1000, goodbye=0.05))
+    await room.open()
+    try:
+        await room.enrol()
+        halted: list[str] = []
+        room.listener.watch_places(lambda _: True, halted.append)
+        agent = await room.attached()
+        await room.listener.constrain("a", 1, PAYLOAD, severity=severity)
+        await pushed(agent)
+        await room.submit()
+        room.pass_time(alert - 0.1)
+        assert room.alarms() == {}
+        room.pass_time(0.2)
+        assert room.alarms() == {"constraints_not_acked": 1}
+        room.pass_time(halt - alert)
+        assert await agent.ended()
+        await room.until(lambda: halted == ["a"])
+        assert room.alarms()["halted"] == 1
+        late = await room.connected()
+        late.ready()
+        assert await late.ended()
+        assert await room.status() == "queued"
+        await room.again()
+        assert room.listener.channel("a").fence == "halted"
+        await room.listener.resume("a")
+        again = await room.attached()
+        again.acknowledge((await pushed(again))[1])
+        assert await again.request()
+    finally:
+        await room.close()
+
+
+async def test_a_break_does_not_set_the_patience_back(room: Room) -> None:
+    await room.attached()
+    await room.listener.constrain("a", 1, PAYLOAD, severity="CRITICAL")
+    room.pass_time(8)
+    assert room.alarms() == {"constraints_not_acked": 1}
+    await room.attached()
+    room.pass_time(6.9)
+    assert room.listener.channel("a").fence is None
+    room.pass_time(0.2)
+    await room.until(lambda: room.listener.channel("a").fence == "halted")
+
+
+async def test_an_agent_may_end_what_it_has_under_mild_ones(room: Room) -> None:
+    agent, request = await begun(room)
+    await room.listener.constrain("a", 1, PAYLOAD, severity="MEDIUM")
+    _, frame = await pushed(agent)
+    for _ in range(10):
+        room.pass_time(10)
+        agent.raw(b"\n")
+        await room.until(lambda: room.session.wire.seen == room.clock.seconds)
+    assert room.alarms() == {}
+    agent.result(request)
+    await agent.expect("ack")
+    agent.complete(request)
+    await room.until(lambda: room.session.owing)
+    agent.acknowledge(frame)
+    await room.until(lambda: room.session.state == "ready")
+
+
+async def test_an_agent_that_says_it_is_outdated_gets_them_again(room: Room) -> None:
+    digest = await room.listener.constrain("a", 1, PAYLOAD)
+    agent = await room.connected()
+    agent.send(version=1, hash=digest, agent_id="a", observed_at="2026-11-22T02:19:05Z")
+    await agent.attach()
+    await room.submit()
+    request = await agent.request()
+    agent.signal("constraints_outdated", "r1")
+    agent.result(request, "denied", "", error="constraints_outdated: none here")
+    agent.acknowledge((await pushed(agent))[1])
+    await room.until(lambda: room.session.state == "ready")
+    room.pass_time(0.1)
+    again = await agent.request()
+    agent.accept(again)
+    agent.result(again)
+    assert (await room.ended()).status == "resulted"
+
+
+async def test_a_version_that_the_caller_names_is_waited_for_or_too_late(room: Room) -> None:
+    agent = await room.attached()
+    await room.listener.constrain("a", 1, PAYLOAD)
+    agent.acknowledge((await pushed(agent))[1])
+    await room.submit("now", constraints_version=1, pinned=True)
+    assert (await agent.request())["constraints_version"] == 1
+    await room.submit("early", constraints_version=2, pinned=True)
+    assert await room.status("early") == "queued"
+    await room.listener.constrain("a", 2, b"more")
+    await room.submit("late", constraints_version=1, pinned=True)
+    agent.acknowledge((await pushed(agent))[1])
+    assert (await agent.request())["request_id"] == "early"
+    assert (await room.error("late")).startswith("constraints_superseded: ")
+
+
+async def test_versions_only_grow(room: Room) -> None:
+    await room.listener.constrain("a", 2, b"x")
+    await room.listener.constrain("a", 2, b"x")
+    for version, payload in ((2, b"y"), (1, b"x")):
+        with pytest.raises(Conflict, match="not newer than 2"):
+            await room.listener.constrain("a", version, payload)

@@ -1,0 +1,62 @@
+"""What the daily log is told of turns, and of which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_runtime.loop.jotting import KEPT, jot
+from agent_runtime.loop.limits import Outcome
+from agent_runtime.ports import DiaryEntry
+from tests.unit.loop.support import conversation, new_turn
+
+DONE = Outcome("complete", "stop")
+
+
+@dataclass
+class Diary:
+    """Fills ports.Diary."""
+
+    entries: list[DiaryEntry] = field(default_factory=list[DiaryEntry])
+
+    def note(self, entry: DiaryEntry) -> None:
+        self.entries.append(entry)
+
+
+def told(**fields: Any) -> list[DiaryEntry]:
+    diary = Diary()
+    jot(new_turn(**{"outcome": DONE, "reply": [{"type": "text", "text": "hi"}], **fields}), diary)
+    return diary.entries
+
+
+def test_a_turn_of_a_person_is_told_by_its_alias() -> None:
+    named = conversation()
+    named.aliases = ("main",)
+    assert told(conversation=named) == [DiaryEntry(named.principal, "main", "complete", "hello", "hi")]
+    (entry,) = told()
+    assert entry.who == new_turn().conversation.id
+
+
+def test_a_task_is_told_by_its_id() -> None:
+    assert [entry.who for entry in told(task_id="report-1")] == ["report-1"]
+
+
+def test_how_it_ended_is_told_with_the_reason() -> None:
+    ends = {
+        "failed (model_unavailable)": Outcome("failed", "error", "model_unavailable", "it is gone"),
+        "complete (iterations)": Outcome("complete", "stop", limit="iterations"),
+        "cancelled": Outcome("cancelled", "abort", "cancelled"),
+        "timeout (deadline_exceeded)": Outcome("timeout", "other", "deadline_exceeded", limit="deadline"),
+    }
+    for status, outcome in ends.items():
+        assert [entry.status for entry in told(outcome=outcome, reply=[])] == [status]
+
+
+def test_what_agents_do_for_each_other_is_not_told() -> None:
+    assert told(parent=new_turn()) == []
+    assert told(outcome=None) == []
+
+
+def test_only_the_beginning_of_a_text_is_passed_on() -> None:
+    (entry,) = told(reply=[{"type": "text", "text": "x" * 1_000_000}])
+    assert len(entry.answered) == KEPT

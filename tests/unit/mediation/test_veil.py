@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agent_runtime.mediation import Veil
+from agent_runtime.protocol.work import LifecycleSignal, Nack, Progress, WorkResult
+
+SECRETS = ("sesame-42", 'with"quote\\', "mit Umläut", "abc")
+
+
+def result(content: str) -> WorkResult:
+    fields = {"request_id": "sesame-42", "status": "completed", "audit_ref": "a"}
+    return WorkResult.model_validate({**fields, "completed_at": "2026-11-22T02:00:00Z", "content": content})
+
+
+@pytest.mark.parametrize("secret", SECRETS[:3])
+@pytest.mark.parametrize("levels", [0, 1, 2])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_secret_is_taken_out_at_every_depth_of_json(secret: str, levels: int, ascii_only: bool) -> None:
+    text = secret
+    for _ in range(levels):
+        text = json.dumps({"told": text}, ensure_ascii=ascii_only)
+    clean = Veil(SECRETS).over(result(text)).content or ""
+    for _ in range(levels):
+        clean = json.loads(clean)["told"]
+    assert clean == "[redacted]"
+
+
+def test_names_and_words_that_are_no_secrets_stay() -> None:
+    veil = Veil(SECRETS)
+    assert veil.over(result("abcdef")).content == "abcdef", "too short for a secret"
+    assert veil.over(result("x")).request_id == "sesame-42", "the host's own"
+    assert Veil().over(result("sesame-42")).content == "sesame-42"
+
+
+def test_all_that_is_said_in_words_is_looked_at() -> None:
+    veil, said = Veil(SECRETS), "it is sesame-42"
+    signal = {"signal": "ready", "agent_id": "a", "observed_at": "2026-11-22T02:00:00Z"}
+    told = veil.over(LifecycleSignal.model_validate({**signal, "detail": said, "error": said}))
+    assert (told.detail, told.error) == ("it is [redacted]", "it is [redacted]")
+    assert veil.over(Nack(code="x", detail=said)).detail == "it is [redacted]"
+    assert veil.over(Progress(request_id="r", seq=1, kind="text", text=said)).text == "it is [redacted]"
+
+
+def test_an_end_that_could_be_the_beginning_of_a_secret_waits() -> None:
+    veil = Veil(SECRETS)
+    assert veil.whole("it is ses") == ("it is ", "ses")
+    assert veil.whole("sesame-42") == ("sesame-42", "")
+    assert veil.whole("nothing at all") == ("nothing at all", "")

@@ -1,0 +1,131 @@
+"""The front matter: good and bad, and whatever anybody may put there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_runtime.skills.library import front
+from agent_runtime.skills.library.front import BadPackage, Front
+
+
+def matter(*lines: str) -> str:
+    return "\n".join(("---", *lines, "---", "body"))
+
+
+GOOD = {
+    "plain": ("name: pdf", "description: Fill forms."),
+    "a colon in it": ("name: pdf", "description: Fill forms: quickly."),
+    "quoted": ("name: 'pdf'", 'description: "Fill: forms."'),
+    "folded": ("name: pdf", "description: >-", "  Fill", "  forms."),
+    "literal": ("name: pdf", "description: |", "  Fill", "  forms."),
+    "on several lines": ("name: pdf", "description: Fill", "  forms."),
+    "further keys": ("license: MIT", "name: pdf", "metadata:", "  name: x", "description: Fill forms.", "x-y: [1, 2]"),
+    "further keys that are no YAML": ("name: pdf", "hooks: {{ a: b", "\tfoo: *x", "description: Fill forms."),
+    "a comment": ("# about", "name: pdf # short", "description: Fill forms."),
+    "a number for a name": ("name: 2048", "description: Fill forms."),
+    "a truth for a description": ("name: pdf", "description: yes"),
+    "stars": ("name: pdf", "description: **Fill** forms."),
+    "spaces behind the fence": ("name: pdf", "description: Fill forms.  "),
+    "invisible signs": ("name: pdf", "description: Fill\u200b\U000e0041\ufe0f \u2028 forms.\u202e"),
+    "escapes": ("name: pdf", r'description: "Fill\x00\u202e\nforms.\ud800"'),
+}
+SAID = {
+    "a colon in it": "Fill forms: quickly.",
+    "quoted": "Fill: forms.",
+    "a truth for a description": "yes",
+    "stars": "**Fill** forms.",
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_what_is_taken(case: str) -> None:
+    found = front.read(matter(*GOOD[case]))
+    name = "2048" if "number" in case else "pdf"
+    assert found == Front(name, SAID.get(case, "Fill forms."))
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        (("description: x",), "name: is missing"),
+        (("name: pdf",), "description: is missing"),
+        (("name: pdf", "description:"), "description: is empty"),
+        (("name: pdf", 'description: "\\u200b "'), "description: is empty"),
+        (("name:", "description: x"), "name: must be lower-case"),
+        (("name: PDF", "description: x"), "name: must be lower-case"),
+        (("name: a--b", "description: x"), "name: must be lower-case"),
+        (("name: -a", "description: x"), "name: must be lower-case"),
+        (("name: ../a", "description: x"), "name: must be lower-case"),
+        (("name: a b", "description: x"), "name: must be lower-case"),
+        (("name: é", "description: x"), "name: must be lower-case"),
+        ((f"name: {'a' * 65}", "description: x"), "name: must be lower-case"),
+        (("name: a", "name: b", "description: x"), "name: is there twice"),
+        (("name: a", "description: [x, y]"), "description: must be one text"),
+        (("name: a", "description:", "  - x"), "description: must be one text"),
+        (("name: a", "description: >x"), "description: while scanning"),
+        (("name: a", f"description: {'x' * 4000}"), "description: takes more than"),
+    ],
+)
+def test_what_is_refused_says_which_field(lines: tuple[str, ...], fault: str) -> None:
+    with pytest.raises(BadPackage, match=f"^{re.escape(fault)}"):
+        front.read(matter(*lines))
+
+
+@pytest.mark.parametrize("text", ["", "# PDF", "---", "---\nname: a\ndescription: b\n", " ---\nname: a\n---\n"])
+def test_without_two_fences_it_is_none(text: str) -> None:
+    with pytest.raises(BadPackage, match="must begin with front matter"):
+        front.read(text)
+
+
+def test_a_long_description_is_cut() -> None:
+    found = front.read(matter("name: a", f"description: {'word ' * 300}"))
+    assert len(found.description) <= front.LONGEST
+    assert found.description.endswith("…")
+
+
+def test_line_ends_of_another_system() -> None:
+    text = matter("name: a", "description: b").replace("\n", "\r\n")
+    assert front.read(text) == Front("a", "b")
+    assert front.body(text) == "body"
+
+
+def test_the_body_is_what_stands_below() -> None:
+    assert front.body("---\nname: a\n---\n\n# A\n\n---\nb\n") == "# A\n\n---\nb"
+
+
+names = st.from_regex(r"[a-z0-9]{1,20}(-[a-z0-9]{1,20})?", fullmatch=True)
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
+others = st.dictionaries(
+    st.sampled_from(["license", "metadata", "allowed-tools", "version"]),
+    st.one_of(words, st.lists(words, max_size=3), st.dictionaries(st.sampled_from(["name", "a"]), words, max_size=2)),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(names, words, others, st.sampled_from([None, "'", '"', "|", ">"]), st.integers(20, 200))
+def test_what_yaml_wrote_is_read_back(name: str, said: str, other: dict[str, object], style: str, width: int) -> None:
+    written = yaml.safe_dump({**other, "name": name, "description": said}, default_style=style, width=width)
+    try:
+        found = front.read(f"---\n{written}---\n")
+    except BadPackage:
+        assert not front.one_line(said) or len(written) > front.LONGEST
+        return
+    assert found == Front(name, front.one_line(said))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_whatever_stands_there_is_harmless_or_refused(name: str, said: str) -> None:
+    for text in (f"---\nname: {name}\ndescription: {said}\n---\n", f"---\nname: a\ndescription: {said}\n---\n", said):
+        try:
+            found = front.read(text)
+        except BadPackage:
+            continue
+        assert front.NAME.fullmatch(found.name)
+        assert 0 < len(found.description) <= front.LONGEST
+        assert found.description.isprintable()

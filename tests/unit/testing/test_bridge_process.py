@@ -1,0 +1,88 @@
+"""The bridge as a process: options, commands, counts at the end."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_runtime.testing import LiveProcess
+
+BRIDGE = [sys.executable, "-m", "agent_runtime.testing", "bridge"]
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    assert select.select([process.stdout], [], [], 20)[0], "it said nothing"
+    return process.stdout.readline().strip()
+
+
+def tell(process: subprocess.Popen[str], command: str) -> dict[str, Any]:
+    assert process.stdin
+    process.stdin.write(command + "\n")
+    process.stdin.flush()
+    return json.loads(line(process))
+
+
+def test_it_carries_bytes_and_obeys(tmp_path: Path) -> None:
+    path = tmp_path / "guest.sock"
+    with socket.create_server(("127.0.0.1", 0)) as host:
+        target = f"tcp://127.0.0.1:{host.getsockname()[1]}"
+        argv = [*BRIDGE, "--listen", f"unix:{path}", "--target", target]
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert line(process) == f"unix:{path}"
+                with socket.socket(socket.AF_UNIX) as guest:
+                    guest.settimeout(10)
+                    guest.connect(str(path))
+                    outer, _ = host.accept()
+                    with outer:
+                        outer.settimeout(10)
+                        guest.sendall(b"ready\n")
+                        assert outer.recv(100) == b"ready\n"
+                        assert tell(process, "counts")["counts"]["to_host"] == 6
+                        assert tell(process, "cut fin")["counts"]["breaks"] == 1
+                        assert (guest.recv(1), outer.recv(1)) == (b"", b"")
+                assert tell(process, "probe")["mediationReady"]["ready"] is True
+                assert tell(process, "sever")["done"] == "sever"
+                assert not path.exists()
+                assert tell(process, "restore")["done"] == "restore"
+                assert path.is_socket()
+                assert "there are cut" in tell(process, "explode")["error"]
+                assert tell(process, "down")["done"] == "down"
+                process.send_signal(signal.SIGTERM)
+                assert json.loads(line(process))["counts"]["accepted"] == 1
+                assert process.wait(10) == 0
+                assert not path.exists()
+            finally:
+                process.kill()
+
+
+def test_it_runs_without_a_hand_on_it_and_plays_its_seed() -> None:
+    argv = [*BRIDGE, "--listen", "tcp://127.0.0.1:0", "--target", "tcp://127.0.0.1:9"]
+    with LiveProcess([*argv, "--seed", "4", "--breaks-per-minute", "60000"]) as process:
+        process.wait_for_output(r"^tcp://127\.0\.0\.1:\d+$")
+        assert process.terminate() == 0
+        assert json.loads(process.output().splitlines()[-1])["counts"]["open"] == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (["--target", "nowhere"], "target 'nowhere' must be like"),
+        (["--breaks-per-minute", "-1"], "breaks_per_minute is -1.0"),
+        (["--listen", "unix:/nonexistent/folder/x.sock"], "there is no folder"),
+    ],
+)
+def test_wrong_options_are_told(wrong: list[str], why: str) -> None:
+    argv = [*BRIDGE, "--listen", "tcp://127.0.0.1:0", "--target", "tcp://127.0.0.1:9", *wrong]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert why in done.stderr

@@ -1,0 +1,170 @@
+"""What a person's word is worth: for what it was given, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agent_runtime.ports import Errand, HumanWait, ToolContext, ToolResult
+from agent_runtime.protocol import ArgPattern, Net, Program, RequirementSet, Rule
+from agent_runtime.protocol.authority import ALL_GRANTED, Authority, Layer
+from agent_runtime.sandbox import Confinement, Limits
+from agent_runtime.tools import Gate, Tool, choose_watchdog
+from agent_runtime.tools.bash import bash_tool
+from agent_runtime.tools.contract import Reach
+from agent_runtime.tools.read import read_tool
+from agent_runtime.tools.search import Finder, glob_tool, grep_tool
+from agent_runtime.tools.task import task_tool
+from agent_runtime.workspace import PathLocks
+
+from .doubles import answering
+
+GATE = Gate(watchdog=choose_watchdog("reference"))
+OPEN = Rule(permission="*", action="allow", source="manifest")
+
+
+def bash() -> Tool:
+    return bash_tool(Confinement(None), timeout=10, limits=Limits())
+
+
+def under(context: ToolContext, *rules: Rule, **more: Any) -> ToolContext:
+    return replace(context, authority=Authority((Layer(rules=(OPEN, *rules)),)), **{"interactive": True, **more})
+
+
+def allowed(pattern: str) -> Rule:
+    return Rule(permission="bash", pattern=pattern, action="allow", source="session")
+
+
+async def asked(context: ToolContext, command: str) -> HumanWait | None:
+    """What a person is asked before the command runs; none: it ran."""
+    answer = await GATE.run(bash(), {"command": command}, context)
+    return answer if isinstance(answer, HumanWait) else None
+
+
+async def test_what_a_person_allowed_says_nothing_of_what_else_a_line_runs(context: ToolContext) -> None:
+    within = under(context, allowed("echo *"))
+    assert await asked(within, "echo; npm publish || true") is not None
+    assert await asked(within, "npm publish || echo") is not None
+    everything = under(context, allowed("echo *"), allowed("npm publish"))
+    assert await asked(everything, "echo; npm publish || echo") is None
+
+
+async def test_a_caller_s_person_has_not_spoken_to_those_it_calls(context: ToolContext) -> None:
+    within = under(context, allowed("npm *"))
+    called = replace(within, authority=within.authority.under(Layer(rules=(OPEN,))))
+    assert await asked(called, "npm publish || true") is not None
+
+
+async def test_for_good_is_for_the_very_command_that_the_watchdog_asked_about(context: ToolContext) -> None:
+    wait = await asked(under(context), "npm publish || true")
+    assert wait is not None
+    assert [(rule.permission, rule.pattern) for rule in wait.always] == [("bash", "npm publish"), ("bash", "true")]
+    for_good = [Rule(**rule.model_dump(), source="session") for rule in wait.always]
+    assert await asked(under(context, *for_good), "npm publish || true") is None
+    assert await asked(under(context, *for_good), "git push --force || true") is not None
+
+
+async def test_text_that_is_none_can_be_asked_about(context: ToolContext) -> None:
+    wait = await asked(under(context, Rule(permission="bash", action="ask", source="project")), "echo \ud800")
+    assert wait is not None
+    assert [rule.pattern for rule in wait.always] == ["*"]
+    nothing_said = replace(context, authority=Authority((Layer(rules=()),)), interactive=True)
+    wait = await asked(nothing_said, "'/opt/\ud800' x")
+    assert wait is not None
+
+
+@pytest.mark.parametrize(
+    ("command", "granted"),
+    [
+        ("git status", True),
+        ("git status --short", False),
+        ("git $(git status)", False),
+        ("git sta*", False),
+        ("git $X", False),
+        ("echo *", True),
+        ("cat x", False),
+        ("eval git status", False),
+    ],
+)
+async def test_a_grant_of_a_program_is_one_for_its_arguments_too(
+    context: ToolContext, command: str, granted: bool
+) -> None:
+    programs = [Program(cmd="git", args=["status"]), Program(cmd="echo", args=[ArgPattern(wildcard=True)])]
+    grant = ALL_GRANTED.model_copy(update={"shell": programs})
+    within = replace(context, authority=Authority((Layer(grant, rules=(OPEN,)),)))
+    answer = await GATE.run(bash(), {"command": command}, within)
+    assert isinstance(answer, ToolResult)
+    assert (answer.metadata.get("kind") != "denied") == granted, answer.error_text
+
+
+async def test_nobody_is_asked_about_an_agent_whose_name_is_a_pattern(context: ToolContext) -> None:
+    class Nobody:
+        def callable(self) -> Sequence[tuple[str, str]]:
+            return ()
+
+        async def spawn(self, errand: Errand, context: ToolContext) -> Any:
+            raise AssertionError
+
+    asks = replace(context, authority=Authority((Layer(rules=()),)), interactive=True)
+    tool = task_tool(Nobody(), timeout=10)
+    named = await Gate().run(tool, {"subagent_type": "a-b_1", "prompt": "x"}, asks)
+    assert isinstance(named, HumanWait)
+    assert [rule.pattern for rule in named.always] == ["a-b_1"]
+    for name in ("*", "a?", "a b"):
+        answer = await Gate().run(tool, {"subagent_type": name, "prompt": "x"}, asks)
+        assert isinstance(answer, ToolResult)
+        assert answer.metadata["kind"] == "invalid"
+
+
+async def test_the_network_can_be_denied_to_a_tool_with_a_capability_of_its_own(context: ToolContext) -> None:
+    tool = replace(answering("sent"), requires=RequirementSet(net=Net(hosts=["*"]), capabilities=["mail"]))
+    assert await found(tool, under(context)) == "sent"
+    offline = under(context, Rule(permission="net.fetch", action="deny", source="project"))
+    answer = await Gate().run(tool, {}, offline)
+    assert isinstance(answer, ToolResult)
+    assert answer.metadata["kind"] == "denied"
+
+
+async def found(tool: Tool, context: ToolContext, **arguments: Any) -> Any:
+    answer = await Gate().run(tool, arguments, context)
+    assert isinstance(answer, ToolResult)
+    assert answer.type == "output", answer.error_text
+    return answer.data
+
+
+async def test_a_search_shows_nothing_that_somebody_must_be_asked_about(context: ToolContext) -> None:
+    finder = Finder(Confinement(None))
+    for name in ("open", "private"):
+        (context.workspace / name).write_text("word\n")
+    private = Rule(permission="fs.read", pattern="priv*", action="ask", source="project")
+    # The rule that names the tool would be the more exact one.
+    within = under(context, private)
+    assert isinstance(await Gate().run(read_tool(PathLocks()), {"path": "private"}, within), HumanWait)
+    assert (await found(glob_tool(finder), within, pattern="*"))["entries"] == ["open"]
+    lines = (await found(grep_tool(finder), within, pattern="word"))["matches"]
+    assert [line["path"] for line in lines] == ["open"]
+    said_yes = replace(within, approved=True)
+    assert (await found(glob_tool(finder), said_yes, pattern="*"))["entries"] == ["open", "private"]
+
+
+async def test_a_link_that_leads_elsewhere_since_the_gate_looked_is_not_followed(context: ToolContext) -> None:
+    (context.workspace / "open").write_text("open")
+    (context.workspace / "private").write_text("private")
+    (context.workspace / "link").symlink_to("open")
+    within = under(context, Rule(permission="fs.read", pattern="priv*", action="ask", source="project"))
+    tool = read_tool(PathLocks())
+    look = tool.reach
+    assert look is not None
+
+    async def then_swapped(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
+        reach = await look(arguments, context)
+        (context.workspace / "link").unlink()
+        (context.workspace / "link").symlink_to("private")
+        return reach
+
+    answer = await Gate().run(replace(tool, reach=then_swapped), {"path": "link"}, within)
+    assert isinstance(answer, ToolResult)
+    assert (answer.type, answer.metadata["kind"]) == ("error", "denied")

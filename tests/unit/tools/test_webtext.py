@@ -1,0 +1,69 @@
+"""What is text, and in which letters."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_runtime.tools.webtext import Kind, decoded, kind_of
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "kind"),
+    [
+        ("text/html; charset=utf-8", b"x", Kind("text/html", True, True)),
+        ("TEXT/Html", b"x", Kind("text/html", True, True)),
+        ("application/xhtml+xml", b"<html/>", Kind("application/xhtml+xml", True, True)),
+        ("text/markdown", b"<html>", Kind("text/markdown", True, False)),
+        ("application/json", b"{}", Kind("application/json", True, False)),
+        ("application/problem+json", b"{}", Kind("application/problem+json", True, False)),
+        ("image/svg+xml", b"<svg/>", Kind("image/svg+xml", True, False)),
+        ("image/png", b"\x89PNG", Kind("image/png", False, False)),
+        ("application/pdf", b"%PDF", Kind("application/pdf", False, False)),
+        ("application/zip", b"PK", Kind("application/zip", False, False)),
+        ("text/plain", b"PK\0\0", Kind("text/plain", False, False)),
+        ("text/plain; charset=utf-16le", b"h\0i\0", Kind("text/plain", True, False)),
+        ("text/plain", b"\xff\xfeh\0i\0", Kind("text/plain", True, False)),
+        ("", b"just text", Kind("", True, False)),
+        ("", b"\n <!-- a --> <!-- b --><!DOCTYPE html>", Kind("", True, True)),
+        ("application/octet-stream", b"<html>", Kind("application/octet-stream", True, True)),
+        ("application/octet-stream", b"\0\1", Kind("application/octet-stream", False, False)),
+        ("", b"<!---->" * 1000 + b"x", Kind("", True, False)),
+    ],
+)
+def test_kinds(content_type: str, body: bytes, kind: Kind) -> None:
+    assert kind_of(content_type, body) == kind
+
+
+META = '<meta http-equiv="Content-Type" content="text/html; charset=windows-1251">дом'
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "text"),
+    [
+        ("text/plain; charset=UTF-8", "ü".encode(), "ü"),
+        ('text/plain; charset="iso-8859-1"', b"\xfc \x80", "ü €"),
+        ("text/plain; charset=Shift_JIS", "日本".encode("shift_jis"), "日本"),
+        ("text/plain", "ü".encode(), "ü"),
+        ("text/plain", b"\xfc\x80", "ü€"),
+        ("text/plain", "ab日".encode()[:-1], "ab\ufffd"),
+        ("text/plain", "\ufeffhi".encode(), "hi"),
+        ("text/plain; charset=iso-8859-1", "hi".encode("utf-16"), "hi"),
+        ("text/html", META.encode("cp1251"), META),
+        ("text/html; charset=utf-8", META.encode(), META),
+        ("text/plain; charset=zlib", b"abc", "abc"),
+        ("text/plain; charset=punycode", b"abc-", "abc-"),
+        ("text/plain; charset=unicode_escape", b"\\x41", "\\x41"),
+        ("text/plain; charset=iso-8859-99", b"abc", "abc"),
+    ],
+)
+def test_letters(content_type: str, body: bytes, text: str) -> None:
+    assert decoded(content_type, body, html="html" in content_type) == text
+
+
+@given(st.text(max_size=30), st.binary(max_size=200), st.booleans())
+def test_everything_becomes_text(content_type: str, body: bytes, html: bool) -> None:
+    kind_of(content_type, body)
+    assert isinstance(decoded(content_type, body, html=html), str)
+    assert isinstance(decoded(f"text/html; charset={content_type}", body, html=html), str)

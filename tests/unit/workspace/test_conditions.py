@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from agent_runtime.workspace import Conditions
+
+TAG = '"1a2b"'
+
+
+@pytest.mark.parametrize(
+    ("match", "none_match", "etag", "fault"),
+    [
+        (None, None, TAG, None),
+        (None, None, None, None),
+        (TAG, None, TAG, None),
+        ('"0", "1a2b"', None, TAG, None),
+        ('"0","1a2b"', None, TAG, None),
+        ("*", None, TAG, None),
+        ("*", None, None, "there is no such file"),
+        (TAG, None, None, "there is no such file"),
+        ('"0"', None, TAG, "it has changed"),
+        ('W/"1a2b"', None, TAG, "it has changed"),
+        ("1a2b", None, TAG, "it has changed"),
+        ("", None, TAG, "it has changed"),
+        ('"a,b", "1a2b"', None, TAG, None),
+        (None, "*", None, None),
+        (None, "*", TAG, "it exists already"),
+        (None, TAG, TAG, "it exists already"),
+        (None, 'W/"1a2b"', TAG, "it exists already"),
+        (None, '"0"', TAG, None),
+        (TAG, "*", TAG, "it exists already"),
+    ],
+)
+def test_what_forbids_a_change(match: str | None, none_match: str | None, etag: str | None, fault: str | None) -> None:
+    assert Conditions.of(match, none_match).fault(etag) == fault
+
+
+def test_what_a_reader_has_already() -> None:
+    assert Conditions.of(None, f"{TAG}").known(TAG)
+    assert Conditions.of(None, f'W/"x", W/{TAG}').known(TAG)
+    assert Conditions.of(None, "*").known(TAG)
+    assert not Conditions.of(None, '"x"').known(TAG)
+    assert not Conditions.of(TAG, None).known(TAG)

@@ -1,0 +1,28 @@
+"""docs/learnings.md says what the code does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent_runtime.workspace.learnings import section
+from agent_runtime.workspace.learnings.notebook import LARGEST, MOST_BYTES, MOST_ENTRIES, Notebook
+from agent_runtime.workspace.learnings.notes import RECORDED
+from agent_runtime.workspace.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET
+
+PAGE = (Path(__file__).parents[3] / "docs" / "learnings.md").read_text()
+
+
+def test_the_numbers_are_those_of_the_code() -> None:
+    assert f"kept to {MOST_ENTRIES} and {MOST_BYTES // 1024} KiB" in PAGE
+    assert f"above {LARGEST // 1024} KiB" in PAGE
+    assert f"{CORRECTIONS_BUDGET} characters of corrections and {ERRORS_BUDGET} of errors" in PAGE
+    assert all(f"`{kind}`" in PAGE for kind in RECORDED)
+
+
+def test_the_example_is_read() -> None:
+    example = PAGE.partition("```markdown\n")[2].partition("```\n\n")[0]
+    error, correction = Notebook.parse(example).entries
+    assert (error.times, error.by_hand, correction.by_hand) == (3, False, False)
+    told = section(Notebook([correction]), Notebook([error]), "operator")
+    assert "- [read, invalid, 2026-11-05, 3 times] plans/nowhere.md does not exist" in told
+    assert "- [person (message), 2026-11-05] No, use pnpm here. (answer to: I ran npm install.)" in told

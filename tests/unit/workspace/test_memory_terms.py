@@ -1,0 +1,115 @@
+"""What texts are found by, in the scripts of the world."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_runtime.workspace.memory.asking import LONGEST, MOST_TERMS, wanted
+from agent_runtime.workspace.memory.folding import folded
+from agent_runtime.workspace.memory.terms import LONGEST_WORD, STEM, terms
+
+texts = st.text(max_size=300)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Straße", "STRASSE"),
+        ("résumé", "Re\u0301sume\u0301"),
+        ("İSTANBUL", "istanbul"),
+        ("Ёлка", "елка"),
+        ("ἄνθρωπος", "ανθρωποσ"),
+        ("مَدْرَسَة", "مدرسه"),
+        ("שָׁלוֹם", "שלום"),
+        ("\uff46\uff55\uff4c\uff4c\u3000\uff37", "full w"),
+        ("ｻｰﾊﾞｰ", "さーばー"),
+        ("٣٤", "34"),
+        ("Łódź Ærø", "lodz aero"),
+        ("soft\u00adhyphen\u200b", "softhyphen"),
+    ],
+)
+def test_what_reads_the_same_is_the_same(one: str, other: str) -> None:
+    assert folded(one) == folded(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("йод", "иод"), ("हिन्दी", "हनद"), ("ไทย", "ไทร"), ("각", "가"), ("がく", "かく")]
+)
+def test_marks_that_make_other_letters_stay(one: str, other: str) -> None:
+    assert folded(one) != folded(other)
+
+
+@given(st.characters())
+def test_folding_twice_is_folding_once(char: str) -> None:
+    assert folded(folded(char)) == folded(char)
+
+
+@given(texts)
+def test_any_text_has_terms_that_the_index_takes_as_they_are(text: str) -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute(
+        "CREATE VIRTUAL TABLE found USING fts5 (terms, content='', detail='none', columnsize=0, tokenize='ascii')"
+    )
+    mine = {f"7{term}" for term in terms(text)}
+    connection.execute("INSERT INTO found (rowid, terms) VALUES (1, ?)", (" ".join(sorted(mine)),))
+    connection.execute("CREATE VIRTUAL TABLE there USING fts5vocab (found, 'row')")
+    assert {row[0] for row in connection.execute("SELECT term FROM there")} == mine
+    connection.close()
+
+
+@given(st.text(min_size=1, max_size=6 * LONGEST))
+def test_a_query_of_any_length_asks_for_so_much_and_no_more(text: str) -> None:
+    asked = wanted(text)
+    assert len(asked) <= MOST_TERMS
+    assert len({one.term for one in asked}) == len(asked)
+    assert all(one.weight > 0 for one in asked)
+    stems = {f"{kind}{one.word[:STEM]}" for one in asked for kind in "wp"}
+    assert {one.term for one in wanted(text[:200])} <= terms(text[:200]) | stems
+
+
+def test_words_without_end_are_cut() -> None:
+    assert max(map(len, terms("x" * 100_000))) == LONGEST_WORD + 1
+    assert len(terms("x" * 100_000)) < 10
+    assert len(terms("한" * 100_000)) < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("我的狗叫豆豆", "b豆豆"),
+        ("私の猫", "c猫"),
+        ("サーバーが止まった", "bさー"),
+        ("친구를 만났다", "h친구"),
+        ("ภาษาไทย", "tไทย"),
+        ("हिन्दी में", "wहिन्दी"),
+        ("der Zahnarzttermin", "garzt"),
+        ("release 2.13", "w13"),
+        ("Müller", "wmueller"),
+        ("Müller", "xmüller"),
+        ("walks", "g0wal"),
+        ("🐶 barks", "e🐶"),
+        ("بالبيت", "wبيت"),
+    ],
+)
+def test_each_script_is_taken_apart_in_its_own_way(text: str, term: str) -> None:
+    assert term in terms(text)
+
+
+@pytest.mark.parametrize(
+    ("query", "word", "weak"),
+    [
+        ("where is the hat", "hat", False),
+        ("was hat der Hund", "hat", True),
+        ("what was the war about", "war", False),
+        ("wer war das", "war", True),
+        ("who", "who", True),
+    ],
+)
+def test_common_words_are_those_of_the_language_that_is_spoken(query: str, word: str, weak: bool) -> None:
+    (one,) = [one for one in wanted(query) if one.term == f"w{word}"]
+    assert one.telling is not weak
+    assert (one.weight < 0.5) is weak
