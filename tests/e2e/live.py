@@ -19,7 +19,7 @@ from typing import Any, Self
 import httpx
 
 from agent_runtime.protocol import chunks as c
-from agent_runtime.testing import LiveProcess, ScriptedProvider
+from agent_runtime.testing import LiveProcess, Say, ScriptedProvider
 
 SERVE = [sys.executable, "-m", "agent_runtime", "serve"]
 TOKEN = "sesame"
@@ -119,6 +119,13 @@ class Runtime:
         assert self.run(input_data={"ask": "still-works"})["result"] == {"text": "still here"}
         assert self.get("/readyz").json() == {"ready": True, "reasons": []}
 
+    def meets_its_servers(self) -> None:
+        """Has a turn that starts the MCP servers, and waits until all have told what they can: a turn itself waits only
+        5 s for that, which is less than a busy machine may need."""
+        self.provider.script.replace([Say("hello")])
+        assert self.chat("hello", session_id=fresh("s")).status_code == 200
+        eventually(lambda: all(one["state"] == "ready" for one in self.get("/capabilities").json()["mcp_servers"]))
+
     # what the disk says
 
     def sql(self, query: str, *values: Any) -> list[sqlite3.Row]:
@@ -139,8 +146,6 @@ class Runtime:
 
 def follow(request: Any) -> Any:
     """A model that answers the question of `still_works` and whatever else with `ok`."""
-    from agent_runtime.testing import Say
-
     return Say("still here" if "still-works" in request.last_user_text else "ok")
 
 

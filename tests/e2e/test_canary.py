@@ -135,6 +135,7 @@ def test_the_prompt_is_poisoned_in_its_wrappers_only(poisoned: Runtime) -> None:
 
 
 def test_results_of_tools_are_data_from_a_source(poisoned: Runtime) -> None:
+    poisoned.meets_its_servers()
     results = use(
         poisoned,
         Call("read", {"path": "notes.md"}),

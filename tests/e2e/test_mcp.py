@@ -67,6 +67,7 @@ def test_a_model_calls_what_the_operator_allows(start: Start, data: Path) -> Non
     card = agent.get("/capabilities").json()
     assert card["mcp_servers"] == [{"name": "demo", "kind": "local", "state": "idle", "tools": [], "error": None}]
     assert server_processes(agent) == []
+    agent.meets_its_servers()
     [output] = call(agent, "demo_add", a=2, b=40)["tool_outputs"]
     assert output["state"] == "output-available", output
     assert output["output"]["data"] == {"structured": {"result": 42}}
@@ -80,6 +81,7 @@ def test_a_model_calls_what_the_operator_allows(start: Start, data: Path) -> Non
 def test_what_no_rule_covers_is_asked_about(start: Start, data: Path) -> None:
     serve(data, demo=demo(), other=demo())
     agent = start()
+    agent.meets_its_servers()
     for name in ("demo_echo", "other_add"):
         session = fresh("s")
         arguments = {"text": "hello"} if name == "demo_echo" else {"a": 1, "b": 2}
@@ -98,6 +100,7 @@ def test_what_no_rule_covers_is_asked_about(start: Start, data: Path) -> None:
 def test_where_nobody_is_it_is_refused(start: Start, data: Path) -> None:
     serve(data, other=demo())
     agent = start()
+    agent.meets_its_servers()
     agent.provider.script.replace([Call("other_add", {"a": 1, "b": 2}), Say("done")])
     agent.run()
     told = agent.provider.completions[-1].messages[-1]["content"]
@@ -107,6 +110,7 @@ def test_where_nobody_is_it_is_refused(start: Start, data: Path) -> None:
 def test_many_tools_are_found_by_searching_and_stay(start: Start, data: Path) -> None:
     serve(data, demo=demo("30"))
     agent = start()
+    agent.meets_its_servers()
     session = fresh("s")
     agent.provider.script.replace(
         [Call("tool_search", {"query": "thing number 17"}), Call("demo_tool_17", {}), Say("done")]
@@ -122,6 +126,7 @@ def test_many_tools_are_found_by_searching_and_stay(start: Start, data: Path) ->
     assert after[len(before)] == "demo_tool_17"
     assert len(after) == len(before) + 10
     agent.start()  # another life
+    agent.meets_its_servers()
     call(agent, "demo_tool_17", session)
     assert shown(agent) == after
     # A name that is not in the list can be called all the same.
@@ -135,6 +140,7 @@ def test_the_list_of_tools_grows_only_at_its_end(start: Start, data: Path) -> No
     tools = 'tools: [read, "mcp:demo:echo", "demo_g*", "mcp:demo:l*"]'
     (data / "agents" / "small.yaml").write_text(f"description: Few tools.\nmode: primary\n{tools}\n")
     agent = start()
+    agent.meets_its_servers()
     session = fresh("s")
     agent.provider.script.replace([Call("demo_grow", {"name": "later"}), Say("hello"), Say("hello")])
     agent.chat("hi", session_id=session, agent="small")
@@ -158,7 +164,7 @@ def test_a_wrong_file_stops_the_start(provider: ScriptedProvider, tmp_path: Path
 def test_no_server_outlives_the_runtime(start: Start, data: Path, end: str) -> None:
     serve(data, demo=demo())
     agent = start()
-    call(agent, "demo_add", a=1, b=1)
+    agent.meets_its_servers()
     left = server_processes(agent)
     assert left
     if end == "kill":
@@ -183,6 +189,7 @@ def test_secrets_of_a_server_are_in_no_log_and_no_answer(start: Start, data: Pat
         agent = start(AGENT_LOG_LEVEL="debug")
     finally:
         del os.environ["DEMO_KEY"]
+    agent.meets_its_servers()
     [output] = call(agent, "demo_die", words=f"wrong key: {secret[:2]}... {secret}")["tool_outputs"]
     assert output["state"] == "output-error"
     # What the model says itself is its own affair; what the server says of its death is not.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from agent_runtime.testing import Call
+from tests.pulse import Pulse
 
 Category = Literal["read", "write", "network", "socket", "outlive", "exhaust", "raise"]
 CATEGORIES: dict[Category, str] = {
@@ -47,8 +48,8 @@ class Scene(Protocol):
         ...
 
     @property
-    def pulse(self) -> list[float]:
-        """Seconds that each answer of /status took meanwhile; empty unless the case asks for it."""
+    def pulse(self) -> Pulse | None:
+        """How long /status took meanwhile; None unless the case asks for it."""
         ...
 
     @property

@@ -19,12 +19,13 @@ import httpx
 
 from agent_runtime.settings import Settings
 from agent_runtime.testing import Call, Recorded, Say, ScriptedProvider, Step
+from tests.pulse import Pulse
 
 from .canaries import Canaries
 from .case import Case
 from .criteria import PLACES
 from .ground import Ground
-from .target import Pulse, Target, eventually, processes
+from .target import Target, eventually, processes
 
 LAST = 4000
 """Characters of the output that are handed on."""
@@ -65,7 +66,7 @@ class Play:
         self.case, self.target, self.world = case, target, world
         self.name, self.output, self.prompts = case.name, "", ""
         self.seconds, self.ended_at = 0.0, time.monotonic()
-        self.pulse: list[float] = []
+        self.pulse: Pulse | None = None
 
     # what a criterion may look at
 
@@ -126,12 +127,11 @@ class Play:
 
     def _attack(self) -> None:
         started = time.monotonic()
-        with Pulse(self.target) if self.case.pulse else nullcontext() as pulse:
+        with Pulse(self.target.url, self.target.token) if self.case.pulse else nullcontext() as self.pulse:
             if self.case.apart == "crash":
                 self._crash()
             else:
                 self.output = self._turn()
-        self.pulse = pulse.seconds if pulse else []
         self.ended_at = time.monotonic()
         self.seconds = self.ended_at - started
         if self.case.apart == "restart":

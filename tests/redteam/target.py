@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,7 +26,7 @@ class Target:
 
     def __init__(self, data: Path, uid: int, token: str, model_url: str, settings: Mapping[str, str]) -> None:
         self.data, self.uid, self.model_url = data, uid, model_url
-        self._token = token
+        self.token = token
         self._settings = dict(settings)
         self._life = ExitStack()
 
@@ -79,39 +78,8 @@ class Target:
             return False
 
     def _client(self, timeout: float = PATIENCE) -> httpx.Client:
-        headers = {"Authorization": f"Bearer {self._token}"}
+        headers = {"Authorization": f"Bearer {self.token}"}
         return httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False, verify=False)  # noqa: S501  plain HTTP: nothing to verify
-
-
-class Pulse:
-    """Asks for /status again and again while it is open; `seconds` are what the answers took."""
-
-    EVERY = 0.02
-    LONGEST = 5.0
-
-    def __init__(self, target: Target) -> None:
-        self.seconds: list[float] = []
-        self._target = target
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join(2 * self.LONGEST)
-
-    def _run(self) -> None:
-        with self._target._client(self.LONGEST) as http:
-            while not self._over.wait(self.EVERY):
-                started = time.monotonic()
-                with suppress(httpx.HTTPError):
-                    http.get("/status")
-                self.seconds.append(time.monotonic() - started)
 
 
 def processes(mark: str) -> list[int]:

@@ -16,11 +16,11 @@ from typing import Any
 import httpx
 
 from agent_runtime.testing import Call, Recorded, Say, ScriptedProvider, Step
+from tests.pulse import Pulse
 
 from ..lives import TOKEN, Lives
-from .findings import Findings, p95
+from .findings import Findings
 from .household import WORKER, anywhere, household, settled
-from .pulse import Pulse
 from .talking import Talking
 from .ways import WAYS, Way
 
@@ -69,7 +69,7 @@ def _weather(found: Findings, talking: Talking, lives: Lives, ways: Sequence[Way
         for way, faults in zip(ways, pool.map(lambda way: list(play(lives.url, way, repeats)), ways), strict=True):
             found.note(f"{way.name}: {fault}" for fault in faults)
     found.note(bystander.faults)
-    slow = p95(pulse.milliseconds)
+    slow = pulse.p95
     if slow > SLOWEST:
         found.slow.append(f"/status took {slow:.0f} ms (p95)")
     for skill in talking.card()["skills"]:
