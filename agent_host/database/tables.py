@@ -125,7 +125,6 @@ work = Table(
         sqlite_where=text("finished_at IS NULL"),
         postgresql_where=text("finished_at IS NULL"),
     ),
-    Index("work_by_workspace", "workspace", "submitted_at"),
 )
 
 work_audit = Table(

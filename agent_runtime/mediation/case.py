@@ -15,7 +15,7 @@ from .work import Job
 class Coming:
     """A request on its way into the ledger."""
 
-    fingerprint: str
+    request: WorkRequest
     placed: bool = False
     """It has a place in the window."""
     cancelled: bool = False

@@ -85,12 +85,12 @@ class Clerk:
         """A request has come. What is to be said of it is said by and by, on whatever connection there is then."""
         request_id = request.request_id
         if (known := self._coming.get(request_id)) is not None:
-            if known.fingerprint != request.fingerprint():
+            if known.request.fingerprint() != request.fingerprint():
                 self._refuse(request, "request_id_conflict", _OTHER, failed=True)
         elif len(self._coming) >= self.rules.window + MOST_COMING:
             self._refuse(request, "overloaded", f"{len(self._coming)} requests are being looked at already")
         else:
-            coming = self._coming[request_id] = Coming(request.fingerprint())
+            coming = self._coming[request_id] = Coming(request)
             self._spawn(self._take(request, coming), f"work {request_id}")
 
     def cancel(self, cancel: Cancel) -> None:

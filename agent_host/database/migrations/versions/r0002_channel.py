@@ -61,7 +61,6 @@ def upgrade() -> None:
     # Of what is open only, so that work that is over costs it nothing, and a change of its state neither.
     unfinished = sa.text("finished_at IS NULL")
     op.create_index("work_open", "work", ["submitted_at"], sqlite_where=unfinished, postgresql_where=unfinished)
-    op.create_index("work_by_workspace", "work", ["workspace", "submitted_at"])
     op.create_table(
         "work_audit",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
