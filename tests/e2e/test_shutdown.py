@@ -76,7 +76,7 @@ def test_an_idle_server_ends_at_once(start: Start) -> None:
         begun = time.monotonic()
         os.kill(agent.process.pid, number)
         assert agent.process.wait(5) == 0
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 4
 
 
 def test_a_task_that_outlasts_the_grace_goes_on_in_the_next_life(start: Start, provider: ScriptedProvider) -> None:
@@ -135,7 +135,7 @@ def test_callers_are_not_kept_waiting_for_what_is_queued(start: Start, provider:
     begun = time.monotonic()
     agent.sigterm()
     chat.join(PATIENCE)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 4
     reply: httpx.Response = replies[0]
     assert reply.status_code == 202
     assert reply.json()["status"] == "queued"

@@ -96,13 +96,13 @@ def test_they_call_each_other_five_deep(start: Start, provider: ScriptedProvider
 def test_they_work_side_by_side_as_many_as_there_may_be(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_MAX_SUBAGENTS=2)
     manifest(agent, "looker", LOOKER.format(inspectable="true"))
-    provider.script.replace(model(Say("seen", wait=0.7), *(look() for _ in range(4))))
+    provider.script.replace(model(Say("seen", wait=1.5), *(look() for _ in range(4))))
     started = time.monotonic()
     made = outputs(agent, "s")
-    assert 1.4 <= time.monotonic() - started < 2.6
+    assert 3 <= time.monotonic() - started < 5.5
     assert [output["output"]["data"]["output"] for output in made] == ["seen"] * 4
     at = sorted(request.at for request in provider.completions if "the looker" in system(request))
-    assert at[1] - at[0] < 0.6 < at[2] - at[0]
+    assert at[1] - at[0] < 1.4 < at[2] - at[0]
     assert len({output["output"]["data"]["session_id"] for output in made}) == 4
 
 
@@ -144,7 +144,7 @@ def test_whoever_aborts_the_caller_aborts_them_all(start: Start, provider: Scrip
     started = time.monotonic()
     assert agent.post("/chat/s/abort", {}).json()["aborted"] is True
     eventually(lambda: agent.status()["sessions"]["running"] == 0)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
     thread.join(5)
     assert got[0].json()["finish_reason"] == "abort"
     if inspectable == "true":

@@ -165,7 +165,7 @@ async def test_schemas_that_are_bombs(grow: Grow, tmp_path: Path) -> None:
         assert "pattern" not in json.dumps(tool.spec.parameters.get("properties", {}).get("a", {}).get("pattern", ""))
     began = time.monotonic()
     assert await plant.value("it_redos", a="a" * 40 + "!") == "fine"
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
 
 
 async def test_a_listing_that_is_none(grow: Grow, tmp_path: Path) -> None:

@@ -133,8 +133,8 @@ async def test_output_that_is_not_text_is_replaced(house: House) -> None:
 
 async def test_commands_of_one_step_run_side_by_side(house: House) -> None:
     started = time.monotonic()
-    await asyncio.gather(*(house.bash("sleep 0.5") for _ in range(4)))
-    assert time.monotonic() - started < 1.6
+    await asyncio.gather(*(house.bash("sleep 1") for _ in range(4)))
+    assert time.monotonic() - started < 3
 
 
 async def test_without_confinement_bash_says_so_and_the_rest_works(unconfined: House) -> None:

