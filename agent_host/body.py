@@ -1,41 +1,104 @@
-"""The limit on what a caller may send."""
+"""What a caller may send, and by when: bodies of strangers are not read, and those of callers have bounds."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .errors import TooLarge
-from .problems import render
+from .access import Guard
+from .errors import RequestError, TooLarge
+from .problems import database_failed, render
 
-MAX_BODY = 32 * 1024 * 1024  # bytes
+MAX_BODY = 32 * 1024 * 1024
+"""Bytes of one body."""
+MOST_HELD = 4 * MAX_BODY
+"""Bytes of all bodies of a caller whose requests are not answered yet."""
+PATIENCE = 120.0
+"""Seconds in which a body must have come."""
 
 
 class BodyLimit:
-    """Middleware: a body over the limit is refused by its declared length, or as soon as it grows past it."""
+    """Middleware before every route. A body over a limit is refused by its declared length, or as soon as it is."""
 
-    def __init__(self, app: ASGIApp, limit: int = MAX_BODY) -> None:
-        self._app = app
-        self._limit = limit
-        self._refusal = f"the body is larger than {limit} bytes; send less"
+    def __init__(
+        self, app: ASGIApp, limit: int = MAX_BODY, most_held: int = MOST_HELD, patience: float = PATIENCE
+    ) -> None:
+        self._app, self._limit, self._most_held, self._patience = app, limit, most_held, patience
+        self._too_large = f"the body is larger than {limit} bytes; send less"
+        self._held: Counter[str] = Counter()
+        """Bytes by caller."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        declared = headers.get("content-length", "0")
+        if declared == "0" and "transfer-encoding" not in headers:
             await self._app(scope, receive, send)
-            return
-        declared = Headers(scope=scope).get("content-length", "0")
-        if declared.isdigit() and int(declared) > self._limit:
-            await render(TooLarge(self._refusal), scope["path"])(scope, receive, send)
-            return
-        seen = 0
+        elif declared.isdigit() and int(declared) > self._limit:
+            await render(TooLarge(self._too_large), scope["path"])(scope, receive, send)
+        else:
+            await self._known(headers.get("authorization"), scope, receive, send)
 
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self._limit:
-                raise HTTPException(413, self._refusal)  # the one error that FastAPI lets through from a body
-            return message
+    async def _known(self, authorization: str | None, scope: Scope, receive: Receive, send: Send) -> None:
+        """FastAPI reads a body before it asks who sends it."""
+        guard: Guard = scope["app"].state.guard
+        try:
+            caller = await guard.identify(authorization)
+        except RequestError as error:
+            await render(error, scope["path"])(scope, receive, send)
+            return
+        except SQLAlchemyError as error:
+            await database_failed(error, scope["path"])(scope, receive, send)
+            return
+        body = _Body(self, caller.agent_id, receive, asyncio.get_running_loop().time() + self._patience)
+        try:
+            await self._app(scope, body.receive, send)
+        finally:
+            self._let_go(body)
 
-        await self._app(scope, counted, send)
+    def took(self, body: _Body, size: int) -> None:
+        """Raises HTTPException, the one error that FastAPI lets through from a body."""
+        body.size += size
+        self._held[body.caller] += size
+        if body.size > self._limit:
+            raise HTTPException(413, self._too_large)
+        if self._held[body.caller] > self._most_held:
+            why = f"your unanswered requests have more than {self._most_held} bytes; wait for answers"
+            raise HTTPException(429, why, {"retry-after": "5"})
+
+    def too_slow(self) -> HTTPException:
+        return HTTPException(408, f"the body has not come within {self._patience:g} s", {"connection": "close"})
+
+    def _let_go(self, body: _Body) -> None:
+        self._held[body.caller] -= body.size
+        if not self._held[body.caller]:
+            del self._held[body.caller]
+
+
+@dataclass(slots=True)
+class _Body:
+    """One that comes."""
+
+    _limit: BodyLimit
+    caller: str
+    _receive: Receive
+    _due: float
+    size: int = 0
+    _whole: bool = field(default=False)
+
+    async def receive(self) -> Message:
+        if self._whole:  # what is waited for now is the caller's going away
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._due):
+                message = await self._receive()
+        except TimeoutError:
+            raise self._limit.too_slow() from None
+        self._whole = not message.get("more_body", False)
+        self._limit.took(self, len(message.get("body", b"")))
+        return message

@@ -20,7 +20,8 @@ from .errors import InvalidRequest, RequestError, Unavailable
 log = structlog.get_logger(__name__)
 
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-_CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
+_CODES = {404: "not_found", 405: "method_not_allowed"}
+_OF_BODIES = {408: "body_too_slow", 413: "body_too_large", 429: "too_many_bytes"}
 
 
 def install(app: FastAPI) -> None:
@@ -49,6 +50,12 @@ def render(error: RequestError, path: str) -> Response:
     return JSONResponse(problem.body(), error.status, error.headers, media_type=PROBLEM_JSON)
 
 
+def database_failed(error: Exception, path: str) -> Response:
+    """The same for a database that fails; the log says how."""
+    log.error("database_failed", path=path, error=str(error).splitlines()[0])
+    return render(Unavailable("the host's database does not answer", code="database_unavailable"), path)
+
+
 def openai_error(error: RequestError) -> dict[str, Any]:
     """The body by which OpenAI's clients know what went wrong."""
     kind = _OPENAI_TYPES.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")
@@ -64,8 +71,8 @@ async def _on_request_error(request: Request, error: Exception) -> Response:
 async def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  what the handler is registered for
     wrapped = RequestError(
-        error.detail if error.status_code == 413 else f"{request.method} {request.url.path}: {error.detail}",
-        code=_CODES.get(error.status_code, "bad_request"),
+        error.detail if error.status_code in _OF_BODIES else f"{request.method} {request.url.path}: {error.detail}",
+        code=(_CODES | _OF_BODIES).get(error.status_code, "bad_request"),
         headers=dict(error.headers or {}),
     )
     wrapped.status = error.status_code
@@ -86,8 +93,7 @@ def _field(where: Sequence[int | str]) -> str:
 
 
 async def _on_database_error(request: Request, error: Exception) -> Response:
-    log.error("database_failed", path=request.url.path, error=str(error).splitlines()[0])
-    return render(Unavailable("the host's database does not answer", code="database_unavailable"), request.url.path)
+    return database_failed(error, request.url.path)
 
 
 async def _on_crash(request: Request, error: Exception) -> Response:

@@ -14,6 +14,7 @@ from .records import Seen, Sessions, archive_session, close_session
 from .recovery import Keeper, Recovery
 from .remembering import Remembering
 from .runner import Counters, TurnRunner
+from .settling import Settler
 from .standing import standing
 from .state import Duty, Mandate, Turn
 from .streams import CutOff, LiveTurn
@@ -52,6 +53,7 @@ __all__ = [
     "Remembering",
     "Seen",
     "Sessions",
+    "Settler",
     "Subagents",
     "Tasks",
     "Turn",

@@ -21,7 +21,6 @@ from ..sessions import (
     MessageRow,
     Recorder,
     history,
-    interrupt,
     markers,
     rows,
     tool_name,
@@ -38,7 +37,8 @@ from .pen import Pen
 from .powers import GoneAgent, Powers
 from .progress import Progress
 from .room import NoRooms, Rooms
-from .state import Settling, Turn
+from .settling import WAITS, Settler
+from .state import Turn
 from .steering import Joining, Lane
 from .toolbox import open_toolbox
 from .turn import run_turn
@@ -46,11 +46,7 @@ from .waits import QUESTION, waits_of
 
 log = logger(__name__)
 T = TypeVar("T")
-SETTLE_WAITS = (0.5, 1.0, 2.0, 4.0)
-"""Seconds between attempts to record the end of a turn."""
 _TERMINAL = (c.ErrorChunk, c.Finish, c.Abort)
-LATE_SECONDS = 5.0
-"""The same once its callers have been told that it failed."""
 
 
 @dataclass(slots=True)
@@ -78,12 +74,11 @@ class TurnRunner:
     parallel_tools: int
     counters: Counters
     events: Events
+    settler: Settler
     learnings: Learnings = field(default_factory=NoLearnings)
     rooms: Rooms = field(default_factory=NoRooms)
     note_takers: Sequence[NoteTaker] = ()
     """Who is asked for notes when a turn starts, in the order of the block."""
-    late: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    """Ends of turns that could not be recorded yet."""
     diary: Diary = field(default_factory=NoDiary)
     gate: SideEffectGate = field(default_factory=OpenGate)
 
@@ -94,7 +89,7 @@ class TurnRunner:
             progress = await self._progress(turn) if turn.begun else Progress()
         except Exception:
             log.exception("a turn cannot be gone on with", message_id=turn.message_id)
-            await self._abandon(turn)
+            await self.settler.abandon(turn)
             return
         row = MessageRow(turn.reply_id, turn.conversation.id, "assistant", {}, started, started)
         recorder = Recorder(self.database, self.ids, self.clock, row, progress.parts)
@@ -113,23 +108,6 @@ class TurnRunner:
         finally:
             deadline.cancel()
             recorder.close()
-
-    async def cancel(self, turn: Turn, lane: Lane) -> None:
-        """Settles a turn that never ran: a hidden tombstone stays in its place."""
-        turn.outcome = Outcome("cancelled", "abort", "cancelled", "the turn was cancelled before it started")
-
-        def unit(connection: sqlite3.Connection) -> None:
-            now = self.clock.now_ms()
-            rows.cancel_queued(connection, turn.message_id, now)
-            self._end(connection, turn, now)
-
-        try:
-            await self.database.write(unit, durable=True)
-        except BaseException:
-            turn.outcome = None
-            raise
-        turn.live.publish(c.Abort(reason=turn.outcome.error))
-        turn.live.close()
 
     async def _drive(self, turn: Turn, recorder: Recorder, kit: Kit) -> None:
         async for chunk in run_turn(turn, kit):
@@ -197,7 +175,7 @@ class TurnRunner:
 
     async def _read(self, unit: Unit[T]) -> T:
         """A disk that stumbles must not end a turn that has come so far."""
-        for wait in SETTLE_WAITS:
+        for wait in WAITS:
             try:
                 return await self.database.read(unit)
             except StoreError as error:
@@ -266,7 +244,7 @@ class TurnRunner:
         turn.reply = recorder.data()
         turn.waiting_since = self.clock.now_ms()
         turn.conversation.view = None
-        await self._store(turn, recorder, _put_away)
+        await self.settler.store(turn, recorder, _put_away)
         turn.begun = True
         turn.waits = waits_of(turn.reply)
         turn.asked.clear()
@@ -284,45 +262,10 @@ class TurnRunner:
         turn.duration_ms = round((self.clock.monotonic() - (turn.started_at or 0.0)) * 1000)
         if turn.outcome is None or turn.outcome.status != "complete":
             turn.conversation.view = None
-        await self._store(turn, recorder, self._end)
+        await self.settler.settle(turn, recorder)
         turn.settled = True
         self._count(turn)
         jot(turn, self.diary)
-
-    async def _store(self, turn: Turn, recorder: Recorder, end: Settling) -> None:
-        """A database that refuses for a moment, for a backup or a full disk, must not falsify how a turn ended."""
-        if turn.starting is not None:
-            await asyncio.wait([turn.starting])
-        for wait in (*SETTLE_WAITS, None):
-            try:
-                await recorder.save(lambda connection, now: end(connection, turn, now))
-                return
-            except StoreError as error:
-                if wait is None or turn.outcome in (INTERNAL, UNRECORDED):
-                    raise
-                log.warning("the end of a turn could not be recorded yet", message_id=turn.message_id, error=str(error))
-                await asyncio.sleep(wait)
-
-    def _end(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-        if turn.start is not None:  # the disk refused it when it began
-            turn.start(connection)
-        rows.end_turn(connection, turn.message_id, (turn.outcome or INTERNAL).json(), now)
-        turn.settle(connection, now)
-
-    async def _abandon(self, turn: Turn) -> None:
-        """Ends a turn whose record cannot be read: it is closed as it lies on disk."""
-
-        def unit(connection: sqlite3.Connection) -> None:
-            row = history.turn(connection, turn.message_id)
-            if row is not None:
-                now = self.clock.now_ms()
-                turn.outcome = Outcome(**interrupt(connection, row, now))
-                turn.settle(connection, now)
-
-        await self.database.write(unit, durable=True)
-        outcome = turn.outcome or INTERNAL
-        turn.live.publish(c.ErrorChunk(errorText=outcome.error or ""))
-        turn.live.publish(c.Finish(finishReason="error", messageMetadata={"outcome": outcome.json()}))
 
     async def _fail(self, turn: Turn, recorder: Recorder, outcome: Outcome) -> None:
         """The turn could not be carried out or settled: the record says so, and the reader of the stream is told."""
@@ -338,31 +281,9 @@ class TurnRunner:
             await self._settle(turn, recorder)
         except Exception as error:  # noqa: BLE001  the disk is gone as well
             log.error("the end of a turn is not recorded", message_id=turn.message_id, error=str(error))
-            late = asyncio.create_task(self._settle_late(turn, recorder))
-            self.late.add(late)
-            late.add_done_callback(self.late.discard)
+            self.settler.settle_late(turn, recorder)
         for chunk in end:
             turn.live.publish(chunk)
-
-    async def _settle_late(self, turn: Turn, recorder: Recorder) -> None:
-        """Records the end that callers were told as soon as the disk takes it; what dies before that is repaired by the
-        next start."""
-        while True:
-            await asyncio.sleep(LATE_SECONDS)
-            try:
-                await recorder.save(lambda connection, now: self._end(connection, turn, now))
-                return
-            except StoreError:
-                continue
-            except Exception:
-                log.exception("the end of a turn cannot be recorded", message_id=turn.message_id)
-                return
-
-    async def close(self) -> None:
-        """Gives up on what could not be recorded."""
-        for late in self.late:
-            late.cancel()
-        await asyncio.gather(*self.late, return_exceptions=True)
 
     def _count(self, turn: Turn) -> None:
         self.counters.context_tokens = turn.conversation.context_tokens

@@ -29,8 +29,9 @@ CREATE TABLE work (
   sent_at INTEGER,
   acked_at INTEGER,
   created_at INTEGER NOT NULL
-) WITHOUT ROWID
+)
 """
+"""With row ids: rows of a kilobyte and more would make a heavy tree of their key."""
 _CHANNEL = "CREATE TABLE channel (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
 
 

@@ -24,6 +24,7 @@ from ..loop import (
     Recovery,
     Remembering,
     Sessions,
+    Settler,
     Subagents,
     Tasks,
     TurnRunner,
@@ -104,19 +105,19 @@ class Runtime:
             settings.compaction,
             house.memory,
         )
+        settler = self._own(Settler(self.database, clock))
         runner = TurnRunner(
             *(self.database, ids, clock, model, tools, home, powers, settings.max_parallel_tools),
-            *(counters, events, house.learnings, compactions),
+            *(counters, events, settler, house.learnings, compactions),
             diary=house.diary,
             note_takers=(mediated.constraints, Cautions(compactions.usable, tools.skills), Remembering(house.memory)),
             gate=mediated.gate,
         )
         compactions.attach(runner)
-        self._own(runner)
         admission = self._admission = Admission(
             self.database,
             runner.run,
-            runner.cancel,
+            settler.drop,
             events,
             slots=settings.max_concurrent_turns,
             queue=settings.max_queue,

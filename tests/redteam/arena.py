@@ -17,7 +17,7 @@ from .ground import Ground
 from .play import Outcome
 
 REPOSITORY = Path(__file__).parents[2]
-LONGEST = 150.0
+LONGEST = 400.0
 """Seconds that a run may take."""
 
 

@@ -107,6 +107,7 @@ def _program(root: Path, install: Path, repository: Path, owner: int) -> None:
     if not base.is_relative_to("/usr"):
         kernel.bind(base, root / base.relative_to("/"))
     shutil.copytree(repository / "tests/redteam", there / "tests/redteam")
+    shutil.copy(repository / "tests/pulse.py", there / "tests")
     environment = Path(sys.prefix).resolve()
     shown = root / environment.relative_to("/")
     kernel.bind(environment, shown)

@@ -20,7 +20,7 @@ from .conftest import chosen
 from .ground import held
 from .play import Outcome
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(480)
 
 RUNG = os.environ.get("REDTEAM_RUNG", "")
 SERVER = os.environ.get("REDTEAM_SERVER", "root")

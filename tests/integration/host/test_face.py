@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
+from contextlib import closing
+
 import httpx
 import pytest
 
@@ -80,6 +83,16 @@ def test_a_large_body_is_refused_here_too(host: Host) -> None:
     headers = {"content-type": "application/json", "authorization": host.operator.headers["authorization"]}
     with host.client(None) as anyone:
         assert_problem(anyone.post("/workspaces", content=grown(), headers=headers), 413, "body_too_large")
+
+
+@pytest.mark.parametrize("path", ["/work", "/workspaces", "/v1/chat/completions"])
+def test_a_stranger_is_answered_before_his_body_comes(host: Host, path: str) -> None:
+    connection = http.client.HTTPConnection(host.url.removeprefix("http://"), timeout=20)
+    with closing(connection):
+        connection.putrequest("POST", path)
+        connection.putheader("Content-Length", str(32 * 1024 * 1024))
+        connection.endheaders()
+        assert connection.getresponse().status == 401
 
 
 def test_usage_is_summed_by_agent_and_model(host: Host, agent: httpx.Client, provider: ScriptedProvider) -> None:

@@ -28,6 +28,7 @@ from agent_runtime.loop import (
     Powers,
     Recovery,
     Sessions,
+    Settler,
     Tasks,
     Turn,
     TurnRunner,
@@ -277,14 +278,15 @@ class World:
         limits_of = {card.id: card.context_limit or window for card in cards}
         cast = Cast(agents, lambda name: Window.of(limits_of.get(name, window), None), lambda: cards)
         self.compactions = Compactions(cast, policy or CompactionPolicy())
+        settler = Settler(self.database, self.clock)
         runner = TurnRunner(
             *(self.database, ids, self.clock, self.model, catalog, self.home, self.powers, 4),
-            *(self.counters, self.events, learnings or NoLearnings(), self.compactions),
+            *(self.counters, self.events, settler, learnings or NoLearnings(), self.compactions),
             note_takers=note_takers,
         )
         self.compactions.attach(runner)
         self.admission = Admission(
-            *(self.database, runner.run, runner.cancel, self.events),
+            *(self.database, runner.run, settler.drop, self.events),
             slots=slots,
             queue=queue,
             answer_seconds=answer_seconds,
