@@ -19,10 +19,12 @@ from agent_runtime.connectors import Connectors, Ground, Patience
 from agent_runtime.connectors.config import servers
 from agent_runtime.ports import ToolContext, ToolResult
 from agent_runtime.protocol.authority import Authority
-from agent_runtime.sandbox import Confinement, Limits, choose_confinement
+from agent_runtime.sandbox import Confinement, Limits
 from agent_runtime.testing import LiveProcess
 from agent_runtime.tools import Gate, ToolRegistry
 from agent_runtime.workspace import Home
+
+from ..conftest import Hold
 
 HERE = Path(__file__).parent
 DEMO = HERE / "demo_server.py"
@@ -81,11 +83,11 @@ Grow = Callable[..., Plant]
 
 
 @pytest.fixture
-async def grow(tmp_path: Path) -> AsyncIterator[Grow]:
+async def grow(tmp_path: Path, hold: Hold) -> AsyncIterator[Grow]:
     """`grow(demo=demo())` makes connectors over these servers. In the end no process is left behind."""
     home = Home(tmp_path / "data")
     home.prepare()
-    confinement = await choose_confinement("auto", home.data_dir)
+    confinement = await hold(home.data_dir)
     home = home.owned_by(confinement.uid)
     plants: list[Plant] = []
 
