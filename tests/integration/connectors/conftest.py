@@ -28,7 +28,7 @@ from ..conftest import Hold
 
 HERE = Path(__file__).parent
 DEMO = HERE / "demo_server.py"
-QUICK = Patience(wait=15, backoff=(0.05, 0.1), relist=0.05)
+QUICK = Patience(wait=30, backoff=(0.05, 0.1), relist=0.05)
 
 
 def demo(*arguments: str, **more: Any) -> dict[str, Any]:
@@ -138,15 +138,16 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def processes() -> Iterator[ExitStack]:
     with ExitStack() as stack:
         yield stack
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def web_demo(processes: ExitStack) -> str:
-    """The address of the demo server as a remote one."""
+    """The address of the demo server as a remote one. All tests of a module have the same, which takes seconds to load
+    its packages."""
     return web_demo_at(processes, free_port())
 
 
