@@ -99,7 +99,7 @@ async def grow(tmp_path: Path, hold: Hold) -> AsyncIterator[Grow]:
         **named: Any,
     ) -> Plant:
         found = servers({"mcpServers": named}, home.data_dir, environment or {})
-        stands = {"upstream": None, **(ground or {})}
+        stands: dict[str, Any] = {"upstream": None, **(ground or {})}
         connectors = Connectors(
             found, Ground(confinement, home.workspace, Limits(processes=100), home.data_dir, **stands), patience
         )
