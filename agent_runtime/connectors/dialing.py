@@ -53,6 +53,8 @@ class Ground:
     egress_url: str | None = None
     """The operator's forward proxy."""
     egress_token: str | None = None
+    unread: float = 10.0
+    """Seconds that a program may leave its input unread."""
 
     @asynccontextmanager
     async def streams(self, server: Server, ends: Ends, access: Access | None) -> AsyncGenerator[Streams]:
@@ -70,7 +72,7 @@ class Ground:
             network = await self._network(name, where, stack)
             child = await self._start(where, network)
             stack.push_async_callback(child.close)
-            yield await stack.enter_async_context(stdio_streams(child, ends))
+            yield await stack.enter_async_context(stdio_streams(child, ends, self.unread))
 
     async def _start(self, where: Local, network: Path | None) -> Child:
         limits = replace(self.limits, memory=max(where.memory, LEAST_ADDRESSES), total_memory=where.memory)

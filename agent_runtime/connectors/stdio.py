@@ -26,8 +26,6 @@ TAIL = 1000
 PIECE = 16 * 1024
 THROTTLE = 0.005
 """Seconds between reads of a program that prints without end."""
-WRITE_SECONDS = 10.0
-"""Seconds that a program may leave its input unread."""
 BUFFERED = 64
 """Messages that wait to be written."""
 LEAVE_SECONDS = 1.0
@@ -35,9 +33,10 @@ LEAVE_SECONDS = 1.0
 
 
 @asynccontextmanager
-async def stdio_streams(child: Child, ends: Ends) -> AsyncGenerator[Streams]:
-    """The session's streams over a program, which is ended with the block. `ends` is told when the program is gone."""
-    talk = _Talk(child, ends)
+async def stdio_streams(child: Child, ends: Ends, unread: float) -> AsyncGenerator[Streams]:
+    """The session's streams over a program, which is ended with the block. `ends` is told when the program is gone, or
+    has left its input unread for so many seconds."""
+    talk = _Talk(child, ends, unread)
     send_in, receive_in = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     send_out, receive_out = anyio.create_memory_object_stream["SessionMessage"](BUFFERED)
     async with anyio.create_task_group() as tasks:
@@ -57,8 +56,8 @@ async def stdio_streams(child: Child, ends: Ends) -> AsyncGenerator[Streams]:
 class _Talk:
     """What goes on over the pipes."""
 
-    def __init__(self, child: Child, ends: Ends) -> None:
-        self._child, self._ends = child, ends
+    def __init__(self, child: Child, ends: Ends, unread: float) -> None:
+        self._child, self._ends, self._unread = child, ends, unread
         self._pace = Pace()
         self._printed = b""
         self._leaving = False
@@ -100,11 +99,11 @@ class _Talk:
             async for item in session:
                 line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode(errors="replace")
                 try:
-                    async with asyncio.timeout(WRITE_SECONDS):
+                    async with asyncio.timeout(self._unread):
                         self._child.stdin.write(line + b"\n")
                         await self._child.stdin.drain()
                 except TimeoutError:
-                    self._end(f"it has not read its input for {WRITE_SECONDS:g} s")
+                    self._end(f"it has not read its input for {self._unread:g} s")
                     return
                 except OSError:
                     await self._explain_death()

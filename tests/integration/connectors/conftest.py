@@ -19,14 +19,16 @@ from agent_runtime.connectors import Connectors, Ground, Patience
 from agent_runtime.connectors.config import servers
 from agent_runtime.ports import ToolContext, ToolResult
 from agent_runtime.protocol.authority import Authority
-from agent_runtime.sandbox import Confinement, Limits, choose_confinement
+from agent_runtime.sandbox import Confinement, Limits
 from agent_runtime.testing import LiveProcess
 from agent_runtime.tools import Gate, ToolRegistry
 from agent_runtime.workspace import Home
 
+from ..conftest import Hold
+
 HERE = Path(__file__).parent
 DEMO = HERE / "demo_server.py"
-QUICK = Patience(wait=15, backoff=(0.05, 0.1), relist=0.05)
+QUICK = Patience(wait=30, backoff=(0.05, 0.1), relist=0.05)
 
 
 def demo(*arguments: str, **more: Any) -> dict[str, Any]:
@@ -81,11 +83,11 @@ Grow = Callable[..., Plant]
 
 
 @pytest.fixture
-async def grow(tmp_path: Path) -> AsyncIterator[Grow]:
+async def grow(tmp_path: Path, hold: Hold) -> AsyncIterator[Grow]:
     """`grow(demo=demo())` makes connectors over these servers. In the end no process is left behind."""
     home = Home(tmp_path / "data")
     home.prepare()
-    confinement = await choose_confinement("auto", home.data_dir)
+    confinement = await hold(home.data_dir)
     home = home.owned_by(confinement.uid)
     plants: list[Plant] = []
 
@@ -97,7 +99,7 @@ async def grow(tmp_path: Path) -> AsyncIterator[Grow]:
         **named: Any,
     ) -> Plant:
         found = servers({"mcpServers": named}, home.data_dir, environment or {})
-        stands = {"upstream": None, **(ground or {})}
+        stands: dict[str, Any] = {"upstream": None, **(ground or {})}
         connectors = Connectors(
             found, Ground(confinement, home.workspace, Limits(processes=100), home.data_dir, **stands), patience
         )
@@ -136,15 +138,16 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def processes() -> Iterator[ExitStack]:
     with ExitStack() as stack:
         yield stack
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def web_demo(processes: ExitStack) -> str:
-    """The address of the demo server as a remote one."""
+    """The address of the demo server as a remote one. All tests of a module have the same, which takes seconds to load
+    its packages."""
     return web_demo_at(processes, free_port())
 
 

@@ -145,6 +145,8 @@ def main() -> None:
         uvicorn.run(server.streamable_http_app(transport_security=known), port=int(sys.argv[2]), log_level="warning")
     else:
         server.run("stdio")
+        # Its input has ended, and so does it. To take all its packages apart first takes longer than it is given.
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """An MCP server over HTTP that asks for a token, and the endpoint that hands tokens out; both keep count.
 
 Made of the `mcp` package behind a few lines of ASGI: `python stand_in.py PORT`. `GET /counts` tells; `POST /set`
-changes what is accepted.
+changes what is accepted; `POST /reset` makes it as it was at first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from mcp.server.mcpserver import MCPServer  # noqa: TID253  a program of its own
 
 server = MCPServer("guarded")
 counts: Counter[str] = Counter()
-state: dict[str, Any] = {"access": "access-1", "refresh": "refresh-1", "rotate": True, "redirect": None, "status": 0}
+FRESH: dict[str, Any] = {"access": "access-1", "refresh": "refresh-1", "rotate": True, "redirect": None, "status": 0}
+state = dict(FRESH)
 
 
 @server.tool()
@@ -39,6 +40,11 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         await answer(send, 200, {**counts, "seen": state.get("seen")})
     elif path == "/set":
         state.update(json.loads(await body(receive)))
+        await answer(send, 200, {})
+    elif path == "/reset":
+        counts.clear()
+        state.clear()
+        state.update(FRESH)
         await answer(send, 200, {})
     elif path == "/token":
         await token(send, parse_qs((await body(receive)).decode()))

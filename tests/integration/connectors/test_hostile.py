@@ -49,6 +49,8 @@ def hostile(code: str) -> dict[str, Any]:
 
 
 SHORT = Patience(wait=10, connect=2, backoff=(30.0,))
+UNHEARD = Patience(wait=10, connect=0.3, backoff=(30.0,))
+"""For those who never say anything: nobody is cut off by it."""
 
 
 async def test_lines_that_are_no_messages_are_passed_over(grow: Grow) -> None:
@@ -70,10 +72,10 @@ async def test_a_line_without_an_end_is_the_end(grow: Grow) -> None:
 
 
 async def test_one_that_never_answers_is_given_up(grow: Grow) -> None:
-    plant = grow(SHORT, it=script("import time; time.sleep(100)"))
+    plant = grow(UNHEARD, it=script("import time; time.sleep(100)"))
     await plant.prepare()
     await until(lambda: plant.state("it").state == "waiting")
-    assert plant.state("it").error == "it did not answer within 2 s"
+    assert plant.state("it").error == "it did not answer within 0.3 s"
 
 
 async def test_one_that_closes_its_pipes_but_lives_on(grow: Grow) -> None:
@@ -84,10 +86,13 @@ async def test_one_that_closes_its_pipes_but_lives_on(grow: Grow) -> None:
 
 
 async def test_one_that_does_not_read_is_given_up(grow: Grow) -> None:
-    plant = grow(Patience(wait=10, backoff=(30.0,)), it=hostile("AT_CALL = 'time.sleep(100)'"))
+    # Half a second is enough to be found out and cuts off nobody: what goes before fits into the pipe, read or not.
+    patience, ground = Patience(wait=10, backoff=(30.0,)), {"unread": 0.5}
+    plant = grow(patience, ground=ground, it=hostile("AT_CALL = 'time.sleep(100)'"))
     await plant.prepare()
     calls = [asyncio.create_task(plant.call("it_ok", filling="x" * 200_000)) for _ in range(8)]
     await until(lambda: plant.state("it").state == "waiting", 20)
+    assert plant.state("it").error == "it has not read its input for 0.5 s"
     for result in await asyncio.gather(*calls):
         assert "unavailable" in (result.error_text or "")
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent_runtime.ports import ToolContext, ToolResult, Toolset
-from agent_runtime.sandbox import Confinement, Limits, choose_confinement
+from agent_runtime.sandbox import Confinement, Limits
 from agent_runtime.tools import Gate, ToolRegistry, builtin_tools
 from agent_runtime.workspace import Home
+
+from ..conftest import Hold
 
 if TYPE_CHECKING:
     from .school import School
@@ -44,10 +46,10 @@ class House:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> House:
+async def house(tmp_path: Path, hold: Hold) -> House:
     home = Home(tmp_path / "data")
     home.prepare()
-    confinement = await choose_confinement("auto", home.data_dir)
+    confinement = await hold(home.data_dir)
     if confinement.name != "bubblewrap":
         pytest.fail(confinement.reason)
     home = home.owned_by(confinement.uid)

@@ -13,7 +13,7 @@ import textwrap
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 import pytest
@@ -22,6 +22,8 @@ import uvloop
 import agent_runtime
 from agent_runtime.errors import ToolFailure
 from agent_runtime.sandbox import Box, Confinement, choose_confinement
+
+from ..conftest import Hold
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 SOURCES = Path(agent_runtime.__file__).parents[1]
@@ -33,11 +35,15 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 
 @pytest.fixture(params=["auto", "off"])
-def confinement(request: pytest.FixtureRequest, tmp_path: Path) -> Confinement:
-    chosen = asyncio.run(choose_confinement(request.param, tmp_path))
+def confinement(request: pytest.FixtureRequest, tmp_path: Path, hold: Hold) -> Confinement:
+    chosen = asyncio.run(_chosen(request.param, tmp_path, hold))
     if chosen.name == "none":
         pytest.fail(chosen.reason)
     return chosen
+
+
+async def _chosen(mode: Literal["auto", "off"], data: Path, hold: Hold) -> Confinement:
+    return await (hold(data) if mode == "auto" else choose_confinement("off", data))
 
 
 @pytest.fixture
@@ -85,9 +91,9 @@ def test_what_a_command_leaves_in_the_background_ends_with_it(run: Run, confinem
     wait_for(lambda: not living("7002"), 2)
 
 
-def test_a_daemon_does_not_outlive_its_command(run: Run, tmp_path: Path) -> None:
+def test_a_daemon_does_not_outlive_its_command(run: Run, tmp_path: Path, hold: Hold) -> None:
     """It leaves its session and its parents, which the process group does not survive but the namespace does."""
-    held = asyncio.run(choose_confinement("auto", tmp_path))
+    held = asyncio.run(_chosen("auto", tmp_path, hold))
     if held.name != "bubblewrap":
         pytest.fail(held.reason)
 

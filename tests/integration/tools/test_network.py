@@ -13,10 +13,12 @@ import pytest
 from agent_runtime.errors import ToolFailure
 from agent_runtime.sandbox import Box, Confinement, choose_confinement
 
+from ..conftest import Hold
+
 
 @pytest.fixture
-async def confinement(tmp_path: Path) -> Confinement:
-    held = await choose_confinement("auto", tmp_path)
+async def confinement(tmp_path: Path, hold: Hold) -> Confinement:
+    held = await hold(tmp_path)
     if held.name != "bubblewrap":
         pytest.fail(held.reason)
     return held

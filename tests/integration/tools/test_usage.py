@@ -11,14 +11,15 @@ import pytest
 
 from agent_runtime.sandbox import Box, Confinement, Limits, Quota, choose_confinement
 
+from ..conftest import Hold
 from .conftest import House, furnish
 
 MiB = 2**20
 
 
 @pytest.fixture(params=["auto", "off"])
-async def confinement(request: pytest.FixtureRequest, tmp_path: Path) -> Confinement:
-    return await choose_confinement(request.param, tmp_path)
+async def confinement(request: pytest.FixtureRequest, tmp_path: Path, hold: Hold) -> Confinement:
+    return await (hold(tmp_path) if request.param == "auto" else choose_confinement("off", tmp_path))
 
 
 @pytest.fixture
