@@ -75,8 +75,8 @@ def wait_for(condition: Callable[[], object], seconds: float) -> float:
 async def test_a_deadline_ends_the_whole_tree_at_once(confinement: Confinement, box: Box) -> None:
     tree = "sleep 7001 & (sleep 7001 & sleep 7001) & trap '' TERM INT; printf started; sleep 7001"
     started = time.monotonic()
-    done = await confinement.run(("bash", "-c", tree), box, timeout=0.3)
-    assert time.monotonic() - started < 0.3 + 0.2 + 1, "the last part is for a busy machine"
+    done = await confinement.run(("bash", "-c", tree), box, timeout=1.0)
+    assert time.monotonic() - started < 1.0 + 0.2 + 1, "the last part is for a busy machine"
     assert (done.timed_out, done.exit_code, done.stdout) == (True, None, "started")
     wait_for(lambda: not living("7001"), 1)
 
