@@ -129,7 +129,7 @@ def schemas(*refs: str) -> st.SearchStrategy[Any]:
     schemas(),
     st.dictionaries(st.sampled_from("ab"), VALUES, max_size=2),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_whatever_the_server_takes_we_take(top: Any, one: Any, two: Any, arguments: dict[str, Any]) -> None:
     whole = {"type": "object", **(top if isinstance(top, dict) else {}), "$defs": {"one": one, "two": two}}
     found = reduced(whole)
@@ -151,7 +151,7 @@ def test_texts_are_one_line_that_shows_all_it_says() -> None:
 
 
 @given(*[schemas("#", "#/$defs/one", "#/$defs/two")] * 3)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_leads_round_comes_to_an_end(top: Any, one: Any, two: Any) -> None:
     found = reduced({**(top if isinstance(top, dict) else {}), "$defs": {"one": one, "two": two}})
     assert schema_fault(found) is None
