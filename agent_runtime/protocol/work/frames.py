@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -34,21 +34,23 @@ class FrameFault(ValueError):
         """What it was about, if that much could be read."""
 
 
-_Test = Callable[[dict[str, Any]], bool]
-_SHAPES: tuple[tuple[type[Base] | None, _Test], ...] = (
-    (None, lambda o: "ctl" in o),
-    (LifecycleSignal, lambda o: "signal" in o),
-    (WorkRequest, lambda o: "principal" in o),
-    (WorkResult, lambda o: "request_id" in o and ("status" in o or "ok" in o)),
-    (Constraints, lambda o: "payload_ref" in o),
-    (IdentityRevision, lambda o: "mutation_ref" in o),
-    (ConstraintAck, lambda o: "version" in o and "hash" in o and "observed_at" in o),
+_Names = frozenset[str]
+_SHAPES: tuple[tuple[type[Base] | None, _Names, _Names], ...] = (
+    (None, frozenset({"ctl"}), frozenset()),
+    (LifecycleSignal, frozenset({"signal"}), frozenset()),
+    (WorkRequest, frozenset({"principal"}), frozenset()),
+    (WorkResult, frozenset({"request_id"}), frozenset({"status", "ok"})),
+    (Constraints, frozenset({"payload_ref"}), frozenset()),
+    (IdentityRevision, frozenset({"mutation_ref"}), frozenset()),
+    (ConstraintAck, frozenset({"version", "hash", "observed_at"}), frozenset()),
 )
+"""Each has all of these fields, and one at least of those."""
+_TELLING = frozenset[str]().union(*(names for _, *both in _SHAPES for names in both))
 
 
 def shape_of(value: dict[str, Any]) -> type[Base] | None:
     """The shape that the object is, or none for a control frame. Raises FrameFault when none or several fit."""
-    found = [shape for shape, fits in _SHAPES if fits(value)]
+    found = _fitting(_TELLING.intersection(value))
     if len(found) == 1:
         return found[0]
     keys = ", ".join(sorted(shown(key, 40) for key in list(value)[:12])) or "nothing"
@@ -57,6 +59,12 @@ def shape_of(value: dict[str, Any]) -> type[Base] | None:
         raise FrameFault("unknown_shape", text, _id_in(value))
     names = " and ".join(shape.__name__ if shape else "a control frame" for shape in found)
     raise FrameFault("ambiguous_shape", f"the fields {keys} are those of {names}: send one of them", _id_in(value))
+
+
+@lru_cache(256)
+def _fitting(names: _Names) -> tuple[type[Base] | None, ...]:
+    """Remembered by nothing but names of ours: what a peer makes up takes no room."""
+    return tuple(shape for shape, every, some in _SHAPES if every <= names and (not some or some & names))
 
 
 def read_frame(value: dict[str, Any]) -> WorkFrame:

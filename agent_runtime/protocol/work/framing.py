@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from math import isinf
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, from_json
@@ -23,6 +23,8 @@ MOST_BAD_LINES = 8
 """In a minute; one more ends the connection."""
 MOST_DEPTH = 64
 _BLANK = b" \t\r"
+_NULL = b"null"
+_LF, _QUOTE, _BACKSLASH = b'\n"\\'
 
 
 class TooMuch(Exception):
@@ -45,10 +47,14 @@ class Lines:
         """The lines that are whole now, without their ends and without empty ones; a fault stands where a line was too
         long. Raises TooMuch. The pieces must be read to the end before the next ones are fed."""
         begin = 0
-        while (end := data.find(b"\n", begin)) >= 0:
-            self._add(data, begin, end)
+        while (end := data.find(_LF, begin)) >= 0:
+            if self._length or end - begin > self.soft:
+                self._add(data, begin, end)
+                line = self._line()
+            else:  # most lines come in one piece, and none of them need be kept
+                line = _whole(data[begin:end])
             begin = end + 1
-            if (line := self._line()) is not None:
+            if line is not None:
                 yield line
         self._add(data, begin, len(data))
 
@@ -67,7 +73,14 @@ class Lines:
         self._kept.clear()
         if length > self.soft:
             return FrameFault("line_too_long", f"a line has {length} bytes, and {self.soft} are allowed")
-        return line.removesuffix(b"\r") if line.strip(_BLANK) else None
+        return _whole(line)
+
+
+def _whole(line: bytes) -> bytes | None:
+    """Without the CR that may stand before the LF; None: it is empty."""
+    if line.endswith(b"}"):
+        return line
+    return line.removesuffix(b"\r") if line.strip(_BLANK) else None
 
 
 def decode(line: bytes) -> dict[str, Any]:
@@ -79,29 +92,34 @@ def decode(line: bytes) -> dict[str, Any]:
 def _plainly(line: bytes) -> dict[str, Any] | None:
     """The object of a line in which nothing can be wrong; None where it takes more to know. A line without escapes has
     two quotes for each string, so one that has no more than the object needs has no key twice."""
-    if b"\\" in line or line.count(b"{") + line.count(b"[") > MOST_DEPTH:
+    if line.find(_BACKSLASH) >= 0:
         return None
     try:
         value: Any = from_json(line, allow_inf_nan=False)
-        if isinstance(value, dict) and 2 * _strings([value]) == line.count(b'"'):
-            return cast("dict[str, Any]", value)
+        if _quotes((value,), MOST_DEPTH) == line.count(_QUOTE) and isinstance(value, dict):
+            return value  # pyright: ignore[reportUnknownVariableType]  JSON objects have string keys
     except ValueError:
         pass
     return None
 
 
-def _strings(parts: Iterable[Any]) -> int:
-    """How many there are, keys included. Raises ValueError for a number that is too large."""
+def _quotes(parts: Iterable[Any], levels: int) -> int:
+    """How many there are around these strings and those within them, keys included. Raises ValueError for a number that
+    is too large, and where there are more levels."""
     count = 0
     for part in parts:
-        if isinstance(part, str):
-            count += 1
-        elif isinstance(part, dict):
-            members = cast("dict[str, Any]", part)
-            count += len(members) + _strings(members.values())
-        elif isinstance(part, list):
-            count += _strings(cast("list[Any]", part))
-        elif isinstance(part, float) and isinf(part):
+        kind = type(part)  # pyright: ignore[reportUnknownVariableType]
+        if kind is str:
+            count += 2
+        elif kind is dict:
+            if not levels:
+                raise ValueError
+            count += 2 * len(part) + _quotes(part.values(), levels - 1)
+        elif kind is list:
+            if not levels:
+                raise ValueError
+            count += _quotes(part, levels - 1)
+        elif kind is float and isinf(part):
             raise ValueError
     return count
 
@@ -133,11 +151,11 @@ def encode(frame: BaseModel | dict[str, Any]) -> bytes:
     """A frame as one line. Fields that are None are left out: nobody takes them for something else."""
     if isinstance(frame, BaseModel):
         try:
-            text = frame.model_dump_json(exclude_none=True)
+            line = frame.__pydantic_serializer__.to_json(frame, exclude_none=True)
         except PydanticSerializationError:  # half of a surrogate pair
-            text = "null"
-        if "null" not in text:  # else it may stand for a number that is none
-            return (_with_name(frame, text) if isinstance(frame, Control) else text).encode() + b"\n"
+            line = _NULL
+        if _NULL not in line:  # else it may stand for a number that is none
+            return (_with_name(frame, line) if isinstance(frame, Control) else line) + b"\n"
         value = frame.model_dump(mode="json", exclude_none=True)
         if isinstance(frame, Control):
             value = {"ctl": frame.ctl, **value}
@@ -146,9 +164,9 @@ def encode(frame: BaseModel | dict[str, Any]) -> bytes:
     return _ENCODER.encode(value).encode("utf-8", "replace") + b"\n"
 
 
-def _with_name(frame: Control, text: str) -> str:
-    name = f'{{"ctl":"{frame.ctl}"'
-    return f"{name}}}" if text == "{}" else f"{name},{text[1:]}"
+def _with_name(frame: Control, line: bytes) -> bytes:
+    name = b'{"ctl":"%b"' % frame.ctl.encode()
+    return b"%b}" % name if line == b"{}" else b"%b,%b" % (name, line[1:])
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
