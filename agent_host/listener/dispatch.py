@@ -156,8 +156,10 @@ class Dispatch:
 
     def arm(self, work: Work, seconds: float, call: Callable[[], None]) -> None:
         """The one deadline that the work has now."""
-        work.disarm()
-        work.timer = self._parts.timers.after(max(0.0, seconds), call)
+        if work.timer is None:
+            work.timer = self._parts.timers.after(max(0.0, seconds), call)
+        else:
+            work.timer.again(max(0.0, seconds), call)
 
     def accepted(self, session: Session, work: Work) -> None:
         """The agent works on it: the clock runs."""

@@ -1,10 +1,11 @@
 """The one writer of the ledger: what is handed in at the same moment shares one commit (group commit).
 
 Rows are taken from memory when a commit begins, so a request that changes twice meanwhile is written once. One thread
-writes; the event loop never waits for the disk.
+writes; the event loop never waits for the disk. Where much is going on, rows that nobody waits for (the trail above
+all) do not hold up those that somebody waits for: they are written in the next lull, or in pieces when none comes.
 
-What if we die here: a commit is whole or not at all, and nobody is told before it. What is only noted is written within
-`GATHER` seconds; a host that is killed before has lost nothing that was promised.
+What if we die here: a commit is whole or not at all, and nobody is told before it. What is only noted is written about
+`GATHER` seconds later; a host that is killed before has lost nothing that was promised.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 from sqlalchemy import Connection
@@ -24,74 +24,17 @@ from ..database import Database
 from ..errors import Unavailable
 from . import statements
 from .statements import Values
+from .waiting import MOST_TRAIL, Batch, Call, Row, Waiting
 from .work import Work
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
-Row = dict[str, Any]
-Call = Callable[[], None]
 
 GATHER = 0.05
+"""Seconds that what nobody waits for may wait."""
+LULL = 0.003
+"""Seconds without anybody who waits, after which there is time for what nobody waits for, if it is much."""
 RETRY = 1.0
-MOST_TRAIL = 50_000
-"""Rows of the audit trail that wait; with more of them no new work is taken."""
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Rows of one commit."""
-
-    admit: list[Row] = field(default_factory=list[Row])
-    change: list[Values] = field(default_factory=list[Values])
-    deliver: list[Values] = field(default_factory=list[Values])
-    trail: list[Values] = field(default_factory=list[Values])
-    epochs: list[Values] = field(default_factory=list[Values])
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """What was handed in for one commit, and whom to tell of it."""
-
-    new: dict[str, tuple[Work, asyncio.Future[Row | None]]] = field(
-        default_factory=dict[str, tuple[Work, asyncio.Future["Row | None"]]]
-    )
-    dirty: dict[str, Work] = field(default_factory=dict[str, Work])
-    delivered: dict[str, int] = field(default_factory=dict[str, int])
-    trail: list[Values] = field(default_factory=list[Values])
-    epochs: dict[str, int] = field(default_factory=dict[str, int])
-    calls: list[Call] = field(default_factory=list[Call])
-
-    @property
-    def urgent(self) -> bool:
-        """Somebody waits."""
-        return bool(self.new or self.calls)
-
-    @property
-    def anything(self) -> bool:
-        return bool(self.new or self.calls or self.dirty or self.delivered or self.trail or self.epochs)
-
-    def batch(self) -> _Batch:
-        """As it is now."""
-        return _Batch(
-            admit=[work.row() for work, _ in self.new.values()],
-            # What was refused has no row: the one with its id is of work that came before it.
-            change=[
-                (work.id, *work.changed())
-                for work in self.dirty.values()
-                if work.id not in self.new and not work.refused
-            ],
-            deliver=list(self.delivered.items()),
-            trail=self.trail,
-            epochs=list(self.epochs.items()),
-        )
-
-    def put_back(self, earlier: _Waiting) -> None:
-        """What did not get to the disk comes before what is younger. New work does not come back: it was refused."""
-        self.dirty = {**{name: work for name, work in earlier.dirty.items() if name not in earlier.new}, **self.dirty}
-        self.delivered = {**earlier.delivered, **self.delivered}
-        self.trail = (earlier.trail + self.trail)[:MOST_TRAIL]
-        self.epochs = {**earlier.epochs, **self.epochs}
-        self.calls = earlier.calls + self.calls
 
 
 class Journal:
@@ -100,7 +43,7 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._database, self._line = database, database.open_line()
         self._thread = ThreadPoolExecutor(1, "work-journal")
-        self._waiting = _Waiting()
+        self._waiting = Waiting()
         self._handle: asyncio.Handle | None = None
         """Of the next commit."""
         self._coming = self._stirred = False
@@ -108,6 +51,8 @@ class Journal:
         self._busy: asyncio.Future[None] | None = None
         """A commit is on its way."""
         self._closing = False
+        self._all_taken = 0.0
+        """When a commit last left nothing behind, by the event loop's clock."""
         self.why: str | None = None
         """Why the last write failed; None when it did not."""
         self.commits = 0
@@ -169,6 +114,7 @@ class Journal:
         """Returns when all that was handed in before is on the disk, or the database fails."""
         if self._waiting.anything or self._busy is not None:
             settled = asyncio.Event()
+            self._waiting.whole = True
             self._when_durable(settled.set)
             while not settled.is_set() and self.why is None:
                 with contextlib.suppress(TimeoutError):
@@ -177,7 +123,7 @@ class Journal:
 
     async def close(self) -> None:
         """Writes what waits, then ends the thread. What a failing database does not take is lost, and said."""
-        self._closing = True
+        self._closing = self._waiting.whole = True
         while self._busy is not None:
             await asyncio.wait([self._busy])
         if self._handle is not None:
@@ -212,14 +158,17 @@ class Journal:
 
     def _later(self) -> None:
         if self._busy is None and self._handle is None:
-            self._handle = asyncio.get_running_loop().call_later(GATHER, self._begin)
+            self._handle = asyncio.get_running_loop().call_later(LULL if self._waiting.much else GATHER, self._begin)
 
     def _begin(self) -> None:
         self._handle, self._coming = None, False
         if self._busy is not None or not self._waiting.anything:
             return
-        written, self._waiting = self._waiting, _Waiting()
         loop = asyncio.get_running_loop()
+        written, now = self._waiting, loop.time()
+        self._waiting = written.split(patient=now < self._all_taken + GATHER)
+        if not self._waiting.trail:
+            self._all_taken = now
         try:
             commit = self._thread.submit(self._commit, written.batch())
         except RuntimeError as error:  # it is closed; nobody must wait for what will never be written
@@ -228,7 +177,7 @@ class Journal:
         self._busy = loop.create_future()
         commit.add_done_callback(lambda done: loop.call_soon_threadsafe(self._came_back, written, done))
 
-    def _came_back(self, written: _Waiting, commit: Future[dict[str, Row]]) -> None:
+    def _came_back(self, written: Waiting, commit: Future[dict[str, Row]]) -> None:
         error = commit.exception()
         if error is None:
             self.why = None
@@ -245,7 +194,7 @@ class Journal:
             busy.set_result(None)
         self._go_on()
 
-    def _failed(self, error: BaseException, written: _Waiting) -> None:
+    def _failed(self, error: BaseException, written: Waiting) -> None:
         self.why = (str(error) or type(error).__name__).splitlines()[0]
         log.error("work_journal_failed", why=self.why)
         for _, future in written.new.values():
@@ -265,7 +214,7 @@ class Journal:
 
     # ---------------------------------------------------------------- on the thread
 
-    def _commit(self, batch: _Batch) -> dict[str, Row]:
+    def _commit(self, batch: Batch) -> dict[str, Row]:
         """Ids that are new, as nearly all are, need not be looked for first."""
         try:
             return self._line.run(lambda connection: _apply(connection, batch))
@@ -276,12 +225,12 @@ class Journal:
         except (DataError, IntegrityError, ArithmeticError):
             return self._singly(batch)
 
-    def _singly(self, batch: _Batch) -> dict[str, Row]:
+    def _singly(self, batch: Batch) -> dict[str, Row]:
         """A value that no database takes must hold up no other: each row goes alone, and a bad one is left out."""
         known: dict[str, Row] = {}
         for name in ("admit", "change", "deliver", "trail", "epochs"):
             for row in getattr(batch, name):
-                one = _Batch(**{name: [row]})
+                one = Batch(**{name: [row]})
                 try:
                     known.update(self._line.run(lambda connection, one=one: _apply(connection, one, look=True)))
                 except (DataError, IntegrityError, ArithmeticError) as error:
@@ -289,10 +238,10 @@ class Journal:
         return known
 
 
-def _apply(connection: Connection, batch: _Batch, *, look: bool = False) -> dict[str, Row]:
+def _apply(connection: Connection, batch: Batch, *, look: bool = False) -> dict[str, Row]:
     """Gives the rows that had the ids of new work before. Without a look, a taken id is an IntegrityError."""
     known = statements.known_of(connection, batch.admit) if look else {}
-    if fresh := [row for row in batch.admit if row["request_id"] not in known]:
+    if fresh := [row for row in batch.admit if row[0] not in known]:
         statements.insert_new(connection, fresh)
     for rows, write in (
         (batch.change, statements.change),

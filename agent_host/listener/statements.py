@@ -7,7 +7,7 @@ whatever database there is, and their text is kept; rows go out as plain values,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -15,12 +15,11 @@ from sqlalchemy import Connection, Dialect, Table, bindparam, case, insert, sele
 from sqlalchemy.sql.dml import UpdateBase
 
 from ..database import channels, work, work_audit
-from .work import CHANGES
+from .work import CHANGES, COLUMNS
 
-Row = Mapping[str, Any]
 Values = tuple[Any, ...]
 T = TypeVar("T")
-_TOGETHER = (64, 32, 16, 8, 4, 2, 1)
+_TOGETHER = (256, 64, 32, 16, 8, 4, 2, 1)
 """How many rows a statement takes; few sizes, so that each is prepared once."""
 _MOST_IDS = 500
 
@@ -31,8 +30,11 @@ class _Change:
     def __init__(self, statement: UpdateBase, names: Sequence[str], table: str, sets: str, where: str) -> None:
         """`names`: of the values of a row; in `sets` and `where` the first one is `v.column1`."""
         self._statement, self._names = statement, tuple(names)
-        self._text = f"UPDATE {table} SET {sets} FROM (VALUES {{}}) AS v WHERE {where}"  # noqa: S608  names of ours
-        self._blank = f"({', '.join('?' * len(self._names))})"
+        blank = f"({', '.join('?' * len(self._names))})"
+        self._texts = {
+            rows: f"UPDATE {table} SET {sets} FROM (VALUES {', '.join([blank] * rows)}) AS v WHERE {where}"  # noqa: S608  names of ours
+            for rows in _TOGETHER
+        }
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> None:
         """Each row has a value for each of the names, in their order."""
@@ -41,15 +43,17 @@ class _Change:
             return
         for some in _pieces(rows):
             values = tuple(chain.from_iterable(some))
-            connection.exec_driver_sql(self._text.format(", ".join([self._blank] * len(some))), values)
+            connection.exec_driver_sql(self._texts[len(some)], values)
 
 
 class _Insert:
-    """New rows of a table; the values of each stand in the order of `columns`."""
+    """New rows of a table; each has a value for each of the columns, in their order."""
 
-    def __init__(self, table: Table, *left_out: str) -> None:
-        self._table = table
-        self.columns = tuple(column.name for column in table.c if column.name not in left_out)
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        """Raises ValueError where they do not stand in the table's order, which the compiler goes by."""
+        self._table, self.columns = table, tuple(columns)
+        if self.columns != tuple(column.name for column in table.c if column.name in columns):
+            raise ValueError(f"the columns of {table.name} are in another order")
         self._made: dict[tuple[str, int], str] = {}
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> None:
@@ -77,9 +81,9 @@ def _pieces(rows: Sequence[T]) -> Iterator[Sequence[T]]:
         begin += size
 
 
-_INSERT = _Insert(work, "delivered_at")
-_AUDIT = _Insert(work_audit, "id")
-AUDIT = _AUDIT.columns
+AUDIT = tuple(column.name for column in work_audit.c if column.name != "id")
+_INSERT = _Insert(work, COLUMNS)
+_AUDIT = _Insert(work_audit, AUDIT)
 _UPDATE = _Change(
     update(work).where(work.c.request_id == bindparam("of")).values({name: bindparam(name) for name in CHANGES}),
     ("of", *CHANGES),
@@ -107,19 +111,19 @@ _EPOCH = _Change(
 )
 
 
-def known_of(connection: Connection, rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+def known_of(connection: Connection, rows: Sequence[Values]) -> dict[str, dict[str, Any]]:
     """The rows that have the ids of these already."""
     known: dict[str, dict[str, Any]] = {}
-    ids = [row["request_id"] for row in rows]
+    ids = [row[0] for row in rows]
     for begin in range(0, len(ids), _MOST_IDS):
         query = select(work).where(work.c.request_id.in_(ids[begin : begin + _MOST_IDS]))
         known.update((row["request_id"], dict(row)) for row in connection.execute(query).mappings())
     return known
 
 
-def insert_new(connection: Connection, rows: Sequence[Row]) -> None:
-    """Raises IntegrityError when an id is taken."""
-    _INSERT.run(connection, [tuple(row[name] for name in _INSERT.columns) for row in rows])
+def insert_new(connection: Connection, rows: Sequence[Values]) -> None:
+    """Each row has a value for each of COLUMNS. Raises IntegrityError when an id is taken."""
+    _INSERT.run(connection, rows)
 
 
 def change(connection: Connection, rows: Sequence[Values]) -> None:

@@ -18,13 +18,15 @@ _MOST_STALE = 1024
 class Timer:
     """Calls once, unless it is cancelled."""
 
-    __slots__ = ("_call", "_due", "_frozen", "_owner")
+    __slots__ = ("_call", "_due", "_frozen", "_owner", "at")
 
     def __init__(self, owner: Timers, due: float, call: Callable[[], None]) -> None:
         self._owner, self._due = owner, due
         self._call: Callable[[], None] | None = call
         self._frozen: tuple[float, Callable[[], None]] | None = None
         """What is left of its time, and what it is to call, while it stands still."""
+        self.at: float | None = None
+        """Where its owner looks at it next: when it is due, or before."""
 
     @property
     def due(self) -> float:
@@ -33,6 +35,12 @@ class Timer:
     @property
     def pending(self) -> bool:
         return self._call is not None
+
+    def again(self, seconds: float, call: Callable[[], None]) -> None:
+        """From now on it is another one: calls that in so many seconds, whatever it was to do before."""
+        revived = self._call is None and self.at is not None
+        self._call, self._frozen, self._due = call, None, self._owner.now() + seconds
+        self._owner.moved(self, revived=revived)
 
     def cancel(self) -> None:
         self._frozen = None
@@ -43,15 +51,14 @@ class Timer:
     def freeze(self) -> None:
         """Stands still until `thaw`."""
         if self._call is not None:
-            frozen = self._owner.left(self._due), self._call
+            frozen = self._due - self._owner.now(), self._call
             self.cancel()
             self._frozen = frozen
 
     def thaw(self) -> None:
         """Goes on with the time that was left."""
         if self._frozen is not None:
-            (left, self._call), self._frozen = self._frozen, None
-            self._due = self._owner.again(left, self)
+            self.again(*self._frozen)
 
     def fire(self) -> None:
         call, self._call = self._call, None
@@ -60,34 +67,41 @@ class Timer:
 
 
 class Timers:
-    """All timers of a listener."""
+    """All timers of a listener. One that is put off, as the deadlines of work are again and again, keeps its place in
+    the heap, and is put where it belongs when that comes up."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._heap: list[tuple[float, int, Timer]] = []
         self._count = 0
         self._stale = 0
+        """Places in the heap that are of no use any more."""
         self._wake: asyncio.TimerHandle | None = None
         self._closed = False
+
+    def now(self) -> float:
+        """Seconds; what timers are due by."""
+        return self._clock.monotonic()
 
     def after(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Calls in so many seconds from now."""
         timer = Timer(self, self._clock.monotonic() + seconds, call)
-        self._push(timer, timer.due)
+        self._push(timer)
         return timer
 
-    def left(self, due: float) -> float:
-        return due - self._clock.monotonic()
+    def moved(self, timer: Timer, *, revived: bool) -> None:
+        """One is due at another time. Revived: it was cancelled, and its place is of use again."""
+        self._stale -= revived
+        if timer.at is None:
+            self._push(timer)
+        elif timer.at > timer.due:
+            self._stale += 1
+            self._push(timer)
 
-    def again(self, seconds: float, timer: Timer) -> float:
-        """Takes a timer that has stood still; gives when it is due now."""
-        due = self._clock.monotonic() + seconds
-        self._push(timer, due)
-        return due
-
-    def _push(self, timer: Timer, due: float) -> None:
+    def _push(self, timer: Timer) -> None:
         self._count += 1
-        heapq.heappush(self._heap, (due, self._count, timer))
+        timer.at = timer.due
+        heapq.heappush(self._heap, (timer.due, self._count, timer))
         if self._heap[0][2] is timer:
             self._arm()
 
@@ -95,23 +109,41 @@ class Timers:
         """Calls whatever is due by the clock."""
         now = self._clock.monotonic()
         while self._heap and self._heap[0][0] <= now and not self._closed:
-            due, _, timer = heapq.heappop(self._heap)
-            if not timer.pending or timer.due != due:  # cancelled, or it has stood still meanwhile
+            at, _, timer = heapq.heappop(self._heap)
+            if timer.at != at:  # it stands nearer to the front by now, or has gone
                 self._stale -= 1
                 continue
-            try:
-                timer.fire()
-            except Exception as error:
-                log.exception("timer_failed", why=repr(error))  # the others must go on
+            timer.at = None
+            if not timer.pending:
+                self._stale -= 1
+            elif timer.due > at:
+                self._push(timer)
+            else:
+                self._fire(timer)
         self._arm()
+
+    def _fire(self, timer: Timer) -> None:
+        try:
+            timer.fire()
+        except Exception as error:
+            log.exception("timer_failed", why=repr(error))  # the others must go on
 
     def stale(self) -> None:
         """One was cancelled. Its place in the heap is given back some time."""
         self._stale += 1
         if self._stale > _MOST_STALE and self._stale > len(self._heap) // 2:
-            self._heap = [entry for entry in self._heap if entry[2].pending and entry[2].due == entry[0]]
-            heapq.heapify(self._heap)
-            self._stale = 0
+            self._clear()
+
+    def _clear(self) -> None:
+        kept: list[tuple[float, int, Timer]] = []
+        for entry in self._heap:
+            timer = entry[2]
+            if timer.at == entry[0] and timer.pending:
+                kept.append(entry)
+            elif timer.at == entry[0]:
+                timer.at = None
+        heapq.heapify(kept)
+        self._heap, self._stale = kept, 0
 
     def close(self) -> None:
         self._closed = True

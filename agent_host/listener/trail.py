@@ -15,7 +15,7 @@ _MOST_DETAIL = 2000
 
 
 class Trail:
-    """Writes behind the frames' backs: in order, within a twentieth of a second, or with the next commit."""
+    """Writes behind the frames' backs: in order, and about a twentieth of a second later at most."""
 
     def __init__(self, journal: Journal, metrics: Metrics, clock: Clock, *, content: bool) -> None:
         self._journal, self._metrics, self._clock, self._content = journal, metrics, clock, content

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent_runtime.protocol.work import Progress, WorkRequest, WorkResult
 
@@ -17,6 +17,12 @@ CHANGES = (
     *("cancel_reason", "error", "result", "updated_at", "finished_at"),
 )
 """Columns of the row that change while it is active."""
+COLUMNS = (
+    *("request_id", "workspace", "fingerprint", "request", "pinned", "status", "attempts", "deliveries", "epoch"),
+    *("version", "not_before", "expires_at", "cancel_reason", "error", "result", "submitted_at", "updated_at"),
+    "finished_at",
+)
+"""All that are written when the row is new, in the order of the table."""
 Watcher = Callable[["Work", "Progress | None"], None]
 """Told of each change, and of progress."""
 
@@ -87,7 +93,6 @@ class Work:
     def disarm(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
-            self.timer = None
 
     def tell(self, progress: Progress | None = None) -> None:
         """Tells whoever watches."""
@@ -105,24 +110,18 @@ class Work:
 
     def changed(self) -> tuple[Any, ...]:
         """What of the row changes while it is active: a value for each of CHANGES."""
-        result = self.result.model_dump_json(exclude_none=True) if self.result else None
         return (
-            *(self.status, self.attempts, self.deliveries, self.epoch, self.version, self.not_before),
-            *(self.cancel_reason, self.error, result, self.updated_at, self.finished_at),
-        )
+            self.status, self.attempts, self.deliveries, self.epoch, self.version, self.not_before,
+            self.cancel_reason, self.error, _json(self.result), self.updated_at, self.finished_at,
+        )  # fmt: skip
 
-    def row(self) -> dict[str, Any]:
-        """The whole row."""
-        return {
-            "request_id": self.id,
-            "workspace": self.workspace,
-            "fingerprint": self.fingerprint,
-            "request": self.request.model_dump_json(exclude_none=True),
-            "pinned": self.pinned,
-            "submitted_at": self.submitted_at,
-            "expires_at": self.expires_at,
-            **dict(zip(CHANGES, self.changed(), strict=True)),
-        }
+    def row(self) -> tuple[Any, ...]:
+        """The whole row: a value for each of COLUMNS."""
+        return (
+            self.id, self.workspace, self.fingerprint, _json(self.request), self.pinned, self.status, self.attempts,
+            self.deliveries, self.epoch, self.version, self.not_before, self.expires_at, self.cancel_reason,
+            self.error, _json(self.result), self.submitted_at, self.updated_at, self.finished_at,
+        )  # fmt: skip
 
     def record(self) -> Record:
         return Record(
@@ -131,8 +130,7 @@ class Work:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A request as its caller sees it."""
 
     request_id: str
@@ -151,8 +149,12 @@ class Record:
         return self.status not in ("queued", "dispatched", "accepted")
 
 
+def _json(message: WorkRequest | WorkResult | None) -> str | None:
+    return message.model_dump_json(exclude_none=True) if message is not None else None
+
+
 def fingerprint(request: WorkRequest, workspace: str, *, pinned: bool) -> str:
     """SHA-256 over what makes it this work and no other. A version that the host has filled in is not part of it."""
     same = {"principal", "content", "content_kind", "bounds"} | ({"constraints_version"} if pinned else set[str]())
-    text = f"{workspace}\n{request.model_dump_json(include=same, exclude_none=True)}"
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    said = request.__pydantic_serializer__.to_json(request, include=same, exclude_none=True)
+    return hashlib.sha256(b"%b\n%b" % (workspace.encode(), said)).hexdigest()

@@ -1,0 +1,98 @@
+"""What was handed in for the next commit of the ledger, and whom to tell of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .statements import Values
+from .work import Work
+
+Row = dict[str, Any]
+Call = Callable[[], None]
+
+MOST_TRAIL = 50_000
+"""Rows of the audit trail that wait; with more of them no new work is taken."""
+MOST_ALONG = 64
+"""Rows that nobody waits for and that go along with what somebody waits for. More of them would hold it up."""
+PIECE = 256
+"""Rows of the trail that a commit takes: nobody who comes meanwhile waits longer than for these."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Rows of one commit."""
+
+    admit: list[Values] = field(default_factory=list[Values])
+    change: list[Values] = field(default_factory=list[Values])
+    deliver: list[Values] = field(default_factory=list[Values])
+    trail: list[Values] = field(default_factory=list[Values])
+    epochs: list[Values] = field(default_factory=list[Values])
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Rows as they lie in memory: they are taken when the commit begins."""
+
+    new: dict[str, tuple[Work, asyncio.Future[Row | None]]] = field(
+        default_factory=dict[str, tuple[Work, asyncio.Future["Row | None"]]]
+    )
+    dirty: dict[str, Work] = field(default_factory=dict[str, Work])
+    delivered: dict[str, int] = field(default_factory=dict[str, int])
+    trail: list[Values] = field(default_factory=list[Values])
+    epochs: dict[str, int] = field(default_factory=dict[str, int])
+    calls: list[Call] = field(default_factory=list[Call])
+    whole: bool = False
+    """Somebody waits for everything."""
+
+    @property
+    def urgent(self) -> bool:
+        """Somebody waits."""
+        return bool(self.new or self.calls)
+
+    @property
+    def much(self) -> bool:
+        """Of what nobody waits for."""
+        return len(self.trail) + len(self.delivered) > MOST_ALONG
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.new or self.calls or self.dirty or self.delivered or self.trail or self.epochs)
+
+    def split(self, *, patient: bool) -> Waiting:
+        """Takes out what nobody waits for where it would hold up others; patient: all of it, as long as others wait."""
+        if self.whole or not self.much:
+            return Waiting()
+        if patient and self.urgent:
+            behind = Waiting(trail=self.trail, delivered=self.delivered)
+            self.trail, self.delivered = [], {}
+        else:
+            behind = Waiting(trail=self.trail[PIECE:])
+            del self.trail[PIECE:]
+        return behind
+
+    def batch(self) -> Batch:
+        """As it is now."""
+        return Batch(
+            admit=[work.row() for work, _ in self.new.values()],
+            # What was refused has no row: the one with its id is of work that came before it.
+            change=[
+                (work.id, *work.changed())
+                for work in self.dirty.values()
+                if work.id not in self.new and not work.refused
+            ],
+            deliver=list(self.delivered.items()),
+            trail=self.trail,
+            epochs=list(self.epochs.items()),
+        )
+
+    def put_back(self, earlier: Waiting) -> None:
+        """What did not get to the disk comes before what is younger. New work does not come back: it was refused."""
+        self.dirty = {**{name: work for name, work in earlier.dirty.items() if name not in earlier.new}, **self.dirty}
+        self.delivered = {**earlier.delivered, **self.delivered}
+        self.trail = (earlier.trail + self.trail)[:MOST_TRAIL]
+        self.epochs = {**earlier.epochs, **self.epochs}
+        self.calls = earlier.calls + self.calls
+        self.whole = earlier.whole or self.whole
