@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +17,8 @@ from ..errors import StartError
 from .migrate import migrate
 
 T = TypeVar("T")
+# Else each None of each row is asked in vain whether it can adapt itself, which takes longer than to write it.
+sqlite3.register_adapter(type(None), lambda none: none)
 
 
 class Database:

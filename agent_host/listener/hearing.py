@@ -33,7 +33,6 @@ from .parts import Parts
 
 _MINUTE = 60.0
 _KINDS: dict[type, str] = {
-    LifecycleSignal: "signal",
     WorkResult: "result",
     WorkRequest: "request",
     Constraints: "constraints",
@@ -64,10 +63,10 @@ class BadLines:
 
 def kind_of(frame: Control | BaseModel | UnknownControl) -> str:
     """The frame's name in the trail."""
-    if isinstance(frame, Control | UnknownControl):
-        return frame.ctl[:40]
     if isinstance(frame, LifecycleSignal):
         return f"signal.{frame.signal}"
+    if isinstance(frame, (Control, UnknownControl)):
+        return frame.ctl[:40]
     return _KINDS[type(frame)]
 
 
