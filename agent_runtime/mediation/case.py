@@ -16,8 +16,6 @@ class Coming:
     """A request on its way into the ledger."""
 
     request: WorkRequest
-    placed: bool = False
-    """It has a place in the window."""
     cancelled: bool = False
     """The host has thought better of it meanwhile."""
 

@@ -61,6 +61,8 @@ class Clerk:
     """Constraints that are being taken up."""
     _cases: dict[str, Case] = field(default_factory=dict[str, Case])
     _coming: dict[str, Coming] = field(default_factory=dict[str, Coming])
+    _placed: set[str] = field(default_factory=set[str])
+    """Of those that come, the ones that have a place in the window."""
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _resending: asyncio.Task[None] | None = None
 
@@ -159,19 +161,20 @@ class Clerk:
     async def _take(self, request: WorkRequest, coming: Coming) -> None:
         """From the first look at the request to its end, unless it goes another way."""
         try:
-            case = await self._begin(request, coming)
+            case = await self._begin(request)
         finally:
             self._coming.pop(request.request_id, None)
+            self._placed.discard(request.request_id)
         if coming.cancelled and (known := self._cases.get(request.request_id)) is not None:
             self._cancel(known)
         if case is not None:
             await self._accompany(case)
 
-    async def _begin(self, request: WorkRequest, coming: Coming) -> Case | None:
+    async def _begin(self, request: WorkRequest) -> Case | None:
         """None: it is not begun, or somebody follows it already."""
         try:
             try:
-                self._check(request, coming)
+                self._check(request)
                 case = self._case(request, await self.worker.begin(request))
                 case.task = asyncio.current_task()
                 self.outbox.signal("accepting", request.request_id)
@@ -205,7 +208,7 @@ class Clerk:
             case.forgotten = False
             self.outbox.signal("accepting", request.request_id)
 
-    def _check(self, request: WorkRequest, coming: Coming) -> None:
+    def _check(self, request: WorkRequest) -> None:
         """Gives the request a place in the window. Raises Refused."""
         held = self.constraints.held
         if request.request_id in self._cases:
@@ -222,14 +225,13 @@ class Clerk:
             text = f"version {request.constraints_version} is asked for, and {held.version} holds"
             raise Refused("constraints_outdated", text)
         check_bounds(request.bounds)
-        if len(self._cases) + sum(other.placed for other in self._coming.values()) >= self.rules.window:
+        if len(self._cases) + len(self._placed) >= self.rules.window:
             raise Refused("overloaded", f"{self.rules.window} requests at a time")
-        coming.placed = True
+        self._placed.add(request.request_id)
 
     def _case(self, request: WorkRequest, job: Job | None) -> Case:
         case = self._cases[request.request_id] = Case(request, job)
-        if (coming := self._coming.get(request.request_id)) is not None:
-            coming.placed = False
+        self._placed.discard(request.request_id)
         self.changed()
         return case
 

@@ -29,8 +29,11 @@ class Veil:
         """The frame without them: in plain text, in JSON, and in JSON inside JSON."""
         if not self._forms:
             return frame
-        said = {name: text for name in _words(type(frame)) if isinstance(text := getattr(frame, name), str)}
-        hidden = {name: clean for name, text in said.items() if (clean := self._clean(text)) != text}
+        hidden: dict[str, str] = {}
+        for name in _words(type(frame)):
+            text = getattr(frame, name)
+            if isinstance(text, str) and (clean := self._clean(text)) != text:
+                hidden[name] = clean
         return frame.model_copy(update=hidden) if hidden else frame
 
     def _clean(self, text: str) -> str:
