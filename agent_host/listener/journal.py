@@ -123,14 +123,16 @@ class Journal:
 
     async def close(self) -> None:
         """Writes what waits, then ends the thread. What a failing database does not take is lost, and said."""
-        self._closing = self._waiting.whole = True
+        self._closing = True
         while self._busy is not None:
             await asyncio.wait([self._busy])
+        self._begin()
+        while self._busy is not None:
+            await asyncio.wait([self._busy])
+            if self.why is None:  # those who were told have handed in more
+                self._begin()
         if self._handle is not None:
             self._handle.cancel()
-        self._begin()
-        if self._busy is not None:
-            await asyncio.wait([self._busy])
         self._thread.submit(self._line.close)
         self._thread.shutdown(wait=True)
 
@@ -161,13 +163,16 @@ class Journal:
             self._handle = asyncio.get_running_loop().call_later(LULL if self._waiting.much else GATHER, self._begin)
 
     def _begin(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
         self._handle, self._coming = None, False
         if self._busy is not None or not self._waiting.anything:
             return
         loop = asyncio.get_running_loop()
         written, now = self._waiting, loop.time()
+        written.whole = written.whole or self._closing
         self._waiting = written.split(patient=now < self._all_taken + GATHER)
-        if not self._waiting.trail:
+        if not self._waiting.anything:
             self._all_taken = now
         try:
             commit = self._thread.submit(self._commit, written.batch())

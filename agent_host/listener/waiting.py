@@ -19,6 +19,8 @@ MOST_ALONG = 64
 """Rows that nobody waits for and that go along with what somebody waits for. More of them would hold it up."""
 PIECE = 256
 """Rows of the trail that a commit takes: nobody who comes meanwhile waits longer than for these."""
+SHARE = 4
+"""A commit takes one row in so many where that is more: on a slow disk too the trail is written as fast as it comes."""
 
 
 @dataclass(slots=True)
@@ -69,8 +71,9 @@ class Waiting:
             behind = Waiting(trail=self.trail, delivered=self.delivered)
             self.trail, self.delivered = [], {}
         else:
-            behind = Waiting(trail=self.trail[PIECE:])
-            del self.trail[PIECE:]
+            piece = max(PIECE, len(self.trail) // SHARE)
+            behind = Waiting(trail=self.trail[piece:])
+            del self.trail[piece:]
         return behind
 
     def batch(self) -> Batch:

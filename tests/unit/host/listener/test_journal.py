@@ -115,3 +115,53 @@ def test_nobody_is_held_up_by_more_than_a_piece() -> None:
     behind = waiting.split(patient=False)
     assert [row[0] for row in waiting.trail] == list(range(PIECE))
     assert [row[0] for row in behind.trail] == list(range(PIECE, 3 * PIECE))
+
+
+async def test_a_journal_that_is_closed_has_written_what_came_meanwhile(tmp_path: Path) -> None:
+    """Each commit that ends on the way brings more, as ends of work do."""
+    database = open_database(f"sqlite:///{tmp_path / 'mesh.db'}")
+    journal = Journal(database)
+    work, rows, left = fresh("first"), iter(range(100_000)), [1, 2, 3, 4]
+    await journal.admit(work)
+
+    def more() -> None:
+        for _ in range(PIECE + MUCH):
+            journal.trail(trail_row(next(rows)))
+        if left:
+            left.pop()
+            journal.save(work, more)
+
+    journal.save(work, more)
+    for _ in range(3):
+        await asyncio.sleep(0)  # the first commit is under way
+    await journal.close()
+    assert await written(journal) == list(range(next(rows)))
+    database.close()
+
+
+async def test_what_callers_have_read_is_noted_though_others_are_served_all_the_time(journal: Journal) -> None:
+    work = fresh("first")
+    await journal.admit(work)
+    admitted = [journal.admit(fresh(f"r{number}")) for number in range(MUCH)]
+    await asyncio.gather(*admitted)
+    for number in range(MUCH):
+        journal.deliver(f"r{number}", 1)
+
+    loop = asyncio.get_running_loop()
+    end = loop.time() + 4 * GATHER
+    while loop.time() < end:
+        saved = asyncio.Event()
+        journal.save(work, saved.set)
+        await saved.wait()
+    query = "SELECT count(*) FROM work WHERE delivered_at IS NOT NULL"
+    assert await journal.read(lambda connection: connection.exec_driver_sql(query).scalar_one()) == MUCH
+
+
+def test_a_trail_that_comes_fast_does_not_pile_up() -> None:
+    waiting, came, most = Waiting(calls=[lambda: None]), 4 * PIECE, 0
+    for _ in range(200):
+        waiting.trail += [trail_row(0)] * came
+        waiting.calls = [lambda: None]
+        waiting = waiting.split(patient=False)
+        most = max(most, len(waiting.trail))
+    assert most < 8 * came
