@@ -2,7 +2,7 @@
 
 Rows are taken from memory when a commit begins, so a request that changes twice meanwhile is written once. One thread
 writes; the event loop never waits for the disk. Where much is going on, rows that nobody waits for (the trail above
-all) do not hold up those that somebody waits for: they are written in the next lull, or in pieces when none comes.
+all) do not hold up those that somebody waits for: they are written in the next lull, or with them when none comes.
 
 What if we die here: a commit is whole or not at all, and nobody is told before it. What is only noted is written about
 `GATHER` seconds later; a host that is killed before has lost nothing that was promised.
@@ -34,6 +34,8 @@ GATHER = 0.05
 """Seconds that what nobody waits for may wait."""
 LULL = 0.003
 """Seconds without anybody who waits, after which there is time for what nobody waits for, if it is much."""
+PATIENCE = 0.02
+"""Seconds without such a lull; then it goes along with what somebody waits for."""
 RETRY = 1.0
 
 
@@ -170,8 +172,8 @@ class Journal:
             return
         loop = asyncio.get_running_loop()
         written, now = self._waiting, loop.time()
-        written.whole = written.whole or self._closing
-        self._waiting = written.split(patient=now < self._all_taken + GATHER)
+        written.whole = written.whole or self._closing or now >= self._all_taken + PATIENCE
+        self._waiting = written.split()
         if not self._waiting.anything:
             self._all_taken = now
         try:

@@ -17,10 +17,6 @@ MOST_TRAIL = 50_000
 """Rows of the audit trail that wait; with more of them no new work is taken."""
 MOST_ALONG = 64
 """Rows that nobody waits for and that go along with what somebody waits for. More of them would hold it up."""
-PIECE = 256
-"""Rows of the trail that a commit takes: nobody who comes meanwhile waits longer than for these."""
-SHARE = 4
-"""A commit takes one row in so many where that is more: on a slow disk too the trail is written as fast as it comes."""
 
 
 @dataclass(slots=True)
@@ -63,17 +59,12 @@ class Waiting:
     def anything(self) -> bool:
         return bool(self.new or self.calls or self.dirty or self.delivered or self.trail or self.epochs)
 
-    def split(self, *, patient: bool) -> Waiting:
-        """Takes out what nobody waits for where it would hold up others; patient: all of it, as long as others wait."""
-        if self.whole or not self.much:
-            return Waiting()
-        if patient and self.urgent:
-            behind = Waiting(trail=self.trail, delivered=self.delivered)
-            self.trail, self.delivered = [], {}
-        else:
-            piece = max(PIECE, len(self.trail) // SHARE)
-            behind = Waiting(trail=self.trail[piece:])
-            del self.trail[piece:]
+    def split(self) -> Waiting:
+        """Takes out what nobody waits for, where it would hold up those who wait."""
+        behind = Waiting()
+        if self.much and self.urgent and not self.whole:
+            behind.trail, self.trail = self.trail, []
+            behind.delivered, self.delivered = self.delivered, {}
         return behind
 
     def batch(self) -> Batch:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_host.database import Database, open_database
 from agent_host.listener.journal import GATHER, Journal
 from agent_host.listener.statements import AUDIT, Values
-from agent_host.listener.waiting import MOST_ALONG, PIECE, Waiting
+from agent_host.listener.waiting import MOST_ALONG, Waiting
 from agent_host.listener.work import Work
 from agent_runtime.protocol.work import Principal, WorkRequest, stamp
 
 MUCH = MOST_ALONG + 1
+MANY = 10 * MUCH
 
 
 def trail_row(number: int) -> Values:
@@ -66,25 +68,50 @@ async def test_a_short_trail_goes_along(journal: Journal) -> None:
 
 async def test_a_long_trail_waits_for_a_lull_and_then_is_written_whole_and_in_order(journal: Journal) -> None:
     await busy(journal)
-    for number in range(2 * PIECE + 7):
+    for number in range(MANY):
         journal.trail(trail_row(number))
     await journal.admit(fresh("next"))
-    soon = await written(journal)
-    for number in range(2 * PIECE + 7, 2 * PIECE + 20):
+    for number in range(MANY, MANY + 3):
         journal.trail(trail_row(number))
     async with asyncio.timeout(10):
-        while len(await written(journal)) < 2 * PIECE + 20:
+        while len(await written(journal)) < MANY + 3:
             await asyncio.sleep(GATHER / 10)
-    assert soon == list(range(len(soon))), "nothing was passed over"
-    assert await written(journal) == list(range(2 * PIECE + 20))
+    assert await written(journal) == list(range(MANY + 3))
+
+
+async def test_a_long_trail_does_not_wait_for_ever_for_a_lull(journal: Journal) -> None:
+    """Nor does what callers have read, though others are served all the time."""
+    work = fresh("first")
+    await journal.admit(work)
+    await asyncio.gather(*(journal.admit(fresh(f"r{number}")) for number in range(MUCH)))
+
+    async def others() -> None:
+        while True:
+            saved = asyncio.Event()
+            journal.save(work, saved.set)
+            await saved.wait()
+
+    served, before = asyncio.create_task(others()), journal.commits
+    await asyncio.sleep(0)
+    for number in range(MUCH):
+        journal.deliver(f"r{number}", 1)
+        journal.trail(trail_row(number))
+    query = "SELECT count(*) FROM work WHERE delivered_at IS NOT NULL"
+    try:
+        async with asyncio.timeout(10):
+            while len(await written(journal)) < MUCH:
+                assert journal.commits < before + 500, "nobody was so patient"
+    finally:
+        served.cancel()
+    assert await journal.read(lambda connection: connection.exec_driver_sql(query).scalar_one()) == MUCH
 
 
 async def test_who_waits_for_everything_gets_it(journal: Journal) -> None:
     await busy(journal)
-    for number in range(3 * PIECE):
+    for number in range(MANY):
         journal.trail(trail_row(number))
     await journal.settle()
-    assert len(await written(journal)) == 3 * PIECE
+    assert len(await written(journal)) == MANY
 
 
 async def test_a_journal_that_is_closed_has_written_everything(tmp_path: Path) -> None:
@@ -92,29 +119,24 @@ async def test_a_journal_that_is_closed_has_written_everything(tmp_path: Path) -
     journal = Journal(database)
     await busy(journal)
     admitted = journal.admit(fresh("next"))
-    for number in range(3 * PIECE):
+    for number in range(MANY):
         journal.trail(trail_row(number))
     await journal.close()
     assert await admitted is None
-    assert len(await written(journal)) == 3 * PIECE
+    assert len(await written(journal)) == MANY
     database.close()
 
 
-def test_what_nobody_waits_for_is_left_behind_only_while_there_is_patience() -> None:
-    waiting = Waiting(trail=[trail_row(number) for number in range(MUCH)], delivered={"r": 1}, calls=[lambda: None])
-    behind = waiting.split(patient=True)
-    assert (len(waiting.trail), waiting.delivered) == (0, {})
-    assert (len(behind.trail), behind.delivered) == (MUCH, {"r": 1})
-    behind.calls = [lambda: None]
-    assert behind.split(patient=False).trail == []
-    assert (len(behind.trail), behind.delivered) == (MUCH, {"r": 1})
+def test_what_nobody_waits_for_is_left_behind_where_it_is_much_and_somebody_waits() -> None:
+    def waiting(rows: int = MUCH, **more: Any) -> Waiting:
+        return Waiting(trail=[trail_row(number) for number in range(rows)], **more)
 
-
-def test_nobody_is_held_up_by_more_than_a_piece() -> None:
-    waiting = Waiting(trail=[trail_row(number) for number in range(3 * PIECE)], calls=[lambda: None])
-    behind = waiting.split(patient=False)
-    assert [row[0] for row in waiting.trail] == list(range(PIECE))
-    assert [row[0] for row in behind.trail] == list(range(PIECE, 3 * PIECE))
+    urgent = waiting(calls=[lambda: None], delivered={"r": 1})
+    behind = urgent.split()
+    assert (len(urgent.trail), urgent.delivered, urgent.urgent) == (0, {}, True)
+    assert (len(behind.trail), behind.delivered, behind.urgent) == (MUCH, {"r": 1}, False)
+    for one in (behind, waiting(MOST_ALONG, calls=[lambda: None]), waiting(calls=[lambda: None], whole=True)):
+        assert not one.split().anything
 
 
 async def test_a_journal_that_is_closed_has_written_what_came_meanwhile(tmp_path: Path) -> None:
@@ -125,7 +147,7 @@ async def test_a_journal_that_is_closed_has_written_what_came_meanwhile(tmp_path
     await journal.admit(work)
 
     def more() -> None:
-        for _ in range(PIECE + MUCH):
+        for _ in range(MANY):
             journal.trail(trail_row(next(rows)))
         if left:
             left.pop()
@@ -137,31 +159,3 @@ async def test_a_journal_that_is_closed_has_written_what_came_meanwhile(tmp_path
     await journal.close()
     assert await written(journal) == list(range(next(rows)))
     database.close()
-
-
-async def test_what_callers_have_read_is_noted_though_others_are_served_all_the_time(journal: Journal) -> None:
-    work = fresh("first")
-    await journal.admit(work)
-    admitted = [journal.admit(fresh(f"r{number}")) for number in range(MUCH)]
-    await asyncio.gather(*admitted)
-    for number in range(MUCH):
-        journal.deliver(f"r{number}", 1)
-
-    loop = asyncio.get_running_loop()
-    end = loop.time() + 4 * GATHER
-    while loop.time() < end:
-        saved = asyncio.Event()
-        journal.save(work, saved.set)
-        await saved.wait()
-    query = "SELECT count(*) FROM work WHERE delivered_at IS NOT NULL"
-    assert await journal.read(lambda connection: connection.exec_driver_sql(query).scalar_one()) == MUCH
-
-
-def test_a_trail_that_comes_fast_does_not_pile_up() -> None:
-    waiting, came, most = Waiting(calls=[lambda: None]), 4 * PIECE, 0
-    for _ in range(200):
-        waiting.trail += [trail_row(0)] * came
-        waiting.calls = [lambda: None]
-        waiting = waiting.split(patient=False)
-        most = max(most, len(waiting.trail))
-    assert most < 8 * came
