@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -10,6 +11,9 @@ from hypothesis import HealthCheck, settings
 for name in list(os.environ):
     if name.startswith(("AGENT_", "MESH_", "OPENAI_")) or name == "MODEL" or name.lower().endswith("_proxy"):
         del os.environ[name]
+
+# Whoever runs the tests in the background hands down that interrupts are ignored, and so would each server.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How fast examples come says something about the machine; pytest ends what hangs.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
