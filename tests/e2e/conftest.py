@@ -10,6 +10,7 @@ import pytest
 
 from agent_runtime.protocol import ModelCard, Pricing
 from agent_runtime.testing import ScriptedProvider
+from tests.measured import MEASURED
 
 from .live import Runtime
 
@@ -22,7 +23,8 @@ Start = Callable[..., Runtime]
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    with ScriptedProvider(models=MODELS) as provider, Runtime(provider, tmp_path_factory.mktemp("shared")) as runtime:
+    folder = tmp_path_factory.mktemp("shared")
+    with ScriptedProvider(models=MODELS) as provider, Runtime(provider, folder, **MEASURED) as runtime:
         yield runtime
 
 

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from agent_runtime.testing import ScriptedProvider
+from tests.measured import MEASURED
 
 from .live import Host, catalog
 
@@ -25,6 +26,7 @@ def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
             UPSTREAM_KEY="sk-upstream",
             MESH_UPSTREAM_IDLE_TIMEOUT=1,
             MESH_STOP_GRACE=2,
+            **MEASURED,
         ) as host,
     ):
         yield host, provider, host.token("writer")
