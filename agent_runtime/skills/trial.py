@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,20 +63,22 @@ class Trials:
     async def run(self, source: Source, test: Test | None = None) -> tuple[Build, Tested | None]:
         """Imports the build, checks what it declares, has it check itself, and makes the test call. Raises ToolFailure
         that tells its author the file, the line and the reason; then nothing of it is left."""
-        async with self.slots:
-            build = await self._imported(source)
-        try:
-            return build, await _tested(build, test) if test is not None else None
-        except BaseException:
-            await build.pool.close()
-            raise
+        with _faults_of_its_author():
+            async with self.slots:
+                build = await self._imported(source)
+            try:
+                return build, await _tested(build, test) if test is not None else None
+            except BaseException:
+                await build.pool.close()
+                raise
 
     async def _imported(self, source: Source) -> Build:
         await schema_ready()
         try:
             staged = await asyncio.to_thread(self.staging.put, source)
         except OSError as error:
-            raise ToolFailure(f"{source.file} cannot be put in place: {error.strerror or error}") from error
+            text = f"{source.file} cannot be put in place: {error.strerror or error}"
+            raise ToolFailure(text, kind="unavailable") from error
         pool = Pool(self.setup, staged, self.on_set_aside)
         try:
             declared = await _loaded(source, pool)
@@ -84,6 +87,17 @@ class Trials:
         except BaseException:
             await pool.close()
             raise
+
+
+@contextlib.contextmanager
+def _faults_of_its_author() -> Generator[None]:
+    """Whatever breaks in a trial is what was handed in, and can be mended there."""
+    try:
+        yield
+    except ToolFailure as failure:
+        if failure.kind != "backend":
+            raise
+        raise ToolFailure(failure.message, kind="invalid") from failure
 
 
 async def _loaded(source: Source, pool: Pool) -> list[Mapping[str, Any]]:

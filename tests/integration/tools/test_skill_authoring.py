@@ -93,6 +93,7 @@ async def test_what_does_not_pass_changes_nothing(school: School, name: str, cod
     events = len(school.events)
     result = await make(school, name, code, **({"test": test} if test is not None else {}))
     assert (result.type, told in str(result.error_text)) == ("error", True), result.error_text
+    assert result.metadata["kind"] == ("timeout" if "did not finish" in told else "invalid"), "its author can mend it"
     assert [path.name for path in school.house.home.skills.iterdir()] == ["taken.py"]
     assert [one.file for one in states(school)] == ["taken.py"]
     assert len(school.events) == events
