@@ -1,7 +1,7 @@
 """Which processes coverage measures beside the tests' own: `MEASURED` is the environment of one that is.
 
 To start takes twice as long with it, and most end-to-end tests start servers of their own. So only the servers that
-many tests share are measured, with whatever they start.
+many tests share are measured, and the first one that each file of end-to-end tests starts, with whatever they start.
 """
 
 from __future__ import annotations

@@ -44,8 +44,19 @@ def provider() -> Iterator[ScriptedProvider]:
         yield provider
 
 
+@pytest.fixture(scope="module")
+def unmeasured() -> list[dict[str, str]]:
+    """The first runtime that a file starts is measured, and the others are not."""
+    return [MEASURED]
+
+
 @pytest.fixture
-def start(provider: ScriptedProvider, tmp_path: Path) -> Iterator[Start]:
+def start(provider: ScriptedProvider, tmp_path: Path, unmeasured: list[dict[str, str]]) -> Iterator[Start]:
     """Starts a runtime of the test's own: `start(AGENT_MAX_QUEUE=1)`."""
+
+    def begin(**settings: object) -> Runtime:
+        measured = unmeasured.pop() if unmeasured else {}
+        return stack.enter_context(Runtime(provider, tmp_path / "data", **measured, **settings))
+
     with ExitStack() as stack:
-        yield lambda **settings: stack.enter_context(Runtime(provider, tmp_path / "data", **settings))
+        yield begin
