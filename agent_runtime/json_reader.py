@@ -1,0 +1,155 @@
+"""Read JSON from untrusted sources, at a cost that is known before any of it is parsed.
+
+Bytes do not bound the cost of JSON: 32 MiB of `{"":0},` become more than a gigabyte of objects, and parsing them keeps
+the interpreter to itself for seconds. `read_json` therefore counts values first, with a few linear passes in C, and
+refuses a document that has more than its reader expects. It also refuses what two readers may understand in two ways:
+duplicate keys, numbers beyond the range of a float (`1e400`), NaN and Infinity, and unpaired surrogates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic_core import from_json
+
+INLINE_BYTES = 256 * 1024
+"""`read_json_async` parses up to this size on the event loop and larger documents in a thread."""
+_large_documents = ThreadPoolExecutor(max_workers=2, thread_name_prefix="large-json")
+"""Two at a time: the objects of a large document take a multiple of its bytes."""
+_NO_STRUCTURE = bytes(set(range(256)) - set(b'"[{,'))
+_NO_BRACKETS = bytes(set(range(256)) - set(b'"[]{}'))
+
+Refusal = Literal[
+    "too_large", "too_many_values", "too_deep", "duplicate_key", "not_finite", "invalid_utf8", "invalid_json"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLimits:
+    """What a document may cost its reader."""
+
+    max_bytes: int
+    max_values: int = 200_000
+    """Objects, arrays and members of both, keys not counted. One value takes 50 to 500 bytes of memory."""
+    max_depth: int = 100
+    """Nested objects and arrays; the parser itself takes at most 200."""
+
+
+class JsonRefused(ValueError):
+    """The document is not valid JSON, or exceeds a limit. The text says which and is at most 300 characters long."""
+
+    def __init__(self, code: Refusal, message: str) -> None:
+        super().__init__(message[:300])
+        self.code: Refusal = code
+
+
+def read_json(data: bytes, limits: JsonLimits) -> Any:
+    """Return the value of a JSON document. Raises JsonRefused."""
+    check_cost(data, limits)
+    try:
+        value: Any = from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise _syntax_error(data, error) from None
+    try:
+        strings = _count_strings((value,))
+    except _Infinite:
+        raise JsonRefused("not_finite", "a number is too large for a 64-bit float") from None
+    if 2 * strings != _without_escapes(data).count(b'"'):
+        raise JsonRefused("duplicate_key", f"the key {_duplicate_key(data)!r} occurs twice in one object")
+    return value
+
+
+async def read_json_async(data: bytes, limits: JsonLimits) -> Any:
+    """Do the same as `read_json`, in a thread when the document is large. Raises JsonRefused."""
+    if len(data) <= INLINE_BYTES:
+        return read_json(data, limits)
+    return await asyncio.get_running_loop().run_in_executor(_large_documents, read_json, data, limits)
+
+
+def check_cost(data: bytes, limits: JsonLimits) -> None:
+    """Raise JsonRefused if reading the document would exceed a limit. Takes linear time and parses nothing.
+
+    The check is exact for valid JSON. For other input it may pass or refuse; parsing then fails within the limits.
+    """
+    if len(data) > limits.max_bytes:
+        raise JsonRefused("too_large", f"the document has {len(data)} bytes; at most {limits.max_bytes} are allowed")
+    if _exceeds(data, limits.max_values):
+        raise JsonRefused("too_many_values", f"the document has more than {limits.max_values} values")
+    if data.count(b"[") + data.count(b"{") > limits.max_depth:
+        _check_depth(data, limits)
+
+
+def _exceeds(data: bytes, values: int) -> bool:
+    """True if the document has more than this number of values. Cheap upper bounds come first."""
+    if len(data) // 2 <= values or data.count(b",") + data.count(b"[") + data.count(b"{") <= values:
+        return False
+    skeleton = _without_escapes(data).translate(None, _NO_STRUCTURE)
+    if skeleton.count(b'"') > 4 * values + 4:  # a value has at most two strings: its key and itself
+        return True
+    return sum(len(part) for part in skeleton.split(b'"')[::2]) > values
+
+
+def _check_depth(data: bytes, limits: JsonLimits) -> None:
+    skeleton = _without_escapes(data).translate(None, _NO_BRACKETS)
+    depth = 0
+    for part in skeleton.split(b'"', 4 * limits.max_values + 4)[::2]:
+        for character in part:
+            depth += 1 if character in b"[{" else -1
+            if depth > limits.max_depth:
+                raise JsonRefused("too_deep", f"the document is nested more than {limits.max_depth} levels deep")
+
+
+def _without_escapes(data: bytes) -> bytes:
+    """Remove escaped backslashes and escaped quotes: each quote that remains begins or ends a string."""
+    if b"\\" not in data:
+        return data
+    return data.replace(rb"\\", b"").replace(rb"\"", b"")
+
+
+class _Infinite(Exception):
+    """A number is infinite."""
+
+
+def _count_strings(values: Iterable[Any]) -> int:
+    """Count strings and keys at every level. Raises _Infinite. The depth is known to be within limits."""
+    count = 0
+    for value in values:
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+        if kind is str:
+            count += 1
+        elif kind is dict:
+            count += len(value) + _count_strings(value.values())
+        elif kind is list:
+            count += _count_strings(value)
+        elif kind is float and math.isinf(value):
+            raise _Infinite
+    return count
+
+
+def _syntax_error(data: bytes, error: ValueError) -> JsonRefused:
+    try:
+        data.decode()
+    except UnicodeDecodeError as fault:
+        return JsonRefused("invalid_utf8", f"the document is not UTF-8 at byte {fault.start}")
+    return JsonRefused("invalid_json", f"invalid JSON: {error}")
+
+
+def _duplicate_key(data: bytes) -> str:
+    """Find the first duplicate key, for the error's text."""
+    found: list[str] = []
+
+    def pairs(members: list[tuple[str, Any]]) -> None:
+        names: set[str] = set()
+        for name, _ in members:
+            if name in names:
+                found.append(name)
+            names.add(name)
+
+    json.loads(data, object_pairs_hook=pairs)
+    return found[0][:100] if found else ""
