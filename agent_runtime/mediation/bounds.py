@@ -20,6 +20,10 @@ class Refused(Exception):
         self.code, self.text = code, text
 
 
+class Full(Refused):
+    """All places of the window are taken."""
+
+
 def limits_within(limits: Limits, bounds: WorkBounds | None) -> Limits:
     """The limits of the turn, and no more than the bounds."""
     if bounds is None:

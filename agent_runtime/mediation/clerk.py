@@ -13,10 +13,11 @@ from ..protocol.work import Cancel, Nack, Progress, Resume, ResumeOk, Verdict, W
 from ..store import Database
 from ..telemetry import logger
 from . import ledger
-from .bounds import Refused, check_bounds
+from .bounds import Full, Refused, check_bounds
 from .case import Case, Coming
 from .constraints import ConstraintKeeper
 from .outbox import Outbox, Post
+from .places import Places
 from .work import Job, Worker, refused
 
 log = logger(__name__)
@@ -61,10 +62,12 @@ class Clerk:
     """Constraints that are being taken up."""
     _cases: dict[str, Case] = field(default_factory=dict[str, Case])
     _coming: dict[str, Coming] = field(default_factory=dict[str, Coming])
-    _placed: set[str] = field(default_factory=set[str])
-    """Of those that come, the ones that have a place in the window."""
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _resending: asyncio.Task[None] | None = None
+    _places: Places = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = Places(self.rules.window)
 
     async def open(self) -> None:
         """Takes up what the last life left: turns that go on, and those that nobody knows any more."""
@@ -127,6 +130,7 @@ class Clerk:
 
     def detached(self) -> None:
         self.outbox.post, self.outbox.extended = None, False
+        self._places.clear()
         self._stop_resending()
 
     async def let_go(self) -> None:
@@ -164,7 +168,8 @@ class Clerk:
             case = await self._begin(request)
         finally:
             self._coming.pop(request.request_id, None)
-            self._placed.discard(request.request_id)
+            if request.request_id not in self._cases:
+                self._places.free(request.request_id)
         if coming.cancelled and (known := self._cases.get(request.request_id)) is not None:
             self._cancel(known)
         if case is not None:
@@ -173,14 +178,16 @@ class Clerk:
     async def _begin(self, request: WorkRequest) -> Case | None:
         """None: it is not begun, or somebody follows it already."""
         try:
-            try:
-                self._check(request)
-                case = self._case(request, await self.worker.begin(request))
-                case.task = asyncio.current_task()
-                self.outbox.signal("accepting", request.request_id)
-                return case
-            except Refused as error:  # most are new, so the ledger is asked only about those that are not begun
-                await self._not_begun(request, error)
+            again = True
+            while again:
+                try:
+                    self._check(request)
+                    case = self._case(request, await self.worker.begin(request))
+                    case.task = asyncio.current_task()
+                    self.outbox.signal("accepting", request.request_id)
+                    return case
+                except Refused as error:  # most are new, so the ledger is asked only about those that are not begun
+                    again = await self._not_begun(request, error)
         except StoreError as error:  # the same id may come again
             self._refuse(request, "overloaded", error.message)
         except Exception:
@@ -188,13 +195,17 @@ class Clerk:
             self._refuse(request, "overloaded", "the runtime failed; its log says more")
         return None
 
-    async def _not_begun(self, request: WorkRequest, error: Refused) -> None:
-        """A request that is known already is answered whatever else stands in its way."""
+    async def _not_begun(self, request: WorkRequest, error: Refused) -> bool:
+        """Whether it may be tried again. A request that is known already is answered whatever else stands in its way;
+        a host that knows no window cannot keep to it, so that its request waits for a place."""
         entry = await self.outbox.find(request.request_id)
         if entry is not None:
             await self._again(request, entry)
+        elif isinstance(error, Full) and not self.outbox.extended and await self._places.wait(request.request_id):
+            return True
         else:
             self._denied(request, error)
+        return False
 
     async def _again(self, request: WorkRequest, entry: ledger.Entry) -> None:
         """A request that is known: it is joined, or its result is said again."""
@@ -225,13 +236,12 @@ class Clerk:
             text = f"version {request.constraints_version} is asked for, and {held.version} holds"
             raise Refused("constraints_outdated", text)
         check_bounds(request.bounds)
-        if len(self._cases) + len(self._placed) >= self.rules.window:
-            raise Refused("overloaded", f"{self.rules.window} requests at a time")
-        self._placed.add(request.request_id)
+        if not self._places.claim(request.request_id):
+            raise Full("overloaded", f"{self.rules.window} requests at a time")
 
     def _case(self, request: WorkRequest, job: Job | None) -> Case:
         case = self._cases[request.request_id] = Case(request, job)
-        self._placed.discard(request.request_id)
+        self._places.hold(request.request_id)
         self.changed()
         return case
 
@@ -249,6 +259,7 @@ class Clerk:
                 result = await self._outcome(case)
         finally:
             self._cases.pop(request_id, None)
+            self._places.free(request_id)
         if result is not None and case.forgotten:
             await self.acked(request_id)
         elif result is not None:
