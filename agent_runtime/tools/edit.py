@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from ..context import meant
@@ -32,6 +34,8 @@ PARAMETERS: dict[str, Any] = {
     "additionalProperties": False,
 }
 LINES_NAMED = 8
+_few = ThreadPoolExecutor(4, "edit")
+"""Files that are changed at once: each is held in memory as it was and as it will be."""
 
 
 def edit_tool(locks: PathLocks, space: Space, backups: Backups) -> Tool:
@@ -39,7 +43,8 @@ def edit_tool(locks: PathLocks, space: Space, backups: Backups) -> Tool:
         path, grown = place(arguments["path"], context).path, len(arguments["new_string"].encode(errors="replace"))
         async with locks.turn(path):
             await space.admit(path, grown, context)
-            return await asyncio.to_thread(_edit, arguments, context, locks, backups)
+            changing = partial(_edit, arguments, context, locks, backups)
+            return await asyncio.get_running_loop().run_in_executor(_few, changing)
 
     spec = ToolSpec("edit", DESCRIPTION, PARAMETERS)
     return Tool(

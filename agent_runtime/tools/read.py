@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import io
+import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
 from ..workspace import PathLocks, Place
 from .contract import READS, Output, Tool
 from .envelope import HEAD
-from .files import PATH, TEXT_LIMIT, Kind, checked, load, place, reach_of
+from .files import PATH, TEXT_LIMIT, Kind, checked, place, reach_of, too_large
 
 READ_LIMIT = 200 * 1024
 """Bytes of content in one answer."""
+BLOCK = 64 * 1024
+"""Bytes of a file that are held at a time while its lines are counted."""
 SAMPLE = 8192
 """Bytes in which a null byte gives a binary file away."""
 
@@ -62,31 +64,57 @@ def read_tool(locks: PathLocks) -> Tool:
 
 
 def _lines(at: Place, arguments: Mapping[str, Any]) -> Output:
-    data = load(at)
-    _only_text(at, data[:SAMPLE], len(data))
-    lines = io.BytesIO(data).readlines()
     first = max(arguments.get("offset", 1), 1)
-    if first > max(len(lines), 1):
-        raise ToolFailure(f"offset: {at.shown} has {len(lines)} lines", kind="invalid")
-    wanted = lines[first - 1 : first - 1 + arguments.get("limit", len(lines))]
-    shown = _fitting(wanted)
-    last = first - 1 + len(shown)
-    if wanted and not shown:
-        return _bytes(at, {"offset": sum(map(len, lines[: first - 1]))})  # one line that is too long by itself
-    where = {"unit": "lines", "first": min(first, last), "last": last, "total": len(lines)}
-    answer = _answer(b"".join(shown), len(data), where)
-    if last < len(lines):
+    with at.open() as file:
+        begin, total, size = _survey(file, first, at)
+        if first > max(total, 1):
+            raise ToolFailure(f"offset: {at.shown} has {total} lines", kind="invalid")
+        file.seek(begin)
+        piece = file.read(READ_LIMIT)
+    if begin + len(piece) < size:
+        piece = piece[: piece.rfind(b"\n") + 1]
+    wanted = min(arguments.get("limit", total), total - first + 1) if total else 0
+    count = _count(piece)
+    if wanted and not count:
+        return _bytes(at, {"offset": begin})  # one line that is too long by itself
+    if count > wanted:
+        piece, count = piece[: _after(piece, wanted)], wanted
+    last = first - 1 + count
+    where = {"unit": "lines", "first": min(first, last), "last": last, "total": total}
+    answer = _answer(piece, size, where)
+    if last < total:
         answer["next"] = {"unit": "lines", "offset": last + 1}
-    return _output(answer, at, cut=len(shown) < len(wanted))
+    return _output(answer, at, cut=count < wanted)
 
 
-def _fitting(lines: list[bytes]) -> list[bytes]:
-    size = 0
-    for count, line in enumerate(lines):
-        size += len(line)
-        if size > READ_LIMIT:
-            return lines[:count]
-    return lines
+def _survey(file: BinaryIO, first: int, at: Place) -> tuple[int, int, int]:
+    """Where line `first` begins, and how many lines and bytes the file has. It holds one block at a time: a list of
+    short lines takes thirty times their bytes."""
+    whole = os.fstat(file.fileno()).st_size
+    if whole > TEXT_LIMIT:
+        raise too_large(at.shown, whole)
+    begin = breaks = size = 0
+    end = b"\n"
+    while size < TEXT_LIMIT and (block := file.read(min(BLOCK, TEXT_LIMIT - size))):
+        if size == 0:
+            _only_text(at, block[:SAMPLE], whole)
+        found = block.count(b"\n")
+        if breaks < first - 1 <= breaks + found:
+            begin = size + _after(block, first - 1 - breaks)
+        breaks, size, end = breaks + found, size + len(block), block[-1:]
+    return begin, breaks + (end != b"\n"), size
+
+
+def _count(piece: bytes) -> int:
+    return piece.count(b"\n") + (not piece.endswith(b"\n") if piece else 0)
+
+
+def _after(data: bytes, lines: int) -> int:
+    """Where the line behind so many lines begins."""
+    at = 0
+    for _ in range(lines):
+        at = data.find(b"\n", at) + 1
+    return at
 
 
 def _bytes(at: Place, arguments: Mapping[str, Any]) -> Output:
