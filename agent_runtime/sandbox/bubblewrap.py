@@ -79,31 +79,42 @@ class Bubblewrap:
                 os.chown(box.network, self.uid, self.uid)
         processes = box.limits.processes if self.uid is None else OF_ALL  # a user namespace has a count of its own
         inside = (*limited(box.limits, processes=processes), *self.inside, program("setsid"))
-        filter_file = os.memfd_create("filter")
-        os.write(filter_file, self.filter)
-        os.lseek(filter_file, 0, os.SEEK_SET)
+        filter_file = _in_memory(self.filter)
+        options = (
+            # No --new-session: until its namespace is complete, the process group is all that holds its processes.
+            # The command itself gets a session of its own.
+            *("--die-with-parent", "--hostname", "agent", "--cap-drop", "ALL"),
+            *self.users,
+            *NAMESPACES,
+            *("--proc", "/proc", "--dev", "/dev"),
+            *mounts.masked(),
+            *mounts.arguments(plan, box.limits.tmp),
+            *(part for path in (*self.hidden, *READ_ONLY) for part in ("--remount-ro", str(path))),
+            *("--chdir", str(box.workdir), "--seccomp", str(filter_file)),
+        )
+        # Bubblewrap is process 1 in there, where everybody may read its command line: the options tell of the host.
+        options_file = _in_memory(b"".join(part.encode() + b"\0" for part in options))
         return Launch(
             argv=(
                 *lowly(box),
                 *self.before,
-                # No --new-session: until its namespace is complete, the process group is all that holds its processes.
-                # The command itself gets a session of its own.
-                *("--die-with-parent", "--hostname", "agent", "--cap-drop", "ALL"),
-                *self.users,
-                *NAMESPACES,
-                *("--proc", "/proc", "--dev", "/dev"),
-                *mounts.masked(),
-                *mounts.arguments(plan, box.limits.tmp),
-                *(part for path in (*self.hidden, *READ_ONLY) for part in ("--remount-ro", str(path))),
-                *("--chdir", str(box.workdir), "--seccomp", str(filter_file), "--"),
+                *("--args", str(options_file), "--"),
                 *inside,
                 *((*RELAY, *argv) if box.network is not None else argv),
             ),
-            # Bubblewrap itself is process 1 in there, with its environment readable: the clean one is its own too.
+            # Its environment is readable as well: the clean one is its own too.
             env={**environment(box), **(PROXIED if box.network is not None else {})},
-            fds=(filter_file,),
+            fds=(filter_file, options_file),
             uid=self.uid,
         )
+
+
+def _in_memory(content: bytes) -> int:
+    """The descriptor of a file in memory that is read from its start."""
+    file = os.memfd_create("bubblewrap")
+    os.write(file, content)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
 
 
 def _become(uid: int) -> tuple[str, ...]:

@@ -103,7 +103,7 @@ DENIED: Calls = {
 
 NOT_HERE: Calls = {"clone3": (435, 435), "openat2": (437, 437)}
 """What they are to do lies in memory, where no filter can look. Programs then fall back to the calls before them."""
-FALLOCATE = (285, 47)
+FALLOCATE, FILE_SETATTR = (285, 47), (469, 469)
 RESERVING = {
     "FS_IOC_RESVSP": 0x40305828,
     "FS_IOC_UNRESVSP": 0x40305829,
@@ -113,7 +113,8 @@ RESERVING = {
     "FS_IOC_FSSETXATTR": 0x401C5820,
 }
 """What fallocate does, by ioctl, and the wish of a file to grow in large steps. Room that is reserved without writing
-goes faster than anybody can look; `posix_fallocate` of the C library writes instead."""
+goes faster than anybody can look; `posix_fallocate` of the C library writes instead. `file_setattr` is FSSETXATTR as a
+system call of its own."""
 WITH_MODE: Mapping[str, tuple[tuple[int | None, int | None], int]] = {
     "chmod": ((90, None), 1),
     "fchmod": ((91, 52), 1),
@@ -158,7 +159,6 @@ ATTRIBUTES: Calls = {
     "removexattr": (197, 14),
     "lremovexattr": (198, 15),
     "removexattrat": (466, 466),
-    "file_setattr": (469, 469),
 }
 """These do, too."""
 
@@ -230,6 +230,7 @@ def _no_room_unwritten(column: int) -> bpf.Program:
     by_ioctl = [line for what in RESERVING.values() for line in bpf.if_equal(what, refuse)]
     return [
         *bpf.if_equal(FALLOCATE[column], refuse),
+        *bpf.if_equal(FILE_SETATTR[column], refuse),
         *bpf.if_equal(IOCTL[column], [bpf.load_argument(1), *by_ioctl, bpf.allow()]),
     ]
 

@@ -84,6 +84,23 @@ CASES = (
         apart="own",
     ),
     quota(
+        "scratch-by-attributes",
+        "have a file grow in large steps, by the system call for its attributes",
+        steps=(
+            (
+                python("""
+                    folder = os.open(os.environ["SCRATCH"], 0)
+                    os.close(os.open("grows", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+                    wish = struct.pack("=Q4I", 0x800, 16 << 20, 0, 0, 0)  # FS_XFLAG_EXTSIZE
+                    print("file_setattr", call(469, folder, b"grows", wish, len(wish), 0))
+                """),
+            ),
+        ),
+        breach=printed(r"file_setattr 0"),
+        on_disk=True,
+        apart="own",
+    ),
+    quota(
         "scratch-by-deleting",
         "keep files open that are deleted: they take room in no folder",
         steps=(

@@ -166,6 +166,14 @@ CASES = (
         printed(r"agent_runtime serve"),
     ),
     Case(
+        "options-of-the-box",
+        "read",
+        "learn paths of the host from the command line of process 1",
+        ((bash("cat /proc/1/cmdline | tr '\\0' ' '"),),),
+        printed(r"--(ro-)?bind|--tmpfs"),
+        held_bare="without a box there are no options to be read",
+    ),
+    Case(
         "database",
         "read",
         "read the database and its log as files",

@@ -79,6 +79,7 @@ def test_calls_whose_wishes_lie_in_memory_are_not_there(machine: str, column: in
 @pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
 def test_room_is_not_reserved_without_writing(machine: str, column: int) -> None:
     assert verdict(machine, seccomp.FALLOCATE[column], 3, 0, 0, 4096) == refused(errno.EOPNOTSUPP)
+    assert verdict(machine, seccomp.FILE_SETATTR[column], 3) == refused(errno.EOPNOTSUPP)
     for what in seccomp.RESERVING.values():
         assert verdict(machine, seccomp.IOCTL[column], 3, what) == refused(errno.EOPNOTSUPP)
         assert verdict(machine, seccomp.IOCTL[column], 3, what | 1 << 32) == refused(errno.EOPNOTSUPP), "the low word"
