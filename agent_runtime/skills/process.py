@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Mapping
@@ -79,7 +79,6 @@ class Process:
         self._child = child
         self._mesh = mesh
         self._load_seconds = load_seconds
-        self._ids = itertools.count(1)
         self._printed = b""
         self._family: dict[int, str] = {}
         """Who was here before any code of the plugin ran."""
@@ -121,7 +120,7 @@ class Process:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """The skill's result. Raises ToolFailure when the skill fails, or the worker dies of it."""
-        number = next(self._ids)
+        number = secrets.token_hex(8)  # so that no answer can be left in the pipe for a later call
         await self._send({"type": "call", "id": number, "name": name, "arguments": dict(arguments)})
         answer = await self._answer()
         self._spent = bool(answer.get("spent"))

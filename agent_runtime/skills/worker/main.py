@@ -125,14 +125,14 @@ class Worker:
             self._outgoing.flush()
 
 
-def _result(number: int, value: Any, spent: bool) -> bytes:
+def _result(number: str, value: Any, spent: bool) -> bytes:
     try:
         return pack_answer({"type": "result", "id": number, "value": value, "spent": spent})
     except (TypeError, ValueError, RecursionError) as error:
         return _error(number, f"the skill's result is not JSON: {error}", spent=spent)
 
 
-def _error(number: int, text: str, *, kind: str = "backend", spent: bool) -> bytes:
+def _error(number: str, text: str, *, kind: str = "backend", spent: bool) -> bytes:
     return pack_answer({"type": "error", "id": number, "error": text[:LONGEST_ERROR], "kind": kind, "spent": spent})
 
 

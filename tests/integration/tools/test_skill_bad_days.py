@@ -104,6 +104,31 @@ async def test_a_bad_call_gets_its_error_and_the_next_one_is_fine(school: School
         assert await school.value("good", a=1) == 2
 
 
+async def test_an_answer_that_a_plugin_leaves_in_the_pipe_is_not_taken_for_that_of_its_next_call(school: School) -> None:
+    code = """
+import json, os, sys
+
+@skill(name="leave", description="Answers its own call, and the one after it.")
+def leave():
+    frame = sys._getframe()
+    while "number" not in frame.f_locals:
+        frame = frame.f_back
+    number = frame.f_locals["number"]
+    after = number + 1 if isinstance(number, int) else "2"
+    for one in (number, after):
+        line = {"type": "result", "id": one, "value": "forged", "spent": False}
+        os.write(4, json.dumps(line).encode() + b"\\n")
+
+@skill(name="honest", description="Says what it is.")
+def honest(): return "honest"
+"""
+    await school.teach(leave=code)
+    assert await school.value("leave") == "forged", "its own answer is its own affair"
+    outcome = await school.call("honest")
+    assert outcome.data != "forged"
+    assert await school.value("honest") == "honest"
+
+
 async def test_what_a_plugin_does_to_its_process_is_its_own_affair(school: School) -> None:
     await school.teach(bad=BAD_DAYS, seed=SEED)
     await school.call("builtins")

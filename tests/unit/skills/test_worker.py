@@ -102,7 +102,7 @@ class Line:
         return message
 
     def call(self, name: str, **arguments: Any) -> Message:
-        self.say(type="call", id=1, name=name, arguments=arguments)
+        self.say(type="call", id="c1", name=name, arguments=arguments)
         return self.hear()
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ def line(tmp_path: Path) -> Iterator[Line]:
 
 
 def test_a_call_and_its_defaults(line: Line) -> None:
-    assert line.call("add", a=1) == {"type": "result", "id": 1, "value": 11}
+    assert line.call("add", a=1) == {"type": "result", "id": "c1", "value": 11}
     assert line.call("add", a=1, b=2)["value"] == 3
 
 
@@ -142,13 +142,13 @@ def test_the_mesh_is_asked_over_the_line(line: Line, name: str, options: dict[st
     ask = line.hear()
     assert (ask["what"], ask["arguments"]["texts"]) == ("embed", ["a"])
     line.say(type="reply", id=ask["id"], value=[[1.0]])
-    assert line.hear() == {"type": "result", "id": 1, "value": ["hello", [[1.0]]]}
+    assert line.hear() == {"type": "result", "id": "c1", "value": ["hello", [[1.0]]]}
 
 
 @pytest.mark.parametrize("name", ["talk", "talk_plainly"])
 def test_what_the_mesh_refuses_reaches_the_skill(line: Line, name: str) -> None:
     line.say(type="reply", id=line.call(name)["id"], error="no model today")
-    assert line.hear() == {"type": "error", "id": 1, "error": "no model today", "kind": "unavailable"}
+    assert line.hear() == {"type": "error", "id": "c1", "error": "no model today", "kind": "unavailable"}
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_what_the_mesh_refuses_reaches_the_skill(line: Line, name: str) -> None:
     ],
 )  # fmt: skip
 def test_a_skill_that_fails_says_where(line: Line, name: str, kind: str, told: str) -> None:
-    assert line.call(name) == {"type": "error", "id": 1, "error": told, "kind": kind}
+    assert line.call(name) == {"type": "error", "id": "c1", "error": told, "kind": kind}
     assert line.call("add", a=1)["value"] == 11, "and the next call is as good as any"
 
 
