@@ -104,7 +104,7 @@ async def test_a_bad_call_gets_its_error_and_the_next_one_is_fine(school: School
         assert await school.value("good", a=1) == 2
 
 
-async def test_an_answer_that_a_plugin_leaves_in_the_pipe_is_not_taken_for_that_of_its_next_call(school: School) -> None:
+async def test_a_forged_answer_left_in_the_pipe_is_not_taken_for_the_next_one(school: School) -> None:
     code = """
 import json, os, sys
 
