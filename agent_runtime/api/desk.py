@@ -8,8 +8,7 @@ from fastapi import Request
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from ..errors import InvalidRequest, MeshUnavailable, NotReady
-from ..protocol import TaskAssignment
+from ..errors import InvalidRequest, NotReady
 from ..workspace import OPERATOR
 from .front import Desk, Front
 
@@ -70,19 +69,3 @@ def principal(request: Request, named: str | None = None) -> str:
     if len(user) > 200:
         raise InvalidRequest("the user is too long", faults=[("user", "at most 200 characters")])
     return user
-
-
-async def check_price(at: Desk, assignment: TaskAssignment) -> None:
-    """A limit on cost that cannot be watched is refused, not ignored."""
-    budget = assignment.token_budget
-    if budget is None or "max_cost_usd" not in budget.model_fields_set:
-        return
-    card = await at.models.card(at.settings.model)
-    if card is None and at.models.reachable is False:
-        raise MeshUnavailable("the mesh cannot be asked what the model costs")
-    if card is None or card.pricing is None:
-        raise InvalidRequest(
-            f"model {at.settings.model} has no known price, so its cost cannot be limited",
-            code="unpriced_model",
-            faults=[("token_budget.max_cost_usd", "remove it or give the model a price in the mesh's catalog")],
-        )

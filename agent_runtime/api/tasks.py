@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from ..errors import InvalidRequest, NotFound
 from ..protocol import RecordStatus, TaskAssignment, TaskRecord, TaskResult
-from .desk import Desk, body, check_price, desk, open_desk, principal
+from .desk import Desk, body, desk, open_desk, principal
 from .replies import as_json, live_stream, message, recorded_stream
 
 router = APIRouter(tags=["tasks"])
@@ -23,7 +23,7 @@ async def assign(request: Request) -> Response:
     """Admits a task. The same task again gives its record; the same id with other content is a conflict."""
     at = open_desk(request)
     assignment = await _assignment(request)
-    assigned = await at.tasks.assign(assignment, principal(request), lambda: check_price(at, assignment))
+    assigned = await at.tasks.assign(assignment, principal(request))
     return message(assigned.accepted, 202) if assigned.accepted else message(assigned.record)
 
 

@@ -10,6 +10,7 @@ from .events import EventBus
 from .hallway import Hallway
 from .limits import IN_ERROR, Books, Limits, Outcome
 from .powers import Powers
+from .prices import PriceCheck
 from .records import Seen, Sessions, archive_session, close_session
 from .recovery import Keeper, Recovery
 from .remembering import Remembering
@@ -49,6 +50,7 @@ __all__ = [
     "Mandate",
     "Outcome",
     "Powers",
+    "PriceCheck",
     "Recovery",
     "Remembering",
     "Seen",

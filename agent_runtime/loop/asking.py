@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..context import Call, Step, error_envelope, lower_tools
-from ..errors import ModelError
+from ..errors import InvalidRequest, MeshUnavailable, ModelError
 from ..ports import (
     CallPiece,
     CallStarted,
@@ -25,6 +25,7 @@ from ..protocol import chunks as c
 from ..sessions import RETRY
 from .calls import parse
 from .kit import Kit
+from .limits import LimitReached, Outcome
 from .pen import Pen
 from .state import Turn
 
@@ -67,6 +68,7 @@ class Asker:
             self.books.check(for_another_call=True)  # a summary is paid for from the same budget
             await self.kit.gate.passed()
             try:
+                await self._price()
                 async for chunk in self._stream(step, tools=tools):
                     yield chunk
                 return
@@ -82,6 +84,17 @@ class Asker:
                 for chunk in self._broke_off(step, error):
                     yield chunk
                 await asyncio.sleep(min(8.0, 0.25 * 2**self.books.retries))
+
+    async def _price(self) -> None:
+        """Holds an explicit limit on cost against the model that is about to be called."""
+        if self.kit.prices is None:
+            return
+        try:
+            await self.kit.prices.require(self.turn.model, self.books)
+        except InvalidRequest as error:
+            raise LimitReached(Outcome("failed", "error", error.code, error.message)) from error
+        except MeshUnavailable as error:
+            raise ModelError(error.message, transient=True) from error
 
     async def _recovered(self, step: Step, error: ModelError) -> AsyncIterator[c.Chunk]:
         """Makes room where the provider says that there is too little. Raises the error when there is none."""

@@ -193,6 +193,7 @@ class Chats:
             books=Books(mandate.limit(limits) if mandate is not None else limits),
             model=incoming.model or (agent.name != conversation.agent and agent.model) or conversation.model,
             agent=agent.name,
+            temperature=agent.temperature,
             session_name=incoming.session or conversation.id,
             message_name=incoming.message_id or message_id,
             task_id=mandate.work_id if mandate is not None else None,

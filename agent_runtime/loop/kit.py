@@ -10,6 +10,7 @@ from ..context import View
 from ..ports import Learnings, Model, OpenGate, SideEffectGate, ToolContext
 from ..protocol.authority import Authority
 from ..workspace import NoLearnings
+from .prices import PriceCheck
 from .progress import Progress
 from .room import Endless, Room
 from .state import Turn
@@ -39,6 +40,8 @@ class Kit:
     learnings: Learnings = field(default_factory=NoLearnings)
     room: Room = field(default_factory=Endless)
     gate: SideEffectGate = field(default_factory=OpenGate)
+    prices: PriceCheck | None = None
+    """None: no model needs a price."""
 
 
 class Steering(Protocol):

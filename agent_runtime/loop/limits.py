@@ -26,6 +26,8 @@ class Limits:
     """Tokens that count against the budget though they were spent elsewhere."""
     cost_usd: float | None = None
     cost_before: float = 0.0
+    price_needed: bool = False
+    """The limit on cost was set explicitly: only models whose price is known may be called."""
     max_output: int | None = None
     """Tokens the model gives at most in one answer, where known."""
     answer: int | None = None
@@ -106,6 +108,11 @@ class Books:
     helpers_tokens: int = 0
     helpers_cost_usd: float = 0.0
     """What turns have used that helped this one and have a record of their own."""
+
+    @property
+    def price_needed(self) -> bool:
+        """Only models whose price is known may be called: its own limits say so, or those of a caller."""
+        return self.limits.price_needed or (self.caller is not None and self.caller.price_needed)
 
     @property
     def tokens(self) -> int:

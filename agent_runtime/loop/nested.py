@@ -88,6 +88,7 @@ def _kit(turn: Turn, runner: TurnRunner, context: ToolContext, parts: MessagePar
         saved=_nothing_to_save,
         steering=NobodySteers(),
         learnings=runner.learnings,
+        prices=runner.prices,
         room=runner.rooms.nested_room(turn, view, seen if parts is not None else None),
     )
 

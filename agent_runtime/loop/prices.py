@@ -1,13 +1,39 @@
-"""What a session has cost, counted when somebody asks (spec/agent-system.md U6, C24)."""
+"""What sessions have cost, counted on request (spec/agent-system.md U6, C24), and which models a cost limit admits."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
+from ..errors import InvalidRequest, MeshUnavailable
+from ..ports import ModelCards
 from ..protocol import ModelCard, Usage
+from .limits import Books
 
 Card = Callable[[str], Awaitable[ModelCard | None]]
 """Model -> what the catalog says of it, prices among the rest; none when it says nothing."""
+UNPRICED = "unpriced_model"
+
+
+@dataclass(frozen=True, slots=True)
+class PriceCheck:
+    """Refuses models without a price to turns whose cost is limited explicitly: such a limit could not be watched."""
+
+    cards: ModelCards
+
+    async def require(self, model: str, books: Books) -> None:
+        """Raises InvalidRequest `unpriced_model`, or MeshUnavailable when the catalog cannot be read."""
+        if not books.price_needed:
+            return
+        card = await self.cards.card(model)
+        if card is None and self.cards.reachable is False:
+            raise MeshUnavailable(f"the mesh cannot be asked what model {model} costs")
+        if card is None or card.pricing is None:
+            raise InvalidRequest(
+                f"model {model} has no known price, so its cost cannot be limited",
+                code=UNPRICED,
+                faults=[("token_budget.max_cost_usd", "remove it or give the model a price in the mesh's catalog")],
+            )
 
 
 async def cost_of(spent: Mapping[str, Usage], card: Card) -> tuple[float | None, list[str]]:

@@ -113,6 +113,7 @@ class Recovery:
         except NotFound:
             return None
         agent = message.metadata.get("agent", conversation.agent)
+        manifest = self.hall.conversations.agents.get(agent)
         turn = Turn(
             conversation=conversation,
             message_id=row.message_id,
@@ -123,6 +124,7 @@ class Recovery:
             session_name=message.metadata.get("session_name", conversation.id),
             message_name=row.client_id or row.message_id,
             agent=agent,
+            temperature=manifest.temperature if manifest is not None else None,
             task_id=row.task_id,
             interactive=row.task_id is None,
             steers=message.metadata.get("steers") is True,

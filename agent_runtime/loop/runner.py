@@ -35,6 +35,7 @@ from .noting import note
 from .overhearing import overhear
 from .pen import Pen
 from .powers import GoneAgent, Powers
+from .prices import PriceCheck
 from .progress import Progress
 from .room import NoRooms, Rooms
 from .settling import WAITS, Settler
@@ -81,6 +82,7 @@ class TurnRunner:
     """Who is asked for notes when a turn starts, in the order of the block."""
     diary: Diary = field(default_factory=NoDiary)
     gate: SideEffectGate = field(default_factory=OpenGate)
+    prices: PriceCheck | None = None
 
     async def run(self, turn: Turn, lane: Lane) -> None:
         """The turn from where it stands to its settled end, or to the point where only a person can help."""
@@ -159,11 +161,11 @@ class TurnRunner:
     async def _progress(self, turn: Turn) -> Progress:
         def unit(connection: sqlite3.Connection) -> tuple[Message | None, list[str], Usage]:
             reply, ids = history.message(connection, turn.reply_id), history.part_ids(connection, turn.reply_id)
-            return reply, ids, markers.spent(connection, turn.conversation.id) if turn.task_id else Usage()
+            return reply, ids, _spent_for(connection, turn) if turn.task_id else Usage()
 
-        reply, ids, summaries = await self._read(unit)
+        reply, ids, helpers = await self._read(unit)
         if not turn.books.tokens:  # else the books of this life know more
-            turn.books.charge(summaries)
+            turn.books.charge(helpers)
         if reply is None:
             return Progress()
         progress = Progress.of(reply, MessageParts.of(self.ids.new, ids, reply))
@@ -222,6 +224,7 @@ class TurnRunner:
             learnings=self.learnings,
             room=self.rooms.room(turn, conversation.view, recorder, brief.prompt),
             gate=self.gate,
+            prices=self.prices,
         )
 
     async def _read_view(self, turn: Turn) -> View:
@@ -299,6 +302,12 @@ def _is_open(part: dict[str, Any]) -> bool:
 
 def _put_away(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
     rows.put_away(connection, turn.message_id, now)
+
+
+def _spent_for(connection: sqlite3.Connection, turn: Turn) -> Usage:
+    """What summaries and subagents have used for the turn in earlier lives; that is on records of their own."""
+    called = history.spent_by_subagents(connection, turn.conversation.id, turn.message_id)
+    return markers.spent(connection, turn.conversation.id).plus(called)
 
 
 def waiting_end(turn: Turn) -> tuple[c.Chunk, ...]:

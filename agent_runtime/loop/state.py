@@ -68,7 +68,7 @@ class Turn:
     agent: str = DEFAULT
     """Who answers."""
     temperature: float | None = None
-    """Of the model's answers; none: whatever the provider takes."""
+    """As the agent's manifest says; none: the provider's own."""
     task_id: str | None = None
     parent: Turn | None = None
     """The turn that has called this one to help it."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..agents import Agents, Manifest
-from ..errors import ToolFailure
+from ..errors import InvalidRequest, MeshUnavailable, ToolFailure
 from ..ports import Errand, ToolContext
 from ..sessions import NewTurn, branches, rows, text_of
 from ..store import Unit
@@ -49,8 +49,9 @@ class Subagents:
         return [(agent.name, agent.description) for agent in self._agents.all() if agent.for_agents]
 
     async def spawn(self, errand: Errand, context: ToolContext) -> Any:
-        self._find(errand.agent)  # who asks for one that is not there need not wait for a place
+        manifest = self._find(errand.agent)  # who asks for one that is not there need not wait for a place
         caller = self._caller(context)
+        await self._check_price(manifest, caller)
         if caller.depth >= DEEPEST:
             raise ToolFailure(f"agents may call each other {DEEPEST} deep; do the work yourself", kind="denied")
         try:
@@ -181,6 +182,18 @@ class Subagents:
             raise ToolFailure(f"subagent_type: agent {name!r} {what}; there are: {there_are}", kind="invalid")
         return found
 
+    async def _check_price(self, manifest: Manifest, caller: Turn) -> None:
+        """Raises ToolFailure for an agent whose model the callers' limit on cost does not admit."""
+        model = manifest.model or caller.model
+        try:
+            if self._runner.prices is not None:
+                await self._runner.prices.require(model, caller.books)
+        except InvalidRequest as error:
+            text = f"{error.code}: agent {manifest.name} works with model {model}, whose price is not known, and the "
+            raise ToolFailure(f"{text}cost of this work is limited; call another agent", kind="denied") from None
+        except MeshUnavailable as error:
+            raise ToolFailure(error.message, kind="unavailable") from None
+
     def _caller(self, context: ToolContext) -> Turn:
         turn = self._nested.get(context.message_id) or self._hall.admission.turn(context.message_id)
         if turn is None:
@@ -209,6 +222,7 @@ class Subagents:
             session_name=conversation.id,
             message_name=message_id,
             agent=manifest.name,
+            temperature=manifest.temperature,
             parent=caller,
         )
 

@@ -47,12 +47,13 @@ class Cast:
             raise ModelError(f"there is no agent {AGENT}", code="model_config")
         return found
 
-    def model(self, own: str, needed: int) -> str:
+    def model(self, own: str, needed: int, *, price_needed: bool = False) -> str:
         """The cheapest one that can be shown so many tokens and whose price and window are known; else the session's
-        own."""
-        if set_by := self.manifest().model or self.chosen:
-            return set_by
+        own. `price_needed`: a model that was set is passed over where its price is not known."""
         priced = {card.id: price for card in self.cards() if (price := _price(card)) is not None}
+        set_by = self.manifest().model or self.chosen
+        if set_by and (set_by in priced or not price_needed):
+            return set_by
         if own not in priced:
             return own
         large = {card.id for card in self.cards() if card.context_limit and self.windows(card.id).usable >= needed}
@@ -71,7 +72,8 @@ class Summariser:
         self._runner, self._cast, self._conversation, self._parent = runner, cast, conversation, parent
         self._retries, self._most = retries, most
         self._manifest = cast.manifest()
-        self._own, self._model = model, cast.model(model, needed)
+        price_needed = parent is not None and parent.books.price_needed
+        self._own, self._model = model, cast.model(model, needed, price_needed=price_needed)
         self._session_meter, self._meter = meters.of(model), meters.of(self._model)
         self._temperature = self._manifest.temperature
         self._gave_way = False

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..agents import DEFAULT
 from ..errors import Conflict, NotFound
-from ..protocol import TaskAccepted, TaskAssignment, TaskRecord, Usage
+from ..protocol import TaskAccepted, TaskAssignment, TaskRecord, TokenBudget, Usage
 from ..sessions import Message, NewTurn, history, rows
 from ..store import Migration, Unit
 from .contract import ended, task_message
 from .hallway import Hallway
 from .limits import Books, Limits, Outcome
+from .prices import PriceCheck
 from .state import Mandate, Turn
 
 _TABLE = """
@@ -37,6 +38,7 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX tasks_finished ON tasks (principal, finished_at)")
 
 
+_EXPLICIT = "cost_limit_is_explicit"
 MIGRATIONS = (Migration(2, "tasks", _create),)
 
 
@@ -65,28 +67,27 @@ class _Known(Exception):
 class Tasks:
     """Admits assignments and answers for them."""
 
-    def __init__(self, hallway: Hallway, limits: Callable[[TaskAssignment], Limits]) -> None:
-        self._hall, self._limits = hallway, limits
+    def __init__(self, hallway: Hallway, limits: Callable[[TaskAssignment], Limits], prices: PriceCheck) -> None:
+        self._hall, self._limits, self._prices = hallway, limits, prices
 
     async def assign(
         self,
         assignment: TaskAssignment,
         principal: str,
-        check: Callable[[], Awaitable[None]] | None = None,
         mandate: Mandate | None = None,
     ) -> Assigned:
-        """Admits the task, or finds it; one that is found need not pass the `check` again.
+        """Admits the task, or finds it.
 
-        Raises Conflict for other content under the same id, Busy, and whatever the check raises.
+        Raises Conflict for other content under the same id, InvalidRequest for a limit on cost that cannot be watched
+        (MeshUnavailable where that is not known), Busy.
         """
         if (known := await self._known(assignment, principal)) is not None:
             return known
-        if check is not None:
-            await check()
         turn = self._turn(assignment, principal)
         if mandate is not None:
             turn.mandate, turn.books.limits = mandate, mandate.limit(turn.books.limits)
         try:
+            await self._prices.require(turn.model, turn.books)
             await self._hall.admission.admit(turn, lambda admitted: self._unit(assignment, admitted))
         except _Known:
             known = await self._known(assignment, principal)
@@ -169,6 +170,7 @@ class Tasks:
             books=Books(self._limits(assignment).at_most(agent.max_steps)),
             model=conversation.model,
             agent=agent.name,
+            temperature=agent.temperature,
             session_name=conversation.id,
             message_name=message_id,
             task_id=assignment.task_id,
@@ -199,7 +201,7 @@ class Tasks:
             turn.message_id, conversation.id, turn.reply_id, parts, assignment.fingerprint(), queued,
             task_id=task_id, metadata={"trigger": trigger, "agent": turn.agent},
         )  # fmt: skip
-        values = (conversation.principal, task_id, row.fingerprint, assignment.model_dump_json(), turn.message_id)
+        values = (conversation.principal, task_id, row.fingerprint, _written(assignment), turn.message_id)
 
         def unit(connection: sqlite3.Connection) -> None:
             if _row(connection, conversation.principal, task_id) is not None:
@@ -249,10 +251,27 @@ def assignment_of(connection: sqlite3.Connection, message_id: str) -> Stored | N
     if row is None:
         return None
     # Requests of the channel are called as their host likes, which is more than the id of a posted task may be.
-    known: dict[str, Any] = json.loads(row["assignment_json"])
+    known = _read(row["assignment_json"])
     assignment = TaskAssignment.model_validate_json(json.dumps({**known, "task_id": "task"}))
     assignment = assignment.model_copy(update={"task_id": row["task_id"]})
     return Stored(row["principal"], assignment, TaskRecord.model_validate_json(row["record_json"]))
+
+
+def _written(assignment: TaskAssignment) -> str:
+    """The assignment as JSON with its defaults, and whether its limit on cost is one of them."""
+    budget = assignment.token_budget
+    explicit = budget is not None and "max_cost_usd" in budget.model_fields_set
+    return json.dumps({**assignment.model_dump(mode="json"), **({_EXPLICIT: True} if explicit else {})})
+
+
+def _read(text: str) -> dict[str, Any]:
+    """The members of a stored assignment; a limit on cost that is there by default is left out. Before the mark was
+    written, a limit of another value than the default must have been set."""
+    known: dict[str, Any] = json.loads(text)
+    explicit, budget = known.pop(_EXPLICIT, False), known.get("token_budget")
+    if budget and not explicit and budget.get("max_cost_usd") == TokenBudget().max_cost_usd:
+        del budget["max_cost_usd"]
+    return known
 
 
 def _row(connection: sqlite3.Connection, principal: str, task_id: str) -> sqlite3.Row | None:

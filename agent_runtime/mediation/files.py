@@ -110,6 +110,13 @@ def _filled(value: dict[str, Any], raw: bytes) -> dict[str, Any]:
     return {"request_id": made, **value, "principal": known}
 
 
+def _by_default(given: TaskAssignment) -> dict[str, Any]:
+    """A limit on cost binds harder when it was set explicitly, so one that was not is left out."""
+    budget = given.token_budget
+    by_default = budget is not None and "max_cost_usd" not in budget.model_fields_set
+    return {"token_budget": {"max_cost_usd"}} if by_default else {}
+
+
 def _of_task(value: dict[str, Any], made: str) -> dict[str, Any]:
     try:
         given = TaskAssignment.model_validate({"task_id": made, **value})
@@ -119,6 +126,6 @@ def _of_task(value: dict[str, Any], made: str) -> dict[str, Any]:
     return {
         "request_id": given.task_id,
         "principal": WHO,
-        "content": given.model_dump_json(exclude_none=True),
+        "content": given.model_dump_json(exclude_none=True, exclude=_by_default(given)),
         "content_kind": "structured",
     }

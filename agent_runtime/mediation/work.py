@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from ..errors import Busy, Conflict, NotReady, RequestError
+from ..errors import Busy, Conflict, MeshUnavailable, NotReady, RequestError
 from ..loop import Chats, Finished, Hallway, Incoming, Mandate, Outcome, Tasks, Turn, record_of
 from ..protocol import TaskAssignment, is_object
 from ..protocol.work import Progress, WorkRequest, WorkResult, WorkUsage, stamp
@@ -87,6 +87,8 @@ class Turns:
             raise Refused(code, error.message) from error
         except RequestError as error:
             raise Refused(error.code, error.message) from error
+        except MeshUnavailable as error:
+            raise Refused("overloaded", error.message) from error
         if assigned.accepted is None or assigned.turn is None:
             raise Refused("request_id_conflict", f"there is a task {request.request_id} {_OTHERWISE}")
         return TurnJob(assigned.turn, self.hall, request.request_id)

@@ -91,6 +91,17 @@ class Model(Protocol):
         ...
 
 
+class ModelCards(Protocol):
+    """What the host says about its models."""
+
+    reachable: bool | None
+    """Whether the host answered the last time it was asked; none before that."""
+
+    async def card(self, name: str) -> ModelCard | None:
+        """The card of one model, at most a minute old where the host can be reached; none when nothing is known."""
+        ...
+
+
 class Mesh(Protocol):
     """What the host offers besides streaming completions. Raises MeshUnavailable."""
 

@@ -21,6 +21,7 @@ from ..loop import (
     EventBus,
     Hallway,
     Powers,
+    PriceCheck,
     Recovery,
     Remembering,
     Sessions,
@@ -105,13 +106,14 @@ class Runtime:
             settings.compaction,
             house.memory,
         )
-        settler = self._own(Settler(self.database, clock))
+        settler, prices = self._own(Settler(self.database, clock)), PriceCheck(catalog)
         runner = TurnRunner(
             *(self.database, ids, clock, model, tools, home, powers, settings.max_parallel_tools),
             *(counters, events, settler, house.learnings, compactions),
             diary=house.diary,
             note_takers=(mediated.constraints, Cautions(compactions.usable, tools.skills), Remembering(house.memory)),
             gate=mediated.gate,
+            prices=prices,
         )
         compactions.attach(runner)
         admission = self._admission = Admission(
@@ -127,7 +129,7 @@ class Runtime:
         conversations = Conversations(self.database, ids, clock, agents, settings.model, draft)
         hallway = Hallway(self.database, admission, conversations, ids, clock, home, self._snapshots, house.learnings)
         helpers.attach(hallway, runner)
-        tasks, chats = Tasks(hallway, limits.task), Chats(hallway, limits.chat)
+        tasks, chats = Tasks(hallway, limits.task, prices), Chats(hallway, limits.chat)
         keepers = mediated.wire(hallway, chats, tasks, events)
         await Recovery(hallway, tasks, limits.chat(), keepers).run()
         self._asking = asyncio.create_task(catalog.card(settings.model))

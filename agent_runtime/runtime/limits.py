@@ -50,6 +50,7 @@ class TurnLimits:
             tokens=budget.max_tokens,
             tokens_before=budget.used_tokens,
             cost_usd=budget.max_cost_usd,
+            price_needed="max_cost_usd" in budget.model_fields_set,
             cost_before=budget.estimated_cost_usd,
             retries=assignment.max_retries,
             max_output=self._max_output(),

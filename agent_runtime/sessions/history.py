@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..protocol import Rule
+from ..protocol import Rule, Usage
 from . import briefs
 from .briefs import Brief
 from .rows import load
@@ -199,6 +199,27 @@ def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
         " FROM turns WHERE state != 'ended' ORDER BY seq"
     )
     return [_left(row) for row in found]
+
+
+def spent_by_subagents(connection: sqlite3.Connection, session_id: str, message_id: str) -> Usage:
+    """What the sessions of subagents have used that a turn called, and of those that these called."""
+    row = connection.execute(_CALLED, {"session": session_id, "message": message_id}).fetchone()
+    return Usage(**dict(row))
+
+
+_CALLED = """
+WITH RECURSIVE called(id) AS (
+  SELECT id FROM chat_sessions WHERE parent_id = :session AND parent_message_id = :message
+    AND json_extract(metadata_json, '$.called_by') IS NOT NULL
+  UNION
+  SELECT s.id FROM chat_sessions s JOIN called ON s.parent_id = called.id
+    WHERE json_extract(s.metadata_json, '$.called_by') IS NOT NULL
+)
+SELECT coalesce(sum(prompt_tokens), 0) AS input, coalesce(sum(completion_tokens), 0) AS output,
+  coalesce(sum(reasoning_tokens), 0) AS reasoning, coalesce(sum(cache_read), 0) AS cache_read,
+  coalesce(sum(cache_write), 0) AS cache_write, coalesce(sum(cost_usd), 0.0) AS cost_usd
+FROM chat_sessions JOIN called USING (id)
+"""
 
 
 def _message(row: sqlite3.Row, parts: list[dict[str, Any]]) -> Message:

@@ -111,3 +111,12 @@ def test_a_crash_costs_a_step(box: Box, provider: ScriptedProvider) -> None:
     assert box.run().returncode == 0
     assert box.result["content"].endswith("done")
     assert box.result["request_id"] == "req-1"
+
+
+def test_a_limit_on_cost_needs_a_price_at_this_door_too(box: Box, provider: ScriptedProvider) -> None:
+    given = {"task_id": "sum-1", "workflow_id": "w", "step_id": "s", "task_type": "sum", "input_data": {"n": [1, 2]}}
+    box.put({**given, "token_budget": {"max_cost_usd": 1.0}})
+    assert box.run().returncode == 1
+    assert box.result["status"] == "denied"
+    assert box.result["error"].startswith("unpriced_model: ")
+    assert provider.completions == []

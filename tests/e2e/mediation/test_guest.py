@@ -97,6 +97,19 @@ def test_progress_is_told_to_a_host_that_has_welcomed_us(start: Start, host: Hos
     assert told[-1]["usage"]["tokens"] > 0
 
 
+def test_a_limit_on_cost_needs_a_price_in_a_request_too(start: Start, host: Host) -> None:
+    agent = mediated(start, host)
+    peer = host.accept()
+    peer.attach()
+    task = {"workflow_id": "w", "step_id": "s", "task_type": "sum", "input_data": {}}
+    content = json.dumps({**task, "token_budget": {"max_cost_usd": 1.0}})
+    peer.send(request("sum-1", content, content_kind="structured"))
+    refusal = peer.result("sum-1")
+    assert refusal["status"] == "denied"
+    assert refusal["error"].startswith("unpriced_model: ")
+    assert agent.provider.completions == []
+
+
 # ---------------------------------------------------------------- the same id
 
 

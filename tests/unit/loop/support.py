@@ -26,6 +26,7 @@ from agent_runtime.loop import (
     Incoming,
     Limits,
     Powers,
+    PriceCheck,
     Recovery,
     Sessions,
     Settler,
@@ -231,6 +232,18 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
     return Played(turn, said, view)
 
 
+class Cards:
+    """Fills ports.ModelCards."""
+
+    reachable: bool | None = True
+
+    def __init__(self, cards: Sequence[ModelCard]) -> None:
+        self._cards = {card.id: card for card in cards}
+
+    async def card(self, name: str) -> ModelCard | None:
+        return self._cards.get(name)
+
+
 OPEN_AGENT = """---
 description: may do all there is
 mode: all
@@ -299,7 +312,7 @@ class World:
         )
         self.chats = Chats(self.hallway, lambda: self.limits)
         self.answers = Answers(self.hallway)
-        self.tasks = Tasks(self.hallway, self.task_limits)
+        self.tasks = Tasks(self.hallway, self.task_limits, PriceCheck(Cards(cards)))
 
     def sessions(self, card: Card) -> Sessions:
         """The sessions as a resource; `card` knows the prices."""

@@ -41,7 +41,7 @@ def of(played: Played, kind: str) -> list[Any]:
 
 
 def limited(**limits: Any) -> Any:
-    return new_turn(books=Books(Limits(**{"steps": 10, "seconds": 60, **limits})))
+    return new_turn(books=Books(Limits(**{**dict[str, Any](steps=10, seconds=60), **limits})))
 
 
 async def never(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
