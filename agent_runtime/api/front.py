@@ -61,6 +61,7 @@ class Front:
     desk: Desk | None = None
     draining: bool = False
     channel: ChannelView | None = None
+    disk_is_low: Callable[[], bool] = lambda: False
 
     def reasons(self) -> Sequence[str]:
         """Why this server should get no work now; empty when it may."""
@@ -69,4 +70,5 @@ class Front:
         if self.desk is None:
             return ("starting",)
         required = self.settings.mediation_required and self.channel is not None
-        return ("channel",) if required and self.channel is not None and not self.channel.ready else ()
+        broken = required and self.channel is not None and not self.channel.ready
+        return (*(("channel",) if broken else ()), *(("disk",) if self.disk_is_low() else ()))

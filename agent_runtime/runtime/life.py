@@ -58,7 +58,12 @@ class Runtime:
         self.settings, self.clock, self._snapshots = settings, SystemClock(), snapshots
         self.home = Home(settings.data_dir)
         self.database = Database(self.home.database, MIGRATIONS)
-        self.front = Front(settings, self.clock.monotonic(), EventBus(self.clock))
+        self.front = Front(
+            settings,
+            self.clock.monotonic(),
+            EventBus(self.clock),
+            disk_is_low=lambda: self.database.reserve.is_low,
+        )
         self._asking: asyncio.Task[Any] | None = None
         """The first look at the model catalog; nobody waits for it."""
         self._admission: Admission | None = None

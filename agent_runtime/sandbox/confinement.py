@@ -14,7 +14,7 @@ from .bare import Bare
 from .box import Box, Quota
 from .capture import OUTPUT_LIMIT, Capture, OpenSpill, Stream
 from .child import LINE_LIMIT, Child
-from .quota import CLOSED, Ledger
+from .quota import CLOSED, Allowance, Ledger
 from .rung import Missing, Rung
 
 ConfinementName = Literal["bubblewrap", "uid", "landlock", "off", "none"]
@@ -127,7 +127,7 @@ class Confinement:
         allowances = await self._ledger.open(box.quotas)
         full = [one.text for one in allowances if one.full]
         try:
-            launch = rung.launch(argv, _within(box, only_delete=bool(full) and not lives_on))
+            launch = rung.launch(argv, _within(box, None if lives_on else allowances))
         except (Missing, OSError) as error:
             raise ToolFailure(f"commands cannot be run here: {error}", kind="unavailable") from error
         child = await Child.start(launch, line_limit=line_limit)
@@ -139,12 +139,17 @@ class Confinement:
         return child
 
 
-def _within(box: Box, *, only_delete: bool) -> Box:
-    """The box with the size of its files bound to its quotas: in a full folder deleting is all that is left."""
+def _within(box: Box, allowances: Sequence[Allowance] | None) -> Box:
+    """The box with the size of its files bound to its quotas. None: it lives on, and what the disk has room for now
+    says nothing about later. Else no single file may fill the disk before the guard looks, and in a full folder
+    deleting is all that is left."""
     if not box.quotas:
         return box
-    largest = 0 if only_delete else min(box.limits.file_size, max(quota.bytes for quota in box.quotas))
-    return replace(box, limits=replace(box.limits, file_size=largest))
+    if allowances is None:
+        room = max(quota.bytes for quota in box.quotas)
+    else:
+        room = 0 if any(one.full for one in allowances) else max(one.bytes for one in allowances)
+    return replace(box, limits=replace(box.limits, file_size=min(box.limits.file_size, room)))
 
 
 async def _attend(child: Child, capture: Capture, deadline: float, stdin: bytes) -> int | None:

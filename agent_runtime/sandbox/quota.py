@@ -32,6 +32,9 @@ HASTE = 0.3
 BLIND = 256 * MiB
 """What may go beyond the quota where only the room left tells: while measuring takes longer than that, and where the
 folder does not hold it."""
+KEPT_FREE = 64 * MiB, 8
+"""Bytes of a file system that commands leave free, for the database and for others; of a smaller one, one part in this
+many."""
 LONGEST = 20.0
 """Seconds that a walk may take; what it has not seen by then is guessed from the room left."""
 
@@ -75,6 +78,12 @@ class Meter:
     def gone(self) -> Amount:
         """What has been taken of the file system since the measurement, by anybody."""
         return self._room.beyond(_room(self.folder))
+
+    def capacity(self) -> int:
+        """Bytes that the folder may hold before its file system is almost full, as of the last measurement."""
+        if self.used is None:
+            return _keepable(self.folder, _room(self.folder).bytes)
+        return _keepable(self.folder, self.used.bytes + self._room.bytes)
 
     def due(self, most: Amount) -> bool:
         if self.used is None:
@@ -152,7 +161,17 @@ class Allowance:
 
     def __init__(self, quota: Quota, meter: Meter) -> None:
         self.quota, self._meter = quota, meter
-        self._quota = self._most = Amount(quota.bytes, quota.files)
+        self._most = self._quota
+
+    @property
+    def _quota(self) -> Amount:
+        """The quota, or the room of the file system if that is less."""
+        return Amount(min(self.quota.bytes, self._meter.capacity()), self.quota.files)
+
+    @property
+    def bytes(self) -> int:
+        """The most that the folder may hold."""
+        return self._quota.bytes
 
     async def settle(self) -> None:
         if self._meter.due(self._quota) or self.full:
@@ -176,10 +195,11 @@ class Allowance:
     def text(self) -> str:
         """For the model, about a folder that is full."""
         used = self._meter.used or Amount(0, 0)
+        if used.bytes > self.quota.bytes:
+            return f"{self.quota.name} holds {_size(used.bytes)}, and {_size(self.quota.bytes)} is the most it may hold"
         if used.bytes > self._quota.bytes:
-            return (
-                f"{self.quota.name} holds {_size(used.bytes)}, and {_size(self._quota.bytes)} is the most it may hold"
-            )
+            left = _size(_room(self.quota.folder).bytes)
+            return f"{self.quota.name} holds {_size(used.bytes)}, and the disk is almost full: {left} are left"
         return f"{self.quota.name} holds {used.files} files, and {self._quota.files} is the most it may hold"
 
     async def takes(self, size: int) -> bool:
@@ -263,6 +283,14 @@ def _room(folder: Path) -> Amount:
     except OSError:  # it has been removed
         return Amount(0, 0)
     return Amount(left.f_bfree * left.f_frsize, left.f_ffree)
+
+
+def _keepable(folder: Path, size: int) -> int:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return size
+    return max(0, size - min(KEPT_FREE[0], disk.f_blocks * disk.f_frsize // KEPT_FREE[1]))
 
 
 async def _walk(folder: Path) -> tuple[Amount, bool]:

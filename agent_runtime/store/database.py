@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from ..errors import StartError, StoreError
 from .health import damaged, examine, is_damage, is_unreadable
+from .reserve import DiskReserve
 from .writer import Unit, Writer
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ class Database:
     def __init__(self, path: Path, migrations: Sequence[Migration]) -> None:
         self.path = path
         self._migrations = sorted(migrations, key=lambda migration: migration.number)
+        self.reserve = DiskReserve(path.with_name(path.name + ".reserve"))
         self._lock_fd = -1
         self._local = threading.local()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
@@ -58,12 +60,14 @@ class Database:
         with contextlib.ExitStack() as undo:
             undo.callback(self._unlock)
             try:
+                if self.reserve.is_low:
+                    self.reserve.release()
                 examine(self.path, unclean=unclean)
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                 self.path.chmod(0o600)  # the log beside it takes the same mode
                 normal = undo.enter_context(contextlib.closing(_connect(self.path, "NORMAL")))
                 self._migrate(normal)
-                self._writer = Writer(_connect(self.path, "FULL"), normal)
+                self._writer = Writer(_connect(self.path, "FULL"), normal, self.reserve)
             except sqlite3.DatabaseError as error:
                 if is_damage(error):
                     raise damaged(self.path, error) from error

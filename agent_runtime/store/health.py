@@ -65,6 +65,10 @@ def is_unreadable(error: Exception) -> bool:
     return is_damage(error) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNREADABLE
 
 
+def is_disk_full(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+
+
 def damaged(database: Path, found: str | sqlite3.Error) -> StartError:
     """What the operator of a damaged database is told."""
     if isinstance(found, sqlite3.Error):

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ..errors import StoreError
-from .health import is_damage, of_the_disk
+from .health import is_damage, is_disk_full, of_the_disk
+from .reserve import DiskReserve
 
 T = TypeVar("T")
 Unit = Callable[[sqlite3.Connection], T]
@@ -40,8 +41,8 @@ class _Job:
 class Writer:
     """Owns both writing connections: one with `synchronous=FULL`, one with NORMAL."""
 
-    def __init__(self, full: sqlite3.Connection, normal: sqlite3.Connection) -> None:
-        self._full, self._normal = full, normal
+    def __init__(self, full: sqlite3.Connection, normal: sqlite3.Connection, reserve: DiskReserve) -> None:
+        self._full, self._normal, self._reserve = full, normal, reserve
         self.commits = 0
         """Transactions of this life, so that somebody can tell whether anything has changed."""
         self.damaged = False
@@ -67,6 +68,7 @@ class Writer:
         self._normal.close()
 
     def _run(self) -> None:
+        self._reserve.fill()
         while (job := self._jobs.get()) is not None:
             batch, last = self._gather(job)
             try:
@@ -95,10 +97,16 @@ class Writer:
                 _apply(connection, job, alone=len(batch) == 1)
             connection.execute("COMMIT")
             self.commits += 1
+            self._reserve.refill()
         except (sqlite3.Error, OSError) as error:
             self.damaged = self.damaged or is_damage(error)
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            if is_disk_full(error) and self._reserve.release():
+                for job in batch:
+                    job.error = None
+                self._commit(batch)
+                return
             for job in batch:
                 job.error = job.error or StoreError(f"the database refused: {error}")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.testing import Hang, Say, ScriptedProvider
+from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import (
@@ -29,12 +29,12 @@ from .test_start import refused
 
 
 @contextmanager
-def small_disk(folder: Path) -> Generator[Path]:
-    """A file system of sixteen megabytes. It takes root to mount one, which the build server is."""
+def small_disk(folder: Path, megabytes: int = 16) -> Generator[Path]:
+    """A small file system. It takes root to mount one, which the build server is."""
     if os.geteuid() != 0:
         pytest.skip("a small disk of its own can only be mounted by root")
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], check=True, timeout=10)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder], check=True, timeout=10)
     try:
         yield folder
     finally:
@@ -52,6 +52,13 @@ def fill(folder: Path) -> Path:
             return ballast
 
 
+def exhaust(folder: Path) -> Path:
+    """Takes the database's reserve as well."""
+    for reserve in folder.rglob("*.reserve"):
+        reserve.unlink()
+    return fill(folder)
+
+
 def test_a_disk_that_fills_up_in_a_turn_and_has_room_again(provider: ScriptedProvider, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk, Runtime(provider, disk / "data", AGENT_CONFINEMENT="off") as agent:
         provider.script.replace([
@@ -61,7 +68,7 @@ def test_a_disk_that_fills_up_in_a_turn_and_has_room_again(provider: ScriptedPro
         kept = agent.run()
         with agent.stream("POST", "/chat/stream", {"message": "tell me much", "session_id": "s"}) as stream:
             stream.until("text-delta")
-            ballast = fill(disk)
+            ballast = exhaust(disk)
             provider.release()
             told = stream.rest()
         assert_well_formed(told)
@@ -93,6 +100,43 @@ def test_a_disk_that_fills_up_in_a_turn_and_has_room_again(provider: ScriptedPro
         agent.still_works()
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["head -c 200M /dev/zero > big", "for n in 1 2 3 4 5 6 7 8; do head -c 200M /dev/zero > big$n & done; wait"],
+    ids=["one file", "many at once"],
+)
+def test_a_command_that_fills_the_disk_leaves_an_agent_that_can_clean_up(
+    provider: ScriptedProvider, tmp_path: Path, command: str
+) -> None:
+    with small_disk(tmp_path / "disk", 48) as disk, Runtime(provider, disk / "data") as agent:
+        provider.script.replace([Call("bash", {"command": command}), Say("it is full")])
+        assert agent.chat("fill the disk").json()["response"] == "it is full"
+        provider.script.replace([Call("bash", {"command": "rm -f big*"}), Say("it is empty")])
+        assert agent.chat("make room").json()["response"] == "it is empty"
+        assert not list((agent.data_dir / "workspace").glob("big*"))
+        assert agent.get("/readyz").json() == {"ready": True, "reasons": []}
+        provider.script.replace([Call("bash", {"command": "head -c 20M /dev/zero > fits; ls fits"}), Say("done")])
+        assert agent.chat("write again").json()["tool_outputs"][0]["output"]["data"]["stdout"] == "fits\n"
+
+
+def test_a_full_disk_is_told_and_a_reserve_keeps_the_agent_at_work(provider: ScriptedProvider, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 48) as disk, Runtime(provider, disk / "data") as agent:
+        provider.script.replace(lambda _: Say("at work"))
+        assert agent.get("/readyz").status_code == 200
+        ballast = fill(disk)
+        told = agent.get("/readyz")
+        assert (told.status_code, told.json()) == (503, {"ready": False, "reasons": ["disk"]})
+        for _ in range(3):
+            assert agent.chat("hello").json()["response"] == "at work"
+        agent.process.kill9()
+        agent.start()
+        assert agent.chat("hello again").json()["response"] == "at work"
+        ballast.unlink()
+        assert agent.get("/readyz").status_code == 200
+        assert agent.chat("and again").json()["response"] == "at work"
+        assert (agent.data_dir / "agent.db.reserve").stat().st_blocks > 0, "the next time is provided for"
+
+
 def test_a_turn_waits_a_moment_for_room_to_record_its_end(provider: ScriptedProvider, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk, Runtime(provider, disk / "data", AGENT_CONFINEMENT="off") as agent:
         long = {"message": "tell me much", "session_id": "s", "message_id": "long"}
@@ -100,7 +144,7 @@ def test_a_turn_waits_a_moment_for_room_to_record_its_end(provider: ScriptedProv
         provider.script.replace([Hang(after=1, reply=Say(pieces=pieces))])
         with agent.stream("POST", "/chat/stream", long) as stream:
             stream.until("text-delta")
-            ballast = fill(disk)
+            ballast = exhaust(disk)
             provider.release()
             reading, told = in_background(stream.rest)
             agent.process.wait_for_output("the end of a turn could not be recorded yet", PATIENCE)
@@ -126,7 +170,7 @@ def test_a_start_on_a_full_disk_says_so_and_the_next_one_finds_everything(
             waiting = agent.assign()
             provider.wait_for(2)
             agent.process.kill9()
-            ballast = fill(disk)
+            ballast = exhaust(disk)
             said = refused(agent.data_dir, AGENT_CONFINEMENT="off")
             assert "full" in said or "disk I/O error" in said
             assert "damaged" not in said

@@ -1,0 +1,64 @@
+"""A file that keeps room on the disk for the database.
+
+Commands share the disk with the database and can fill it faster than their quota is measured. The database then gives
+this file back, so that the agent goes on working and can delete what fills the disk.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+MOST_BYTES = 16 * 1024 * 1024
+SHARE = 16
+"""The reserve takes one part in this many of a smaller disk."""
+
+
+class DiskReserve:
+    """Used by the writer's thread only, apart from `is_low`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._released = True
+
+    @property
+    def is_low(self) -> bool:
+        """True while the disk has less room left than the reserve takes."""
+        return self._free() < self._size()
+
+    def fill(self) -> None:
+        """Take the room, unless there is too little of it now. Idempotent: a reserve of an earlier process is kept."""
+        size = self._size()
+        if not self._path.exists() and self._free() < 3 * size:
+            return
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, size)
+            finally:
+                os.close(descriptor)
+            self._released = False
+        except OSError:
+            self.release()
+
+    def refill(self) -> None:
+        """Take the room again, once it is there."""
+        if self._released:
+            self.fill()
+
+    def release(self) -> bool:
+        """Give the room back. Returns False if there was none to give."""
+        self._released = True
+        try:
+            self._path.unlink()
+        except OSError:
+            return False
+        return True
+
+    def _free(self) -> int:
+        disk = os.statvfs(self._path.parent)
+        return disk.f_bavail * disk.f_frsize
+
+    def _size(self) -> int:
+        disk = os.statvfs(self._path.parent)
+        return min(MOST_BYTES, disk.f_blocks * disk.f_frsize // SHARE)
