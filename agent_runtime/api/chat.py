@@ -116,22 +116,22 @@ async def _answered(request: Request, at: Desk, posted: UseChatRequest, wish: _W
         raise Conflict("nothing waits for these answers", code="not_waiting")
     if wish.stream:
         return continued_stream(turn, turn.live.mark)
-    return await _collected(turn, wish.wait, request.scope["path"])
+    return await _collected(turn, at, wish.wait, request.scope["path"])
 
 
 async def _reply(sent: Turn | Finished, at: Desk, wish: _Wish, path: str) -> Response:
     if not wish.stream:
-        return await _collected(sent, wish.wait, path)
+        return await _collected(sent, at, wish.wait, path)
     if isinstance(sent, Turn):
         return live_stream(sent, at.hallway.admission, waits=wish.waits)
     return recorded_stream(sent.reply, sent.outcome.get("error"))
 
 
-async def _collected(sent: Turn | Finished, wait: float, path: str) -> Response:
+async def _collected(sent: Turn | Finished, at: Desk, wait: float, path: str) -> Response:
     """The reply as JSON; 202 when it takes longer than the caller waits, a problem when the turn failed."""
     if isinstance(sent, Finished):
         if "status" not in sent.outcome:  # its end is not on record yet
-            return message(ChatPending(**sent.names, status="running"), 202, exclude_none=True)
+            return message(ChatPending(status="running", pending=[], **sent.names), 202)
         parts = sent.reply.parts if sent.reply else []
         usage = Usage.model_validate(sent.reply.metadata.get("usage", {}) if sent.reply else {})
         return _answer(reply_of(sent.names, parts, usage, sent.outcome), sent.outcome, path)
@@ -145,15 +145,14 @@ async def _collected(sent: Turn | Finished, wait: float, path: str) -> Response:
     except TimeoutError:
         pass
     if turn.outcome is None or not turn.ended.is_set():
-        return message(_pending(turn, names), 202, exclude_none=True)
+        return message(_pending(turn, at, names), 202)
     outcome = turn.outcome.json()
     return _answer(reply_of(names, turn.reply, turn.books.usage, outcome), outcome, path)
 
 
-def _pending(turn: Turn, names: dict[str, str]) -> ChatPending:
-    if turn.state == "waiting":
-        return ChatPending(**names, status="waiting", pending=turn.pending())
-    return ChatPending(**names, status="queued" if turn.state == "queued" else "running")
+def _pending(turn: Turn, at: Desk, names: dict[str, str]) -> ChatPending:
+    status = "waiting" if turn.state == "waiting" else "queued" if turn.state == "queued" else "running"
+    return ChatPending(**names, status=status, pending=at.hallway.admission.pending(turn))
 
 
 def _answer(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:

@@ -77,7 +77,7 @@ def recorded_stream(reply: Message | None, error: str | None) -> Response:
 
 async def _follow(turn: Turn, admission: Admission, waits: bool) -> AsyncIterator[bytes]:
     if turn.state == "queued":
-        place = {"position": admission.ahead(turn), **turn.names()}
+        place = {"position": admission.ahead(turn), "pending": admission.pending(turn), **turn.names()}
         yield c.DataChunk(type="data-queue", data=place, transient=True).event()
     async for events in turn.live.follow(waits=waits):
         yield events

@@ -196,6 +196,11 @@ class Admission:
         """The messages that wait in a session, first come first."""
         return [turn for turn in self._lanes.get(conversation.id, ()) if turn.state == "queued"]
 
+    def pending(self, turn: Turn) -> list[dict[str, Any]]:
+        """What the turn waits for, or the one that it queues behind: the open questions and approvals."""
+        head = self.current(turn.conversation) if turn.state == "queued" else turn
+        return head.pending() if head is not None else []
+
     def turns(self, state: Literal["queued", "running", "waiting"]) -> list[Turn]:
         wanted = _KINDS[state]
         return [turn for turn in self._turns.values() if turn.state in wanted]

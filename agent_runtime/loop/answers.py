@@ -13,6 +13,7 @@ from ..errors import Conflict, InvalidRequest
 from ..protocol import Rule
 from ..protocol import chunks as c
 from ..sessions import rows, unknown_session
+from ..store import Unit
 from .conversations import Conversation
 from .hallway import Hallway
 from .overhearing import rejected
@@ -75,12 +76,25 @@ class Answers:
             await self._take(conversation, turn, wait, answer)
         return turn if met or (turn.begun and turn.reply_id == reply_id and not turn.waits) else None
 
-    async def _take(self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer) -> None:
+    async def asking(self, conversation: Conversation) -> Turn | None:
+        """The session's turn if it waits for a person, or is about to; else None."""
+        turn = self._hall.admission.current(conversation)
+        if turn is not None and turn.asked and turn.state in ("running", "settling"):
+            await _quiet(turn)
+        return turn if turn is not None and turn.state == "waiting" and turn.waits else None
+
+    async def take(self, conversation: Conversation, turn: Turn, answer: Answer, message: Unit[None]) -> None:
+        """Records the answer and the message that gave it, in one transaction."""
+        await self._take(conversation, turn, turn.waits[answer.id], answer, message)
+
+    async def _take(
+        self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer, message: Unit[None] | None = None
+    ) -> None:
         """An answer that is on its way to the disk counts, also when whoever gave it hangs up."""
         recorded = _recorded(wait, answer)
         if turn.state != "waiting" or turn.waits.pop(wait.id, None) is None:
             raise _not_waiting(wait.id)  # another one was faster, or the turn was stopped
-        taking = asyncio.create_task(self._settle(conversation, turn, wait, answer, recorded))
+        taking = asyncio.create_task(self._settle(conversation, turn, wait, answer, recorded, message))
         turn.answering.add(taking)
         taking.add_done_callback(lambda done: self._taken(turn, done))
         await asyncio.shield(taking)
@@ -91,10 +105,16 @@ class Answers:
         self._hall.admission.take_up(turn)
 
     async def _settle(
-        self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer, recorded: dict[str, Any]
+        self,
+        conversation: Conversation,
+        turn: Turn,
+        wait: Wait,
+        answer: Answer,
+        recorded: dict[str, Any],
+        message: Unit[None] | None,
     ) -> None:
         try:
-            await self._record(conversation, turn, wait, answer, recorded)
+            await self._record(conversation, turn, wait, answer, recorded, message)
         except BaseException:
             turn.waits[wait.id] = wait
             raise
@@ -119,7 +139,13 @@ class Answers:
         raise _not_waiting(answered)
 
     async def _record(
-        self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer, recorded: dict[str, Any]
+        self,
+        conversation: Conversation,
+        turn: Turn,
+        wait: Wait,
+        answer: Answer,
+        recorded: dict[str, Any],
+        message: Unit[None] | None,
     ) -> None:
         now = self._hall.clock.now_ms()
         added = tuple(Rule(**rule, added_at=now) for rule in wait.rules) if answer.decision == "always" else ()
@@ -129,6 +155,8 @@ class Answers:
             rows.answer_part(connection, turn.reply_id, wait.call_id, recorded, now)
             if added:
                 rows.set_permissions(connection, conversation.id, rules, now)
+            if message is not None:
+                message(connection)
 
         before, conversation.rules = conversation.rules, rules
         try:

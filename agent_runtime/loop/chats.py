@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from ..agents import DEFAULT
 from ..errors import Conflict
 from ..protocol import ChatReply, OnBusy, ToolOutput, Usage
+from ..protocol import chunks as c
 from ..sessions import (
     Message,
     NewTurn,
@@ -28,10 +29,12 @@ from ..sessions import (
     unknown_session,
 )
 from ..store import Unit
+from .answers import Answers
 from .conversations import MAIN, Conversation
 from .hallway import Hallway
 from .limits import Books, Limits
 from .records import close_session
+from .spoken import refuse_other, spoken_answer
 from .state import Mandate, Turn
 
 
@@ -76,7 +79,7 @@ class Chats:
     """Admits user messages and answers for them."""
 
     def __init__(self, hallway: Hallway, limits: Callable[[], Limits]) -> None:
-        self._hall, self._limits = hallway, limits
+        self._hall, self._limits, self._answers = hallway, limits, Answers(hallway)
 
     async def send(self, incoming: Incoming) -> Turn | Finished:
         """Admits the message; one that is known already gives what it started. Raises Conflict, NotFound, Busy."""
@@ -97,7 +100,37 @@ class Chats:
             if not incoming.edited:
                 raise
             return await self._anew(incoming, conversation)
+        if incoming.on_busy == "answer" and (turn := await self._answers.asking(conversation)) is not None:
+            return await self._answer(turn, incoming, conversation)
         return await self._admit(incoming, conversation)
+
+    async def _answer(self, asking: Turn, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
+        """Takes the message as the answer to what that turn waits for. Raises Conflict `not_an_answer`."""
+        refuse_other(asking, agent=incoming.agent, model=incoming.model)
+        answer = spoken_answer(asking, incoming.parts)
+        message = self._turn(replace(incoming, agent=asking.agent, model=asking.model), conversation)
+        admitted, since = self._unit(incoming, message), asking.live.mark
+
+        def unit(connection: sqlite3.Connection) -> None:
+            admitted(connection)
+            into = (asking.message_id, asking.reply_id)
+            rows.steer_turn(connection, message.message_id, into, {"status": "answered"}, message.sent_ms)
+
+        try:
+            await self._answers.take(conversation, asking, answer, unit)
+        except _Taken:
+            return await self._taken(incoming, conversation)
+        start = c.Start(messageId=asking.reply_id, messageMetadata={**message.names(), "pending": asking.pending()})
+        message.joined = asking
+        message.live.continue_as(asking.live, since=since, fresh=start)
+        message.end()
+        return message
+
+    async def _taken(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
+        """What the other message of the same id has started."""
+        known = await self._known(incoming, conversation)
+        assert known is not None  # noqa: S101  its row has just been seen
+        return known
 
     async def _anew(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
         """Rewinds to the message of this id and sends it again, in one transaction."""
@@ -115,9 +148,7 @@ class Chats:
         try:
             await self._hall.admission.admit(turn, lambda admitted: self._unit(incoming, admitted))
         except _Taken:
-            known = await self._known(incoming, conversation)
-            assert known is not None  # noqa: S101  its row has just been seen
-            return known
+            return await self._taken(incoming, conversation)
         if incoming.model is not None:
             conversation.model = incoming.model
         if incoming.on_busy == "interrupt" and running is not None:

@@ -30,7 +30,7 @@ class LiveTurn:
         """While the turn waits for a person: what those are told who do not wait with it."""
         self.mark = 0
         """Where the log stood when the turn last began to wait."""
-        self._continued: LiveTurn | None = None
+        self._continued: tuple[LiveTurn, int, Chunk | None] | None = None
         self._waiters: list[asyncio.Future[bool]] = []
 
     def publish(self, chunk: Chunk) -> None:
@@ -64,10 +64,11 @@ class LiveTurn:
         """The turn waits no longer."""
         self._ending = None
 
-    def continue_as(self, other: LiveTurn) -> None:
-        """What was to be heard here is heard there: the message has joined another turn."""
+    def continue_as(self, other: LiveTurn, *, since: int = 0, fresh: Chunk | None = None) -> None:
+        """What was to be heard here is heard there: the message has joined another turn. `since` and `fresh` as in
+        `follow`."""
         if not self._closed:
-            self._closed, self._continued = True, other
+            self._closed, self._continued = True, (other, since, fresh)
             self._wake()
 
     async def follow(self, *, waits: bool = True, since: int = 0, fresh: Chunk | None = None) -> AsyncIterator[bytes]:
@@ -94,7 +95,8 @@ class LiveTurn:
         if self._cut:
             raise CutOff
         if self._continued is not None:
-            async for piece in self._continued.follow(waits=waits):
+            other, at, beginning = self._continued
+            async for piece in other.follow(waits=waits, since=at, fresh=beginning):
                 yield piece
 
     def _piece(self, start: int) -> tuple[bytes, int]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from .base import Inbound, Peer
 from .usage import Usage
 
-OnBusy = Literal["queue", "reject", "steer", "interrupt"]
+OnBusy = Literal["answer", "queue", "reject", "steer", "interrupt"]
 DEFAULT_WAIT_SECONDS = 120.0
 MAX_WAIT_SECONDS = 600.0
 SESSION_NAME = r"^[^/]*$"
@@ -47,8 +47,9 @@ class ChatRequest(Inbound):
     """The agent for this turn."""
     metadata: TurnMetadata | None = None
     """The agent may also be named here, as in a frontend's message."""
-    on_busy: OnBusy = "queue"
-    """What to do while a turn runs in this session."""
+    on_busy: OnBusy = "answer"
+    """What to do while a turn runs in this session. `answer`: if it waits for a person, the message is the answer, else
+    it queues."""
     message_id: str | None = Field(default=None, min_length=1, max_length=200)
     """The caller's id: the same id with the same content is the same message."""
     wait: float = Field(default=DEFAULT_WAIT_SECONDS, ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)
@@ -139,7 +140,8 @@ class ChatPending(Peer):
     session_id: str
     message_id: str
     status: Literal["queued", "running", "waiting"]
-    pending: Any = None
+    pending: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    """The open questions and approvals of the session's turn: this message's, or the one it queues behind."""
 
 
 class AnswerRequest(Inbound):

@@ -281,10 +281,10 @@ def test_a_reply_that_takes_longer_than_the_caller_waits_is_202(agent: Runtime) 
     reply = agent.post("/chat", body)
     assert reply.status_code == 202
     names = {"session_id": body["session_id"], "message_id": body["message_id"]}
-    assert reply.json() == {**names, "status": "running"}
+    assert reply.json() == {**names, "status": "running", "pending": []}
     queued = agent.chat("next", session_id=body["session_id"], message_id="next", wait=0)
     assert queued.status_code == 202
-    assert queued.json() == {**names, "message_id": "next", "status": "queued"}
+    assert queued.json() == {**names, "message_id": "next", "status": "queued", "pending": []}
     agent.provider.release()
     assert agent.post("/chat", {**body, "wait": 10}).json()["response"] == "late"
     again = agent.chat("next", session_id=body["session_id"], message_id="next")
