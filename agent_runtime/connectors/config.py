@@ -193,7 +193,7 @@ def _secrets(written: Written, filled: Filled) -> tuple[str, ...]:
             yield value
             yield from (word for word in value.split() if len(word) >= LEAST_WORD)
         if written.oauth is not None:
-            yield written.oauth.refresh_token
+            yield written.oauth.refresh_token or ""
             yield written.oauth.client_secret or ""
 
     return tuple(sorted({one for one in all_of_them() if len(one) >= LEAST_SECRET}, key=len, reverse=True))

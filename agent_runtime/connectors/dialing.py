@@ -122,7 +122,15 @@ class Ground:
 
             auth = Bearer(access)
         way = Way(self.egress_url, self.egress_token)
-        client = http_client(way, ends=ends, headers=where.headers, auth=auth, read_seconds=(server.timeout or 0) + 30)
+        given = auth is not None or bool(where.headers) or "?" in where.url
+        client = http_client(
+            way,
+            ends=ends,
+            credentials=given,
+            headers=where.headers,
+            auth=auth,
+            read_seconds=(server.timeout or 0) + 30,
+        )
         async with (
             client as http,
             streamable_http_client(where.url, http_client=http, max_sse_event_size=MESSAGE_LIMIT) as (reading, writing),
@@ -138,4 +146,4 @@ class Ground:
         from .tokens import TokenFile
 
         kept = TokenFile(self.data_dir / "connectors" / f"{server.name}.json", server.where.oauth)
-        return Access(server.name, kept, Way(self.egress_url, self.egress_token))
+        return Access(server.name, server.where.url, kept, Way(self.egress_url, self.egress_token))

@@ -15,8 +15,6 @@ class Ends:
     def __init__(self, stir: asyncio.Event) -> None:
         self._stir = stir
         self.reason: str | None = None
-        self.refused = False
-        """The server did not take our credentials."""
 
     def end(self, reason: str) -> None:
         if self.reason is None:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpcore2
 import httpx2
-from mcp_types import JSONRPCRequest
 
 from ..errors import ToolFailure
 from ..net import Addresses, Direct, Parent, Stream, Upstream, canonical_host
+from .incoming import take
 from .pace import MESSAGE_LIMIT, Overrun, Pace, check_nodes
+from .refusals import STATUSES, as_error, refusal
 
 if TYPE_CHECKING:
     from .ends import Ends
@@ -31,7 +32,6 @@ READ_SECONDS = 300.0
 """Without a byte, while a call or a stream of notifications is open."""
 GOODBYE_SECONDS = 2.0
 MOST_CONNECTIONS = 20
-REFUSALS = frozenset({401, 403})
 SESSION = "mcp-session-id"
 
 
@@ -57,10 +57,13 @@ def _is_loopback(host: str) -> bool:
 
 
 class Carrier(httpx2.AsyncBaseTransport):
-    """Carries requests, and tells `ends` when the server refuses who we are or knows the session no more."""
+    """Carries requests, and tells `ends` when the server knows the session no more.
 
-    def __init__(self, way: Way, ends: Ends | None = None) -> None:
-        self._ends = ends
+    `credentials` says whether any are configured; none: refusals are passed on as they are.
+    """
+
+    def __init__(self, way: Way, ends: Ends | None = None, *, credentials: bool | None = None) -> None:
+        self._ends, self._credentials = ends, credentials
         self._pace = Pace()
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=_tls(), max_connections=MOST_CONNECTIONS, network_backend=_Backend(way)
@@ -74,7 +77,10 @@ class Carrier(httpx2.AsyncBaseTransport):
         if answer.headers.get("content-encoding", "identity").lower() != "identity":
             await answer.aclose()
             raise httpx2.ReadError("it packs what it was asked not to pack")
-        self._note(request, answer)
+        if answer.status_code in STATUSES and self._credentials is not None:
+            return await _explained(answer, credentials=self._credentials)
+        if answer.status_code == 404 and SESSION in request.headers and self._ends is not None:
+            self._ends.end("it does not know our session any more")
         return answer
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
@@ -93,18 +99,16 @@ class Carrier(httpx2.AsyncBaseTransport):
         body = _Streamed(answer, self._pace) if streamed else _Whole(answer, self._pace)
         return httpx2.Response(answer.status, headers=headers, stream=body)
 
-    def _note(self, request: httpx2.Request, answer: httpx2.Response) -> None:
-        if self._ends is None:
-            return
-        if answer.status_code in REFUSALS:
-            self._ends.refused = True
-        elif answer.status_code < 400:
-            self._ends.refused = False
-        elif answer.status_code == 404 and SESSION in request.headers:
-            self._ends.end("it does not know our session any more")
-
     async def aclose(self) -> None:
         await self._pool.aclose()
+
+
+async def _explained(answer: httpx2.Response, *, credentials: bool) -> httpx2.Response:
+    """The same answer with the reason in its body."""
+    await answer.aclose()
+    headers = {name: value for name in ("www-authenticate",) if (value := answer.headers.get(name))}
+    body = as_error(refusal(answer.status_code, answer.headers, credentials=credentials))
+    return httpx2.Response(answer.status_code, headers={**headers, "content-type": "application/json"}, content=body)
 
 
 @asynccontextmanager
@@ -112,6 +116,7 @@ async def http_client(
     way: Way,
     *,
     ends: Ends | None = None,
+    credentials: bool | None = None,
     headers: Mapping[str, str] | None = None,
     auth: httpx2.Auth | None = None,
     read_seconds: float = READ_SECONDS,
@@ -119,7 +124,11 @@ async def http_client(
     """A client that follows no redirect and reads nothing of the environment."""
     timeout = httpx2.Timeout(CONNECT_SECONDS * 3, read=max(READ_SECONDS, read_seconds))
     async with httpx2.AsyncClient(
-        transport=Carrier(way, ends), headers=headers, auth=auth, timeout=timeout, trust_env=False
+        transport=Carrier(way, ends, credentials=credentials),
+        headers=headers,
+        auth=auth,
+        timeout=timeout,
+        trust_env=False,
     ) as client:
         yield client
 
@@ -147,8 +156,7 @@ class Watched:
     async def __anext__(self) -> Any:
         try:
             item = await self._stream.__anext__()
-            if isinstance(getattr(item, "message", None), JSONRPCRequest):
-                self._pace.asked()
+            take(getattr(item, "message", None), self._pace)
             return item
         except StopAsyncIteration:
             self._ends.end("it has closed the connection")
@@ -175,7 +183,7 @@ class _Whole(httpx2.AsyncByteStream):
         async for piece in self._answer.aiter_stream():
             body += piece
             if len(body) > MESSAGE_LIMIT:
-                raise httpx2.StreamError("it is too long")
+                raise httpx2.StreamError(f"it is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB")
         await self._pace.spend(len(body))
         try:
             check_nodes(bytes(body))

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from ..errors import ToolFailure
 from ..telemetry import logger
 from ..tools import Tool
-from .config import Server
+from .config import Local, Server
 from .declared import declare
 from .dialing import Ground, load
 from .ends import Ends
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .session import Session
 
 State = Literal["idle", "connecting", "ready", "waiting", "closed"]
-REFUSED = "it refused our credentials; the operator must renew them"
 MOST_CALLS = 16
 """Calls of one server at the same time; further ones wait."""
 CLOSE_SECONDS = 5.0
@@ -62,6 +61,8 @@ class Link:
         self._used = self._began = self._listed_at = self._retry_at = self._now()
         self._failures = self._open_calls = 0
         self._changed = False
+        self._probing = True
+        """The newest protocol is tried first."""
         self._stir, self._settled = asyncio.Event(), asyncio.Event()
         self._over = asyncio.Event()
         """The connection that a call has lost is over, and it is known why."""
@@ -162,6 +163,10 @@ class Link:
             await self._connect(ends)
             return self._open_calls > 0  # somebody came while it was being closed
         except Exception as error:  # noqa: BLE001  whatever it is, the server is not connected and the reason is told
+            if type(_leaf(error)).__name__ == "Dropped" and isinstance(self.server.where, Local):
+                self._probing = False
+                return True  # at once, with the request that older servers expect
+            self._probing = True
             self.reason = self._explain(error, ends)
         finally:
             lasted = self._now() - self._began if self._session is not None else 0.0
@@ -190,7 +195,7 @@ class Link:
                 open_session(streams, self._note_change) as session,
             ):
                 with anyio.fail_after(self._patience.connect):
-                    await session.handshake()
+                    await session.handshake(probe=self._probing)
                     await self._list(session)
                 await start.aclose()
                 self._session, self.reason = session, None
@@ -248,8 +253,8 @@ class Link:
 
     def _explain(self, error: Exception, ends: Ends) -> str:
         leaf = _leaf(error)
-        if ends.refused or type(leaf).__name__ == "Refused":
-            return REFUSED
+        if type(leaf).__name__ == "Refused":
+            return str(leaf)
         if ends.reason is not None:
             text = ends.reason
         elif isinstance(leaf, TimeoutError):

@@ -1,4 +1,4 @@
-"""Access tokens: got with the refresh token when the server asks for one, renewed once per refusal.
+"""Access tokens: fetched when the server asks for one, renewed once per refusal.
 
 Imported only when such a server is to be reached.
 """
@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from base64 import b64encode
 from collections.abc import AsyncGenerator
 from typing import Any, cast
+from urllib.parse import quote, urlsplit
 
 import httpx2
 
 from ..errors import ToolFailure
 from ..telemetry import logger
 from .http import Way, http_client
+from .refusals import WRONG_CREDENTIALS
 from .tokens import TokenFile
 
 SECONDS = 20.0
@@ -31,8 +34,11 @@ class Refused(Exception):
 class Access:
     """The access token of one server, over all its connections."""
 
-    def __init__(self, server: str, tokens: TokenFile, way: Way) -> None:
+    def __init__(self, server: str, url: str, tokens: TokenFile, way: Way) -> None:
         self._server, self._tokens, self._way = server, tokens, way
+        given = tokens.oauth.resource
+        self._resource = (given or None) if given is not None else urlsplit(url)._replace(query="").geturl()
+        """What the token is for (RFC 8707); none: it is not named."""
         self._token: str | None = None
         self._lock = asyncio.Lock()
 
@@ -51,31 +57,47 @@ class Access:
         refresh = await asyncio.to_thread(self._tokens.read)
         answer = await self._ask(refresh)
         token, rotated = answer.get("access_token"), answer.get("refresh_token", refresh)
-        if not isinstance(token, str) or not _TOKEN.fullmatch(token) or not isinstance(rotated, str):
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise ToolFailure("the token endpoint did not answer with an access token")
-        if rotated != refresh:  # before the access token is used: the old refresh token may be worthless by now
-            try:
+        if refresh is not None and isinstance(rotated, str) and rotated != refresh:
+            try:  # before the access token is used: the old refresh token may be worthless by now
                 await asyncio.to_thread(self._tokens.write, rotated)
             except OSError as error:
                 log.error("a new refresh token could not be kept", server=self._server, error=error.strerror)
         return token
 
-    async def _ask(self, refresh: str) -> dict[str, Any]:
+    def _request(self, refresh: str | None) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the form and the headers of a request for a token."""
         oauth = self._tokens.oauth
-        form = {"grant_type": "refresh_token", "refresh_token": refresh, "client_id": oauth.client_id}
-        if oauth.client_secret is not None:
-            form["client_secret"] = oauth.client_secret
+        form = {"grant_type": "refresh_token" if refresh else "client_credentials"}
+        headers = {"accept": "application/json"}
+        if refresh:
+            form["refresh_token"] = refresh
+        if oauth.is_basic and oauth.client_secret is not None:
+            pair = f"{quote(oauth.client_id, safe='')}:{quote(oauth.client_secret, safe='')}"  # RFC 6749, 2.3.1
+            headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        else:
+            form["client_id"] = oauth.client_id
+            if oauth.client_secret is not None:
+                form["client_secret"] = oauth.client_secret
         if oauth.scope is not None:
             form["scope"] = oauth.scope
+        if self._resource is not None:
+            form["resource"] = self._resource
+        return form, headers
+
+    async def _ask(self, refresh: str | None) -> dict[str, Any]:
+        token_url = self._tokens.oauth.token_url
+        form, headers = self._request(refresh)
         try:
             async with asyncio.timeout(SECONDS), http_client(self._way) as client:
-                answer = await client.post(oauth.token_url, data=form, headers={"accept": "application/json"})
+                answer = await client.post(token_url, data=form, headers=headers)
         except TimeoutError:
             raise ToolFailure(f"the token endpoint did not answer within {SECONDS:g} s") from None
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             raise ToolFailure(f"the token endpoint cannot be reached ({type(error).__name__})") from None
         if answer.status_code in (400, 401, 403):
-            raise Refused
+            raise Refused(WRONG_CREDENTIALS)
         try:
             content: Any = json.loads(answer.content) if answer.status_code == 200 else None
         except ValueError:

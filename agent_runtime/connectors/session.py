@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import mcp_types as types
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
@@ -17,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from .. import __version__
 from ..errors import ToolFailure, ToolFailureKind
 from .ends import Streams
+from .refusals import REFUSED
 from .results import ERROR_LIMIT
 
 MOST_PAGES = 20
@@ -27,10 +29,16 @@ MOST_LISTED = 8 * 1024 * 1024
 _ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
 )
-_OLD_ONLY = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
-"""How servers that know nothing but the newest protocol answer the handshake of those before."""
+PROBE_SECONDS = 3.0
+"""Seconds that a server has to answer a request of the newest protocol; some that know only older ones never do."""
+_NO_HANDSHAKE = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
+"""How a server that speaks only the newest protocol answers `initialize`."""
 
-_KINDS: Mapping[int, ToolFailureKind] = {types.INVALID_PARAMS: "invalid", types.CONNECTION_CLOSED: "unavailable"}
+_KINDS: Mapping[int, ToolFailureKind] = {
+    types.INVALID_PARAMS: "invalid",
+    types.CONNECTION_CLOSED: "unavailable",
+    REFUSED: "unavailable",
+}
 CLOSED = "Connection closed"
 """How the package says that the whole connection is gone, and not one answer."""
 
@@ -39,21 +47,46 @@ class Gone(Exception):
     """The connection was lost under the call."""
 
 
+class Dropped(Exception):
+    """The server closed the connection over the first request of the newest protocol."""
+
+
 class Session:
     """Its methods may be called by any task while the block of `open_session` lasts."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    async def handshake(self) -> None:
+    async def handshake(self, *, probe: bool = True) -> None:
+        """Agree on a protocol: try the newest, which has no handshake, then `initialize`. Without `probe` try
+        `initialize` first. Raises Dropped."""
         from mcp import MCPError
 
+        if probe and await self._discovered():
+            return
         try:
             await self._client.initialize()
         except MCPError as refusal:
-            if refusal.code not in _OLD_ONLY:
+            if refusal.code not in _NO_HANDSHAKE:
                 raise
-            await self._client.discover()
+            await self._client.discover()  # a slow server may have missed the probe's deadline
+
+    async def _discovered(self) -> bool:
+        """Return whether the server speaks the newest protocol."""
+        from mcp import MCPError
+
+        try:
+            with anyio.fail_after(PROBE_SECONDS):
+                await self._client.discover()
+        except MCPError as refusal:
+            if refusal.code == REFUSED:
+                raise
+            if _is_closed(refusal):
+                raise Dropped("it closed the connection") from None
+            return False
+        except (TimeoutError, RuntimeError, ValidationError):  # no answer, no version in common, no such result
+            return False
+        return True
 
     @property
     def has_tools(self) -> bool:
@@ -103,7 +136,7 @@ class Session:
             # Not `call_tool`: it would check the answer against a schema of the server's own making.
             answer = await self._client.send_request(types.CallToolRequest(params=params), _ANSWER)
         except MCPError as error:
-            if error.code == types.CONNECTION_CLOSED and error.message == CLOSED:
+            if _is_closed(error):
                 raise Gone from None
             kind = _KINDS.get(error.code, "backend")
             raise ToolFailure(error.message[:ERROR_LIMIT] or f"error {error.code}", kind=kind) from None
@@ -112,6 +145,10 @@ class Session:
         if isinstance(answer, types.InputRequiredResult):
             raise ToolFailure("it asks for input that only a person at it could give", kind="unavailable")
         return answer
+
+
+def _is_closed(error: Any) -> bool:
+    return error.code == types.CONNECTION_CLOSED and error.message == CLOSED
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..sandbox import Child
+from .incoming import take
 from .pace import Overrun, Pace, check_nodes
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class _Talk:
 
     async def _take(self, line: bytes, session: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         from mcp.shared.message import SessionMessage
-        from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
+        from mcp_types import jsonrpc_message_adapter
 
         await self._pace.spend(len(line))
         check_nodes(line)
@@ -90,8 +91,7 @@ class _Talk:
             self._pace.noise()
             return
         self._pace.understood()
-        if isinstance(message, JSONRPCRequest):
-            self._pace.asked()
+        take(message, self._pace)
         await session.send(SessionMessage(message))
 
     async def write(self, session: MemoryObjectReceiveStream[SessionMessage]) -> None:

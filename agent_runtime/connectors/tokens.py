@@ -24,8 +24,10 @@ class TokenFile:
     path: Path
     oauth: OAuth
 
-    def read(self) -> str:
-        """The latest refresh token: the kept one while it descends from the operator's."""
+    def read(self) -> str | None:
+        """The latest refresh token: the kept one while it descends from the operator's; none when that has none."""
+        if self.oauth.refresh_token is None:
+            return None
         try:
             with self.path.open("rb") as file:
                 kept: Any = json.loads(file.read(LARGEST))
@@ -46,5 +48,5 @@ class TokenFile:
         publish(self.path, json.dumps({"descends_from": self._origin(), "refresh_token": token}).encode())
 
     def _origin(self) -> str:
-        parts = (self.oauth.token_url, self.oauth.client_id, self.oauth.refresh_token)
+        parts = (self.oauth.token_url, self.oauth.client_id, self.oauth.refresh_token or "")
         return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()

@@ -45,15 +45,30 @@ Url = Annotated[str, AfterValidator(_http), Field(max_length=4096)]
 
 
 class OAuth(BaseModel):
-    """How to get a new access token when the server asks for one."""
+    """How to get a new access token when the server asks for one: with a refresh token, or else with the client's own
+    credentials."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True)
 
     token_url: Url
     client_id: str = Field(min_length=1, max_length=4096)
     client_secret: str | None = Field(default=None, min_length=1, max_length=4096, repr=False)
-    refresh_token: str = Field(min_length=1, max_length=16_384, repr=False)
+    token_endpoint_auth_method: Literal["client_secret_post", "client_secret_basic"] = "client_secret_post"  # noqa: S105  a name
+    refresh_token: str | None = Field(default=None, min_length=1, max_length=16_384, repr=False)
     scope: str | None = Field(default=None, min_length=1, max_length=4096)
+    resource: Url | Literal[False] | None = None
+
+    @property
+    def is_basic(self) -> bool:
+        return self.token_endpoint_auth_method == "client_secret_basic"  # noqa: S105  a name
+
+    @model_validator(mode="after")
+    def _can_be_used(self) -> OAuth:
+        if self.client_secret is None and self.refresh_token is None:
+            raise ValueError("give refresh_token, or client_secret for a client that acts for itself")
+        if self.client_secret is None and self.is_basic:
+            raise ValueError("token_endpoint_auth_method: client_secret_basic needs client_secret")
+        return self
 
 
 class Written(BaseModel):

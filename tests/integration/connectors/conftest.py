@@ -152,7 +152,12 @@ def web_demo(processes: ExitStack) -> str:
 
 
 def web_demo_at(stack: ExitStack, port: int) -> str:
-    live = stack.enter_context(LiveProcess([sys.executable, DEMO, "http", str(port)]))
+    return web_server_at(stack, DEMO, port)
+
+
+def web_server_at(stack: ExitStack, program: Path, port: int | None = None) -> str:
+    port = port or free_port()
+    live = stack.enter_context(LiveProcess([sys.executable, program, "http", str(port)]))
     deadline = time.monotonic() + 20
     while True:
         with socket.socket() as probe:

@@ -115,7 +115,8 @@ def fetch(url: str) -> str:
 async def grow(name: str, ctx: Context) -> str:
     """A further tool appears."""
     server.add_tool(lambda: name, name=name, description="Grown later.")
-    await ctx.session.send_tool_list_changed()
+    await ctx.session.send_tool_list_changed()  # as clients of older protocols are told
+    await ctx.notify_tools_changed()
     return "grown"
 
 

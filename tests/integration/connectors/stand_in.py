@@ -17,7 +17,16 @@ from mcp.server.mcpserver import MCPServer  # noqa: TID253  a program of its own
 
 server = MCPServer("guarded")
 counts: Counter[str] = Counter()
-FRESH: dict[str, Any] = {"access": "access-1", "refresh": "refresh-1", "rotate": True, "redirect": None, "status": 0}
+FRESH: dict[str, Any] = {
+    "access": "access-1",
+    "refresh": "refresh-1",
+    "rotate": True,
+    "redirect": None,
+    "status": 0,
+    "method": None,
+    "challenge": "",
+}
+"""`status` is the answer, with `challenge`, to requests of this `method` of MCP, or to all."""
 state = dict(FRESH)
 
 
@@ -37,7 +46,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     path, headers = scope["path"], {name.decode(): value.decode() for name, value in scope["headers"]}
     counts[path] += 1
     if path == "/counts":
-        await answer(send, 200, {**counts, "seen": state.get("seen")})
+        await answer(send, 200, {**counts, "seen": state.get("seen"), "form": state.get("form")})
     elif path == "/set":
         state.update(json.loads(await body(receive)))
         await answer(send, 200, {})
@@ -47,27 +56,29 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         state.update(FRESH)
         await answer(send, 200, {})
     elif path == "/token":
-        await token(send, parse_qs((await body(receive)).decode()))
+        await token(send, parse_qs((await body(receive)).decode()), headers)
     elif path == "/elsewhere":
         state["seen"] = headers
         await answer(send, 200, {})
     elif state["redirect"]:
         await answer(send, 307, {}, location=state["redirect"])
-    elif state["status"]:
-        await answer(send, state["status"], {"error": "as told"})
-    elif headers.get("authorization") != f"Bearer {state['access']}":
+    elif state["status"] and state["method"] in (None, headers.get("mcp-method")):
+        await answer(send, state["status"], {"error": "as told"}, **{"www-authenticate": state["challenge"]})
+    elif state["access"] and headers.get("authorization") != f"Bearer {state['access']}":
         await answer(send, 401, {"error": "invalid_token"})
     else:
         await mcp_app(scope, receive, send)
 
 
-async def token(send: Any, form: dict[str, list[str]]) -> None:
-    if form.get("refresh_token") != [state["refresh"]] or form.get("client_id") != ["me"]:
+async def token(send: Any, form: dict[str, list[str]], headers: dict[str, str]) -> None:
+    state["form"] = {**form, "authorization": headers.get("authorization")}
+    own = form.get("grant_type") == ["client_credentials"]
+    if not own and (form.get("refresh_token") != [state["refresh"]] or form.get("client_id", ["me"]) != ["me"]):
         await answer(send, 400, {"error": "invalid_grant", "error_description": f"{form} is no good"})
         return
     counts["renewed"] += 1
     given = {"access_token": state["access"], "token_type": "Bearer"}
-    if state["rotate"]:
+    if state["rotate"] and not own:
         state["refresh"] = f"refresh-{counts['renewed'] + 1}"
         given["refresh_token"] = state["refresh"]
     await answer(send, 200, given)

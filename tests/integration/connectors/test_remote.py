@@ -7,6 +7,7 @@ import json
 import logging
 import stat
 import sys
+from base64 import b64encode
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from agent_runtime.connectors import Patience
+from agent_runtime.connectors.refusals import NO_CREDENTIALS, WRONG_CREDENTIALS
 from agent_runtime.net import Addresses, Direct, Forward, Unix, http_url, listen_at
 from agent_runtime.testing import LiveProcess
 from tests.unit.net.webs import LOOPBACK, Names
@@ -138,6 +140,72 @@ async def test_refused_credentials_are_told_without_them(grow: Grow, guarded: Gu
     static = grow(ONCE, docs={"url": f"{guarded.url}/mcp", "headers": {"Authorization": "Bearer a-wrong-token"}})
     await static.prepare()
     assert static.state("docs").error == "it refused our credentials; the operator must renew them"
+
+
+async def test_a_server_that_wants_credentials_where_none_are_configured(grow: Grow, guarded: Guarded) -> None:
+    plant = grow(ONCE, docs={"url": f"{guarded.url}/mcp"})
+    await plant.prepare()
+    assert plant.state("docs").error == NO_CREDENTIALS
+    guarded.set(status=403, challenge="")
+    other = grow(ONCE, docs={"url": f"{guarded.url}/mcp"})
+    await other.prepare()
+    assert other.state("docs").error == "it answered 403 Forbidden, and no credentials are configured"
+
+
+async def test_a_scope_that_is_missing_is_named(grow: Grow, guarded: Guarded) -> None:
+    """By the call that needs it; the other calls and the connection are as good as before."""
+    guarded.set(status=403, challenge='Bearer error="insufficient_scope", scope="files:write"')
+    barred = grow(ONCE, docs={"url": f"{guarded.url}/mcp", "headers": {"Authorization": "Bearer access-1"}})
+    await barred.prepare()
+    assert "it wants the scope 'files:write', which our credentials do not have" in barred.state("docs").error
+    guarded.set(method="tools/call")
+    plant = grow(ONCE, environment={"REFRESH": "refresh-1"}, docs=guarded.server())
+    await plant.prepare()
+    error = await plant.error("docs_hello", name="you")
+    assert "it wants the scope 'files:write', which our credentials do not have" in error
+    assert plant.state("docs").state == "ready"
+    guarded.set(status=0)
+    assert await plant.value("docs_hello", name="you") == "hello you"
+
+
+async def test_a_call_that_is_refused_says_so(grow: Grow, guarded: Guarded) -> None:
+    plant = grow(ONCE, docs={"url": f"{guarded.url}/mcp", "headers": {"Authorization": "Bearer access-1"}})
+    await plant.prepare()
+    assert plant.state("docs").error is None
+    guarded.set(access="access-2")
+    assert WRONG_CREDENTIALS in await plant.error("docs_hello", name="you")
+
+
+async def test_a_token_is_asked_for_the_server_that_it_is_for(grow: Grow, guarded: Guarded) -> None:
+    async def form(**more: Any) -> dict[str, Any]:
+        guarded.set(rotate=False)
+        server = guarded.server()
+        plant = grow(
+            ONCE,
+            environment={"REFRESH": "refresh-1"},
+            docs={**server, "url": f"{server['url']}?key=of-the-server", "oauth": {**server["oauth"], **more}},
+        )
+        await plant.prepare()
+        assert plant.state("docs").error is None
+        return guarded.counts()["form"]
+
+    assert (await form())["resource"] == [f"{guarded.url}/mcp"], "without the query, which may hold a key"
+    assert (await form(resource="https://other.example.org"))["resource"] == ["https://other.example.org"]
+    assert "resource" not in await form(resource=False)
+
+
+async def test_a_client_shows_its_secret_as_the_endpoint_wants_it(grow: Grow, guarded: Guarded) -> None:
+    oauth = {"token_url": f"{guarded.url}/token", "client_id": "me:too", "client_secret": "a secret/+"}
+    basic = {**oauth, "token_endpoint_auth_method": "client_secret_basic"}
+    for given, shown in ((oauth, None), (basic, f"Basic {b64encode(b'me%3Atoo:a%20secret%2F%2B').decode()}")):
+        plant = grow(ONCE, docs={"url": f"{guarded.url}/mcp", "oauth": given})
+        await plant.prepare()
+        assert plant.state("docs").error is None
+        assert await plant.value("docs_hello", name="you") == "hello you"
+        form = guarded.counts()["form"]
+        assert form["grant_type"] == ["client_credentials"]
+        assert form["authorization"] == shown
+        assert form.get("client_secret") == (["a secret/+"] if shown is None else None)
 
 
 async def test_credentials_that_are_withdrawn_later(grow: Grow, guarded: Guarded) -> None:

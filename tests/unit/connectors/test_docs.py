@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from agent_runtime.agents import Project
-from agent_runtime.connectors import Patience, config, link, pace, schemas, session
+from agent_runtime.connectors import Patience, config, link, pace, refusals, schemas, session
 from agent_runtime.connectors.config import servers
 from agent_runtime.connectors.declared import CAPABILITY
 from agent_runtime.connectors.written import OAuth, Written
@@ -44,7 +44,7 @@ def test_every_field_is_told() -> None:
     for name in Written.model_fields.keys() - {"name"}:
         assert f"`{name}`" in fields
     for name, field in OAuth.model_fields.items():
-        assert f"`{name}{'' if field.is_required() else '?'}`" in fields
+        assert f"`{name}{'' if field.is_required() else '?'}`" in PAGE
     assert f"together ({Written.model_fields['memory_mb'].default})" in fields
 
 
@@ -70,4 +70,6 @@ def test_the_times_are_those_of_the_code() -> None:
     *first, last = patience.backoff
     assert f"after {', '.join(f'{one:g}' for one in first)} and then every {last:g} s" in PAGE
     assert f"more than {registry.MOST_SHOWN} tools" in PAGE
-    assert link.REFUSED in PAGE
+    assert f"unanswered for {session.PROBE_SECONDS:g} s" in PAGE
+    assert refusals.WRONG_CREDENTIALS in PAGE
+    assert refusals.NO_CREDENTIALS.partition(" {")[0] in PAGE
