@@ -118,7 +118,8 @@ class Settings(BaseModel):
     mediation_key_file: Path | None = None
     """File with the key that answers the host's challenge; read at each attachment."""
     mediation_dialect: Literal["strict", "loose"] = "strict"
-    """`loose` also takes work from principals that nobody has verified: for development."""
+    """`loose` speaks as the microVM guide does, and takes work from principals that nobody has verified: for
+    development."""
     mediation_window: int = Field(default=1, ge=1, le=256)
     """Requests of the host that are worked on at the same time."""
     mediation_grace: float = Field(default=30, ge=0, le=86_400, allow_inf_nan=False)

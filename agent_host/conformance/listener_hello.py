@@ -23,6 +23,7 @@ HELLO: Rules[Guest] = Rules()
 GLOBAL: Rules[Guest] = Rules()
 PROBES = 50
 CROWD = 64
+_STRICT = WorkRequest.model_fields.keys() - {"request_id", "principal", "content"}
 _CONTROLS = {"welcome", "resume_ok", "ack", "cancel", "drain", "ping", "pong", "nack", "constraints_payload", "answer"}
 
 
@@ -62,8 +63,12 @@ async def request_shape(guest: Guest) -> str:
     request = guest.pending or await guest.given((await guest.attachment()).link)
     guest.pending = request
     if guest.options.dialect == "loose":
-        if not (isinstance(request.get("request_id"), str) and "content" in request and request.get("principal")):
-            raise RuleBroken(f"request_id, principal or content is missing in {brief(request)}")
+        if not (isinstance(request.get("request_id"), str) and "content" in request):
+            raise RuleBroken(f"request_id or content is missing in {brief(request)}")
+        if not (isinstance(principal := request.get("principal"), str) and principal):
+            raise RuleBroken(f"the principal is no plain string in {brief(request)}")
+        if strict := _STRICT.intersection(request):
+            raise RuleBroken(f"{', '.join(sorted(strict))} belongs to the strict dialect: {brief(request)}")
         return brief(request)
     try:
         read_frame(request)

@@ -28,8 +28,9 @@ class CreateWorkspace(BaseModel):
     """How its runtime is run; unset, as a process if this host can do that. `external`: somebody else boots it."""
     dialect: Dialect = "strict"
     """How its agent speaks on the mediation channel; `loose` is the microVM guide's way."""
-    auth: Auth = "hmac"
-    """How it proves on the channel who it is: `hmac` by a key, `none` by an address of its own."""
+    auth: Auth | None = None
+    """How it proves on the channel who it is: `hmac` by a key, `none` by an address of its own. Unset, it is `hmac`,
+    and `none` where the dialect is loose."""
     listen: str | None = Field(default=None, max_length=300)
     """That address: tcp://host:port, unix:/path or vsock://:port. Unset, it is the one that all share."""
 

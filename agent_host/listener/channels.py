@@ -59,7 +59,7 @@ class Channels:
 
     async def create(self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None) -> Channel:
         """A new channel; with `hmac` it has a key. Raises InvalidRequest and Conflict."""
-        self.check(workspace, auth, listen)
+        self.check(workspace, dialect, auth, listen)
         row = {
             "workspace": workspace,
             "dialect": dialect,
@@ -76,8 +76,11 @@ class Channels:
         channel = self._all[workspace] = _channel(row)
         return channel
 
-    def check(self, workspace: str, auth: Auth, listen: str | None) -> None:
+    def check(self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None) -> None:
         """Whether such a channel could be made. Raises InvalidRequest and Conflict."""
+        if dialect == "loose" and auth == "hmac":
+            why = "must be none or left out: an agent that speaks the loose dialect can prove nothing"
+            raise InvalidRequest(f"auth {why}", faults=[("auth", why)])
         if auth == "none" and listen is None:
             why = "is missing: without auth an address of its own is how the agent is known; as in tcp://127.0.0.1:9901"
             raise InvalidRequest(f"listen {why}", faults=[("listen", why)])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from agent_runtime.protocol.work import Cancel, encode
+from agent_runtime.protocol.work import Cancel, encode, loosened
 
 from .channel import Channel
 from .parts import Parts
@@ -106,7 +106,8 @@ class Dispatch:
         work.again, work.begun, work.fenced, work.not_before = False, False, False, None
         work.deliveries += 1
         work.version, work.epoch = self._version(channel, session, work), session.epoch
-        line = encode(work.outgoing(work.version))
+        request = work.outgoing(work.version)
+        line = encode(loosened(request) if channel.loose else request)
         if len(line) > session.peer_line:
             error = f"too_large: the request has {len(line)} bytes, and the agent takes {session.peer_line}"
             parts.ledger.finish(work, "dead", error=error)

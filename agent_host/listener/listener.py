@@ -29,7 +29,7 @@ from .parts import Draw, Parts
 from .readiness import Readiness, gauges, readiness
 from .timers import Timers
 from .trail import Trail
-from .work import Record, Work
+from .work import Record, Work, check_sayable
 
 _CLOSE_SECONDS = 10.0
 
@@ -185,12 +185,14 @@ class Listener:
     # ---------------------------------------------------------------- workspaces
 
     async def enrol(
-        self, workspace: str, *, dialect: Dialect = "strict", auth: Auth = "hmac", listen: str | None = None
+        self, workspace: str, *, dialect: Dialect = "strict", auth: Auth | None = None, listen: str | None = None
     ) -> tuple[Channel, str | None]:
-        """A channel for the workspace, and its key when there is one: it can be had only now.
+        """A channel for the workspace, and its key when there is one: it can be had only now. Without `auth` a strict
+        agent proves itself by `hmac`, and a loose one by nothing.
 
         Raises InvalidRequest and Conflict.
         """
+        auth = auth or ("none" if dialect == "loose" else "hmac")
         channel = await self._parts.channels.create(workspace, dialect, auth, listen)
         if listen is not None:
             try:
@@ -344,7 +346,8 @@ class Listener:
         force. `expires_in`: seconds that it may wait to be begun. Raises NotFound, InvalidRequest, Conflict,
         `Full` (429) and Unavailable.
         """
-        self.channel(workspace)
+        if self.channel(workspace).loose:
+            check_sayable(request)
         seconds = self._parts.limits.expires if expires_in is None else expires_in
         return await self._parts.ledger.submit(workspace, request, pinned=pinned, expires_ms=round(seconds * 1000))
 

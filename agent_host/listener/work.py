@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from agent_runtime.protocol.work import Progress, WorkRequest, WorkResult
 
+from ..errors import InvalidRequest
 from .states import ACTIVE, ShownStatus, Status, check_move, shown
 from .timers import Timer
 
@@ -151,6 +152,18 @@ class Record(NamedTuple):
 
 def _json(message: WorkRequest | WorkResult | None) -> str | None:
     return message.model_dump_json(exclude_none=True) if message is not None else None
+
+
+def check_sayable(request: WorkRequest) -> None:
+    """Raises InvalidRequest for what the guide's request has no field for, and only the agent could keep."""
+    bounds, scope = request.bounds, request.principal.authorization_scope
+    names = [
+        name for name in ("max_tokens", "max_tool_calls") if bounds is not None and getattr(bounds, name) is not None
+    ]
+    found = [*(f"bounds.{name}" for name in names), *(["principal.authorization_scope"] if scope else [])]
+    if found:
+        why = "cannot be told to an agent that speaks the loose dialect; leave it out"
+        raise InvalidRequest(f"{found[0]} {why}", faults=[(f"request.{name}", why) for name in found])
 
 
 def fingerprint(request: WorkRequest, workspace: str, *, pinned: bool) -> str:

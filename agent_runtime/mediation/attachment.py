@@ -128,7 +128,7 @@ class Attachment:
             self.signal("mediation_broken", detail=broke[:1000])
         if held.hash and fault is None:
             self.acknowledge(held)
-        self.signal("ready", detail=str(self._offer))
+        self.signal("ready", detail=None if self._me.loose else str(self._offer))
         if fault is not None:
             self.signal("constraints_outdated", error=fault[:1000])
 
@@ -136,7 +136,7 @@ class Attachment:
         """A host that does not speak our extensions says nothing until it has work: after a moment we take it so."""
         await asyncio.sleep(ATTACHED_SECONDS)
         self._attach()
-        if self.welcome is None and self._offer.epoch:
+        if self.welcome is None and self._offer.epoch and not self._me.loose:
             await asyncio.sleep(WELCOME_SECONDS)
         if self.welcome is None:
             self._open(None)

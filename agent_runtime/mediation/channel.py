@@ -136,7 +136,13 @@ class Channel:
     async def _dial(self) -> Link:
         """A restored machine has its secrets anew: they are read for each connection."""
         veil = await asyncio.to_thread(self._me.veil)
-        return await Link.open(self._endpoint, self._clock, max_line=self._me.max_line, seconds=DIAL_SECONDS, veil=veil)
+        return await Link.open(
+            *(self._endpoint, self._clock),
+            max_line=self._me.max_line,
+            seconds=DIAL_SECONDS,
+            veil=veil,
+            loose=self._me.loose,
+        )
 
     async def _attend(self, link: Link, broke: str | None) -> str:
         """One connection; why it ended."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from ..net import Endpoint, open_endpoint
 from ..ports import Clock
 from ..protocol import is_object
-from ..protocol.work import MOST_BAD_LINES, FrameFault, Lines, TooMuch, decode, encode
+from ..protocol.work import MOST_BAD_LINES, FrameFault, Lines, TooMuch, decode, encode, loosened
 from ..telemetry import logger
 from .veil import Veil
 
@@ -47,9 +47,11 @@ class Link:
         *,
         max_line: int,
         veil: Veil | None = None,
+        loose: bool = False,
     ) -> None:
-        """`max_line`: bytes of the longest line, of theirs and, until they say otherwise, of ours."""
-        self._reader, self._writer, self._clock = reader, writer, clock
+        """`max_line`: bytes of the longest line, of theirs and, until they say otherwise, of ours. `loose`: frames go
+        out as the guide writes them."""
+        self._reader, self._writer, self._clock, self._loose = reader, writer, clock, loose
         self._lines = Lines(max_line)
         self._bad: deque[float] = deque(maxlen=MOST_BAD_LINES + 1)
         self._queue: deque[_Line] = deque()
@@ -68,16 +70,19 @@ class Link:
         """What must not go out."""
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, clock: Clock, *, max_line: int, seconds: float, veil: Veil) -> Link:
+    async def open(
+        cls, endpoint: Endpoint, clock: Clock, *, max_line: int, seconds: float, veil: Veil, loose: bool
+    ) -> Link:
         """Raises OSError."""
-        return cls(*await open_endpoint(endpoint, seconds), clock, max_line=max_line, veil=veil)
+        return cls(*await open_endpoint(endpoint, seconds), clock, max_line=max_line, veil=veil, loose=loose)
 
     def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
         """Hands the frame to the writer. One that may be dropped is, when the peer is behind; any other one breaks the
         connection where there is no room: what it says is in the ledger, and goes out on the next one."""
         if self.broken is not None:
             return
-        data = encode(self.veil.over(frame))
+        frame = self.veil.over(frame)
+        data = encode(loosened(frame) if self._loose else frame)
         if droppable and len(data) > self.max_line:
             return
         if len(self._queue) >= MOST_FRAMES or self._queued + len(data) > MOST_BYTES:

@@ -1,7 +1,7 @@
 """Doubles for tests of this package and of programs that use it: a provider, a bridge, the two ends of
 the mediation channel, live processes, a clock."""
 
-from .agent import AGENT_FAULTS, StubAgent
+from .agent import AGENT_FAULTS, LOOSE_AGENT_FAULTS, StubAgent
 from .bridge import (
     Channel,
     Counts,
@@ -17,7 +17,7 @@ from .bridge import (
     schedule,
 )
 from .clock import ManualClock
-from .listener import LISTENER_FAULTS, StubListener
+from .listener import LISTENER_FAULTS, LOOSE_LISTENER_FAULTS, StubListener
 from .process import LiveProcess
 from .provider import ScriptedProvider
 from .record import Recorded
@@ -27,6 +27,8 @@ from .steps import Call, Drop, Fail, Garbage, Hang, Say, Step, step_from_json, s
 __all__ = [
     "AGENT_FAULTS",
     "LISTENER_FAULTS",
+    "LOOSE_AGENT_FAULTS",
+    "LOOSE_LISTENER_FAULTS",
     "Call",
     "Channel",
     "Counts",

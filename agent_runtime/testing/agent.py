@@ -16,7 +16,7 @@ from typing import Literal
 
 from ..net import open_endpoint, parse_endpoint
 from ..protocol.work import WorkRequest, WorkResult, WorkUsage, payload_hash
-from .agent_faults import AGENT_FAULTS
+from .agent_faults import AGENT_FAULTS, LOOSE_AGENT_FAULTS
 from .agent_talk import Talk
 
 CAUSES_OF_END = (OSError, EOFError, TimeoutError)
@@ -50,7 +50,7 @@ class StubAgent:
     """Payload of version 1; without it there are none, and the version is 0."""
     extensions: bool = True
     wrong: frozenset[str] = frozenset()
-    """What it does wrong: names of AGENT_FAULTS."""
+    """What it does wrong: names of AGENT_FAULTS, and of LOOSE_AGENT_FAULTS where it is loose."""
     backoff: tuple[float, float] = (0.1, 5.0)
     """Seconds before a new connection: at first, and at most."""
     window: int = 1
@@ -66,7 +66,7 @@ class StubAgent:
     _talk: Talk | None = None
 
     def __post_init__(self) -> None:
-        if unknown := self.wrong - AGENT_FAULTS.keys():
+        if unknown := self.wrong - (AGENT_FAULTS | LOOSE_AGENT_FAULTS).keys():
             raise ValueError(f"wrong: there is no fault {', '.join(sorted(unknown))}")
         if self.constraints is not None:
             self.version, self.hash = 1, payload_hash(self.constraints)

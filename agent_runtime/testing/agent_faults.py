@@ -63,3 +63,8 @@ AGENT_FAULTS = {
     "stays_after_drain": "does not close the connection when it has drained",
 }
 """What a stub agent can be made to do wrong: one name for each rule of the conformance tester, or several."""
+LOOSE_AGENT_FAULTS = {
+    "strict_signals": "signs its signals with agent_id and time",
+    "strict_results": "writes status in the place of ok",
+}
+"""The same, for one that speaks the guide's dialect."""

@@ -80,7 +80,7 @@ class Talk:
             signal=name, agent_id=agent_id, observed_at=work.now(), request_id=request_id, detail=detail
         )
         value: dict[str, Any] = frame.model_dump(exclude_none=True)
-        if self.agent.dialect == "loose":
+        if self.agent.dialect == "loose" and not self.wrong("strict_signals"):
             value = {key: value[key] for key in ("signal", "request_id") if key in value}
         if self.wrong("extra_field"):
             value["mood"] = "good"
@@ -94,7 +94,7 @@ class Talk:
         if self.wrong("no_audit_ref"):
             result = result.model_copy(update={"audit_ref": "none"})
         value: dict[str, Any] = result.model_dump(exclude_none=True)
-        if self.agent.dialect == "loose":
+        if self.agent.dialect == "loose" and not self.wrong("strict_results"):
             value = {
                 "request_id": result.request_id,
                 "ok": result.status == "completed",

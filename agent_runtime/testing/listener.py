@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from ..net import listen_at, parse_endpoint
 from ..protocol.work import WorkRequest, WorkResult, stamp
-from .listener_faults import LISTENER_FAULTS
+from .listener_faults import LISTENER_FAULTS, LOOSE_LISTENER_FAULTS
 from .listener_talk import HostTalk
 
 _MOST_OPEN = 20
@@ -52,7 +52,7 @@ class StubListener:
     """Seconds to the first line of a connection."""
     max_line: int = 1 << 20
     wrong: frozenset[str] = frozenset()
-    """What it does wrong: names of LISTENER_FAULTS."""
+    """What it does wrong: names of LISTENER_FAULTS, and of LOOSE_LISTENER_FAULTS where it is loose."""
     ledger: dict[str, Work] = field(default_factory=dict[str, Work])
     current: HostTalk | None = None
     epoch: int = 0
@@ -67,7 +67,7 @@ class StubListener:
     _close: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __post_init__(self) -> None:
-        if unknown := self.wrong - LISTENER_FAULTS.keys():
+        if unknown := self.wrong - (LISTENER_FAULTS | LOOSE_LISTENER_FAULTS).keys():
             raise ValueError(f"wrong: there is no fault {', '.join(sorted(unknown))}")
 
     async def __aenter__(self) -> StubListener:

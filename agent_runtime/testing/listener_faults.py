@@ -44,3 +44,7 @@ LISTENER_FAULTS = {
     "newcomers_displace": "ends the session when a newcomer says that it is ready",
 }
 """Name -> what it does; one for each rule of the conformance tester, or several."""
+LOOSE_LISTENER_FAULTS = {
+    "strict_requests": "writes requests with the fields of the strict dialect",
+}
+"""The same, for one that speaks the guide's dialect."""

@@ -203,7 +203,9 @@ class HostTalk:
         if self.wrong("newcomers_displace") and host.current is not None and host.current is not self:
             host.current.end()
         self._offer = offer
-        if (offer is None and not self.wrong("always_welcomes")) or host.dialect == "loose":
+        if self.wrong("blank_lines"):
+            self._writer.write(b"\n")
+        if (offer is None or host.dialect == "loose") and not self.wrong("always_welcomes"):
             if host.key is None:
                 self._begin()
             return
@@ -217,13 +219,13 @@ class HostTalk:
             max_line=host.max_line,
             challenge=self._challenge,
         )
-        if self.wrong("blank_lines"):
-            self._writer.write(b"\n")
         value = {"ctl": "welcome", **welcome.model_dump(exclude_none=True)}
         if self.wrong("bad_welcome"):
             del value["workspace"]
         self.send(value)
         self._beat = asyncio.create_task(self._heartbeat())
+        if host.dialect == "loose":  # its agent knows no answer to a welcome
+            self._begin()
         if self.wrong("asks_in_vain"):
             self._ready = True
             self.dispatch()
@@ -302,7 +304,7 @@ class HostTalk:
 
     def _written(self, work: Work) -> dict[str, Any]:
         value = work.request.model_dump(exclude_none=True)
-        if self.host.dialect == "loose":
+        if self.host.dialect == "loose" and not self.wrong("strict_requests"):
             value = {name: value[name] for name in ("request_id", "content")} | {"principal": "operator"}
         return {**value, "colour": "blue"} if self.wrong("extra_field") else value
 

@@ -25,7 +25,7 @@ from .control import (
 )
 from .frames import FrameFault, UnknownControl, WorkFrame, read_frame
 from .framing import HARD_FACTOR, MAX_LINE, MOST_BAD_LINES, SOFT_LINE, Lines, TooMuch, decode, encode
-from .loose import loose_request, loose_result, loose_signal
+from .loose import loose_request, loose_result, loose_signal, loosened
 from .schemas import work_schemas
 from .shapes import (
     RETRYABLE,
@@ -102,6 +102,7 @@ __all__ = [
     "loose_request",
     "loose_result",
     "loose_signal",
+    "loosened",
     "mac_is_good",
     "mac_of",
     "new_challenge",

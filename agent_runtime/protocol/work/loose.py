@@ -1,11 +1,15 @@
-"""The guide's dialect (spec/mediation.md 1.1): what older peers leave out is filled in; then it is the strict one."""
+"""The guide's dialect (spec/mediation.md 1.1): what its peers leave out is filled in when it is read, and left out when
+it is written. In between there is the strict dialect alone."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from pydantic import BaseModel
+
 from .frames import FrameFault, validated
-from .shapes import LifecycleSignal, WorkRequest, WorkResult
+from .shapes import RETRYABLE, LifecycleSignal, WorkRequest, WorkResult
 
 _RESULT = {"request_id", "status", "content", "error", "completed_at", "audit_ref"}
 _SIGNAL = {"signal", "agent_id", "observed_at", "request_id", "detail", "error"}
@@ -17,7 +21,7 @@ def loose_result(value: dict[str, Any], *, now: str, audit_ref: str) -> WorkResu
     if "status" not in filled:
         if not isinstance(value.get("ok"), bool):
             raise FrameFault("invalid_frame", "WorkResult: ok: must be true or false")
-        filled["status"] = "completed" if value["ok"] else "failed"
+        filled["status"] = "completed" if value["ok"] else _refused(value.get("error"))
     for name in ("content", "error"):
         if filled.get(name) is not None and not isinstance(filled[name], str):
             filled[name] = _as_text(filled[name])
@@ -54,11 +58,40 @@ def loose_request(value: dict[str, Any], *, now: str, constraints_version: int) 
     return request
 
 
+def loosened(frame: BaseModel) -> BaseModel | dict[str, Any]:
+    """The frame as the guide writes it; shapes that the guide does not show stay as they are."""
+    match frame:
+        case WorkRequest():
+            return {"request_id": frame.request_id, "principal": frame.principal.name, "content": _content(frame)}
+        case WorkResult():
+            said = {"request_id": frame.request_id, "ok": frame.status == "completed", "content": frame.content or ""}
+            return said if frame.error is None else {**said, "error": frame.error}
+        case LifecycleSignal():
+            return frame.model_dump(include={"signal", "request_id", "detail", "error"}, exclude_none=True)
+        case _:
+            return frame
+
+
+def _content(request: WorkRequest) -> Any:
+    """JSON as JSON: there is no field that would say what the text is."""
+    if request.content_kind != "text":
+        try:
+            value = json.loads(request.content)
+        except ValueError:
+            return request.content
+        if isinstance(value, dict | list):
+            return value  # pyright: ignore[reportUnknownVariableType]
+    return request.content
+
+
+def _refused(error: Any) -> str:
+    """The strict status of a result that is not `ok`: what may be sent again is not over."""
+    return "denied" if isinstance(error, str) and error.split(":", 1)[0] in RETRYABLE else "failed"
+
+
 def _known(value: dict[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: one for name, one in value.items() if name in names}
 
 
 def _as_text(value: Any) -> str:
-    import json
-
     return json.dumps(value, ensure_ascii=False)

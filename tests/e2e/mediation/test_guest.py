@@ -481,8 +481,7 @@ def test_the_guides_listener_gets_its_answer(start: Start, provider: ScriptedPro
     finally:
         listener.kill()
     lines = said.splitlines()
-    assert lines[0] == "signal: accepting"
-    assert "'request_id': 'req-001', 'status': 'completed', 'content': 'pong'" in lines[1]
+    assert lines == ["signal: accepting", "result: {'request_id': 'req-001', 'ok': True, 'content': 'pong'}"]
 
 
 # ---------------------------------------------------------------- as a whole
