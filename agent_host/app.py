@@ -14,6 +14,7 @@ from agent_runtime.net import Listening
 from . import fleet, listener, probes, problems, proxy
 from .access import Guard, TokenStore
 from .body import BodyLimit
+from .budget import Budget
 from .clock import Clock, SystemClock
 from .database import Database
 from .doors import Doors
@@ -31,6 +32,7 @@ def create_app(
     settings: Settings,
     database: Database,
     mesh_url: str,
+    budget: Budget,
     announce: Announce,
     *,
     outlet: Outlet | None = None,
@@ -51,7 +53,7 @@ def create_app(
 
     app = FastAPI(title="agent mesh", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     drivers = drivers_of(settings, Ways(partial(_doors, app, "doors"), partial(_doors, app, "egress_doors")))
-    parts = _Parts(settings, database, catalog, search, drivers, mesh_url, outlet, mediation)
+    parts = _Parts(settings, database, catalog, search, drivers, mesh_url, budget, outlet, mediation)
     problems.install(app)
     app.add_middleware(BodyLimit)
     for router in (proxy.router, fleet.router, listener.router, probes.router):
@@ -95,6 +97,7 @@ class _Parts:
     search: SearchProvider | None
     drivers: Mapping[str, Driver]
     mesh_url: str
+    budget: Budget
     outlet: Outlet | None
     mediation: Listening | None
 

@@ -42,13 +42,13 @@ class BodyLimit:
         elif declared.isdigit() and int(declared) > self._limit:
             await render(TooLarge(self._too_large), scope["path"])(scope, receive, send)
         else:
-            await self._known(headers.get("authorization"), scope, receive, send)
+            await self._known(scope, receive, send)
 
-    async def _known(self, authorization: str | None, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _known(self, scope: Scope, receive: Receive, send: Send) -> None:
         """FastAPI reads a body before it asks who sends it."""
         guard: Guard = scope["app"].state.guard
         try:
-            caller = await guard.identify(authorization)
+            caller = await guard.enter(scope)
         except RequestError as error:
             await render(error, scope["path"])(scope, receive, send)
             return

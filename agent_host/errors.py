@@ -4,6 +4,7 @@ RequestError
 ├── Unauthorized    401  no token, or a wrong one
 ├── Forbidden       403  the token is not enough
 ├── TooLarge        413
+├── TooMany         429  the caller has its share
 ├── Unavailable     503  the host itself cannot, for now
 └── ProviderFailed  502, 504  the model's provider did not do its part
 """
@@ -22,6 +23,7 @@ __all__ = [
     "RequestError",
     "StartError",
     "TooLarge",
+    "TooMany",
     "Unauthorized",
     "Unavailable",
 ]
@@ -49,6 +51,16 @@ class TooLarge(RequestError):
 
     status = 413
     code = "body_too_large"
+
+
+class TooMany(RequestError):
+    """You have your share of this host; wait for something of yours to end."""
+
+    status = 429
+    code = "too_many"
+
+    def __init__(self, message: str | None = None, *, code: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message, code=code, headers={"retry-after": "1", **(headers or {})})
 
 
 class Unavailable(RequestError):

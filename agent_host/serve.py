@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_runtime import interpreter
-from agent_runtime.net import Endpoint, Listening, Tcp, Unix, Vsock, http_url, listen_at
+from agent_runtime.net import Endpoint, Listening, Tcp, Unix, Vsock, http_url, listen_at, raise_file_limit
 
+from .budget import Budget, budget_of
 from .errors import StartError
 from .settings import Settings
 
@@ -35,6 +36,7 @@ _STREAM_GRACE_SECONDS = 5
 def serve(settings: Settings, say: Say, *, only_listen: bool = False) -> None:
     """Serves until SIGTERM or SIGINT, then stops what it started; `only_listen`: the mediation listener and nothing
     else. Raises StartError."""
+    budget = budget_of(raise_file_limit())
     make_data_dir(settings.data_dir)
     with held(settings.data_dir), ExitStack() as life:
         found = life.enter_context(listening(settings.addresses))
@@ -42,7 +44,8 @@ def serve(settings: Settings, say: Say, *, only_listen: bool = False) -> None:
         if settings.egress is not None and not only_listen:
             egress = life.enter_context(listening(settings.egress_addresses))
         mediation = life.enter_context(listening(settings.mediation_addresses))
-        _run(settings, _Sockets(found, egress, mediation[0] if mediation else None), say, only_listen=only_listen)
+        listens = _Sockets(found, egress, mediation[0] if mediation else None)
+        _run(settings, listens, budget, say, only_listen=only_listen)
 
 
 def make_data_dir(path: Path) -> None:
@@ -123,10 +126,10 @@ class _Sockets:
             say(f"agents go out through {http_url(one.endpoint)} to {settings.egress_hosts}")
 
 
-def _run(settings: Settings, listens: _Sockets, say: Say, *, only_listen: bool) -> None:
+def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, only_listen: bool) -> None:
     import uvicorn
 
-    from agent_runtime.heads import BoundedHttp
+    from agent_runtime.heads import bounded_http
 
     from .app import create_app, create_listen_app
     from .database import open_database
@@ -166,11 +169,12 @@ def _run(settings: Settings, listens: _Sockets, say: Say, *, only_listen: bool) 
     if only_listen:
         app = create_listen_app(settings, database, announce, mediation=listens.mediation)
     else:
-        app = create_app(settings, database, url, announce, outlet=listens.outlet(), mediation=listens.mediation)
+        outlet = listens.outlet()
+        app = create_app(settings, database, url, budget, announce, outlet=outlet, mediation=listens.mediation)
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http=BoundedHttp,
+        http=bounded_http(budget.connections),
         ws="none",
         lifespan="on",
         log_config=None,

@@ -15,7 +15,7 @@ from . import interpreter
 from .entrance import Entrance
 from .errors import StartError
 from .lean import Config, Server, one_heap, without_v1
-from .net import serve_socket
+from .net import raise_file_limit, serve_socket
 from .settings import Settings
 from .telemetry import logger
 
@@ -26,6 +26,7 @@ log = logger(__name__)
 BACKLOG = 2048
 GOODBYE_SECONDS = 5
 """What open connections get to finish after the drain."""
+MOST_CONNECTIONS = 2048
 
 
 class _Server(Server):
@@ -51,13 +52,14 @@ def serve(settings: Settings) -> None:
 
     one_heap()
     without_v1()
+    connections = min(MOST_CONNECTIONS, raise_file_limit() // 2)  # the others: database, calls, commands, files
     with _listen(settings) as listening:
-        uvloop.run(_main(settings, listening))
+        uvloop.run(_main(settings, listening, connections))
 
 
-async def _main(settings: Settings, listening: socket.socket) -> None:
+async def _main(settings: Settings, listening: socket.socket, connections: int) -> None:
     entrance, told = Entrance(), asyncio.Event()
-    server = _Server(_config(entrance))
+    server = _Server(_config(entrance, connections))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -83,12 +85,12 @@ async def _main(settings: Settings, listening: socket.socket) -> None:
             await runtime.close()
 
 
-def _config(app: Entrance) -> Config:
-    from .heads import BoundedHttp
+def _config(app: Entrance, connections: int) -> Config:
+    from .heads import bounded_http
 
     return Config(
         app,
-        http=BoundedHttp,
+        http=bounded_http(connections),
         ws="none",
         lifespan="off",
         log_config=None,

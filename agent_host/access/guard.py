@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from agent_runtime.heads import authorised
 
 from ..clock import Clock
-from ..errors import Forbidden, Unauthorized
+from ..errors import Forbidden, TooMany, Unauthorized
 from .tokens import OPERATOR, TokenStore, digest
 
 _TRUST_SECONDS = 5.0
@@ -53,6 +57,14 @@ class Guard:
             self._remember(key, caller)
         return caller
 
+    async def enter(self, scope: Scope) -> Caller:
+        """The caller of a request, whose connection counts as the caller's from now on. Raises RequestError."""
+        caller = await self.identify(Headers(scope=scope).get("authorization"))
+        if not authorised(scope, caller.agent_id):
+            text = "you have your share of the host's connections; close some, or use them again"
+            raise TooMany(text, code="too_many_connections", headers={"connection": "close"})
+        return caller
+
     async def _look_up(self, key: str) -> Caller:
         self._known.pop(key, None)
         # A token from the settings is the only one of the operator: one from the database then no longer counts.
@@ -72,7 +84,7 @@ class Guard:
 async def identify(request: Request) -> Caller:
     """FastAPI dependency: whoever has a token."""
     guard: Guard = request.app.state.guard
-    return await guard.identify(request.headers.get("authorization"))
+    return await guard.enter(request.scope)
 
 
 async def operator(caller: Annotated[Caller, Depends(identify)]) -> Caller:

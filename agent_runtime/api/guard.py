@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hmac
 import ipaddress
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..heads import authorised
 from .problems import problem
 
 BODY_LIMIT = 8 * 1024 * 1024
-DRAIN_LIMIT, DRAIN_SECONDS = 64 * 1024 * 1024, 5.0
-LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Routes that answer without a token: they carry reason codes, no data."""
 
@@ -48,13 +47,17 @@ class Guard:
         elif self._expected is None and not _at_home(headers):
             detail = "without a token this server answers only those who speak to it on this machine: set AGENT_TOKEN"
             await problem(403, "cross_site", detail, path)(scope, receive, send)
+        elif path not in OPEN_PATHS and not authorised(scope):
+            detail = "all connections for callers with the token are in use; close some, or use them again"
+            close = {"Retry-After": "1", "Connection": "close"}
+            await problem(429, "too_many_connections", detail, path, headers=close)(scope, receive, send)
         elif self._mediated and scope["method"] not in READING and not _is_near(scope):
             detail = "work comes over the mediation channel; this route answers only callers on loopback"
             await problem(403, "mediated_only", detail, path)(scope, receive, send)
         elif not headers.get(b"content-length", b"0").isdigit():
             await problem(400, "bad_request", "Content-Length is not a number", path)(scope, receive, send)
         elif int(headers.get(b"content-length", b"0")) > BODY_LIMIT:
-            await _refuse(scope, receive, send)
+            await _too_large(path)(scope, receive, send)
         else:
             await self._limited(scope, receive, send)
 
@@ -77,16 +80,33 @@ class Guard:
         try:
             await self._app(scope, counted, send)
         except _TooLarge:
-            await _refuse(scope, receive, send)
+            await _too_large(scope["path"])(scope, receive, send)
+
+
+def _too_large(path: str) -> Response:
+    return problem(413, "body_too_large", f"the body is larger than {BODY_LIMIT} bytes", path)
 
 
 def _at_home(headers: dict[bytes, bytes]) -> bool:
     """False for what a web page of elsewhere has a browser send to this machine: its name in Origin, the browser's own
-    word for it, or its domain in Host (DNS rebinding). Listening on loopback alone keeps no browser out."""
-    host = _without_port(headers.get(b"host", b""))
-    origin = _without_port(headers.get(b"origin", b"http://localhost").partition(b"://")[2])
-    domain = b"." in host and host not in LOOPBACK  # a name without a dot is nobody's domain
-    return not domain and origin in LOOPBACK and headers.get(b"sec-fetch-site") != b"cross-site"
+    word for it, or a name in Host that it has led here (DNS rebinding). Listening on loopback alone keeps no browser
+    out."""
+    host = headers.get(b"host") or b"localhost"
+    origin = headers.get(b"origin", b"http://localhost").partition(b"://")[2]
+    near = _is_loopback(host) and _is_loopback(origin)
+    return near and headers.get(b"sec-fetch-site") != b"cross-site"
+
+
+def _is_loopback(named: bytes) -> bool:
+    """Whether a host, with or without a port, is a name of localhost or a loopback address. Any other name may lead
+    anywhere, also one without a dot: whoever answers on the local network says where."""
+    host = _without_port(named).decode("latin-1").lower()
+    if host in LOOPBACK or host.removesuffix(".").endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_near(scope: Scope) -> bool:
@@ -105,22 +125,3 @@ def _is_near(scope: Scope) -> bool:
 def _without_port(name: bytes) -> bytes:
     host, _, port = name.rpartition(b":")
     return host if port.isdigit() else name
-
-
-async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers 413 at once, then lets the caller finish: one that is cut off in the middle of sending never reads it."""
-    detail = f"the body is larger than {BODY_LIMIT} bytes"
-    refusal = problem(413, "body_too_large", detail, scope["path"], headers={"Connection": "close"})
-    await send({"type": "http.response.start", "status": 413, "headers": refusal.raw_headers})
-    await send({"type": "http.response.body", "body": refusal.body, "more_body": True})
-    await _drain(receive)
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _drain(receive: Receive) -> None:
-    """Reads the rest of a body and throws it away, up to a bound in bytes and in time."""
-    left = DRAIN_LIMIT
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(DRAIN_SECONDS):
-            while left > 0 and (message := await receive()).get("more_body", False):
-                left -= len(message["body"])

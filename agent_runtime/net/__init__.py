@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .patterns import HostPatterns, split_patterns
     from .pool import HttpPool, Reply, TransportFault
     from .reach import connect, open_endpoint
+    from .shares import ConnectionLimit, Shares, raise_file_limit
     from .urls import Url, canonical_host, parse_url
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Admit",
     "AdmitHost",
     "Bounds",
+    "ConnectionLimit",
     "Direct",
     "Egress",
     "Endpoint",
@@ -34,6 +36,7 @@ __all__ = [
     "Passage",
     "Reply",
     "Resolver",
+    "Shares",
     "Stream",
     "SystemResolver",
     "Tcp",
@@ -53,6 +56,7 @@ __all__ = [
     "parse_endpoints",
     "parse_http",
     "parse_url",
+    "raise_file_limit",
     "secured",
     "serve_socket",
     "split_patterns",
@@ -66,6 +70,7 @@ _ROOMS = {
     "patterns": ("HostPatterns", "split_patterns"),
     "pool": ("HttpPool", "Reply", "TransportFault"),
     "reach": ("connect", "open_endpoint"),
+    "shares": ("ConnectionLimit", "Shares", "raise_file_limit"),
     "urls": ("Url", "canonical_host", "parse_url"),
 }
 _HOMES = {name: home for home, names in _ROOMS.items() for name in names}

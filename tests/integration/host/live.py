@@ -45,6 +45,7 @@ class Host:
         self.data_dir = data_dir
         given = {name: str(value) for name, value in settings.items()}
         free = {"MESH_PORT": "0", "MESH_LISTENER_URL": "tcp://127.0.0.1:0"}
+        self.command: list[str] = UP
         self.env = {"MESH_DATA_DIR": str(data_dir), "MESH_ADMIN_TOKEN": OPERATOR, **free, **given}
         self._life = ExitStack()
 
@@ -60,7 +61,7 @@ class Host:
     def start(self) -> None:
         """A new life; an older one is over."""
         self._life.close()
-        self.process = self._life.enter_context(LiveProcess(UP, self.env, timeout=PATIENCE))
+        self.process = self._life.enter_context(LiveProcess(self.command, self.env, timeout=PATIENCE))
         self.url = self.process.wait_for_output(r"agent-host listens on (\S+)")[1]
         self.operator = self._life.enter_context(self.client(OPERATOR))
 

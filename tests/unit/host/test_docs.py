@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from agent_host.app import create_app
+from agent_host.budget import budget_of
 from agent_host.cli import settings_help
 from agent_host.database import open_database
 from agent_host.proxy.loading import _File
@@ -43,7 +44,7 @@ def test_every_setting_is_a_line_of_help() -> None:
 def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:
     page = (DOCS / "host.md").read_text()
     with closing(open_database("sqlite://")) as database:
-        app = create_app(Settings(data_dir=tmp_path), database, "http://host", lambda _token: None)
+        app = create_app(Settings(data_dir=tmp_path), database, "http://host", budget_of(1024), lambda _token: None)
     paths = app.openapi()["paths"]
     listed = set(re.findall(r"\| `([A-Z]+ /\S*)`", page))
     hot = {"POST /v1/chat/completions", "POST /v1/embeddings", "GET /openapi.json"}

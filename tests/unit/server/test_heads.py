@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.heads import MOST_BYTES, BoundedHttp
+from agent_runtime.heads import MOST_BYTES, BoundedHttp, authorised, bounded_http
 from agent_runtime.lean import Config, Server
 
 PATIENCE = 10.0
 ASK = b"POST / HTTP/1.1\r\nhost: x\r\n"
 
 
-class Hasty(BoundedHttp):
+class Hasty(bounded_http(1000)):
     patience = 0.1
 
 
@@ -33,8 +33,27 @@ async def app(_scope: Any, receive: Callable[[], Awaitable[MutableMapping[str, A
     await send({"type": "http.response.body", "body": said})
 
 
+async def early(_scope: Any, _receive: Any, send: Any) -> None:
+    """Answers whatever comes without reading its body."""
+    await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"no"})
+
+
+async def flood(_scope: Any, _receive: Any, send: Any) -> None:
+    """Sends 8 MB as fast as the client reads."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"8000000")]})
+    for left in range(99, -1, -1):
+        await send({"type": "http.response.body", "body": bytes(80_000), "more_body": left > 0})
+
+
+async def late(_scope: Any, _receive: Any, send: Any) -> None:
+    """Takes longer over its answer than any client may over its own part."""
+    await asyncio.sleep(5 * Hasty.patience)
+    await early(_scope, _receive, send)
+
+
 @asynccontextmanager
-async def served(kind: type[BoundedHttp]) -> AsyncGenerator[int]:
+async def served(kind: type[BoundedHttp], app: Any = app) -> AsyncGenerator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = Config(app, http=kind, ws="none", lifespan="off", log_config=None, access_log=False)
         server = Server(config)
@@ -46,9 +65,9 @@ async def served(kind: type[BoundedHttp]) -> AsyncGenerator[int]:
             await serving
 
 
-async def answer(pieces: list[bytes], kind: type[BoundedHttp] = BoundedHttp) -> bytes:
+async def answer(pieces: list[bytes], kind: type[BoundedHttp] = BoundedHttp, app: Any = app) -> bytes:
     """All that comes back until the end."""
-    async with served(kind) as port, asyncio.timeout(PATIENCE):
+    async with served(kind, app) as port, asyncio.timeout(PATIENCE):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             for piece in pieces:
@@ -97,3 +116,84 @@ async def test_a_head_without_end_is_ended(pieces: list[bytes]) -> None:
 async def test_a_head_takes_no_longer_than_it_may(pieces: list[bytes]) -> None:
     found = await answer(pieces, Hasty)
     assert found.count(b"HTTP/1.1 ") == (len(pieces) == 3)
+
+
+@pytest.mark.parametrize("more", [b"content-length: 9\r\n\r\nhalf", CHUNKED + b"\r\n4\r\nhalf\r\n"])
+async def test_a_body_that_stops_half_way_ends_its_connection(more: bytes) -> None:
+    assert b"HTTP/1.1 200" not in await answer([ASK, more], Hasty)
+
+
+async def test_a_body_may_take_long_while_it_moves() -> None:
+    async with served(Hasty) as port, asyncio.timeout(PATIENCE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(ASK + CLOSE + b"content-length: 20\r\n\r\n")
+        for _ in range(20):
+            writer.write(b"z")
+            await asyncio.sleep(Hasty.patience / 4)
+        assert (await reader.read()).endswith(b"\r\n\r\n20")
+        writer.close()
+
+
+async def test_an_answer_may_take_long() -> None:
+    assert (await answer([ASK, CLOSE, b"\r\n"], Hasty, late)).endswith(b"\r\n\r\nno")
+
+
+@pytest.mark.parametrize("rest", [[b"x"], [b"z" * 3_000_000], [b"z" * 999_999] * 9])
+async def test_an_answer_before_the_body_is_the_last_and_is_read(rest: list[bytes]) -> None:
+    found = await answer([ASK, b"content-length: 9000000\r\n\r\n", *rest], BoundedHttp, early)
+    assert (found[:12], found[-6:]) == (b"HTTP/1.1 401", b"\r\n\r\nno"), found
+    assert b"\r\nconnection: close\r\n" in found
+
+
+async def test_an_early_answer_to_a_whole_request_keeps_the_connection() -> None:
+    found = await answer([ASK, b"content-length: 1\r\n\r\nz", ASK, CLOSE, b"\r\n"], BoundedHttp, early)
+    assert found.count(b"HTTP/1.1 401") == 2
+
+
+async def test_an_answer_that_nobody_reads_ends_its_connection() -> None:
+    async with served(Hasty, flood) as port, asyncio.timeout(PATIENCE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        writer.write(ASK + b"\r\n")
+        assert await reader.readexactly(12) == b"HTTP/1.1 200"
+        while len(Hasty.limit) > 0:  # what we have not read stays in buffers, so we are not told
+            await asyncio.sleep(0.01)
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await reader.readexactly(8_000_000)
+        writer.close()
+
+
+async def test_an_answer_may_be_read_slowly() -> None:
+    async with served(Hasty, flood) as port, asyncio.timeout(PATIENCE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        writer.write(ASK + b"\r\n")
+        read = 0
+        while read < 8_000_000 and (piece := await reader.read(400_000)):
+            read += len(piece)
+            await asyncio.sleep(Hasty.patience / 20)
+        assert read > 8_000_000
+        writer.close()
+
+
+@pytest.mark.parametrize("pieces", [[b"GET / HTTP/1.1\r\n\r\n" * 100], [ASK, b"a:\r\n" * 300, b"\r\n"]])
+async def test_small_requests_and_headers_are_counted(pieces: list[bytes]) -> None:
+    found = await answer(pieces, BoundedHttp, late)
+    assert found == b"reset" or found.startswith(b"HTTP/1.1 400 ")
+
+
+async def test_strangers_make_room_and_the_known_stay() -> None:
+    async def knows(scope: Any, receive: Any, send: Any) -> None:
+        await early(scope, receive, send)
+        assert authorised(scope)
+
+    async with served(bounded_http(8), knows) as port, asyncio.timeout(PATIENCE):
+        known_reader, known = await asyncio.open_connection("127.0.0.1", port)
+        known.write(ASK + b"\r\n")
+        await known_reader.readuntil(b"\r\n\r\nno")
+        strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+        assert [await reader.read() for reader, _ in strangers[:13]] == [b""] * 13  # seven are left
+        for _, writer in strangers[:13]:
+            writer.close()
+        for reader, writer in [*strangers[13:], (known_reader, known)]:
+            writer.write(ASK + b"\r\n")
+            assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 401 ")
+            writer.close()

@@ -1,0 +1,110 @@
+"""Shares of what a server has: descriptors, connections, places. One holder that takes much keeps no other out."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections import Counter, OrderedDict
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+_MOST_FILES = 1 << 16
+"""More is not needed, and children that inherit the limit may walk through all of it."""
+
+
+def raise_file_limit() -> int:
+    """Raise the soft limit of open files to the hard one, at most 65,536. Return the limit that holds now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return _MOST_FILES if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
+class Shares:
+    """Places that holders share. A holder may have as many as are still free, so one alone leaves half of them."""
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._held: Counter[str] = Counter()
+
+    def take(self, holder: str) -> bool:
+        """Take a place; False when the holder has its share. The holder `""`, which is no one's name, may have all."""
+        if self._free <= (self._held[holder] if holder else 0):
+            return False
+        self._free -= 1
+        self._held[holder] += 1
+        return True
+
+    def give_back(self, holder: str) -> None:
+        """Free one place of the holder."""
+        self._free += 1
+        self._held[holder] -= 1
+        if not self._held[holder]:
+            del self._held[holder]
+
+    @contextmanager
+    def place(self, holder: str) -> Generator[bool]:
+        """Hold a place during the block, if the holder got one."""
+        got = self.take(holder)
+        try:
+            yield got
+        finally:
+            if got:
+                self.give_back(holder)
+
+
+class Connection(Protocol):
+    """What a `ConnectionLimit` needs of a connection."""
+
+    transport: asyncio.Transport
+
+
+class ConnectionLimit:
+    """Bounds the connections of a server. A connection is a stranger's until a request on it was authorised.
+
+    Strangers may have every place that is free; when none is, the oldest stranger makes room. Known connections have
+    at most seven eighths of the places, in shares, and are never closed for others.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._strangers: OrderedDict[Connection, None] = OrderedDict()
+        self._known: dict[Connection, str] = {}
+        self._shares = Shares(places - max(1, places // 8))
+
+    def __len__(self) -> int:
+        return len(self._strangers) + len(self._known)
+
+    def enter(self, connection: Connection) -> None:
+        """Count a new connection."""
+        if self._strangers and len(self) >= self._places:
+            oldest, _ = self._strangers.popitem(last=False)
+            oldest.transport.abort()
+        self._strangers[connection] = None
+
+    def know(self, connection: Connection, holder: str) -> bool:
+        """Count the connection as the holder's; False when the holder has its share of connections."""
+        before = self._known.get(connection)
+        if before == holder:
+            return True
+        if not self._shares.take(holder):
+            return False
+        if before is not None:
+            self._shares.give_back(before)
+        elif connection in self._strangers:
+            del self._strangers[connection]
+        else:  # it was closed meanwhile
+            self._shares.give_back(holder)
+            return True
+        self._known[connection] = holder
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        """Forget a connection that has ended."""
+        self._strangers.pop(connection, None)
+        holder = self._known.pop(connection, None)
+        if holder is not None:
+            self._shares.give_back(holder)
