@@ -23,6 +23,9 @@ TEXT_LIMIT = 200
 """Characters of a description."""
 HINT = 100
 """Characters of a pattern that is told and not checked."""
+LARGEST_VALUE = 4096
+"""Characters of a `default`, `const` or `enum` as JSON; a larger one is dropped."""
+LONGEST_POINTER = 500
 _ANNOTATIONS = frozenset({"description", "default"})
 _OF_OBJECTS = ("minProperties", "maxProperties")
 TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
@@ -82,8 +85,11 @@ def plain_text(text: str, limit: int = TEXT_LIMIT) -> str:
 class _Reduction:
     def __init__(self, root: Mapping[str, Any], deepest: int) -> None:
         self._root, self._deepest = root, deepest
-        self._room = LARGEST // 4
-        """Schemas and names that may still be written: references may name the same thing many times over."""
+        self._old = "draft-0" in _text(root.get("$schema"))
+        self._room = 2 * LARGEST
+        """Characters that may still be looked at or written: references may name the same thing many times over."""
+        self._sizes: dict[int, int] = {}
+        """Characters of the values of `root`, by identity: each is measured once."""
 
     def whole(self) -> Schema:
         """With nothing but properties at the top: some models take no alternatives there. What the branches name can be
@@ -105,17 +111,16 @@ class _Reduction:
 
     def _schema(self, value: Any, depth: int, above: tuple[str, ...]) -> Schema | bool:
         """`above` are the references that led here. Empty stands for anything; not every model takes `true` for it."""
-        self._room -= 1
-        if self._room < 0:
-            raise _TooMuch
+        self._charge(8)
         if value is False:
             return value
         if not isinstance(value, dict) or depth > self._deepest:
             return {}
         schema = cast("Schema", value)
+        self._charge(len(schema))
         if "$ref" in schema:
             return self._reference(schema, depth, above)
-        found = {word: schema[word] for word, fits in PLAIN.items() if word in schema and fits(schema[word])}
+        found = {word: schema[word] for word in PLAIN if word in schema and self._is_kept(word, schema[word])}
         found |= self._about(schema)
         found |= self._members(schema, depth, above)
         found |= self._branches(schema, depth, above)
@@ -123,12 +128,26 @@ class _Reduction:
             found["items"] = self._schema(schema["items"], depth + 1, above)
         return found
 
+    def _is_kept(self, word: str, value: Any) -> bool:
+        size = self._sizes.get(id(value))
+        if size is None:
+            size = self._sizes[id(value)] = len(json.dumps(value))
+        if size > LARGEST_VALUE or not PLAIN[word](value):
+            return False
+        self._charge(size)
+        return True
+
+    def _charge(self, characters: int) -> None:
+        self._room -= characters
+        if self._room < 0:
+            raise _TooMuch
+
     def _reference(self, schema: Schema, depth: int, above: tuple[str, ...]) -> Schema | bool:
         """What a local reference leads to, with what is said beside it; anything where it leads round or out."""
         name = schema["$ref"]
         target = self._find(name) if isinstance(name, str) and name not in above else None
-        old = "draft-0" in str(self._root.get("$schema"))  # until draft 7 what stands beside a reference does not count
-        beside = {word: one for word, one in schema.items() if word != "$ref" and (not old or word in _ANNOTATIONS)}
+        # Until draft 7 what stands beside a reference does not count.
+        beside = {k: one for k, one in schema.items() if k != "$ref" and (not self._old or k in _ANNOTATIONS)}
         near = self._schema(beside, depth, above)
         far = self._schema(target, depth, (*above, cast("str", name)))
         if isinstance(near, bool) or isinstance(far, bool):
@@ -136,7 +155,7 @@ class _Reduction:
         return {**far, **near} if near.keys() <= _ANNOTATIONS else {"allOf": [far, near]}
 
     def _find(self, pointer: str) -> Any:
-        if not pointer.startswith("#/"):
+        if not pointer.startswith("#/") or len(pointer) > LONGEST_POINTER:
             return self._root if pointer == "#" else None
         at: Any = self._root
         for part in pointer[2:].split("/"):
@@ -159,6 +178,7 @@ class _Reduction:
         known: Schema = {}
         if isinstance(properties, dict):
             named = cast("Mapping[Any, Any]", properties)
+            self._charge(len(named))
             good = [name for name in named if isinstance(name, str) and _is_name(name)][:MOST_PROPERTIES]
             known = {name: self._schema(named[name], depth + 1, above) for name in good}
             found["properties"] = known
@@ -167,6 +187,7 @@ class _Reduction:
             whole = True
         required: Any = schema.get("required")
         if isinstance(required, list):
+            self._charge(len(cast("list[Any]", required)))
             found["required"] = list(dict.fromkeys(one for one in cast("list[Any]", required) if one in known))
         rest: Any = schema.get("additionalProperties")
         if whole and "patternProperties" not in schema and isinstance(rest, dict | bool):
@@ -186,6 +207,10 @@ class _Reduction:
             inner.clear()
         some = inner.get("anyOf") or inner.get("oneOf")
         return {**({"anyOf": some} if some else {}), **({"allOf": every} if every else {})}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _is_name(name: str) -> bool:

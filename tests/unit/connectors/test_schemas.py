@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import time
+import tracemalloc
 from typing import Any
 
 import jsonschema
@@ -79,7 +81,41 @@ def test_what_is_too_large_loses_its_depths_and_then_everything() -> None:
     found = reduced(wide)
     assert len(json.dumps(found)) <= LARGEST
     assert set(found["properties"]) == set(wide["properties"])
-    assert reduced(properties(a={"enum": ["x" * 40_000]})) == {"type": "object"}
+
+
+@pytest.mark.parametrize("word", ["default", "const", "enum"])
+def test_a_large_value_is_dropped_alone(word: str) -> None:
+    schema = {"type": "string", "description": "short"}
+    assert of({**schema, word: ["x" * 4000]}) == {**schema, word: ["x" * 4000]}
+    assert of({**schema, word: ["x" * 5000]}) == schema
+
+
+def repeated(definition: Any, **beside: Any) -> dict[str, Any]:
+    """A schema with 1500 references to one definition."""
+    return {**properties(a={"anyOf": [{"$ref": "#/$defs/it"}] * 1500}), "$defs": {"it": definition}, **beside}
+
+
+COSTLY: dict[str, dict[str, Any]] = {
+    "a large value": repeated({"default": "x" * 500_000}),
+    "a value of a permitted size": repeated({"default": "x" * 4000}),
+    "many names": repeated(properties(**{f"p{n}": {} for n in range(20_000)})),
+    "many words": repeated({f"p{n}": {} for n in range(20_000)}),
+    "much that is required": repeated({**properties(a={}), "required": ["a"] * 20_000}),
+    "a version that is no text": repeated({}, **{"$schema": ["x"] * 40_000}),
+    "a long pointer": properties(a={"anyOf": [{"$ref": "#" + "/a" * 500_000}] * 1500}),
+}
+
+
+@pytest.mark.parametrize("schema", COSTLY.values(), ids=COSTLY)
+def test_references_multiply_no_cost(schema: dict[str, Any]) -> None:
+    tracemalloc.start()
+    began = time.process_time()
+    found = reduced(schema)
+    spent, (_, peak) = time.process_time() - began, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(json.dumps(found)) <= LARGEST
+    assert spent < 3
+    assert peak < 8 * 2**20
 
 
 VALUES = st.recursive(
