@@ -23,7 +23,7 @@ The docstring of a class is its default message. `agent_runtime.api` maps the tr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 
 class AgentRuntimeError(Exception):
@@ -70,6 +70,11 @@ class InvalidRequest(RequestError):
         super().__init__(message, code=code)
         self.faults = tuple(faults)
         """Pairs of field path and what is wrong with it."""
+
+    @classmethod
+    def of(cls, faults: Sequence[tuple[str, str]]) -> Self:
+        """The request has these faults."""
+        return cls("; ".join(f"{field}: {message}" for field, message in faults), faults=faults)
 
 
 class NotAllowed(RequestError):

@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 from pydantic_core import from_json
 
+T = TypeVar("T")
 INLINE_BYTES = 256 * 1024
-"""`read_json_async` parses up to this size on the event loop and larger documents in a thread."""
+"""Documents up to this size are parsed on the event loop and larger ones in a thread."""
 _large_documents = ThreadPoolExecutor(max_workers=2, thread_name_prefix="large-json")
 """Two at a time: the objects of a large document take a multiple of its bytes."""
 _NO_STRUCTURE = bytes(set(range(256)) - set(b'"[{,'))
@@ -67,9 +69,14 @@ def read_json(data: bytes, limits: JsonLimits) -> Any:
 
 async def read_json_async(data: bytes, limits: JsonLimits) -> Any:
     """Do the same as `read_json`, in a thread when the document is large. Raises JsonRefused."""
-    if len(data) <= INLINE_BYTES:
-        return read_json(data, limits)
-    return await asyncio.get_running_loop().run_in_executor(_large_documents, read_json, data, limits)
+    return await by_size(len(data), partial(read_json, data, limits))
+
+
+async def by_size(size: int, work: Callable[[], T]) -> T:
+    """Run `work` on a document of `size` bytes: at once when it is small, else in the thread for large ones."""
+    if size <= INLINE_BYTES:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(_large_documents, work)
 
 
 def check_cost(data: bytes, limits: JsonLimits) -> None:

@@ -23,7 +23,7 @@ from ..protocol import (
 )
 from ..sessions import is_session_id
 from . import use_chat
-from .desk import Desk, body, open_desk, principal
+from .desk import Desk, body, one_of, open_desk, principal
 from .problems import problem
 from .replies import continued_stream, live_stream, message, recorded_stream
 
@@ -81,17 +81,15 @@ describing them."""
 
 async def _chat(request: Request, *, stream: bool) -> Response:
     at = open_desk(request)
-    raw = await request.body() or b"{}"
-    if use_chat.is_use_chat(raw):
-        posted = UseChatRequest.model_validate_json(raw)
+    posted = await one_of(request, use_chat.shape_of)
+    if isinstance(posted, UseChatRequest):
         only_json = request.headers.get("accept", "").strip() == "application/json"
         wish = _Wish(DEFAULT_WAIT_SECONDS, stream=not only_json or request.scope["path"] == "/chat/stream", waits=False)
         if posted.messages[-1].role == "assistant":
             return await _answered(request, at, posted, wish)
         return await _reply(await at.chats.send(use_chat.incoming(request, posted)), at, wish, request.scope["path"])
-    own = await body(request, ChatRequest)
-    sent = await at.chats.send(_incoming(request, own))
-    return await _reply(sent, at, _Wish(own.wait, stream), request.scope["path"])
+    sent = await at.chats.send(_incoming(request, posted))
+    return await _reply(sent, at, _Wish(posted.wait, stream), request.scope["path"])
 
 
 def _incoming(request: Request, own: ChatRequest) -> Incoming:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 from fastapi import Request
-from pydantic import BaseModel
-from pydantic_core import from_json
+from pydantic import BaseModel, ValidationError
 
 from ..errors import InvalidRequest, NotReady
+from ..json_reader import JsonLimits, JsonRefused, by_size, read_json
+from ..protocol import faults_of
 from ..workspace import OPERATOR
 from .front import Desk, Front
+from .guard import BODY_LIMIT
 
 M = TypeVar("M", bound=BaseModel)
 USER_HEADER = "x-agent-user"
+BODY = JsonLimits(BODY_LIMIT)
 
 
 def front(request: Request) -> Front:
@@ -43,11 +48,26 @@ def _not_ready(at: Front) -> NotReady:
 
 
 async def body(request: Request, shape: type[M]) -> M:
-    """The JSON body as a message. Raises ValidationError that names every wrong field."""
+    """The JSON body as a message. Raises InvalidRequest that names what is wrong."""
+    return await one_of(request, lambda _: shape)
+
+
+async def one_of(request: Request, shape: Callable[[Any], type[M]]) -> M:
+    """The same where the parsed body says which message it is."""
     raw = await request.body() or b"{}"
-    if b"NaN" in raw or b"Infinity" in raw:
-        _refuse_odd_numbers(raw)
-    return shape.model_validate_json(raw)
+    return await by_size(len(raw), partial(_checked, raw, shape))
+
+
+def _checked(raw: bytes, shape: Callable[[Any], type[M]]) -> M:
+    """Nothing of a body that is refused outlives the call: its faults hold all of it."""
+    try:
+        value = read_json(raw, BODY)
+        return shape(value).model_validate(value)
+    except JsonRefused as refusal:
+        faults = [("body", str(refusal))]
+    except ValidationError as error:
+        faults = faults_of(error)
+    raise InvalidRequest.of(faults)
 
 
 def query(request: Request, shape: type[M]) -> M:
@@ -55,17 +75,17 @@ def query(request: Request, shape: type[M]) -> M:
     return shape.model_validate(dict(request.query_params))
 
 
-def _refuse_odd_numbers(raw: bytes) -> None:
-    """pydantic reads NaN and Infinity, which are not JSON and would come back from the disk as null."""
-    try:
-        from_json(raw, allow_inf_nan=False)
-    except ValueError as error:
-        raise InvalidRequest(f"body: Invalid JSON: {error}", faults=[("body", f"Invalid JSON: {error}")]) from error
-
-
 def principal(request: Request, named: str | None = None) -> str:
     """Whom the holder of the token speaks for."""
-    user = named or request.headers.get(USER_HEADER) or OPERATOR
+    user = named or _named_in_header(request) or OPERATOR
     if len(user) > 200:
         raise InvalidRequest("the user is too long", faults=[("user", "at most 200 characters")])
     return user
+
+
+def _named_in_header(request: Request) -> str | None:
+    """UTF-8, as in a body: one person has one name. Starlette reads headers as Latin-1."""
+    try:
+        return request.headers.get(USER_HEADER, "").encode("latin-1").decode() or None
+    except UnicodeDecodeError:
+        raise InvalidRequest.of([("X-Agent-User", "is not UTF-8; send the name in UTF-8")]) from None

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
 from ..errors import InvalidRequest, MeshUnavailable, ModelError, RequestError, StoreError
-from ..protocol import PROBLEM_JSON, FieldFault, Problem
+from ..protocol import PROBLEM_JSON, FieldFault, Problem, bounded_faults, faults_of
 from ..telemetry import logger
 
 log = logger(__name__)
@@ -41,37 +41,17 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-def faults_of(error: ValidationError) -> list[FieldFault]:
-    """Each wrong field with what is wrong about it."""
-    return [
-        FieldFault(
-            field=".".join(str(part) for part in one["loc"]) or "body", message=_message(one["type"], one["msg"])
-        )
-        for one in error.errors(include_url=False, include_context=False, include_input=False)
-    ]
-
-
-def _message(kind: str, text: str) -> str:
-    if "'^[^/]*$'" in text:
-        return "must not contain a slash"
-    if kind == "extra_forbidden":
-        return "unknown field; remove it"
-    return "this field is required; add it" if kind == "missing" else text.removeprefix("Value error, ")
-
-
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)  # noqa: S101
     extra = dict(error.extra)
     if isinstance(error, InvalidRequest) and error.faults:
-        extra["errors"] = [FieldFault(field=field, message=message) for field, message in error.faults]
+        extra["errors"] = [FieldFault(field=field, message=message) for field, message in bounded_faults(error.faults)]
     return problem(error.status, error.code, error.message, request.url.path, headers=error.headers, **extra)
 
 
 def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, ValidationError)  # noqa: S101
-    faults = faults_of(error)
-    detail = "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
-    return problem(422, "invalid_request", detail, request.url.path, errors=faults)
+    return _refused(request, InvalidRequest.of(faults_of(error)))
 
 
 def _http(request: Request, error: Exception) -> Response:

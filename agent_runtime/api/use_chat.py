@@ -7,25 +7,18 @@ from typing import Any
 
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json
 
 from ..errors import InvalidRequest
 from ..loop import Answer, Incoming
-from ..protocol import UIMessage, UseChatRequest, is_object
+from ..protocol import ChatRequest, UIMessage, UseChatRequest, is_object
 from .desk import principal
 
 _ANSWERS = TypeAdapter(list[list[str]])
 
 
-def is_use_chat(raw: bytes) -> bool:
+def shape_of(body: Any) -> type[UseChatRequest | ChatRequest]:
     """Told apart from our own body by `messages`."""
-    if b'"messages"' not in raw:
-        return False
-    try:
-        parsed: Any = from_json(raw)
-    except ValueError:
-        return False
-    return isinstance(parsed, dict) and "messages" in parsed
+    return UseChatRequest if is_object(body) and "messages" in body else ChatRequest
 
 
 def incoming(request: Request, asked: UseChatRequest) -> Incoming:

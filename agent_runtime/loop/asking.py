@@ -117,7 +117,7 @@ class Asker:
                     if event.counted:
                         self.kit.room.answered(sent, event.usage)
                     step.text = "".join(answer.pieces)
-                    for chunk in self._completed(step, event, answer.ids, tools=tools):
+                    async for chunk in self._completed(step, event, answer.ids, tools=tools):
                         yield chunk
                 else:
                     if not isinstance(event, Retrying):
@@ -153,18 +153,19 @@ class Asker:
             case Completion():
                 return
 
-    def _completed(
+    async def _completed(
         self, step: Step, completion: Completion, names: dict[str, str], *, tools: bool
-    ) -> Iterator[c.Chunk]:
+    ) -> AsyncIterator[c.Chunk]:
         """Takes the books of a finished call, and its tool calls as far as they can be read."""
         turn = self.turn
         turn.books.spend(completion.usage)
         turn.books.steps += 1
         turn.conversation.context_tokens = completion.usage.total
         self.stop_reason = completion.stop_reason
-        yield from self.pen.close_text()
+        for chunk in self.pen.close_text():
+            yield chunk
         for call in completion.calls:
-            arguments = parse(call, cut_off=completion.stop_reason == "length")
+            arguments = await parse(call, cut_off=completion.stop_reason == "length")
             if not tools:
                 arguments = "tools are off: this was the last step"
             call_id = names[call.id]
@@ -173,10 +174,12 @@ class Asker:
                 if tools:
                     broken = ToolResult("error", error_text=arguments, metadata={"kind": "invalid"})
                     self.kit.learnings.observe(call.name, {}, broken, self.kit.context)
-                yield from self.pen.call_refused(call_id, call.name, call.arguments, arguments)
+                told = self.pen.call_refused(call_id, call.name, call.arguments, arguments)
             else:
                 step.calls.append(Call(call_id, call.name, arguments))
-                yield from self.pen.call_ready(call_id, call.name, arguments)
+                told = self.pen.call_ready(call_id, call.name, arguments)
+            for chunk in told:
+                yield chunk
         books = {"usage": turn.books.usage.model_dump(), **turn.about(), "steps": turn.books.steps}
         yield c.MessageMetadata(messageMetadata=books)
 

@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic_core import from_json
-
 from ..context import Call, Step, error_envelope
+from ..json_reader import JsonLimits, JsonRefused, read_json_async
 from ..ports import HumanWait, Learnings, SideEffectGate, ToolCall, ToolContext, ToolResult
 from ..protocol import chunks as c
 from ..protocol import is_object
@@ -23,6 +22,8 @@ CANCEL_SECONDS = 2.0
 """Longest wait for a tool that was told to stop."""
 SHOWN = 80
 """Characters of arguments that are none, told back."""
+ARGUMENTS = JsonLimits(max_bytes=32 * 2**20)
+"""An answer is bounded in characters, before its calls are read."""
 _BROKE_OFF = ToolResult("error", error_text="the tool broke off: something inside of it was cancelled")
 
 
@@ -91,16 +92,16 @@ class Runner:
         return list(self.pen.call_failed(call.id, why, result.metadata))
 
 
-def parse(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
+async def parse(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
     """The arguments of a call, or what is wrong with them, in words for the model."""
     if not call.arguments.strip():
         return {}
     try:
-        arguments: Any = from_json(call.arguments, allow_inf_nan=False)
-    except ValueError as error:
+        arguments: Any = await read_json_async(call.arguments.encode(errors="replace"), ARGUMENTS)
+    except JsonRefused as refusal:
         if cut_off:
             return "the arguments were cut off by the output limit: send less in one call"
-        return f"the arguments are not valid JSON ({error}): send one JSON object"
+        return f"the arguments are not valid JSON ({refusal}): send one JSON object"
     if not is_object(arguments):
         return f"the arguments must be one JSON object, not {_shown(arguments)}: name the parameters"
     return arguments

@@ -43,7 +43,7 @@ from .permission import (
     SessionRule,
     ToolContract,
 )
-from .problem import PROBLEM_JSON, FieldFault, Problem
+from .problem import PROBLEM_JSON, FieldFault, Problem, bounded_faults, faults_of
 from .schemas import json_schemas
 from .session import (
     METADATA_BYTES,
@@ -165,7 +165,9 @@ __all__ = [
     "WorkspaceListing",
     "WorkspaceQuery",
     "authority",
+    "bounded_faults",
     "chunks",
+    "faults_of",
     "field_docs",
     "is_object",
     "json_schemas",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 PROBLEM_JSON = "application/problem+json"
+MOST_FAULTS = 20
+"""Faults of one request that are reported."""
+MOST_EXAMINED = 1000
+"""From more faults on none is described: pydantic describes all or none, each at a kilobyte."""
+_FIELD_CHARACTERS, _MESSAGE_CHARACTERS = 200, 500
 
 
 class FieldFault(BaseModel):
@@ -33,3 +39,37 @@ class Problem(BaseModel):
 
     def body(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude_none=True)
+
+
+Fault = tuple[str, str]
+"""The path of a field and what is wrong with it."""
+
+
+def faults_of(error: ValidationError) -> list[Fault]:
+    """Describe the first faults of a request, each in a bounded text."""
+    count = error.error_count()
+    if count > MOST_EXAMINED:
+        return [("body", f"has {count} faults, too many to name them; check its shape")]
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return bounded_faults(
+        [(".".join(map(str, one["loc"])) or "body", _message(one["type"], one["msg"])) for one in found]
+    )
+
+
+def bounded_faults(faults: Sequence[Fault]) -> list[Fault]:
+    """At most MOST_FAULTS of the faults, with bounded texts. The last one counts those that are left out."""
+    kept = faults if len(faults) <= MOST_FAULTS else faults[: MOST_FAULTS - 1]
+    told = [(_cut(field, _FIELD_CHARACTERS), _cut(message, _MESSAGE_CHARACTERS)) for field, message in kept]
+    return told if len(kept) == len(faults) else [*told, ("body", f"has {len(faults) - len(kept)} more faults")]
+
+
+def _message(kind: str, text: str) -> str:
+    if "'^[^/]*$'" in text:
+        return "must not contain a slash"
+    if kind == "extra_forbidden":
+        return "unknown field; remove it"
+    return "this field is required; add it" if kind == "missing" else text.removeprefix("Value error, ")
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."

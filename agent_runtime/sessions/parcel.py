@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, cast
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from ..errors import InvalidRequest
+from ..json_reader import JsonLimits, JsonRefused, read_json
 from ..protocol import Usage, is_object
 from .parts import NOTICE, STEER, tool_name
 
@@ -20,6 +20,8 @@ SCHEMA_VERSION = 1
 _RULE = ("permission", "pattern", "action")
 _LARGEST = 2**63
 _LATEST = 2**53
+LINE = JsonLimits(max_bytes=64 * 2**20, max_values=400_000, max_depth=200)
+"""Twice what a part holds that this program stores."""
 
 
 class Fault(Exception):
@@ -118,9 +120,9 @@ def _read(raw: bytes) -> Line:
 def parsed(raw: bytes | str) -> object:
     """Any JSON. Raises Fault."""
     try:
-        return from_json(raw, allow_inf_nan=False)
-    except ValueError as error:
-        raise Fault(f"not JSON: {error}") from error
+        return read_json(raw.encode() if isinstance(raw, str) else raw, LINE)
+    except JsonRefused as refusal:
+        raise Fault(f"not JSON: {refusal}") from refusal
 
 
 class Parcel:

@@ -32,7 +32,7 @@ class SmallGuest(Runtime):
         pulse = Pulse(self.url, TOKEN)
         with pulse:
             yield
-        assert max(pulse.milliseconds) < longest_ms, sorted(pulse.milliseconds)[-5:]
+        assert max(pulse.milliseconds, default=0) < longest_ms, sorted(pulse.milliseconds)[-5:]
 
     def post_raw(self, path: str, body: bytes, **headers: str) -> tuple[httpx.Response, float]:
         """Post bytes as JSON. Return the answer and the seconds that it took."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from agent_runtime.testing import Call, Say, ScriptedProvider
+from tests.e2e.live import assert_problem, in_background
 
 from .guest import SmallGuest
 
@@ -46,3 +48,75 @@ def test_large_files_are_edited_a_few_at_a_time(guest: SmallGuest) -> None:
         answer = guest.chat("edit them").json()
     assert {one["output"]["type"] for one in answer["tool_outputs"]} == {"output"}, answer["tool_outputs"]
     assert guest.peak_mib - before < 100
+
+
+COSTLY_BODIES = {
+    "parts": b'{"parts":[' + b'{"":0},' * (MIB // 7) + b"0]}",
+    "messages": b'{"messages":[' + b'{"":0},' * (MIB // 7) + b"0]}",
+    "parts of a message": b'{"messages":[{"role":"user","parts":[' + b"1," * (MIB // 2) + b"1]}]}",
+    "unknown fields": b"{" + b",".join(b'"%d":0' % number for number in range(120_000)) + b"}",
+    "allowed values that are all wrong": b'{"parts":[' + b'{"":0},' * 90_000 + b"0]}",
+    "one unknown field with a long name": b'{"' + b"x" * MIB + b'":0}',
+    "nested": b'{"parts":' + b"[" * MIB,
+    "a large number": b'{"wait":' + b"1" * MIB + b"}",
+}
+
+
+@pytest.mark.parametrize("body", COSTLY_BODIES.values(), ids=COSTLY_BODIES)
+def test_a_costly_body_is_refused_in_proportion(guest: SmallGuest, body: bytes) -> None:
+    with guest.watched(PROMPT_MS):
+        reply, seconds = guest.post_raw("/chat", body)
+    problem = assert_problem(reply, 422, "invalid_request")
+    assert 1 <= len(problem["errors"]) <= 20
+    assert len(reply.content) < 20_000
+    assert seconds < 3
+    assert guest.peak_mib < 300
+
+
+def test_costly_bodies_at_once_leave_the_guest_alive(guest: SmallGuest) -> None:
+    body = COSTLY_BODIES["parts"] * 7
+    callers = [in_background(lambda: guest.post_raw("/chat", body)) for _ in range(8)]
+    for thread, _ in callers:
+        thread.join(60)
+    assert [answers[0][0].status_code for _, answers in callers] == [422] * 8
+    assert guest.peak_mib < 400
+    guest.still_works()
+
+
+def test_a_fault_is_named_in_a_large_body_too(guest: SmallGuest) -> None:
+    body = json.dumps({"parts": [{"type": "text", "text": "x" * MIB}, {"type": "image"}], "color": 1}).encode()
+    reply, _ = guest.post_raw("/chat", body)
+    assert_problem(reply, 422, "invalid_request", "parts.1.type", "parts.1.text", "color")
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"-1e400", b"NaN", b"Infinity"])
+def test_a_number_that_is_not_finite_is_refused(guest: SmallGuest, number: bytes) -> None:
+    guest.provider.script.replace(None)
+    session = guest.chat("hello", session_id="finite").json()["session_id"]
+    request = guest.http.request("PATCH", f"/sessions/{session}", content=b'{"metadata":{"a":' + number + b"}}")
+    assert_problem(request, 422, "invalid_request", "body")
+    reply, _ = guest.post_raw(
+        "/task", b'{"workflow_id":"w","step_id":"s","task_type":"t","input_data":{"a":%b}}' % number
+    )
+    assert_problem(reply, 422, "invalid_request", "body")
+    guest.provider.script.replace([Call("read", f'{{"path":"x","limit":{number.decode()}}}'), Say("done")])
+    [output] = guest.chat("go", session_id="finite").json()["tool_outputs"]
+    assert output["state"] == "output-error"
+    exported = guest.http.get(f"/sessions/{session}/export").content
+    assert_problem(guest.http.post("/sessions/import", content=exported), 409, "session_exists")  # all of it was read
+
+
+@pytest.mark.parametrize("body", [b'{"message":"one","message":"two"}', b'{"message":"hi","\\u006dessage":"two"}'])
+def test_a_duplicate_field_is_refused(guest: SmallGuest, body: bytes) -> None:
+    problem = assert_problem(guest.post_raw("/chat", body)[0], 422, "invalid_request", "body")
+    assert "'message' occurs twice" in problem["detail"]
+
+
+def test_a_person_has_one_name_in_headers_and_bodies(guest: SmallGuest) -> None:
+    guest.provider.script.replace(None)
+    for name in ("Zoë", "李"):
+        assert guest.chat("hello", user=name, session_id=f"of {name}").status_code == 200
+        found = guest.http.get("/sessions", headers={b"X-Agent-User": name.encode()}).json()["sessions"]
+        assert len(found) == 1, name
+    reply = guest.http.get("/sessions", headers={b"X-Agent-User": "Zoë".encode("latin-1")})
+    assert_problem(reply, 422, "invalid_request", "X-Agent-User")
