@@ -25,7 +25,7 @@ HELLO: Rules[Host] = Rules()
 GLOBAL: Rules[Host] = Rules()
 """Hold for the whole run, and are looked at when it is over."""
 _SENT = (LifecycleSignal, WorkResult, ConstraintAck, IdentityRevision, UnknownControl)
-_CONTROLS = {"attach", "resume", "progress", "ping", "pong", "nack", "ask"}
+_CONTROLS = {"attach", "resume", "progress", "ping", "pong", "nack"}
 _STRICT = {"agent_id", "observed_at", "status", "completed_at", "audit_ref"}
 _AT = "2026-01-01T00:00:00Z"
 

@@ -24,7 +24,7 @@ GLOBAL: Rules[Guest] = Rules()
 PROBES = 50
 CROWD = 64
 _STRICT = WorkRequest.model_fields.keys() - {"request_id", "principal", "content"}
-_CONTROLS = {"welcome", "resume_ok", "ack", "cancel", "drain", "ping", "pong", "nack", "constraints_payload", "answer"}
+_CONTROLS = {"welcome", "resume_ok", "ack", "cancel", "drain", "ping", "pong", "nack", "constraints_payload"}
 
 
 @HELLO.rule("L01", "2.4", "The listener is silent until the agent's first line.", loose=True)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agent_runtime.protocol.work import (
-    Answer,
-    Ask,
     ConstraintAck,
     IdentityRevision,
     LifecycleSignal,
@@ -62,11 +60,6 @@ def _nack(parts: Parts, session: Session, nack: Nack) -> None:
         results.refused(parts, session, nack)
 
 
-def _ask(_: Parts, session: Session, ask: Ask) -> None:
-    body = {"error": "nobody_answers: this host has nobody who answers that"}
-    session.send(Answer(ask_id=ask.ask_id, ok=False, body=body), request_id=ask.request_id)
-
-
 def _ignore(_: Parts, __: Session, ___: object) -> None:
     """Younger than we are, or of no consequence; the trail has it."""
 
@@ -79,7 +72,6 @@ HANDLERS: dict[type, Callable[[Parts, Session, Any], None]] = {
     Progress: _progress,
     Ping: _ping,
     Nack: _nack,
-    Ask: _ask,
     Pong: _ignore,
     IdentityRevision: _ignore,
     UnknownControl: _ignore,

@@ -5,8 +5,6 @@ from .attach import EPOCH_ZERO, Offer, mac_is_good, mac_of, new_challenge, new_s
 from .control import (
     CONTROLS,
     Ack,
-    Answer,
-    Ask,
     Attach,
     Cancel,
     ConstraintsPayload,
@@ -57,8 +55,6 @@ __all__ = [
     "RETRYABLE",
     "SOFT_LINE",
     "Ack",
-    "Answer",
-    "Ask",
     "Attach",
     "Bound",
     "Cancel",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -145,29 +145,10 @@ class ConstraintsPayload(Control):
     """From HIGH on, what runs is stopped at its next step and ends as `yielded`."""
 
 
-class Ask(Control):
-    """Guest to host: something that only the host can decide or do."""
-
-    ctl = "ask"
-    ask_id: Id
-    request_id: Id | None = None
-    kind: Short
-    body: dict[str, Any] = Field(default_factory=dict[str, Any])
-
-
-class Answer(Control):
-    """Host to guest."""
-
-    ctl = "answer"
-    ask_id: Id
-    ok: bool = True
-    body: dict[str, Any] = Field(default_factory=dict[str, Any])
-
-
 CONTROLS: dict[str, type[Control]] = {
     kind.ctl: kind
     for kind in (
         *(Welcome, Attach, Resume, ResumeOk, Ack, Progress, Cancel, Drain),
-        *(Ping, Pong, Nack, ConstraintsPayload, Ask, Answer),
+        *(Ping, Pong, Nack, ConstraintsPayload),
     )
 }

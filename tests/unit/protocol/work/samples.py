@@ -92,8 +92,6 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "pong": {"n": number},
     "nack": {"code": text, "request_id": st.none() | name, "detail": maybe},
     "constraints_payload": {"version": number, "b64": text},
-    "ask": {"ask_id": name, "kind": text, "body": members},
-    "answer": {"ask_id": name, "ok": st.booleans(), "body": members},
 }
 controls: st.SearchStrategy[Control] = st.one_of(
     *(st.fixed_dictionaries(fields).map(CONTROLS[ctl].model_validate) for ctl, fields in FIELDS.items())

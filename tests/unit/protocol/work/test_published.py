@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -9,11 +11,20 @@ import pytest
 from hypothesis import given, settings
 from pydantic import BaseModel
 
-from agent_runtime.protocol.work import decode, encode, loose_request, loose_result, loose_signal, work_schemas
+from agent_runtime.protocol.work import (
+    CONTROLS,
+    decode,
+    encode,
+    loose_request,
+    loose_result,
+    loose_signal,
+    work_schemas,
+)
 from scripts import protocols
 
 from .samples import AT, REQUEST, SHAPES, frames
 
+ROOT = Path(__file__).parents[4]
 SCHEMAS = work_schemas()
 
 
@@ -59,3 +70,15 @@ def test_the_table_of_dialects_is_true() -> None:
         else:
             assert loose_signal(kept, now=AT, agent_id="a").observed_at == AT
         assert protocols.LOOSE[shape].keys() <= SCHEMAS[shape]["properties"].keys()
+
+
+def test_every_control_frame_is_written_by_one_of_our_ends_and_read_by_the_other() -> None:
+    guest, host = (_source(folder) for folder in ("agent_runtime/mediation", "agent_host/listener"))
+    for kind in CONTROLS.values():
+        written = re.compile(rf"\b{kind.__name__}\(\s*\w+=")
+        ends = ((guest, host), (host, guest))
+        assert any(written.search(one) and kind.__name__ in other for one, other in ends), f"nobody speaks {kind.ctl}"
+
+
+def _source(folder: str) -> str:
+    return "".join(path.read_text("utf-8") for path in (ROOT / folder).glob("*.py"))
