@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 import structlog
@@ -13,7 +12,7 @@ from agent_runtime.net import Listening
 from .clock import Clock
 from .database import Database
 from .errors import AgentRuntimeError
-from .fleet import Fleet
+from .fleet import Fleet, Mediation
 from .listener import Limits, Listener
 from .settings import Settings
 
@@ -69,14 +68,20 @@ class Bond:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=30)
 
-    def _launch(self, workspace: str) -> Mapping[str, str]:
+    def _launch(self, workspace: str) -> Mediation:
         """What of a Launch leads a runtime to its channel."""
         address = self._listener.address_of(workspace)
         if address is None:
             return {}
         channel = self._listener.channel(workspace)
-        key = {"mediation_key": channel.key.decode()} if channel.key else {}
-        return {"mediation_url": str(address), "mediation_dialect": channel.dialect, **key}
+        given: Mediation = {
+            "mediation_url": str(address),
+            "mediation_dialect": channel.dialect,
+            "mediation_required": channel.required,
+        }
+        if channel.key:
+            given["mediation_key"] = channel.key.decode()
+        return given
 
     def fenced(self, workspace: str) -> bool:
         """Whether it must not be started."""

@@ -14,6 +14,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
     text,
 )
 
@@ -79,6 +80,7 @@ channels = Table(
     Column("fence", String(20), comment="quarantined or halted: no attachment is taken"),
     Column("fence_reason", Text),
     Column("drained", Boolean, nullable=False, comment="gets no work until it is started again"),
+    Column("required", Boolean, nullable=False, server_default=false(), comment="its agent fails closed"),
     Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
 )
 

@@ -1,6 +1,6 @@
 """Boots and watches runtimes, behind one driver Protocol."""
 
-from .driver import Driver, Launch, NotOffered, Outcome, Runtime, Snapshots, Status
+from .driver import Driver, Launch, Mediation, NotOffered, Outcome, Runtime, Snapshots, Status
 from .drivers import drivers_of
 from .external import EXTERNAL, ExternalDriver
 from .fleet import Fleet
@@ -17,6 +17,7 @@ __all__ = [
     "ExternalDriver",
     "Fleet",
     "Launch",
+    "Mediation",
     "NotOffered",
     "Outcome",
     "ProcessDriver",

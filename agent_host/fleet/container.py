@@ -213,7 +213,7 @@ def guest_environment(launch: Launch, operator: Mapping[str, str]) -> dict[str, 
     if launch.mediation_url:
         env["AGENT_MEDIATION_URL"] = f"unix:{INSIDE}/v.sock_{MEDIATION_PORT}"
         env["AGENT_MEDIATION_DIALECT"] = launch.mediation_dialect
-        env["AGENT_MEDIATION_REQUIRED"] = "true"
+        env["AGENT_MEDIATION_REQUIRED"] = str(launch.mediation_required).lower()
     if launch.mediation_key:
         env["AGENT_MEDIATION_KEY_FILE"] = f"{SECRETS}/mediation.key"
     return env

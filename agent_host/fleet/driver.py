@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypedDict, runtime_checkable
 
 from ..errors import AgentRuntimeError, RequestError
 
@@ -35,6 +35,15 @@ class NotOffered(RequestError):
     code = "not_offered"
 
 
+class Mediation(TypedDict, total=False):
+    """What of a Launch leads its runtime to its mediation channel; empty where there is none."""
+
+    mediation_url: str
+    mediation_key: str
+    mediation_dialect: str
+    mediation_required: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What a driver needs to know to start one runtime."""
@@ -54,6 +63,8 @@ class Launch:
     mediation_key: str | None = field(default=None, repr=False)
     """What it proves itself with there; it reads it from `key_file`."""
     mediation_dialect: str = "strict"
+    mediation_required: bool = False
+    """It fails closed while it has no channel."""
 
     @property
     def key_file(self) -> Path:
@@ -64,6 +75,8 @@ class Launch:
         given = {"AGENT_EGRESS_URL": self.egress_url} if self.egress_url else {}
         if self.mediation_url:
             given |= {"AGENT_MEDIATION_URL": self.mediation_url, "AGENT_MEDIATION_DIALECT": self.mediation_dialect}
+        if self.mediation_required:
+            given["AGENT_MEDIATION_REQUIRED"] = "true"
         if self.mediation_key:
             given["AGENT_MEDIATION_KEY_FILE"] = str(self.key_file)
         return {

@@ -11,16 +11,14 @@ import structlog
 
 from ..access import TokenStore, check_agent_id
 from ..errors import AgentRuntimeError, Conflict, InvalidRequest, RequestError, Unavailable
-from .driver import Driver, Launch, Outcome, Runtime, StartFailed, StopFailed
+from .driver import Driver, Launch, Mediation, Outcome, Runtime, StartFailed, StopFailed
 from .external import EXTERNAL, Elsewhere
 from .workspace import State, Workspace, Workspaces
 
 log = structlog.get_logger(__name__)
-Mediation = Callable[[str], Mapping[str, str]]
-"""What of a Launch leads the workspace to its mediation channel."""
 
 
-def _no_mediation(_workspace: str) -> Mapping[str, str]:
+def _no_mediation(_workspace: str) -> Mediation:
     return {}
 
 
@@ -51,7 +49,7 @@ class Fleet:
         self._running: dict[str, tuple[Runtime, asyncio.Task[None]]] = {}
         self._launching: dict[str, asyncio.Task[Workspace]] = {}
         self._closing = False
-        self.mediation: Mediation = _no_mediation
+        self.mediation: Callable[[str], Mediation] = _no_mediation
         self.fenced: Callable[[str], bool] = _free
         """Whether a workspace must not run, asked at the last moment."""
         self.on_change: Callable[[str], None] = _nobody

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..access import check_agent_id, operator
 from ..listener import Auth, Dialect, Listener, QuarantineWorkspace, Readiness
+from .declaration import MediationBlock
 from .driver import EXEC_SECONDS
 from .fleet import Fleet
 from .workspace import State, Workspace
@@ -33,6 +34,9 @@ class CreateWorkspace(BaseModel):
     and `none` where the dialect is loose."""
     listen: str | None = Field(default=None, max_length=300)
     """That address: tcp://host:port, unix:/path or vsock://:port. Unset, it is the one that all share."""
+    mediation: MediationBlock | None = None
+    """The channel as microagent.yaml declares it: required and fail-closed unless it says otherwise. Unset, a machine's
+    is required, and a process's is not."""
 
 
 class RunCommand(BaseModel):
@@ -118,8 +122,8 @@ async def create(request: Request, body: CreateWorkspace) -> CreatedWorkspace:
     """A new workspace, stopped, with its end of the mediation channel."""
     fleet, listener = _fleet(request), _listener(request)
     check_agent_id(body.id)
-    listen = body.listen or fleet.mediation_of(body.id, body.driver)
-    _, key = await listener.enrol(body.id, dialect=body.dialect, auth=body.auth, listen=listen)
+    own, required = _declared(body, fleet, listener)
+    _, key = await listener.enrol(body.id, dialect=body.dialect, auth=body.auth, listen=own, required=required)
     try:
         workspace = await fleet.create(body.id, body.driver)
     except BaseException:
@@ -127,6 +131,16 @@ async def create(request: Request, body: CreateWorkspace) -> CreatedWorkspace:
         raise
     shown = await _members(request, workspace)
     return CreatedWorkspace.model_validate({**shown, "token": workspace.token, "mediation_key": key})
+
+
+def _declared(body: CreateWorkspace, fleet: Fleet, listener: Listener) -> tuple[str | None, bool]:
+    """An address of its own, if it has one, and whether its agent fails closed. Raises InvalidRequest."""
+    machine = fleet.mediation_of(body.id, body.driver)
+    own = body.listen or machine
+    if body.mediation is None:
+        return own, machine is not None
+    shared = str(listener.address) if listener.address else None
+    return body.mediation.checked().own_address(shared, own), body.mediation.required
 
 
 @router.get("/{workspace_id}")

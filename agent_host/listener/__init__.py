@@ -6,11 +6,12 @@ from .channel import Auth, Channel, Dialect
 from .limits import Limits
 from .listener import Listener
 from .lock import ledger_lock
-from .readiness import Readiness
+from .readiness import GUEST_PORT, Readiness
 from .routes import router
 from .work import Record
 
 __all__ = [
+    "GUEST_PORT",
     "Auth",
     "Channel",
     "Dialect",

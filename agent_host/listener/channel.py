@@ -67,6 +67,8 @@ class Channel:
     fence_reason: str | None
     drained: bool
     created_at: int
+    required: bool = False
+    """Without it its agent does nothing that takes effect."""
 
     constraints: ConstraintSet | None = None
     session: Session | None = None

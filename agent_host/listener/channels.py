@@ -57,7 +57,9 @@ class Channels:
             if channel := self._all.get(row["workspace"]):
                 channel.constraints = _constraints(row)
 
-    async def create(self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None) -> Channel:
+    async def create(
+        self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None, *, required: bool
+    ) -> Channel:
         """A new channel; with `hmac` it has a key. Raises InvalidRequest and Conflict."""
         self.check(workspace, dialect, auth, listen)
         row = {
@@ -70,6 +72,7 @@ class Channels:
             "fence": None,
             "fence_reason": None,
             "drained": False,
+            "required": required,
             "created_at": self._clock.now_ms(),
         }
         await self._journal.run(lambda connection: connection.execute(insert(channels).values(row)) and None)

@@ -185,7 +185,13 @@ class Listener:
     # ---------------------------------------------------------------- workspaces
 
     async def enrol(
-        self, workspace: str, *, dialect: Dialect = "strict", auth: Auth | None = None, listen: str | None = None
+        self,
+        workspace: str,
+        *,
+        dialect: Dialect = "strict",
+        auth: Auth | None = None,
+        listen: str | None = None,
+        required: bool = False,
     ) -> tuple[Channel, str | None]:
         """A channel for the workspace, and its key when there is one: it can be had only now. Without `auth` a strict
         agent proves itself by `hmac`, and a loose one by nothing.
@@ -193,7 +199,7 @@ class Listener:
         Raises InvalidRequest and Conflict.
         """
         auth = auth or ("none" if dialect == "loose" else "hmac")
-        channel = await self._parts.channels.create(workspace, dialect, auth, listen)
+        channel = await self._parts.channels.create(workspace, dialect, auth, listen, required=required)
         if listen is not None:
             try:
                 await self._listen(channel, parse_address(listen))

@@ -10,17 +10,24 @@ from agent_runtime.protocol.work import stamp
 from .channel import Channel
 from .parts import Parts
 
+GUEST_PORT = 2048
+"""The vsock port that guests dial."""
+_ERRORS = {"target_unreachable": "required mediation target is unreachable"}
+
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The first four names are those of the microVM supervisor's own `mediationReady`."""
+    """`ready`, `detail` and `error` say what the microVM supervisor's own `mediationReady` does, in its words."""
 
     ready: bool
     """All of what follows holds, and work would be sent."""
     observed_at: str
     detail: str
+    """The declaration of the channel; how it stands."""
     error: str | None
-    """Why it is not ready; a stable code."""
+    """Only of a required channel that is not ready."""
+    code: str | None
+    """Why it is not ready, whether it is required or not; stable."""
     target: str | None
     target_reachable: bool
     """Somebody listens: all that a supervisor can tell."""
@@ -38,15 +45,14 @@ class Readiness:
 def readiness(parts: Parts, channel: Channel, address: Endpoint | None, reachable: bool) -> Readiness:
     session = channel.session
     closed = parts.dispatch.closed(channel)
-    error = None if closed == "window_full" else closed
-    error = error if reachable or channel.fence else "target_unreachable"  # who is fenced has no address
-    where = str(address) if address else "no address"
-    state = session.state if session else "gone"
+    code = None if closed == "window_full" else closed
+    code = code if reachable or channel.fence else "target_unreachable"  # who is fenced has no address
     return Readiness(
-        ready=error is None,
+        ready=code is None,
         observed_at=stamp(parts.clock.now_ms()),
-        detail=f"dialect={channel.dialect} auth={channel.auth} target={where} state={state}",
-        error=error,
+        detail=_detail(channel, address, reachable, code),
+        error=_ERRORS.get(code, "required mediation is not ready") if code and channel.required else None,
+        code=code,
         target=str(address) if address else None,
         target_reachable=reachable,
         attached=session is not None,
@@ -56,6 +62,15 @@ def readiness(parts: Parts, channel: Channel, address: Endpoint | None, reachabl
         in_flight=len(session.slots) if session else 0,
         queued=len(channel.queue) + len(channel.lost),
     )
+
+
+def _detail(channel: Channel, address: Endpoint | None, reachable: bool, code: str | None) -> str:
+    required, target = str(channel.required).lower(), str(address or "none").removeprefix("tcp://")
+    declared = f"mediation required={required} failClosed={required} port={GUEST_PORT} target={target}"
+    found = f"mediation target {'reachable' if reachable else 'unreachable'} at {target}"
+    agent = f"agent attached in epoch {channel.session.epoch}" if channel.session else "no agent attached"
+    why = f"{code}, " if code else ""
+    return f"{declared}; {found}; {why}{agent}, dialect={channel.dialect} auth={channel.auth}"
 
 
 def gauges(parts: Parts, unproven: int) -> dict[str, tuple[str, float]]:

@@ -110,7 +110,7 @@ def test_quarantine_cuts_all_ways_and_nothing_is_delivered_afterwards(house: Hou
     reply = house.operator.post("/workspaces/guest/quarantine", json={"reason": "it is odd"})
     print(f"\nquarantine: {time.monotonic() - began:.2f} s")
     assert (reply.status_code, reply.json()["state"]) == (200, "stopped"), reply.text
-    assert reply.json()["mediationReady"]["error"] == "quarantined"
+    assert reply.json()["mediationReady"]["code"] == "quarantined"
     assert inside.recv(1) == b""
     inside.close()
     assert house.sockets() == set()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...listener import GUEST_PORT
 from ..driver import Launch
 from .image import Image
 
 CONTROL_PORT, HTTP_PORT = 1024, 8400
 """The guest's: where its init answers the host, and where it leads the host to the runtime's own HTTP face."""
-MEDIATION_PORT, MESH_PORT, EGRESS_PORT = 2048, 8420, 8421
+MEDIATION_PORT, MESH_PORT, EGRESS_PORT = GUEST_PORT, 8420, 8421
 """The host's."""
 SECRETS = "/run/secrets"
 _OURS = frozenset(
@@ -54,7 +55,7 @@ def boot_document(launch: Launch, image: Image, operator: Mapping[str, str], gra
     if launch.mediation_url:
         env["AGENT_MEDIATION_URL"] = f"vsock://2:{MEDIATION_PORT}"
         env["AGENT_MEDIATION_DIALECT"] = launch.mediation_dialect
-        env["AGENT_MEDIATION_REQUIRED"] = "true"
+        env["AGENT_MEDIATION_REQUIRED"] = str(launch.mediation_required).lower()
     if launch.mediation_key:
         secrets["mediation.key"] = launch.mediation_key
         env["AGENT_MEDIATION_KEY_FILE"] = f"{SECRETS}/mediation.key"

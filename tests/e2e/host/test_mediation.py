@@ -106,7 +106,7 @@ def test_quarantine_contains_and_start_refuses(tmp_path: Path) -> None:
         host.operator.post("/workspaces", json={"id": "q"})
         host.operator.post("/workspaces/q/start")
         held = host.operator.post("/workspaces/q/quarantine", json={"reason": "odd"}).json()
-        assert (held["state"], held["mediationReady"]["error"]) == ("stopped", "quarantined")
+        assert (held["state"], held["mediationReady"]["code"]) == ("stopped", "quarantined")
         host.operator.post("/work", json={"workspace": "q", "request": {"request_id": "w", "content": "Hello"}})
         assert_problem(host.operator.post("/workspaces/q/start"), 409, "quarantined")
         host.start()

@@ -17,7 +17,7 @@ async def acknowledged(pair: Pair, guest: Guest, version: int) -> None:
 
     async def fits() -> bool:
         ready = await pair.listener.readiness(NAME)
-        return ready is not None and ready.acked_version == version and ready.error is None
+        return ready is not None and ready.acked_version == version and ready.ready
 
     await pair.until(fits)
     assert (guest.constraints.held.version, guest.constraints.held.instructions) == (version, PAYLOAD.decode())

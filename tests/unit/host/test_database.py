@@ -7,12 +7,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, create_engine, insert, select
 
-from agent_host.database import Database, model_calls, open_database, tokens
+from agent_host.database import Database, channels, model_calls, open_database, tokens, workspaces
 from agent_host.database.migrate import HEAD
 from agent_host.database.tables import metadata
 from agent_host.errors import StartError
@@ -52,6 +54,22 @@ def test_a_database_is_private_and_ready_for_company(tmp_path: Path) -> None:
 
 def row(name: str) -> dict[str, object]:
     return {"digest": name, "agent_id": name, "purpose": "manual", "created_at": 1}
+
+
+def test_channels_of_machines_were_always_required(tmp_path: Path) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with create_engine(url(tmp_path)).begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0002")
+        for driver in ("qemu", "container", "process"):
+            workspace = {"id": driver, "driver": driver, "state": "stopped", "url": "", "token": "", "created_at": 1}
+            connection.execute(insert(workspaces).values(workspace))
+            channel = "INSERT INTO channels (workspace, dialect, auth, epoch, drained, created_at)"
+            connection.exec_driver_sql(f"{channel} VALUES ('{driver}', 'strict', 'hmac', 0, 0, 1)")
+    with closing(open_database(url(tmp_path))) as database:
+        rows = database.run_now(lambda connection: connection.execute(select(channels)).mappings().all())
+    assert {row["workspace"]: row["required"] for row in rows} == {"qemu": True, "container": True, "process": False}
 
 
 async def test_what_is_written_is_there_the_next_time(tmp_path: Path) -> None:

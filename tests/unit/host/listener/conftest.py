@@ -138,7 +138,7 @@ class Room:
 
     async def closed_by(self, name: str = "a") -> str | None:
         """Why the workspace gets no work."""
-        return (await self.readiness(name)).error
+        return (await self.readiness(name)).code
 
     async def readiness(self, name: str = "a") -> Readiness:
         """Asks for it, and waits until the connection that this takes has come and gone: asyncio's own server leaves

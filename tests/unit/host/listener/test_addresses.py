@@ -19,7 +19,7 @@ async def test_nobody_finds_a_workspace_that_is_in_quarantine(room: Room, tmp_pa
     await room.listener.quarantine("b", "odd")
     assert not path.exists()
     ready = await room.readiness("b")
-    assert (ready.error, ready.target_reachable) == ("quarantined", False)
+    assert (ready.code, ready.target_reachable) == ("quarantined", False)
     await room.again()
     assert not path.exists()
     await room.listener.unquarantine("b")
@@ -60,7 +60,7 @@ async def test_an_address_that_was_missing_at_the_start_is_had_later(room: Room,
     await room.open()
     ready = await room.listener.readiness("b")
     assert ready is not None
-    assert (ready.error, ready.target) == ("target_unreachable", f"unix:{folder}/b.sock")
+    assert (ready.code, ready.target) == ("target_unreachable", f"unix:{folder}/b.sock")
     with pytest.raises(Conflict, match="make it first"):
         await room.listener.resume("b")
     folder.mkdir()
