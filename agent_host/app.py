@@ -9,7 +9,7 @@ from functools import partial
 
 from fastapi import FastAPI
 
-from agent_runtime.net import Listening
+from agent_runtime.net import ForwardLimits, Listening
 
 from . import fleet, listener, probes, problems, proxy
 from .access import Guard, TokenStore
@@ -153,7 +153,8 @@ async def _open(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | Non
     search = app.state.search = SearchDesk(parts.search)
     stack.callback(search.close)
     if outlet is not None and settings.egress is not None:
-        door = egress_door(guard, settings.egress)
+        limits = ForwardLimits(connections=parts.budget.tunnels, heads=parts.budget.heads)
+        door = egress_door(guard, settings.egress, limits=limits)
         stack.push_async_callback(door.close)
         doors = app.state.egress_doors = Doors(door)
         stack.push_async_callback(doors.close_all)

@@ -30,7 +30,7 @@ MOST_ADDRESSES = 4
 HEAD_BYTES = 16 * 1024
 REASON_BYTES = 2048
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: .*)?")
-_KINDS = {400: "invalid", 403: "denied", 407: "unavailable", 503: "unavailable", 504: "timeout"}
+_KINDS = {400: "invalid", 403: "denied", 407: "unavailable", 429: "unavailable", 503: "unavailable", 504: "timeout"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Literal, Self
 from ..errors import AgentRuntimeError, ToolFailure
 from .dial import Stream, Upstream
 from .head import BadHead, ProxyRequest, parse_head
+from .shares import Shares
 
 PIECE = 64 * 1024
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -37,10 +39,13 @@ Authenticate = Callable[[str], Awaitable[str | None]]
 @dataclass(frozen=True, slots=True)
 class ForwardLimits:
     connections: int = 256
+    """That were let through; of several agents each has a share."""
+    heads: int = 128
+    """Connections that were not let through yet. One more, and the oldest goes."""
     head_bytes: int = 32 * 1024
     head_seconds: float = 10.0
     idle_seconds: float = 120.0
-    """Without a byte in either direction."""
+    """Without a byte in either direction, or with one that is not taken."""
     total_seconds: float = 3600.0
 
 
@@ -92,7 +97,8 @@ class Forward:
         self._authenticate, self._note = authenticate, note
         self._limits = limits or ForwardLimits()
         self._entries: dict[asyncio.Server, _Entry] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._heads: OrderedDict[Stream, None] = OrderedDict()
+        self._shares = Shares(self._limits.connections)
 
     async def listen(self, bound: socket.socket) -> asyncio.Server:
         """Takes connections from this socket, TCP, unix or vsock, and closes it in the end."""
@@ -126,35 +132,43 @@ class Forward:
         await self.close()
 
     def _connected(self, client: Stream, entry: _Entry) -> None:
-        if not entry.open or len(self._tasks) >= 2 * self._limits.connections:  # not even a word for them
+        if not entry.open:
             client.close()
             return
+        if len(self._heads) >= self._limits.heads:
+            oldest, _ = self._heads.popitem(last=False)
+            oldest.close()
+        self._heads[client] = None
         task = asyncio.create_task(self._serve(client))
-        for tasks in (self._tasks, entry.tasks):
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+        entry.tasks.add(task)
+        task.add_done_callback(entry.tasks.discard)
 
     async def _serve(self, client: Stream) -> None:
         loop = asyncio.get_running_loop()
         passage, began = Passage(), loop.time()
         total = asyncio.timeout(self._limits.total_seconds)
         try:
-            async with total:
-                await self._carry(client, passage)
-            await _leave(client)
+            with ExitStack() as place:  # kept until the client has left
+                async with total:
+                    await self._carry(client, passage, place)
+                await _leave(client)
         except (OSError, TimeoutError) as error:
             late = f"over after {self._limits.total_seconds:g} s"
             passage.reason = passage.reason or (late if total.expired() else str(error) or type(error).__name__)
         finally:
             client.close()
+            self._heads.pop(client, None)
             passage.seconds = loop.time() - began
             if self._note is not None:
                 self._note(passage)
 
-    async def _carry(self, client: Stream, passage: Passage) -> None:
+    async def _carry(self, client: Stream, passage: Passage, place: ExitStack) -> None:
         """One connection, to its end or its refusal."""
         try:
             request = await self._understood(client, passage)
+            if not place.enter_context(self._shares.place(passage.agent)):
+                raise self._full()
+            self._heads.pop(client, None)
             upstream = await self._reached(request, passage)
         except _Refused as refused:
             passage.status, passage.reason = refused.status, refused.reason
@@ -172,10 +186,13 @@ class Forward:
         finally:
             upstream.close()
 
+    def _full(self) -> _Refused:
+        if self._authenticate is not None:
+            return _Refused(429, "you have your share of connections; try again when one of yours has ended")
+        return _Refused(503, f"there are {self._limits.connections} connections already; try again later")
+
     async def _understood(self, client: Stream, passage: Passage) -> ProxyRequest:
         """A request of somebody known that may be carried out."""
-        if len(self._tasks) > self._limits.connections:
-            raise _Refused(503, f"there are {self._limits.connections} connections already; try again later")
         request = await self._request(client)
         passage.host, passage.port = request.host, request.port
         if self._authenticate is not None:
@@ -226,7 +243,7 @@ class Forward:
         async def up() -> None:
             while data := await client.reader.read(PIECE):
                 passage.sent += len(data)
-                await _pass_on(upstream, data)
+                await self._pass_on(upstream, data)
                 moved()
             with contextlib.suppress(OSError):
                 upstream.writer.write_eof()
@@ -234,7 +251,7 @@ class Forward:
         async def down() -> None:
             while data := await upstream.reader.read(PIECE):
                 passage.received += len(data)
-                await _pass_on(client, data)
+                await self._pass_on(client, data)
                 moved()
 
         try:
@@ -244,6 +261,14 @@ class Forward:
             if not idle.expired():
                 raise
             passage.reason = f"nothing moved for {self._limits.idle_seconds:g} s"
+
+    async def _pass_on(self, stream: Stream, data: bytes) -> None:
+        stream.writer.write(data)
+        try:
+            async with asyncio.timeout(self._limits.idle_seconds):
+                await stream.writer.drain()
+        except TimeoutError as error:
+            raise OSError(f"what was sent was not taken for {self._limits.idle_seconds:g} s") from error
 
 
 @asynccontextmanager
@@ -293,11 +318,6 @@ async def _until_first_fault_or(ends: Awaitable[None], other: Awaitable[None]) -
         await asyncio.gather(main, aside, return_exceptions=True)
 
 
-async def _pass_on(stream: Stream, data: bytes) -> None:
-    stream.writer.write(data)
-    await stream.writer.drain()
-
-
 async def _leave(client: Stream) -> None:
     """Lets what was written go out, and gives the client a moment to hang up first.
 
@@ -314,9 +334,9 @@ async def _leave(client: Stream) -> None:
 
 def _answer(refused: _Refused) -> bytes:
     body = f"{refused.reason}\n".encode()
-    challenge = 'Proxy-Authenticate: Basic realm="mesh"\r\n' if refused.status == 407 else ""
+    more = {407: 'Proxy-Authenticate: Basic realm="mesh"\r\n', 429: "Retry-After: 1\r\n"}.get(refused.status, "")
     lines = (
-        f"HTTP/1.1 {refused.status} {HTTPStatus(refused.status).phrase}\r\n{challenge}"
+        f"HTTP/1.1 {refused.status} {HTTPStatus(refused.status).phrase}\r\n{more}"
         f"Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return lines.encode() + body

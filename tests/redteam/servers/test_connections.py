@@ -31,12 +31,12 @@ def with_files(command: list[str], files: str) -> list[str]:
 class Target:
     """A server under attack, and somebody with a token."""
 
-    def __init__(self, pid: int, url: str, friend: httpx.Client, path: str) -> None:
-        self.pid, self.url, self.friend, self.path = pid, url, friend, path
+    def __init__(self, pid: int, url: str, friend: httpx.Client, path: str, egress: int = 0) -> None:
+        self.pid, self.url, self.friend, self.path, self.egress = pid, url, friend, path, egress
 
-    def connect(self) -> socket.socket:
+    def connect(self, port: int | None = None) -> socket.socket:
         address = httpx.URL(self.url)
-        return socket.create_connection((address.host, address.port or 0), timeout=PATIENCE)
+        return socket.create_connection((address.host, port or address.port or 0), timeout=PATIENCE)
 
     def serves(self) -> None:
         """Strangers get the probe, and the friend gets more."""
@@ -55,10 +55,11 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    one = Host(tmp_path_factory.mktemp("host"))
+    one = Host(tmp_path_factory.mktemp("host"), MESH_EGRESS_HOSTS="*", MESH_EGRESS_PORT=0)
     one.command = with_files(limited(UP, HOST_MIB), f"-n {FILES}")
     with one, one.client(one.token("friend")) as friend:
-        yield Target(one.process.pid, one.url, friend, "/v1/models")
+        egress = one.process.wait_for_output(r"agents go out through \S+:(\d+)")[1]
+        yield Target(one.process.pid, one.url, friend, "/v1/models", int(egress))
 
 
 @pytest.fixture(params=["guest", "host"])
@@ -67,7 +68,7 @@ def target(request: pytest.FixtureRequest) -> Target:
 
 
 @pytest.fixture
-def attackers(target: Target) -> Iterator[list[socket.socket]]:
+def attackers() -> Iterator[list[socket.socket]]:
     """Connections that stay open until the test is over."""
     with ExitStack() as stack:
         yield (made := [])
@@ -111,6 +112,17 @@ def test_known_connections_outlive_a_crowd_of_strangers(guest: Target, attackers
         reply = guest.friend.post("/chat", json={"message": "hello"}, timeout=PATIENCE)
         assert reply.status_code == 200, reply.text
         assert any(line.startswith("data:") for line in lines)
+
+
+def test_strangers_do_not_take_the_way_out_from_agents(host: Target, attackers: list[socket.socket]) -> None:
+    for _ in range(ATTACKERS):
+        attackers.append(host.connect(host.egress))
+        attackers[-1].sendall(b"CONNECT 127.0.0.1:80 HTTP/1.1\r\n")
+    attackers.append(host.connect(host.egress))
+    proof = f"Proxy-Authorization: {host.friend.headers['authorization']}"
+    attackers[-1].sendall(f"CONNECT 127.0.0.1:80 HTTP/1.1\r\n{proof}\r\n\r\n".encode())
+    assert attackers[-1].recv(4096).startswith(b"HTTP/1.1 403 ")  # it was heard: that address is not public
+    host.serves()
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,14 @@ async def only_a(host: str, port: int, agent: str) -> str | None:
 
 
 async def tokens(token: str) -> str | None:
-    return {"s3cret": "writer"}.get(token)
+    return {"s3cret": "writer", "other": "reader"}.get(token)
+
+
+async def seen(site: Any, count: int) -> None:
+    """Returns when so many requests have reached the site."""
+    async with asyncio.timeout(5):
+        while len(site.heads) < count:
+            await asyncio.sleep(0.01)
 
 
 class Proxy:
@@ -186,12 +193,73 @@ async def test_silence_and_length_have_their_ends() -> None:
                 assert [(note.verdict, note.reason) for note in await it.noted()] == [("open", reason)]
 
 
+async def quiet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A server that never answers."""
+    await reader.read()
+
+
+def asking(url: str, token: str | None = None) -> bytes:
+    shown = f"Proxy-Authorization: Bearer {token}\r\n" if token else ""
+    return f"GET {url} HTTP/1.1\r\n{shown}\r\n".encode()
+
+
 async def test_no_more_connections_than_are_allowed() -> None:
-    async with proxy(limits=ForwardLimits(connections=2)) as it:
+    async with web({"/": quiet, "/x": HELLO}) as site, proxy(limits=ForwardLimits(connections=2)) as it:
         waiting = [await asyncio.open_connection("127.0.0.1", it.port) for _ in range(2)]
-        assert (await it.say(b"CONNECT a.test:80 HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
+        for _, writer in waiting:
+            writer.write(asking(site.url()))
+        await seen(site, 2)
+        assert (await it.say(asking(site.url("/x")))).startswith(b"HTTP/1.1 503 ")
         for _, writer in waiting:
             writer.close()
+
+
+async def test_heads_that_never_end_keep_nobody_out() -> None:
+    async with web({"/": HELLO}) as site, proxy(authenticate=tokens, limits=ForwardLimits(heads=4)) as it:
+        strangers = [await asyncio.open_connection("127.0.0.1", it.port) for _ in range(20)]
+        for _, writer in strangers:
+            writer.write(b"CONNECT a.test:80 HTTP/1.1\r\n")
+        assert (await it.say(asking(site.url(), "s3cret"))).endswith(b"hello")
+        assert [await reader.read() for reader, _ in strangers[:16]] == [b""] * 16
+        for _, writer in strangers:
+            writer.close()
+
+
+async def test_one_agent_alone_leaves_half_of_the_connections() -> None:
+    async with (
+        web({"/": quiet, "/x": HELLO}) as site,
+        proxy(authenticate=tokens, limits=ForwardLimits(connections=6)) as it,
+    ):
+        waiting = [await asyncio.open_connection("127.0.0.1", it.port) for _ in range(3)]
+        for _, writer in waiting:
+            writer.write(asking(site.url(), "s3cret"))
+        await seen(site, 3)
+        refused = await it.say(asking(site.url("/x"), "s3cret"))
+        assert refused.startswith(b"HTTP/1.1 429 ")
+        assert b"\r\nRetry-After: 1\r\n" in refused
+        assert (await it.say(asking(site.url("/x"), "other"))).endswith(b"hello")
+        waiting[0][1].close()
+        while not (await it.say(asking(site.url("/x"), "s3cret"))).endswith(b"hello"):
+            pass
+        for _, writer in waiting:
+            writer.close()
+
+
+async def test_what_is_sent_must_be_taken() -> None:
+    async def chatty(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(200):
+            writer.write(bytes(100_000))
+            await writer.drain()
+
+    async with web({"/": chatty}) as site, proxy(limits=ForwardLimits(idle_seconds=0.2)) as it:
+        reader, writer = await asyncio.open_connection("127.0.0.1", it.port, limit=1024)
+        writer.write(f"POST {site.url()} HTTP/1.1\r\ncontent-length: 9999\r\n\r\n".encode())
+        while not it.notes:  # it sends, and reads nothing
+            writer.write(b".")
+            await asyncio.sleep(0.01)
+        assert it.notes[0].reason == "what was sent was not taken for 0.2 s"
+        del reader
+        writer.close()
 
 
 async def test_closing_ends_what_is_open() -> None:
