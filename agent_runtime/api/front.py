@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ..agents import Agents
+from ..context import Window
 from ..loop import Answers, Chats, Counters, EventBus, Hallway, Sessions, Tasks
 from ..ports import Mesh, SkillIndex, ToolCatalog
 from ..protocol import McpServerState
@@ -38,7 +39,8 @@ class Desk:
     counters: Counters
     events: EventBus
     confinement: str
-    context_limit: Callable[[], int]
+    window: Callable[[str], Window]
+    """Of a model, by its name."""
 
 
 class ChannelView(Protocol):

@@ -71,7 +71,8 @@ def _running(at: Front, the: Desk, request: Request) -> AgentStatus:
     running, queued = admission.turns("running"), admission.turns("queued")
     waiting = admission.turns("waiting")
     tasks = [turn.task_id for turn in running if turn.task_id]
-    limit = the.context_limit()
+    model = counters.model or at.settings.model
+    limit = the.window(model).limit
     found = {
         "state": "draining" if at.draining else "working" if running else "blocked" if waiting else "idle",
         "current_task": tasks[0] if tasks else None,
@@ -89,21 +90,22 @@ def _running(at: Front, the: Desk, request: Request) -> AgentStatus:
         "cold_models": sorted(the.models.watch.cold),
         "confinement": the.confinement,
     }
-    return AgentStatus.model_validate({**_identity(at, request, limit), **found})
+    return AgentStatus.model_validate({**_identity(at, request, model, limit), **found})
 
 
 def _starting(at: Front, request: Request) -> AgentStatus:
     limit = at.settings.context_limit or DEFAULT_CONTEXT
-    return AgentStatus.model_validate({**_identity(at, request, limit), "state": "starting"})
+    return AgentStatus.model_validate({**_identity(at, request, at.settings.model, limit), "state": "starting"})
 
 
-def _identity(at: Front, request: Request, context_limit: int) -> dict[str, object]:
+def _identity(at: Front, request: Request, model: str, context_limit: int) -> dict[str, object]:
     """What is known from the first moment on."""
     settings = at.settings
     return {
         "agent_id": settings.id,
         "role": settings.role,
         "uptime_seconds": round(request.app.state.clock.monotonic() - at.started_at, 3),
+        "model": model,
         "context_max": context_limit,
         "queue_limit": settings.max_queue,
         "channel": at.channel.state if at.channel is not None else "off",

@@ -46,9 +46,13 @@ class Compactions:
     def attach(self, runner: TurnRunner) -> None:
         self._runner = runner
 
+    def window(self, model: str) -> Window:
+        """That model's window, as far as is known: the model may have told of it when it refused a request."""
+        return self.cast.windows(model).narrowed(self.meters.of(model).limit)
+
     def usable(self, model: str) -> int:
         """Tokens of that model's window that a conversation may take before it is compacted, as far as is known."""
-        return self._window(model).usable
+        return self.window(model).usable
 
     # -- while a turn is at work
 
@@ -117,7 +121,7 @@ class Compactions:
         around = max(0, conversation.context_tokens - before)  # the tools, as the last call had them
         try:
             sum_up = self._summing_up(conversation, conversation.model, conversation.trials)
-            summary = await sum_up([view.messages[at] for at in cut.head], self._window(conversation.model).summary)
+            summary = await sum_up([view.messages[at] for at in cut.head], self.window(conversation.model).summary)
         except NoSummary as failure:
             raise ModelError(f"the conversation could not be compacted: {failure}") from failure
         await self._remember(conversation, summary)
@@ -133,7 +137,9 @@ class Compactions:
         conversation.view = after = await self._read(conversation)
         gauge.reset()
         conversation.trials.not_before = 0
-        conversation.context_tokens = self._runner.counters.context_tokens = gauge.occupancy(after.messages) + around
+        conversation.context_tokens = gauge.occupancy(after.messages) + around
+        counters = self._runner.counters
+        counters.model, counters.context_tokens = conversation.model, conversation.context_tokens
         return CompactReply(
             session_id=name,
             message_id=row.id,
@@ -144,9 +150,6 @@ class Compactions:
         )
 
     # -- helpers
-
-    def _window(self, model: str) -> Window:
-        return self.cast.windows(model).narrowed(self.meters.of(model).limit)
 
     async def _remember(self, conversation: Conversation, summary: Summary) -> None:
         """Before what was said goes out of sight. A crash behind it has the next compaction say it again, and memory

@@ -59,6 +59,14 @@ class Counters:
     failed: int = 0
     last_step_ms: int | None = None
     context_tokens: int = 0
+    """In the window of `model`, as of its last call in that session."""
+    model: str | None = None
+    """Of the turn that began last; none before the first one. Subagents do not count."""
+
+    def in_use(self, turn: Turn) -> None:
+        """Notes which model works, and how full its window is."""
+        if turn.parent is None:
+            self.model, self.context_tokens = turn.model, turn.conversation.context_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,7 @@ class TurnRunner:
                 turn.asked |= {chunk.approvalId, chunk.toolCallId}
             if isinstance(chunk, c.FinishStep):
                 turn.asked.clear()
+                self.counters.in_use(turn)
                 self.counters.steps += 1
                 self.counters.last_step_ms = self.clock.now_ms()
             if isinstance(chunk, _TERMINAL) and turn.state == "running":
@@ -136,6 +145,7 @@ class TurnRunner:
         already = max(0, now - turn.started_ms) / 1000 if turn.begun and turn.started_ms else 0.0
         started = turn.started_ms = turn.started_ms or now
         turn.started_at = self.clock.monotonic() - already
+        self.counters.in_use(turn)
         if not turn.announced:
             turn.announced = True
             self.events.emit("turn-started", turn.conversation.principal, **turn.names())
@@ -289,7 +299,7 @@ class TurnRunner:
             turn.live.publish(chunk)
 
     def _count(self, turn: Turn) -> None:
-        self.counters.context_tokens = turn.conversation.context_tokens
+        self.counters.in_use(turn)
         if turn.task_id is not None:
             complete = turn.outcome is not None and turn.outcome.status == "complete"
             self.counters.completed += complete

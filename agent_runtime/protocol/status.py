@@ -28,6 +28,7 @@ class EffectiveLimits(Peer):
     max_queue: int
     tool_timeout_seconds: float
     context_limit: int
+    """As `context_max`."""
 
 
 class AgentStatus(Peer):
@@ -42,9 +43,12 @@ class AgentStatus(Peer):
     uptime_seconds: float
     tasks_completed: int = 0
     tasks_failed: int = 0
+    model: str = ""
+    """The model in use: of the turn that began last, else the agent's own."""
     context_tokens: int = 0
-    """Occupancy of the window at the most recent model call."""
+    """Occupancy of the window at the most recent model call of that turn's session."""
     context_max: int
+    """Tokens of the window of the model in use."""
     context_pct: float = 0.0
     last_iteration_ts: int | None = None
     """Epoch milliseconds of the last completed step."""

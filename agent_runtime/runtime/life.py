@@ -156,7 +156,7 @@ class Runtime:
             counters=counters,
             events=events,
             confinement=confinement.name,
-            context_limit=limits.context,
+            window=compactions.window,
         )
         self.front.channel = mediated.channel
         await mediated.start()

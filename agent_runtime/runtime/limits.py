@@ -16,9 +16,6 @@ class TurnLimits:
     def __init__(self, settings: Settings, catalog: Any) -> None:
         self._settings, self._catalog = settings, catalog
 
-    def context(self) -> int:
-        return self.window(self._settings.model).limit
-
     def window(self, model: str) -> Window:
         """What the operator says of the agent's own model counts; of any other model he only sets the most."""
         card, most = self._catalog.known(model), self._settings.context_limit

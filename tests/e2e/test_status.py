@@ -7,7 +7,7 @@ import pytest
 from agent_runtime.testing import Fail, Hang, Say
 
 from .conftest import Start
-from .live import TOKEN, Runtime, assert_problem, assignment, eventually
+from .live import TOKEN, Runtime, assert_problem, assignment, eventually, fresh, in_background
 
 STATUS = {
     *("agent_id", "role", "state", "current_task", "capabilities", "uptime_seconds", "tasks_completed"),
@@ -65,6 +65,22 @@ def test_status_shows_the_work(agent: Runtime) -> None:
     assert after["iterations_since_boot"] > before["iterations_since_boot"]
     assert after["last_iteration_ts"] >= (before["last_iteration_ts"] or 0)
     assert after["mesh"] == "reachable"
+
+
+def test_the_window_is_that_of_the_model_in_use(agent: Runtime) -> None:
+    own = agent.status()["context_max"]
+    agent.provider.script.replace([Hang(after=1, reply=Say("hi", usage={"prompt_tokens": 6400})), Say("over")])
+    thread, _ = in_background(lambda: agent.chat("hello", session_id=fresh("s"), model="priced"))
+    agent.provider.wait_for(1)
+    status = agent.status()
+    assert (status["model"], status["context_max"]) == ("priced", 64_000)
+    assert status["limits"]["context_limit"] == 64_000
+    agent.provider.release()
+    thread.join()
+    eventually(lambda: agent.status()["state"] == "idle")
+    assert agent.status()["context_pct"] == pytest.approx(10, abs=0.01)
+    assert agent.chat("hello", session_id=fresh("s")).status_code == 200
+    assert (agent.status()["model"], agent.status()["context_max"]) == ("default", own)
 
 
 def test_context_use_is_that_of_the_last_call(agent: Runtime) -> None:
