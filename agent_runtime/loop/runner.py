@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..context import Own, View, read_view
@@ -91,6 +92,8 @@ class TurnRunner:
     diary: Diary = field(default_factory=NoDiary)
     gate: SideEffectGate = field(default_factory=OpenGate)
     prices: PriceCheck | None = None
+    skills: Path | None = None
+    """The folder of plugins."""
 
     async def run(self, turn: Turn, lane: Lane) -> None:
         """The turn from where it stands to its settled end, or to the point where only a person can help."""
@@ -217,6 +220,7 @@ class TurnRunner:
             agent=turn.agent,
             interactive=turn.interactive,
             packages=brief.packages,
+            skills=self.skills,
         )
         tools = await open_toolbox(turn, self.catalog, partial(self.powers.of, turn), self.database)
         return Kit(

@@ -58,6 +58,8 @@ class ToolContext:
     """A person has allowed this very call."""
     approved_for: tuple[str, ...] | None = None
     """What the call touched when that person was asked; none: not on record."""
+    skills: Path | None = None
+    """The folder of plugins, of whose files the runtime keeps copies in the workspace."""
     held_back: HeldBack | None = None
     """Where to look for tools that are not in the list."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -119,6 +119,7 @@ class Runtime:
             note_takers=(mediated.constraints, Cautions(compactions.usable, tools.skills), Remembering(house.memory)),
             gate=mediated.gate,
             prices=prices,
+            skills=settings.skills_path.resolve(),
         )
         compactions.attach(runner)
         admission = self._admission = Admission(

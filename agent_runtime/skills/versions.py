@@ -20,7 +20,7 @@ from ..errors import ToolFailure
 from ..ports import Clock
 from ..store import Database, Migration
 from ..telemetry import logger
-from ..workspace import Place
+from ..workspace import SKILL_HISTORY, Place
 from .source import Source
 
 MOST_COMPARED = 256 * 1024
@@ -31,7 +31,7 @@ it."""
 CONTEXT = 3
 MOST_DIFF = 64 * 1024
 """Characters."""
-COPIES = Path(".agents/skill-history")
+COPIES = Path(*SKILL_HISTORY)
 """In the workspace."""
 
 _RANGE = re.compile(r"([-+])(\d+)")

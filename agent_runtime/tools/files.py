@@ -10,7 +10,7 @@ from ..errors import ToolFailure
 from ..ports import ToolContext
 from ..protocol import Folders, RequirementSet
 from ..protocol.authority import Access
-from ..workspace import Backups, Kept, Place, Roots
+from ..workspace import Backups, Kept, Place, Roots, folder_of_copies, originals
 from .contract import Reach, ReachOf
 
 Kind = Literal["read", "write"]
@@ -31,27 +31,46 @@ def reach_of(kinds: Sequence[Kind], default: str | None = None) -> ReachOf:
 
     async def reach(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
         at = place(arguments["path"] if default is None else arguments.get("path", default), context)
+        _keep_copies(at, kinds, context)
         folders = Folders(**{kind: [str(at.path)] for kind in kinds})
-        return Reach((at.shown,), (shadows(at, context),), requires=RequirementSet(fs=folders), habits=("*",))
+        return Reach((at.shown,), (shadows(str(at.path), context),), requires=RequirementSet(fs=folders), habits=("*",))
 
     return reach
 
 
-def shadows(at: Place, context: ToolContext) -> tuple[str, ...]:
+def shadows(path: str, context: ToolContext) -> tuple[str, ...]:
     """How else people may write the path in a rule that denies it: absolute, with the variables of grants, or for any
-    depth as in `**/name`."""
-    below = [(name, folder) for name, folder in context.variables.items() if at.path.is_relative_to(folder)]
-    named = [f"{{{name}}}/{at.path.relative_to(folder)}" for name, folder in below]
-    return (str(at.path), f"./{at.shown}", *named)
+    depth as in `**/name`; and for a copy that the runtime keeps, all names of the file that it was made of."""
+    copied = originals(path, context.workspace, context.skills)
+    own = _names(path, context)
+    return (*own, *(name for one in copied for name in _names(one, context))) if copied else own
+
+
+def _names(path: str, context: ToolContext) -> tuple[str, ...]:
+    found = [path]
+    for name, folder in context.variables.items():
+        if path.startswith(f"{folder}/"):
+            below = path[len(folder) + 1 :]
+            found += [f"{{{name}}}/{below}", *((below, f"./{below}") if name == "workspace" else ())]
+    return tuple(found)
+
+
+def _keep_copies(at: Place, kinds: Sequence[Kind], context: ToolContext) -> None:
+    """Raises ToolFailure where a copy would be changed that the runtime keeps."""
+    folder = folder_of_copies(at.path.parts[len(context.workspace.parts) :]) if at.root == context.workspace else None
+    if folder is not None and "write" in kinds:
+        raise ToolFailure(f"{at.shown}: the runtime itself keeps {folder}; it can only be read", kind="denied")
 
 
 def checked(tool: str, kinds: Sequence[Kind], path: str, context: ToolContext) -> Place:
     """The place at the moment of its use: a link that was put in its way since the gate looked leads nowhere that the
     agent may not go. Raises ToolFailure."""
     at = place(path, context)
+    _keep_copies(at, kinds, context)
     capabilities = tuple(f"fs.{kind}" for kind in kinds)
     wanted = RequirementSet(fs=Folders(**{kind: [str(at.path)] for kind in kinds}))
-    action = context.authority.decide(Access(tool, (), capabilities, (), (at.shown,), (shadows(at, context),))).action
+    access = Access(tool, (), capabilities, (), (at.shown,), (shadows(str(at.path), context),))
+    action = context.authority.decide(access).action
     refused = action == "deny" or (action == "ask" and not context.has_approved((at.shown,)))
     if refused or context.authority.missing(wanted, context.variables) is not None:
         raise ToolFailure(f"{at.shown}: agent {context.agent} may not {' or '.join(kinds)} it", kind="denied")

@@ -16,7 +16,7 @@ from ..protocol.authority import Access
 from ..sandbox import Box, Confinement, Limits
 from .contract import READS, Output, Tool
 from .envelope import HEAD, spill_text
-from .files import Kind, checked, reach_of
+from .files import Kind, checked, reach_of, shadows
 from .finder import LARGEST, LONGEST
 
 GLOB_LIMIT = 1000
@@ -99,7 +99,8 @@ def glob_tool(finder: Finder) -> Tool:
         request = {"kind": "glob", "root": str(root), "pattern": pattern, "limit": GLOB_KEPT}
         found = await finder.find(request, context)
         named = [_name(root, entry, context) for entry in found["entries"]]
-        entries = [name for name in named if _may_see("glob", name, context)]
+        visible = await asyncio.to_thread(_visible, "glob", named, context)
+        entries = [name for name in named if name in visible]
         return await _shown({**found, "entries": entries[:GLOB_LIMIT]}, entries, GLOB_LIMIT, context)
 
     spec = ToolSpec("glob", GLOB, GLOB_PARAMETERS, read_only=True, idempotent=True)
@@ -126,7 +127,8 @@ def grep_tool(finder: Finder, engine: Engine = "ripgrep") -> Tool:
         found = await finder.find({**request, "limit": GREP_KEPT, "engine": engine}, context)
         for match in found["matches"]:
             match["path"] = _name(root, match["path"], context)
-        matches = [match for match in found["matches"] if _may_see("grep", match["path"], context)]
+        visible = await asyncio.to_thread(_visible, "grep", [match["path"] for match in found["matches"]], context)
+        matches = [match for match in found["matches"] if match["path"] in visible]
         lines = [f"{match['path']}:{match['line']}:{match['text']}" for match in matches]
         return await _shown({**found, "matches": matches[:GREP_LIMIT]}, lines, GREP_LIMIT, context)
 
@@ -149,9 +151,16 @@ async def _shown(data: dict[str, Any], lines: Sequence[str], limit: int, context
     return Output({**data, "head": "\n".join(lines)[:HEAD]}, truncated=True, output_path=path, sized=True)
 
 
+def _visible(tool: str, names: Sequence[str], context: ToolContext) -> set[str]:
+    """Those that may be shown. Rules are asked about each, under all its names, which takes a while for thousands."""
+    return {name for name in set(names) if _may_see(tool, name, context)}
+
+
 def _may_see(tool: str, name: str, context: ToolContext) -> bool:
     """Rules may deny a file inside of a folder that may be searched, or want somebody asked about it."""
-    decision = context.authority.decide(Access(tool, (), ("fs.read",), (), (name,)))
+    path = name if name.startswith("/") else f"{context.workspace}/{name}"
+    access = Access(tool, (), ("fs.read",), (), (name,), (shadows(path, context),))
+    decision = context.authority.decide(access)
     return decision.action == "allow" or (decision.action == "ask" and (decision.rule is None or context.approved))
 
 

@@ -5,6 +5,7 @@ from .backups import Backups, Kept
 from .bootstrap import CAPS as PROMPT_CAPS
 from .bootstrap import BootstrapFile, bootstrap
 from .conditions import Conditions
+from .copies import SKILL_HISTORY, folder_of_copies, originals
 from .diary import DiaryKeeper
 from .home import Home
 from .instructions import Instructions, instructions
@@ -23,6 +24,7 @@ __all__ = [
     "OPERATOR",
     "OWN_BACKUPS",
     "PROMPT_CAPS",
+    "SKILL_HISTORY",
     "Answer",
     "Backups",
     "BootstrapFile",
@@ -46,9 +48,11 @@ __all__ = [
     "Stored",
     "bootstrap",
     "corrects",
+    "folder_of_copies",
     "instructions",
     "may_correct",
     "new_file",
+    "originals",
     "own_folder",
     "personal_folder",
     "place_of",

@@ -24,6 +24,7 @@ from typing import Any
 from ..errors import ToolFailure
 from ..ports import Clock
 from ..telemetry import logger
+from .copies import folder_of_copies
 from .personal import BACKUPS
 from .place import Place
 
@@ -42,8 +43,6 @@ MOST_SEEN, DEEPEST = 20_000, 64
 """Entries that are looked at, and folders in folders: commands can make any number of them here."""
 MOST_ROOTS = 1000
 """Of which the sum is kept in memory."""
-INTERNAL = (BACKUPS, (".agents", "skill-history"))
-"""Folders that the server keeps itself: nothing in there is backed up again."""
 _STAMP = re.compile(r"\d{8}T\d{9}Z")
 _UNLINKABLE = frozenset({errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
 _TRIES = 50
@@ -104,7 +103,7 @@ class Backups:
     def keep(self, place: Place, new: bytes | None = None) -> Kept:
         """Call this before a file is replaced by `new`, or deleted. Never raises: what cannot be kept is told."""
         parts = place.path.relative_to(place.root).parts
-        if any(parts[: len(folder)] == folder for folder in INTERNAL):
+        if folder_of_copies(parts) is not None:  # nothing in there is backed up again
             return Kept()
         try:
             found = place.look()

@@ -20,9 +20,10 @@ from urllib.parse import quote, unquote_to_bytes
 
 from ..errors import NotAllowed, NotFound, PreconditionFailed, TooLarge, ToolFailure
 from ..protocol import BootstrapState, EntryType, WorkspaceEntry, WorkspaceListing
-from .backups import DEEPEST, INTERNAL, Backups
+from .backups import DEEPEST, Backups
 from .bootstrap import CAPS, read
 from .conditions import Conditions
+from .copies import folder_of_copies
 from .home import Home
 from .locks import PathLocks
 from .personal import NAMES, OPERATOR, holds_personal, is_personal, own_folder, parts_of, personal_folder, place_of
@@ -148,9 +149,8 @@ class Shelf:
         parts = parts_of(path)
         if not parts:
             raise ToolFailure("path: must name a file in the workspace", kind="invalid")
-        for folder in INTERNAL:
-            if parts[: len(folder)] == folder:
-                raise NotAllowed(f"the runtime itself keeps {'/'.join(folder)}; it can only be read", code="read_only")
+        if (folder := folder_of_copies(parts)) is not None:
+            raise NotAllowed(f"the runtime itself keeps {folder}; it can only be read", code="read_only")
         return place_of(self._home, principal, path)
 
     def _put(self, principal: str, place: Place, data: bytes, conditions: Conditions) -> Stored:
