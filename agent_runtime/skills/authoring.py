@@ -91,11 +91,15 @@ def _create(host: SkillHost) -> Tool:
         plugin, tested = await host.create(file, code, test, _author(context))
         data = _made(plugin)
         if tested is not None:
-            data["test"] = {"skill": tested.skill, "result": tested.result}
+            data["test"] = {
+                "skill": tested.skill,
+                "result": tested.result,
+                **({"log": tested.log} if tested.log else {}),
+            }
         return Output(data, joins=plugin.names)
 
     spec = ToolSpec("create_skill", CREATE, CREATE_PARAMETERS, idempotent=True)
-    answers = "`name`, `file`, `version`, `skills` with their schemas, `test?` of `skill`, `result`"
+    answers = "`name`, `file`, `version`, `skills` with their schemas, `test?` of `skill`, `result`, `log?`"
     bounds = f"{MOST_CODE // 1000},000 characters of code; import and check 15 s, test call 30 s"
     return Tool(spec, run, AUTHOR, reach=_reach, answers=answers, bounds=bounds)
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from ..ports import ToolSpec
 from ..tools import RESERVED, schema_fault
+from .keywords import KEYWORDS
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 DESCRIPTION_LIMIT = 2000
@@ -22,17 +23,6 @@ DEEPEST_VALUE = 32
 LARGEST = 2**63 - 1
 """Of numbers: JSON has no bound, those who read it have."""
 LONGEST_TIMEOUT = 3600.0
-
-KEYWORDS = frozenset(
-    {
-        *("type", "title", "description", "default", "examples", "enum", "const", "format"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
-        *("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
-        *("items", "minItems", "maxItems", "uniqueItems", "anyOf", "oneOf", "allOf", "not"),
-    }
-)
-"""Arguments are checked in the server. `pattern` and `$ref` are not here: either can be written so that checking takes
-for ever, or reaches out for another document."""
 
 
 class Refused(Exception):

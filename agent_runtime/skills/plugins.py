@@ -10,7 +10,8 @@ from typing import Any
 
 from ..ports import ToolContext
 from ..protocol import Folders, RequirementSet, SkillState
-from ..tools import Tool
+from ..telemetry import logger
+from ..tools import Output, Tool
 from .declared import Declared
 from .pool import Pool
 from .source import Stamp
@@ -19,6 +20,8 @@ from .trial import Build
 HELD = Folders(read=["{workspace}"], write=["{workspace}"])
 """What a worker can reach, whatever its code does."""
 REQUIRES = RequirementSet(fs=HELD, capabilities=["skills.run"])
+
+log = logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +93,11 @@ def catalog(plugins: Iterable[Plugin]) -> Skills:
 
 
 def _tool(declared: Declared, pool: Pool) -> Tool:
-    async def run(arguments: Mapping[str, Any], _: ToolContext) -> Any:
-        return await pool.call(declared.spec.name, arguments)
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        result = await pool.call(declared.spec.name, arguments)
+        if not result.log:
+            return Output(result.value)
+        log.info("skill printed", skill=declared.spec.name, call_id=context.call_id, text=result.log)
+        return Output(result.value, metadata={"log": result.log})
 
     return Tool(declared.spec, run, REQUIRES, timeout=declared.timeout)

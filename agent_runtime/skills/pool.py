@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from ..errors import ToolFailure
-from .process import Process, Setup, SkillError
+from .process import Process, Result, Setup, SkillError
 from .staging import Staged
 
 MOST = 4
@@ -48,7 +48,7 @@ class Pool:
         await self._put_by(process)
         return declared
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Result:
         """The skill's result. Raises ToolFailure."""
         async with self._slots:
             if self.set_aside is not None:
@@ -69,7 +69,7 @@ class Pool:
         await self.retire()
         await asyncio.to_thread(self._staged.discard)
 
-    async def _call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+    async def _call(self, name: str, arguments: Mapping[str, Any]) -> Result:
         process = await self._ready()
         return await self._kept(process, process.call(name, arguments))
 

@@ -17,6 +17,7 @@ from ..ports import Mesh
 from ..sandbox import Box, Child, Confinement, Limits, Quota
 from ..telemetry import logger
 from .idle import Idle
+from .printed import TAIL, Printed
 from .staging import Staged
 from .wire import ANSWER_LIMIT, Broken, Message, check_answer, pack, unpack
 
@@ -28,8 +29,6 @@ ASK_RATE = 8 * 2**20
 without end must not be all that the server listens to."""
 MOST_SKILLS = 64
 """Skills of one plugin: each of them is told to the model."""
-TAIL = 2000
-"""Bytes of what a worker printed last that are kept, to explain its death."""
 PIECE = 16 * 1024
 THROTTLE = 0.005
 """Seconds between reads of a plugin that prints without end."""
@@ -72,6 +71,15 @@ class Setup:
         return Process(child, self.mesh, self.load_seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a call gave."""
+
+    value: Any
+    log: str
+    """The end of what it printed."""
+
+
 class Process:
     """One worker. It is used for one exchange at a time, and not again after one that failed."""
 
@@ -79,7 +87,7 @@ class Process:
         self._child = child
         self._mesh = mesh
         self._load_seconds = load_seconds
-        self._printed = b""
+        self._printed = Printed()
         self._family: dict[int, str] = {}
         """Who was here before any code of the plugin ran."""
         self._spent = False
@@ -118,19 +126,21 @@ class Process:
         except ToolFailure as failure:
             raise ToolFailure(f"a worker could not be started: {failure.message}", kind="unavailable") from failure
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Result:
         """The skill's result. Raises ToolFailure when the skill fails, or the worker dies of it."""
         number = secrets.token_hex(8)  # so that no answer can be left in the pipe for a later call
+        self._printed.begin(number)
         await self._send({"type": "call", "id": number, "name": name, "arguments": dict(arguments)})
         answer = await self._answer()
         self._spent = bool(answer.get("spent"))
+        log = await self._printed.log()
         match answer:
             case {"type": "result", "id": answered, "value": value} if answered == number:
-                return value
+                return Result(value, log)
             case {"type": "error", "id": answered, "error": str(text), "kind": "unavailable"} if answered == number:
-                raise SkillError(text[:TAIL], kind="unavailable")
+                raise SkillError(_with_log(text[:TAIL], log), kind="unavailable")
             case {"type": "error", "id": answered, "error": str(text)} if answered == number:
-                raise SkillError(text[:TAIL])
+                raise SkillError(_with_log(text[:TAIL], log))
             case _:
                 raise ToolFailure("the skill's process does not speak as agreed")
 
@@ -203,14 +213,14 @@ class Process:
         await self._child.kill()
         code = await self._child.wait()
         await asyncio.wait({self._listening}, timeout=1)
-        printed = self._printed.decode(errors="replace").strip()
+        printed = self._printed.text
         why = self._child.stopped or _cause(code)
         return ToolFailure(f"the skill's process ended ({why}){': ' if printed else ''}{printed}")
 
     async def _listen(self) -> None:
         """Keeps the end of what the plugin prints."""
         while piece := await self._child.stderr.read(PIECE):
-            self._printed = (self._printed + piece)[-TAIL:]
+            self._printed.feed(piece)
             if len(piece) == PIECE:
                 await asyncio.sleep(THROTTLE)
 
@@ -236,6 +246,10 @@ class Process:
 
 class SkillError(ToolFailure):
     """The skill itself failed; its process is as good as before."""
+
+
+def _with_log(error: str, log: str) -> str:
+    return f"{error}\nIt printed:\n{log}" if log else error
 
 
 def _cause(code: int) -> str:

@@ -49,6 +49,8 @@ class Tested:
 
     skill: str
     result: Any
+    log: str
+    """The end of what it printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +137,9 @@ async def _tested(build: Build, test: Test) -> Tested:
         raise ToolFailure(f"test: {name} did not finish within {seconds:g} s", kind="timeout") from None
     except ToolFailure as failure:
         raise ToolFailure(f"test: {name} failed: {failure.message}", kind=failure.kind) from failure
-    if test.expects and result != test.expect:
-        raise ToolFailure(f"test: {name} gave {_short(result)}, not {_short(test.expect)}")
-    return Tested(name, result)
+    if test.expects and result.value != test.expect:
+        raise ToolFailure(f"test: {name} gave {_short(result.value)}, not {_short(test.expect)}")
+    return Tested(name, result.value, result.log)
 
 
 def _meant(build: Build, test: Test) -> Declared:

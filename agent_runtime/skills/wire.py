@@ -70,10 +70,23 @@ def unpack(line: bytes) -> Message:
     return message  # pyright: ignore[reportUnknownVariableType]
 
 
+def end_of_log(call: str) -> bytes:
+    """Return the line that a worker prints to its standard error behind the output of a call, before it answers."""
+    return b"\0%b\n" % call.encode()
+
+
+def _model(value: Any) -> Any:
+    """Turn a pydantic model in a result into JSON. Raises TypeError for everything else."""
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+    return dump(mode="json")
+
+
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
 # Bound before any plugin is imported: what one does to the module json is its own affair.
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_model).encode
 _decode = json.JSONDecoder(parse_constant=_no_constant).decode

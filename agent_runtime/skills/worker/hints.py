@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import sys
 import types
 import typing
 from collections import abc
@@ -31,11 +32,19 @@ def form(hint: Any, within: tuple[Any, ...] = ()) -> Form:
     """The form of a hint that holds no unresolved names; `within` are the hints around it. Raises NoSchema."""
     if any(one is hint for one in within):
         raise NoSchema(f"{shown(hint)} contains itself")
+    if "pydantic" in sys.modules and (made := _of_pydantic(hint)) is not None:
+        return made
     plain, notes = peeled(hint)
     for make in (_simple, _choice, _union, _array, _mapping, _text, _members):
         if (made := make(plain, (*within, hint))) is not None:
             return Form({**made.schema, **notes}, made.read)
     raise NoSchema(f"there is no JSON Schema for {shown(hint)}")
+
+
+def _of_pydantic(hint: Any) -> Form | None:
+    from .pydantic_hints import pydantic_form
+
+    return pydantic_form(hint)
 
 
 def shown(hint: Any) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...errors import MeshUnavailable
-from ..wire import Broken, Message, pack_answer, unpack
+from ..wire import Broken, Message, end_of_log, pack_answer, unpack
 from .loading import Loaded, Unloadable, explain, load
 from .mesh_proxy import Asking, AsyncMesh, BlockingMesh
 from .plugin import Skill
@@ -94,12 +94,14 @@ class Worker:
                 self._posture.alone()
             line = _result(number, value, self._is_spent())
         except (Tampered, LeftBehind) as error:
+            _end_log(number)
             self._write(_error(number, str(error), spent=True))
             os._exit(1)  # who knows what else it has replaced
         except MeshUnavailable as error:
             line = _error(number, str(error), kind="unavailable", spent=self._is_spent())
         except BaseException as error:  # noqa: BLE001 - also sys.exit in a plugin is an answer
             line = _error(number, explain(error, self._folder), spent=self._is_spent())
+        _end_log(number)
         self._write(line)
 
     def _is_spent(self) -> bool:
@@ -123,6 +125,16 @@ class Worker:
         with self._writing:
             self._outgoing.write(line)
             self._outgoing.flush()
+
+
+def _end_log(number: str) -> None:
+    """Mark where the output of a call ends."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os.write(2, end_of_log(number))
+    except (OSError, ValueError, AttributeError):
+        pass  # the plugin has closed or replaced its streams: the server does not wait long for the mark
 
 
 def _result(number: str, value: Any, spent: bool) -> bytes:

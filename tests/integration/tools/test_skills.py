@@ -109,3 +109,30 @@ async def test_the_mesh_is_reached_through_the_server_and_not_too_often_at_once(
         assert (result.error_text, result.metadata["kind"]) == (told, "unavailable")
     assert await school.value("walk_away") == "gone"
     assert await school.value("plain") == "2 messages", "an answer that nobody waits for confuses no one"
+
+
+async def test_the_log_of_a_call_is_what_it_printed(school: School) -> None:
+    code = """
+import os, sys
+
+print("on import")
+
+@skill(name="speak", description="Prints.", parameters={"word": {"type": "string"}})
+def speak(word):
+    print(word)
+    sys.stderr.write("and to stderr\\n")
+    os.write(1, b"and past Python\\n")
+    if word == "fail": raise KeyError(word)
+    return word
+
+@skill(name="silent", description="Prints nothing.")
+def silent(): return 1
+"""
+    await school.teach(speak=code)
+    for word in ("one", "two"):
+        result = await school.call("speak", word=word)
+        assert result.data == word
+        assert sorted(result.metadata["log"].splitlines()) == ["and past Python", "and to stderr", word]
+    assert "log" not in (await school.call("silent")).metadata
+    failed = (await school.call("speak", word="fail")).error_text or ""
+    assert "KeyError: 'fail'\nIt printed:\nfail" in failed
