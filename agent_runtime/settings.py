@@ -74,6 +74,11 @@ class Settings(BaseModel):
     """Further folders of skill packages (docs/skill-packages.md), with a colon between two of them."""
     skill_memory_mb: int = Field(default=512, ge=64)
     """Memory limit of the skill worker in MiB."""
+    skill_dependencies: Literal["off", "people", "all"] = "people"
+    """Whose plugins may have dependencies installed: those that people put into the folder, also those of
+    `create_skill`, or none (docs/skills.md)."""
+    skill_index: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    """Index of Python packages for dependencies of skills (PEP 503); unset it is uv's own default."""
     scratch_mb: int = Field(default=100, ge=1)
     """MiB that the scratch folder of a session may hold."""
     workspace_mb: int = Field(default=10_240, ge=1)

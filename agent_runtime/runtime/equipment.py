@@ -11,7 +11,7 @@ from ..connectors import Connectors, Ground, read_servers
 from ..ports import Clock, Events, Mesh, Spawner
 from ..sandbox import Confinement, Limits
 from ..settings import Settings
-from ..skills import Setup, SkillHost, SkillLibrary, Staging, Versions, authoring_tools
+from ..skills import Environments, PackageIndex, Setup, SkillHost, SkillLibrary, Staging, Versions, authoring_tools
 from ..store import Database
 from ..tools import Gate, ShellReader, Space, Tool, ToolRegistry, builtin_tools, choose_watchdog
 from ..workspace import Home
@@ -86,10 +86,16 @@ class Workshop:
                 settings.skills_path,
                 Setup(self.confinement, mesh, workspace, limits),
                 Staging(self.home.staged),
+                self._environments(),
                 Versions(self.database, self.clock, workspace),
                 self.events,
             )
         )
+
+    def _environments(self) -> Environments:
+        settings = self.settings
+        index = PackageIndex(settings.skill_index, settings.egress_url, mesh_token(settings))
+        return Environments(self.home.skill_environments, self.confinement, settings.skill_dependencies, index)
 
     def _library(self) -> SkillLibrary:
         space = Space(self.confinement, self._room)

@@ -10,6 +10,7 @@ from .worker.plugin import skill
 
 if TYPE_CHECKING:
     from .authoring import authoring_tools
+    from .dependencies import Environments, PackageIndex
     from .host import SkillHost
     from .library import SkillLibrary
     from .process import Setup
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MIGRATIONS",
+    "Environments",
     "MeshUnavailable",
+    "PackageIndex",
     "Setup",
     "SkillHost",
     "SkillLibrary",
@@ -30,6 +33,8 @@ __all__ = [
 
 _LATER = {
     "MIGRATIONS": "versions",
+    "Environments": "dependencies",
+    "PackageIndex": "dependencies",
     "Setup": "process",
     "SkillHost": "host",
     "SkillLibrary": "library",

@@ -18,6 +18,7 @@ from ..protocol.authority import Authority
 from ..telemetry import logger
 from ..tools import Tool
 from . import folder as files
+from .dependencies import Environments
 from .plugins import Plugin
 from .pool import Pool
 from .process import Setup
@@ -40,12 +41,20 @@ log = logger(__name__)
 class SkillHost:
     """Tool provider for the plugins of a folder. `start` it, then ask for `tools` and `states`; `close` it."""
 
-    def __init__(self, folder: Path, setup: Setup, staging: Staging, versions: Versions, events: Events) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        setup: Setup,
+        staging: Staging,
+        environments: Environments,
+        versions: Versions,
+        events: Events,
+    ) -> None:
         self.folder = folder.resolve()
         self.versions = versions
-        self._staging = staging
+        self._staging, self._environments = staging, environments
         self._service = Service(events, lambda file: file in self._listing, self._dispatch)
-        self._trials = Trials(setup, staging, self._set_aside)
+        self._trials = Trials(setup, staging, environments, self._set_aside)
         self._holds = setup.confinement.name != "none"
         self._listing: Mapping[str, Listed] = {}
         self._looking = asyncio.Lock()
@@ -78,6 +87,7 @@ class SkillHost:
                 await self._settle(self._service.plugin(one.file), one, outcome)
             except StoreError as error:
                 log.error("a skill cannot be recorded yet", file=one.file, error=error.message)
+        await asyncio.to_thread(self._environments.prune, self._service.environments())
         self._watching = asyncio.create_task(watch(self.folder, self.look, self._closing), name="watch the skills")
 
     async def close(self) -> None:
@@ -241,7 +251,9 @@ class SkillHost:
     ) -> tuple[Plugin, Tested | None]:
         async with self._held(source.file) as plugin:
             try:
-                build, tested = await self._trials.run(await asyncio.to_thread(source.beside, self.folder), test)
+                build, tested = await self._trials.run(
+                    await asyncio.to_thread(source.beside, self.folder), test, by_agent=True
+                )
 
                 async def record() -> int:
                     # Noted before it takes its place: no code of an agent is ever in service without its name.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import ToolFailure
@@ -40,6 +41,10 @@ class Pool:
         self._thinning: asyncio.Task[None] | None = None
         self.set_aside: str | None = None
         """Why it takes no more calls."""
+
+    @property
+    def environment(self) -> Path | None:
+        return self._staged.environment
 
     async def load(self) -> list[Mapping[str, Any]]:
         """The skills that the plugin declares, once its check of itself is content; the worker that said so is kept.

@@ -56,12 +56,13 @@ class Setup:
 
     async def start(self, staged: Staged) -> Process:
         """A worker that is about to import its plugin. Raises ToolFailure when it cannot be started."""
+        packages = (staged.environment,) if staged.environment is not None else ()
         child = await self.confinement.spawn(
-            (*ARGV, str(staged.folder), str(staged.plugin), str(self.workspace)),
+            (*ARGV, *map(str, (staged.folder, staged.plugin, self.workspace, *packages))),
             Box(
                 self.workspace,
                 writable=(self.workspace,),
-                readable=(staged.folder,),
+                readable=(staged.folder, *packages),
                 limits=self.limits,
                 quotas=(Quota.of(self.workspace, self.limits.workspace, "the workspace"),),
                 lowers_itself=True,

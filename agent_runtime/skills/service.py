@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 
 from ..errors import ToolFailure
 from ..ports import Events
@@ -31,6 +32,11 @@ class Service:
     def plugin(self, file: str) -> Plugin:
         """That of a file, made if need be."""
         return self._plugins.setdefault(file, Plugin(file))
+
+    def environments(self) -> set[Path]:
+        """The folders of packages that plugins in service use."""
+        active = [plugin.active for plugin in self._plugins.values() if plugin.active is not None]
+        return {build.pool.environment for build in active if build.pool.environment is not None}
 
     def knows(self, plugin: Plugin) -> bool:
         return self._plugins.get(plugin.file) is plugin

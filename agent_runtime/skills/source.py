@@ -51,6 +51,11 @@ class Source:
         """The same plugin, with the helpers that lie in the folder now."""
         return Source(self.file, self.files, helpers(folder))
 
+    @property
+    def entry(self) -> bytes:
+        """The code of the file, or of the package's `__init__.py`."""
+        return self.files.get(self.file) or self.files.get(f"{self.file}/__init__.py", b"")
+
     @cached_property
     def digest(self) -> str:
         """Of the plugin alone: what makes a version."""

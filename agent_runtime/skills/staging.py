@@ -23,6 +23,8 @@ class Staged:
     folder: Path
     plugin: Path
     """The file or package in there."""
+    environment: Path | None = None
+    """The folder of its dependencies; None if it has none."""
 
     def discard(self) -> None:
         """Nobody will use it any more, whoever still knows it: an error does, until the garbage is collected."""
@@ -41,7 +43,7 @@ class Staging:
         for entry in os.scandir(self._folder):
             shutil.rmtree(entry.path, ignore_errors=True)
 
-    def put(self, source: Source) -> Staged:
+    def put(self, source: Source, environment: Path | None = None) -> Staged:
         """Writes a build. Raises OSError."""
         folder = self._folder / f"{next(self._numbers)}-{source.build[:12]}"
         folder.mkdir()
@@ -54,7 +56,7 @@ class Staging:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        staged = Staged(folder, folder / source.file)
+        staged = Staged(folder, folder / source.file, environment)
         weakref.finalize(staged, shutil.rmtree, folder, ignore_errors=True)
         return staged
 

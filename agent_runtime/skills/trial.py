@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import ToolFailure
 from ..tools import normalised, schema_faults, schema_ready
 from .declared import Declared, Refused, check
+from .dependencies import Environments, requirements_of
 from .pool import Pool
 from .process import Setup
 from .source import Source
@@ -59,25 +60,31 @@ class Trials:
 
     setup: Setup
     staging: Staging
+    environments: Environments
     on_set_aside: Callable[[Pool], object]
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
-    async def run(self, source: Source, test: Test | None = None) -> tuple[Build, Tested | None]:
-        """Imports the build, checks what it declares, has it check itself, and makes the test call. Raises ToolFailure
-        that tells its author the file, the line and the reason; then nothing of it is left."""
+    async def run(
+        self, source: Source, test: Test | None = None, *, by_agent: bool = False
+    ) -> tuple[Build, Tested | None]:
+        """Installs what the plugin depends on, imports the build, checks what it declares, has it check itself, and
+        makes the test call. Raises ToolFailure that tells its author the file, the line and the reason; then nothing
+        of it is left."""
         with _faults_of_its_author():
             async with self.slots:
-                build = await self._imported(source)
+                build = await self._imported(source, by_agent=by_agent)
             try:
                 return build, await _tested(build, test) if test is not None else None
             except BaseException:
                 await build.pool.close()
                 raise
 
-    async def _imported(self, source: Source) -> Build:
+    async def _imported(self, source: Source, *, by_agent: bool) -> Build:
         await schema_ready()
+        requirements = requirements_of(source.entry, source.file)
+        environment = await self.environments.get(requirements, by_agent=by_agent) if requirements else None
         try:
-            staged = await asyncio.to_thread(self.staging.put, source)
+            staged = await asyncio.to_thread(self.staging.put, source, environment)
         except OSError as error:
             text = f"{source.file} cannot be put in place: {error.strerror or error}"
             raise ToolFailure(text, kind="unavailable") from error

@@ -44,6 +44,11 @@ class Home:
         return self.data_dir / "staged"
 
     @property
+    def skill_environments(self) -> Path:
+        """Installed dependencies of skills, for their workers to read."""
+        return self.data_dir / "skill-environments"
+
+    @property
     def agents(self) -> Path:
         """Manifests; no tool can write here."""
         return self.data_dir / "agents"
@@ -62,7 +67,7 @@ class Home:
         """Creates the folders. Raises StartError that names the folder and the reason when one cannot be used."""
         own = (self.data_dir, self.workspace, self.data_dir / "scratch", self.skills, self.agents)
         # Builds are read by a user who does not own them; the data directory above keeps others out.
-        modes = {**dict.fromkeys(own, 0o700), self.staged: 0o755}
+        modes = {**dict.fromkeys(own, 0o700), self.staged: 0o755, self.skill_environments: 0o755}
         for folder in (self.workspace, self.data_dir / "scratch", self.staged):
             if folder.is_symlink():  # what is in them is given away, and deleted
                 raise StartError(f"the folder {folder} is a link, which is not followed: mount there what it leads to")

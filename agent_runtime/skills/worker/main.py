@@ -157,8 +157,13 @@ def _finished(value: Any) -> Any:
     return asyncio.run(awaited())
 
 
+def _first_site() -> int:
+    places = [at for at, path in enumerate(sys.path) if path.endswith("site-packages")]
+    return places[0] if places else len(sys.path)
+
+
 def main() -> None:
-    folder, plugin, workspace = (Path(argument) for argument in sys.argv[1:4])
+    folder, plugin, workspace, *packages = (Path(argument) for argument in sys.argv[1:])
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -166,6 +171,8 @@ def main() -> None:
     sys.stdout.reconfigure(line_buffering=True)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     faulthandler.enable(all_threads=False)
     os.nice(LOWEST)  # a thread's own: before there is another one, and before any code of the plugin
+    for environment in packages:  # before the server's own packages: the plugin may need other versions
+        sys.path.insert(_first_site(), str(environment))
     sys.path.append(str(folder))
     worker = Worker(incoming, outgoing, folder, workspace)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 
@@ -13,7 +13,16 @@ from agent_runtime.errors import MeshUnavailable
 from agent_runtime.ports import ToolResult, Toolset
 from agent_runtime.protocol import ModelCard
 from agent_runtime.sandbox import Confinement, Limits
-from agent_runtime.skills import MIGRATIONS, Setup, SkillHost, Staging, Versions, authoring_tools
+from agent_runtime.skills import (
+    MIGRATIONS,
+    Environments,
+    PackageIndex,
+    Setup,
+    SkillHost,
+    Staging,
+    Versions,
+    authoring_tools,
+)
 from agent_runtime.skills.process import ARGV
 from agent_runtime.store import Database
 from agent_runtime.tools import Gate, ToolRegistry
@@ -65,6 +74,8 @@ class School:
         self.host: SkillHost | None = None
         self.events: list[dict[str, Any]] = []
         self.linger_seconds = 30.0
+        self.index: str | None = None
+        self.dependencies: Literal["off", "people", "all"] = "people"
         self.registry: ToolRegistry
         self.tools: Toolset
         self.database = Database(house.home.database, MIGRATIONS)
@@ -93,6 +104,7 @@ class School:
             home.skills,
             Setup(confinement, self.mesh, home.workspace, limits, load_seconds, linger_seconds=self.linger_seconds),
             Staging(home.staged),
+            Environments(home.skill_environments, confinement, self.dependencies, PackageIndex(self.index)),
             Versions(self.database, SystemClock(), home.workspace),
             self,
         )

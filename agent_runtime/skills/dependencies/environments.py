@@ -1,0 +1,182 @@
+"""Folders of installed packages, one for each set of requirements, made by uv and kept.
+
+uv runs confined, with a network that ends at this server's own proxy, and installs wheels only: no code of a package
+runs before a worker imports it. A folder gets its name when it is whole; the next start removes what a crash has left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from ...errors import ToolFailure
+from ...net import Addresses, Direct, Parent, Stream, Upstream, canonical_host, gateway
+from ...sandbox import Box, Confinement, Finished, Limits, Quota
+from ...telemetry import logger
+
+INSTALL_SECONDS = 90.0
+ENVIRONMENT_BYTES = 1024 * 1024 * 1024
+"""Of one environment, with what was downloaded for it."""
+NAME_LENGTH = 16
+_ANYWHERE = Addresses((ip_network("0.0.0.0/0"), ip_network("::/0")))
+
+Policy = Literal["off", "people", "all"]
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PackageIndex:
+    """Where packages come from, and the way there."""
+
+    url: str | None = None
+    """A simple index (PEP 503); None: uv's own default."""
+    egress_url: str | None = None
+    """The operator's forward proxy; None: straight out."""
+    egress_token: str | None = field(default=None, repr=False)
+
+    async def open(self, host: str, port: int) -> Stream:
+        """Connect to the index, wherever it is, or to a public host that it refers to. Raises ToolFailure."""
+        own = self.url is not None and canonical_host(urlsplit(self.url).hostname or "") == host
+        rules = _ANYWHERE if own else Addresses()
+        if self.egress_url is not None:
+            upstream: Upstream = Parent(self.egress_url, self.egress_token, rules)
+        else:
+            upstream = Direct(rules)
+        return await upstream.open(host, port)
+
+
+class Environments:
+    """Makes each environment once; callers that need the same one wait for it."""
+
+    def __init__(self, folder: Path, confinement: Confinement, policy: Policy, index: PackageIndex) -> None:
+        self._folder, self._confinement, self._policy, self._index = folder, confinement, policy, index
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def get(self, requirements: Sequence[str], *, by_agent: bool) -> Path:
+        """Return a folder for `sys.path`. Raises ToolFailure that says what cannot be had and why."""
+        self._check_policy(requirements, by_agent=by_agent)
+        name = environment_name(requirements)
+        folder = self._folder / name
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            if not folder.is_dir():
+                await self._install(requirements, folder)
+        return folder
+
+    def prune(self, used: Collection[Path]) -> None:
+        """Remove the environments that are not in use, and what an interrupted installation has left."""
+        for entry in os.scandir(self._folder):
+            if Path(entry.path) not in used:
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+    def _check_policy(self, requirements: Sequence[str], *, by_agent: bool) -> None:
+        names = ", ".join(requirements)
+        if self._policy == "off" or (self._policy == "people" and by_agent):
+            wanted = "all" if by_agent else "people"
+            raise ToolFailure(
+                f"dependencies ({names}) are not installed here; the operator allows it with "
+                f"AGENT_SKILL_DEPENDENCIES={wanted}. Use the standard library, or bash",
+                kind="denied",
+            )
+        if self._confinement.name not in ("bubblewrap", "off"):
+            raise ToolFailure(
+                f"dependencies ({names}) need the confinement bubblewrap, and here it is {self._confinement.name}",
+                kind="unavailable",
+            )
+
+    async def _install(self, requirements: Sequence[str], folder: Path) -> None:
+        new = Path(tempfile.mkdtemp(prefix=".new-", dir=self._folder))
+        try:
+            target = new / "packages"
+            target.mkdir()
+            if self._confinement.uid is not None:
+                for one in (new, target):
+                    os.chown(one, self._confinement.uid, self._confinement.uid)
+            done = await self._run_uv(requirements, new, target)
+            if done.exit_code != 0:
+                raise ToolFailure(_failure(requirements, done), kind="unavailable" if done.timed_out else "invalid")
+            await asyncio.to_thread(_take_over, target)
+            target.rename(folder)
+            log.info("installed dependencies of a skill", requirements=list(requirements), environment=folder.name)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+
+    async def _run_uv(self, requirements: Sequence[str], new: Path, target: Path) -> Finished:
+        argv = (
+            *(_uv(), "pip", "install", "--quiet", "--no-progress", "--no-config", "--only-binary", ":all:"),
+            *("--python", sys.executable, "--target", str(target), "--link-mode", "copy"),
+            *(("--default-index", self._index.url) if self._index.url else ()),
+            *("--", *requirements),
+        )
+        async with AsyncExitStack() as stack:
+            socket = None
+            if self._confinement.name == "bubblewrap":
+                place = stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-packages-"))
+                way = gateway(Path(place, "proxy"), _admit, self._index, uid=self._confinement.uid)
+                socket = await stack.enter_async_context(way)
+            box = Box(
+                new,
+                writable=(new,),
+                env={"UV_CACHE_DIR": str(new / "cache"), "UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "1"},
+                limits=Limits(processes=64, file_size=ENVIRONMENT_BYTES),
+                quotas=(Quota.of(new, ENVIRONMENT_BYTES, "the environment of a skill"),),
+                network=socket,
+            )
+            return await self._confinement.run(argv, box, timeout=INSTALL_SECONDS)
+
+
+async def _admit(_host: str, _port: int, _agent: str) -> str | None:
+    return None  # where uv goes is decided by the index; PackageIndex keeps it to public hosts
+
+
+def environment_name(requirements: Sequence[str]) -> str:
+    """Name the environment by all that decides what is in it."""
+    key = json.dumps([list(requirements), sys.version_info[:2], sys.platform, os.uname().machine])
+    return hashlib.sha256(key.encode()).hexdigest()[:NAME_LENGTH]
+
+
+def _uv() -> str:
+    try:
+        import uv
+    except ImportError:
+        found = shutil.which("uv")
+        if found is None:
+            raise ToolFailure(
+                "dependencies need uv: install agent-runtime[skills], or put uv on the PATH", kind="unavailable"
+            ) from None
+        return found
+    return uv.find_uv_bin()
+
+
+def _take_over(target: Path) -> None:
+    """Give the packages to the server's user: no command can change them. Links are removed, wheels have none."""
+    for path, folders, files in os.walk(target):
+        for name in (*folders, *files):
+            entry = os.path.join(path, name)
+            if os.path.islink(entry):
+                os.unlink(entry)
+                continue
+            os.chown(entry, os.geteuid(), os.getegid(), follow_symlinks=False)
+            os.chmod(entry, 0o755 if name in folders else 0o644)
+    os.chown(target, os.geteuid(), os.getegid())
+    os.chmod(target, 0o755)  # noqa: S103
+
+
+def _failure(requirements: Sequence[str], done: Finished) -> str:
+    names = ", ".join(requirements)
+    if done.timed_out:
+        return f"dependencies ({names}) were not installed within {INSTALL_SECONDS:g} s"
+    told = " ".join((done.stopped or done.stderr).split())[-600:]
+    return f"dependencies ({names}) cannot be installed: {told}"
