@@ -59,7 +59,7 @@ async def calls(_live: Live, _provider: str, count: int = 200) -> Samples:
 
 async def _above(pool: Pool) -> float:
     began = time.perf_counter()
-    own = await pool.call("own", {})
+    own = (await pool.call("own", {})).value
     return (time.perf_counter() - began) * 1000 - own
 
 
