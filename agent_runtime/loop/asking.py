@@ -143,6 +143,7 @@ class Asker:
                 answer.received += len(text)
                 yield from self.pen.reasoning(text)
             case CallStarted(call_id, name):
+                answer.received += len(name)
                 answer.ids[call_id] = self.pen.call_id(call_id)
                 yield from self.pen.call_started(answer.ids[call_id], name)
             case CallPiece(call_id, text):

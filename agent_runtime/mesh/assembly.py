@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from pydantic_core import from_json
+from functools import partial
+from typing import Any, Literal, cast
 
 from ..errors import ModelError
+from ..json_reader import INLINE_BYTES, JsonLimits, JsonRefused, by_size, read_json
 from ..ports import CallPiece, CallStarted, Completion, ModelEvent, ReasoningPiece, TextPiece, ToolCall
 from ..protocol import Usage, is_object
 from . import failures
@@ -25,21 +26,36 @@ _STOP: dict[str, Literal["stop", "length", "content-filter", "tool-calls", "othe
 
 
 LONGEST_LINE = 8 * 1024 * 1024
+EVENT = JsonLimits(max_bytes=LONGEST_LINE, max_values=100_000)
+MOST_CALLS = 256
+"""Tool calls in one answer."""
+_CUT_IN_TWO = re.compile(rb"\\u[dD]")
 
 
 class Lines:
     """Splits a byte stream into the payloads of its `data:` lines. Raises ModelError for a line without end."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > LONGEST_LINE:
-            raise ModelError(f"the model's stream holds a line of more than {LONGEST_LINE} bytes")
-        for line in lines:
+        first, *more = data.split(b"\n")
+        self._rest += first
+        for last in more:
+            line, self._rest = bytes(self._rest), bytearray(last)
             if line.startswith(b"data:"):
                 yield line[5:].strip()
+        if len(self._rest) > LONGEST_LINE:
+            raise ModelError(f"the model's stream holds a line of more than {LONGEST_LINE} bytes")
+
+
+async def read_event(payload: bytes) -> dict[str, Any] | None:
+    """The event in a `data:` payload; None for the end of the stream. Raises ModelError."""
+    if payload == b"[DONE]":
+        return None
+    if len(payload) <= INLINE_BYTES:  # nearly all: a few hundred a turn
+        return _parse(payload)
+    return await by_size(len(payload), partial(_parse, payload))
 
 
 @dataclass(slots=True)
@@ -61,13 +77,13 @@ class Assembly:
     model: str | None = None
     report: dict[str, Any] | None = None
     _calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
+    _ids: set[str] = field(default_factory=set[str])
 
-    def take(self, payload: bytes) -> Iterator[ModelEvent]:
-        """The events in one `data:` payload. Raises ModelError for what is not a completion chunk."""
-        if payload == b"[DONE]":
+    def take(self, event: dict[str, Any] | None) -> Iterator[ModelEvent]:
+        """The model events in an event of the stream. Raises ModelError for what is not a completion chunk."""
+        if event is None:
             self.done = True
             return
-        event = _parse(payload)
         if event.get("error"):
             raise failures.from_event(event["error"])
         try:
@@ -75,27 +91,26 @@ class Assembly:
         except (AttributeError, TypeError) as error:
             raise _not_a_chunk() from error
 
-    def take_whole(self, body: bytes) -> Iterator[ModelEvent]:
+    def take_whole(self, reply: dict[str, Any] | None) -> Iterator[ModelEvent]:
         """The events of a whole reply, from an endpoint that does not stream."""
-        reply = _parse(body)
-        given: Any = reply.get("choices")
-        spoken = [{**choice, "delta": choice.get("message")} for choice in given or () if is_object(choice)]
-        if spoken:
+        given: Any = reply.get("choices") if reply else None
+        spoken = [{**choice, "delta": choice.get("message")} for choice in _objects(given)]
+        if reply and spoken:
             reply = {**reply, "choices": spoken}
             self.done = True
-        yield from self.take(json.dumps(reply).encode())
+        yield from self.take(reply)
 
     def _event(self, event: dict[str, Any]) -> Iterator[ModelEvent]:
         if event.get("usage"):
             self.report = event["usage"]
-        self.model = event.get("model") or self.model
+        self.model = _text(event.get("model")) or self.model
         for choice in event.get("choices") or ():
-            self.finish = choice.get("finish_reason") or self.finish
+            self.finish = _text(choice.get("finish_reason")) or self.finish
             delta: dict[str, Any] = choice.get("delta") or {}
             if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
-                yield ReasoningPiece(self._text(reasoning))
+                yield ReasoningPiece(self._counted(reasoning))
             if text := delta.get("content"):
-                yield TextPiece(self._text(text))
+                yield TextPiece(self._counted(text))
             for call in delta.get("tool_calls") or ():
                 yield from self._call(call)
 
@@ -116,37 +131,57 @@ class Assembly:
 
     def _call(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
         function: dict[str, Any] = delta.get("function") or {}
-        index: int | None = delta.get("index")
+        index: Any = delta.get("index")
         if index is None:  # some providers do not number their calls: a name begins the next one
             index = len(self._calls) if function.get("name") else len(self._calls) - 1
+        if not isinstance(index, int):
+            raise TypeError("the index of a call must be a number")
         call = self._calls.get(index)
         if call is None:
-            call = self._calls[index] = _Call(self._call_id(delta.get("id"), index), function.get("name") or "")
+            if len(self._calls) == MOST_CALLS:
+                raise ModelError(f"the model's answer has more than {MOST_CALLS} tool calls")
+            name = self._counted(function.get("name") or "")
+            call = self._calls[index] = _Call(self._call_id(_text(delta.get("id")), index), name)
             yield CallStarted(call.id, call.name)
         piece = function.get("arguments")
         if is_object(piece):  # some local servers send the arguments as an object
             piece = json.dumps(piece)
         if piece:
-            call.pieces.append(self._text(piece))
+            call.pieces.append(self._counted(piece))
             yield CallPiece(call.id, piece)
 
     def _call_id(self, given: str | None, index: int) -> str:
         """The provider's id, made unique: some give none, some give the same to every call of an answer."""
-        taken = {call.id for call in self._calls.values()}
-        call_id = given or f"call_{index}"
-        return f"{call_id}_{index}" if call_id in taken else call_id
+        call_id = self._counted(given or f"call_{index}")
+        while call_id in self._ids:
+            call_id = f"{call_id}_{index}"
+        self._ids.add(call_id)
+        return call_id
 
-    def _text(self, piece: object) -> str:
+    def _counted(self, piece: object) -> str:
         if not isinstance(piece, str):
             raise TypeError("a piece of an answer must be text")
         self.received += len(piece)
         return piece
 
 
+def _text(value: object) -> str | None:
+    """Raises TypeError for a value of another type."""
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError("must be text")
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in cast("list[Any]", value) if is_object(one)] if isinstance(value, list) else []
+
+
 def _parse(payload: bytes) -> dict[str, Any]:
     try:
-        event: Any = from_json(payload)
-    except ValueError:
+        event: Any = read_json(payload, EVENT)
+    except JsonRefused as refusal:
+        if refusal.code != "invalid_json" or not _CUT_IN_TWO.search(payload):
+            raise ModelError(f"the model's stream is not JSON ({refusal}): {payload[:100]!r}", transient=True) from None
         event = _parse_with_lone_surrogates(payload)
     if not is_object(event):
         raise _not_a_chunk()
@@ -161,6 +196,6 @@ def _parse_with_lone_surrogates(payload: bytes) -> Any:
     """Some providers cut an emoji in two; the halves are replaced, for nothing else could be stored or sent."""
     try:
         text = json.dumps(json.loads(payload), ensure_ascii=False)
-    except ValueError as error:
+        return read_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(), EVENT)
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"the model's stream is not JSON: {payload[:100]!r}", transient=True) from error
-    return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))

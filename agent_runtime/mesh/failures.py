@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from pydantic_core import from_json
-
 from ..context import overflow_of
 from ..errors import ModelError
+from ..json_reader import JsonLimits, read_json
 from ..net import TransportFault
 from ..protocol import is_object
 
@@ -29,6 +28,8 @@ _ASKED = ("input", "prompt", "messages")
 """Words for what was sent. An error without them that tells of sizes is about the answer."""
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 _DETAIL_CHARACTERS = 500
+ERROR_BODY = JsonLimits(max_bytes=64 * 1024)
+"""A larger one is taken for text."""
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
@@ -68,7 +69,7 @@ def from_transport(fault: TransportFault, idle_seconds: float) -> ModelError:
 def told(body: bytes) -> tuple[str, str]:
     """Message and code of an OpenAI-style error body, or whatever text there is."""
     try:
-        parsed: Any = from_json(body)
+        parsed: Any = read_json(body, ERROR_BODY)
     except ValueError:
         return body[:_DETAIL_CHARACTERS].decode(errors="replace").strip() or "no reason given", ""
     error = parsed.get("error", parsed) if is_object(parsed) else parsed

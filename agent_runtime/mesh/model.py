@@ -21,7 +21,7 @@ from ..net import HttpPool, Reply, TransportFault
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
 from ..protocol import Caching
 from . import failures
-from .assembly import Assembly, Lines
+from .assembly import Assembly, Lines, read_event
 from .caching import additions, marked
 from .catalog import Catalog
 from .usage import priced
@@ -80,11 +80,11 @@ class ModelClient:
                     raise failures.from_response(reply.status, reply.headers, await reply.body())
                 _check_encoding(reply)
                 if reply.headers.get("content-type", "").startswith("application/json"):
-                    for event in assembly.take_whole(await reply.body()):
+                    for event in assembly.take_whole(await read_event(await reply.body())):
                         yield event
                 async for data in reply.pieces:
                     for payload in lines.feed(data):
-                        for event in assembly.take(payload):
+                        for event in assembly.take(await read_event(payload)):
                             yield event
                     if assembly.done:
                         break

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Call, Say, ScriptedProvider
+from agent_runtime.testing import Call, Garbage, Say, ScriptedProvider
 from tests.e2e.live import assert_problem, in_background
 
 from .guest import SmallGuest
@@ -120,3 +121,64 @@ def test_a_person_has_one_name_in_headers_and_bodies(guest: SmallGuest) -> None:
         assert len(found) == 1, name
     reply = guest.http.get("/sessions", headers={b"X-Agent-User": "Zoë".encode("latin-1")})
     assert_problem(reply, 422, "invalid_request", "X-Agent-User")
+
+
+def stream_of(*deltas: dict[str, Any], finish: Any = "stop") -> Garbage:
+    """A provider's stream of these deltas, with this reason for its end."""
+    choices = [*({"index": 0, "delta": delta} for delta in deltas), {"index": 0, "delta": {}, "finish_reason": finish}]
+    events = [f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in choices]
+    return Garbage("".join([*events, "data: [DONE]\n\n"]))
+
+
+@pytest.mark.parametrize("same_id", [True, False])
+def test_an_answer_of_very_many_calls_is_refused(guest: SmallGuest, same_id: bool) -> None:
+    calls = [
+        {"index": number, "id": "same" if same_id else f"call_{number}", "function": {"name": "todo", "arguments": ""}}
+        for number in range(20_000)
+    ]
+    guest.provider.script.replace([stream_of(*({"tool_calls": [call]} for call in calls)), Say("done")])
+    with guest.watched(PROMPT_MS):
+        reply = guest.chat("go")
+    problem = assert_problem(reply, 502, "model_unavailable")
+    assert "more than 256 tool calls" in problem["detail"]
+    guest.still_works()
+
+
+@pytest.mark.parametrize("odd", [{"a": 1}, ["stop"], 7, True])
+def test_a_reason_of_another_type_is_the_providers_failure(guest: SmallGuest, odd: Any) -> None:
+    guest.provider.script.replace(None, stream_of({"content": "hello"}, finish=odd))
+    assert_problem(guest.chat("go"), 502, "model_unavailable")
+    guest.still_works()
+
+
+COSTLY_EVENTS = {
+    "many values": 'data: {"choices":[' + "{}," * (2 * MIB) + "{}]}\n\n",
+    "nested": 'data: {"choices":' + "[" * (4 * MIB) + "\n\n",
+    "nested behind half a character": 'data: {"a":"\\ud83d","choices":' + "[" * 90_000 + "\n\n",
+    "a large number": 'data: {"choices":[],"usage":{"prompt_tokens":1e400}}\n\n',
+    "a line without end": "data: " + "x" * (9 * MIB),
+    "a large object as arguments": 'data: {"choices":[{"delta":{"tool_calls":[{"function":{"name":"todo","arguments":'
+    + '{"a":['
+    + "1," * (2 * MIB)
+    + "1]}}]}}]}\n\n",
+}
+
+
+@pytest.mark.parametrize("events", COSTLY_EVENTS.values(), ids=COSTLY_EVENTS)
+def test_a_costly_event_of_a_provider_is_refused(guest: SmallGuest, events: str) -> None:
+    guest.provider.script.replace(None, Garbage(events))
+    with guest.watched(PROMPT_MS):
+        reply = guest.chat("go")
+    assert_problem(reply, 502, "model_unavailable")
+    assert guest.peak_mib < 400
+    guest.still_works()
+
+
+def test_costly_arguments_of_a_call_are_refused(guest: SmallGuest) -> None:
+    arguments = '{"path":[' + "{}," * 300_000 + "{}]}"
+    guest.provider.script.replace([Call("read", arguments), Say("done")])
+    with guest.watched(PROMPT_MS):
+        [output] = guest.chat("go").json()["tool_outputs"]
+    assert output["state"] == "output-error"
+    assert guest.peak_mib < 450
+    guest.still_works()
