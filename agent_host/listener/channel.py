@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from agent_runtime.net import Endpoint
 from agent_runtime.protocol.work import Severity
 
+from .pace import Pace
 from .work import Work
 
 if TYPE_CHECKING:
@@ -67,9 +68,13 @@ class Channel:
     fence_reason: str | None
     drained: bool
     created_at: int
+    pace: Pace = field(repr=False)
+    """What its agent may still say."""
     required: bool = False
     """Without it its agent does nothing that takes effect."""
 
+    offered: set[int] = field(default_factory=set[int])
+    """Epochs that were offered to connections which have not proved yet who they are."""
     constraints: ConstraintSet | None = None
     session: Session | None = None
     address: Endpoint | None = None

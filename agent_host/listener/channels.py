@@ -17,6 +17,7 @@ from ..errors import Conflict, InvalidRequest, NotFound
 from .addresses import parse_address
 from .channel import AckStatus, Auth, Channel, ConstraintSet, Dialect, Fence
 from .journal import Journal
+from .pace import Pace
 
 MOST_PAYLOAD = 512 << 10
 """Bytes; base64 and the frame around it must fit into a line."""
@@ -52,7 +53,7 @@ class Channels:
 
         rows, sets = await self._journal.run(read)
         for row in rows:
-            self._all[row["workspace"]] = _channel(row)
+            self._all[row["workspace"]] = _channel(row, Pace(self._clock))
         for row in sets:
             if channel := self._all.get(row["workspace"]):
                 channel.constraints = _constraints(row)
@@ -76,7 +77,7 @@ class Channels:
             "created_at": self._clock.now_ms(),
         }
         await self._journal.run(lambda connection: connection.execute(insert(channels).values(row)) and None)
-        channel = self._all[workspace] = _channel(row)
+        channel = self._all[workspace] = _channel(row, Pace(self._clock))
         return channel
 
     def check(self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None) -> None:
@@ -159,7 +160,7 @@ class Channels:
         """Raises NotFound."""
         mine = (constraint_sets.c.workspace == channel.workspace) & (constraint_sets.c.version == version)
         query = select(constraint_sets.c.payload).where(mine)
-        found = await self._journal.run(lambda connection: connection.execute(query).scalar())
+        found = await self._journal.read(lambda connection: connection.execute(query).scalar())
         if found is None:
             raise NotFound(f"there are no constraints {version} of {channel.workspace!r}")
         return bytes(found)
@@ -173,10 +174,10 @@ class Channels:
         await self._journal.run(lambda connection: connection.execute(query) and None)
 
 
-def _channel(row: Mapping[Any, Any]) -> Channel:
+def _channel(row: Mapping[Any, Any], pace: Pace) -> Channel:
     key = row["key"]
     rest = {name: value for name, value in dict(row).items() if name != "key"}
-    return Channel(key=key.encode() if key else None, **rest)
+    return Channel(key=key.encode() if key else None, pace=pace, **rest)
 
 
 def _constraints(row: RowMapping) -> ConstraintSet:

@@ -15,6 +15,7 @@ from agent_runtime.protocol.work import ConstraintAck, Constraints, ConstraintsP
 
 from ..errors import RequestError
 from .channel import WINDOWS, Channel, ConstraintSet
+from .pace import PUSH_UNITS
 from .parts import Parts
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def outdated(parts: Parts, session: Session) -> None:
     if current is None or session.state != "ready" or session.channel.loose:
         return  # it has none to get, or they are on their way already
     session.acked = None
+    session.channel.pace.spend(PUSH_UNITS)
     pause(parts, session)
     session.state = "constraining"
     push(parts, session, current)

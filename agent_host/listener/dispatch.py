@@ -10,6 +10,7 @@ import structlog
 from agent_runtime.protocol.work import Cancel, encode, loosened
 
 from .channel import Channel
+from .pace import ANSWER_UNITS
 from .parts import Parts
 from .work import Work
 
@@ -141,6 +142,7 @@ class Dispatch:
             self._take_back(session, work)
         else:
             session.write(line, "request", request_id=work.id, audit_ref=work.audit_ref())
+            session.channel.pace.earn(ANSWER_UNITS)
             parts.metrics.count("dispatches")
             self.arm(work, parts.limits.accept, lambda: self._not_accepted(session, work))
             work.tell()

@@ -2,6 +2,9 @@
 
 The host is silent until the guest's first line. A connection that closes without a byte is a readiness probe: it is
 counted, and disturbs nobody.
+
+What a stranger does is counted and not written: its frames get their rows once it is attached, and a workspace's epoch
+is raised by an agent that has proved who it is.
 """
 
 from __future__ import annotations
@@ -24,12 +27,18 @@ from agent_runtime.protocol.work import (
 
 from .channel import Channel
 from .hearing import kind_of, read_line
+from .metrics import Direction
+from .pace import ATTACH_UNITS
 from .parts import Parts
 from .session import Session
+from .statements import Values
 from .timers import Timer
 from .wire import Wire
 
 _MOST_EARLY = 64
+"""Lines before it is attached."""
+_MOST_BYTES = 256 << 10
+"""Of those lines."""
 
 
 class Hello:
@@ -48,6 +57,7 @@ class Hello:
             "_offer",
             "_over",
             "_parts",
+            "_rows",
         ),
         *("_timer", "wire"),
     )
@@ -63,6 +73,8 @@ class Hello:
         self._early: list[bytes] = []
         self._offer: Offer | None = None
         self._challenge: str | None = None
+        self._rows: list[Values] = []
+        """Of the trail, written once it is attached."""
         self._epoch = 0
         self._greeted = self._over = False
         self._timer: Timer = parts.timers.after(parts.limits.first_line, lambda: self.refuse("no_first_line"))
@@ -80,14 +92,10 @@ class Hello:
             self.refuse("bad_first_line", str(fault))
             return
         assert isinstance(line, bytes)  # noqa: S101  a fault was raised
-        self._parts.trail.frame(
-            "in",
-            kind_of(frame),
-            line,
-            workspace=self._channel.workspace if self._channel else None,
-            epoch=self._epoch,
-            connection=self.wire.number,
-        )
+        if len(self._rows) >= _MOST_EARLY or self.wire.received > _MOST_BYTES:
+            self.refuse("too_much", "it says too much before it has proved who it is")
+            return
+        self._note("in", kind_of(frame), line)
         match frame:
             case LifecycleSignal(signal="ready") if not self._greeted:
                 self._on_ready(frame)
@@ -97,7 +105,7 @@ class Hello:
                 self._ack = frame
             case Attach() if self._challenge is not None:
                 self._on_attach(frame)
-            case _ if self._greeted and len(self._early) < _MOST_EARLY:
+            case _ if self._greeted:
                 self._early.append(line)  # it did not wait for our greeting; heard when it has proved who it is
             case _:
                 self.refuse("out_of_order", f"{kind_of(frame)} before it has said who it is")
@@ -116,35 +124,27 @@ class Hello:
         if channel.auth == "hmac" and self._offer is None:
             self.refuse("unauthenticated", "it offers no extensions, so that it can prove nothing")
             return
-        self._epoch = channel.epoch = channel.epoch + 1
-        self.wire.hold()
-        self._wait("no_epoch")
-        self._parts.journal.epoch(channel.workspace, self._epoch, lambda: self._greet(channel))
+        self._epoch = max(channel.epoch, *channel.offered, 0) + 1
+        channel.offered.add(self._epoch)
+        if channel.auth == "hmac":
+            self._challenge = new_challenge()
+            self._greet(channel)
+            self._wait("no_attach")
+        else:  # its address is the proof
+            self._take_epoch(channel)
 
     def _greet(self, channel: Channel) -> None:
-        """The epoch is on the disk: nobody will ever get the same."""
-        if self._over or self.wire.closed:
-            return
-        if self._offer is None:
-            self._admit(channel)
-        else:
-            limits = self._parts.limits
-            self._challenge = new_challenge() if channel.auth == "hmac" else None
-            self._say(
-                Welcome(
-                    workspace=channel.workspace,
-                    agent_id=channel.workspace,
-                    epoch=self._epoch,
-                    heartbeat_s=limits.heartbeat,
-                    max_line=limits.max_line,
-                    challenge=self._challenge,
-                )
+        limits = self._parts.limits
+        self._say(
+            Welcome(
+                workspace=channel.workspace,
+                agent_id=channel.workspace,
+                epoch=self._epoch,
+                heartbeat_s=limits.heartbeat,
+                max_line=limits.max_line,
+                challenge=self._challenge,
             )
-            if self._challenge is None:
-                self._admit(channel)
-            else:
-                self._wait("no_attach")
-        self.wire.release()
+        )
 
     def _on_attach(self, attach: Attach) -> None:
         channel, offer, challenge = self._channel, self._offer, self._challenge
@@ -165,32 +165,59 @@ class Hello:
         elif channel.fence is not None:
             self.refuse(f"attach_while_{channel.fence}", channel.fence_reason)
         else:
-            self._admit(channel)
+            self._take_epoch(channel)
+
+    def _take_epoch(self, channel: Channel) -> None:
+        """It is who it says it is: the epoch is its own, on the disk before it is attached. An agent that attaches
+        again and again waits for its allowance."""
+        if not self._may_come(channel):
+            return
+        channel.epoch = self._epoch
+        self.wire.hold()
+        pause = channel.pace.spend(ATTACH_UNITS)
+        if pause:
+            self._timer.cancel()
+            self._timer = self._parts.timers.after(pause, lambda: self._keep_epoch(channel))
+        else:
+            self._keep_epoch(channel)
+
+    def _keep_epoch(self, channel: Channel) -> None:
+        self._wait("no_epoch")
+        self._parts.journal.epoch(channel.workspace, self._epoch, lambda: self._admit(channel))
 
     # ---------------------------------------------------------------- out
 
+    def _may_come(self, channel: Channel) -> bool:
+        """Whether no younger life of the workspace is or was attached; else it is refused."""
+        attached = channel.session
+        if self._epoch >= channel.epoch and (attached is None or not self._is_elder(attached)):
+            return True
+        self.refuse("superseded", f"epoch {channel.epoch} was attached already")
+        return False
+
     def _admit(self, channel: Channel) -> None:
-        """It is who it says it is: it takes the place of whoever was there before, unless that one is younger."""
-        elder = channel.session
-        if elder is not None and self._is_elder(elder):
-            self.refuse("superseded", f"epoch {elder.epoch} is attached already")
+        """Its epoch is on the disk: it takes the place of the attachment before."""
+        if self._over or self.wire.closed or not self._may_come(channel):
             return
+        if channel.auth == "none" and self._offer is not None:
+            self._greet(channel)
         self._done()
+        self._parts.trail.write(self._rows)
+        elder = channel.session
         if elder is not None:
             self._parts.metrics.count("superseded")
             elder.send(Nack(code="superseded", detail=f"epoch {self._epoch} is attached now"))
             elder.end("superseded")
-        channel.session = Session(self._parts, channel, self.wire, self._epoch, self._offer)
-        channel.session.broken_before = self._broken
-        channel.session.start(self._ack)
+        session = channel.session = Session(self._parts, channel, self.wire, self._epoch, self._offer)
+        session.broken_before = self._broken
+        session.start(self._ack)
         for line in self._early:
-            channel.session.on_line(line)
+            session.on_line(line)
+        session.go_on()
 
     def _is_elder(self, attached: Session) -> bool:
         """Whether the one that is attached is the younger life: of two copies of a guest, the elder says by its offer
         that it has not heard of the epoch in which the other one works."""
-        if attached.epoch > self._epoch:
-            return True
         known = self._offer.epoch if self._offer is not None else 0
         return attached.confirmed and 0 < known < attached.epoch
 
@@ -215,15 +242,20 @@ class Hello:
 
     def _say(self, frame: Control) -> None:
         line = encode(frame)
-        self._parts.trail.frame(
-            "out",
-            frame.ctl,
-            line[:-1],
-            workspace=self._channel.workspace if self._channel else None,
-            epoch=self._epoch,
-            connection=self.wire.number,
-        )
+        self._note("out", frame.ctl, line[:-1])
         self.wire.send(line)
+
+    def _note(self, direction: Direction, kind: str, line: bytes) -> None:
+        self._rows.append(
+            self._parts.trail.row(
+                direction,
+                kind,
+                line,
+                workspace=self._channel.workspace if self._channel else None,
+                epoch=self._epoch,
+                connection=self.wire.number,
+            )
+        )
 
     def _wait(self, code: str) -> None:
         self._timer.cancel()
@@ -232,6 +264,8 @@ class Hello:
     def _done(self) -> None:
         self._over = True
         self._timer.cancel()
+        if self._channel is not None:
+            self._channel.offered.discard(self._epoch)
         self._on_proved(self)
 
     def on_lost(self, reason: str) -> None:

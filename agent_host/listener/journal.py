@@ -24,7 +24,7 @@ from ..database import Database
 from ..errors import Unavailable
 from . import statements
 from .statements import Values
-from .waiting import MOST_TRAIL, Batch, Call, Row, Waiting
+from .waiting import MOST_UNWRITTEN, Batch, Call, Row, Waiting
 from .work import Work
 
 log = structlog.get_logger(__name__)
@@ -59,9 +59,13 @@ class Journal:
         """Why the last write failed; None when it did not."""
         self.commits = 0
 
-    @property
-    def full(self) -> bool:
-        return len(self._waiting.trail) >= MOST_TRAIL
+    def full(self, workspace: str) -> bool:
+        """Whether so much of the workspace's trail is unwritten that it gets no new work."""
+        return self._waiting.shares.get(workspace, 0) >= MOST_UNWRITTEN
+
+    def behind(self, workspace: str) -> bool:
+        """Whether its agent should not be listened to until more of its trail is written."""
+        return self._waiting.behind(workspace)
 
     def admit(self, work: Work) -> asyncio.Future[Row | None]:
         """Durable once the future is done. It gives the row that has the id already, and then nothing was written.
@@ -88,7 +92,7 @@ class Journal:
 
     def trail(self, row: Values) -> None:
         """Values in the order of `statements.AUDIT`."""
-        self._waiting.trail.append(row)
+        self._waiting.note(row)
         self._later()
 
     def epoch(self, workspace: str, newest: int, call: Call) -> None:

@@ -74,7 +74,7 @@ class Ledger:
         known = self.active.get(request.request_id)
         if known is not None:
             return await self._join(known, digest), True
-        self._admit(request)
+        self._admit(workspace, request)
         now = self._clock.now_ms()
         fresh = Work(request, workspace, digest, pinned, now, now + expires_ms, updated_at=now)
         self._keep(fresh)
@@ -88,15 +88,16 @@ class Ledger:
             return _record(row), True
         return fresh.record(), False
 
-    def _admit(self, request: WorkRequest) -> None:
+    def _admit(self, workspace: str, request: WorkRequest) -> None:
         too_many = len(self.active) >= self._limits.most_work
         if too_many or self._bytes + len(request.content) > self._limits.most_bytes:
             raise Full(
                 f"{len(self.active)} requests are open, and that is as much as the ledger holds; try again later",
                 headers={"retry-after": "5"},
             )
-        if self._journal.full:
-            raise Unavailable("the audit trail cannot be written, so no work is taken", code="audit_full")
+        if self._journal.full(workspace):
+            text = f"the audit trail of {workspace!r} is not written fast enough, so it gets no work; try again later"
+            raise Unavailable(text, code="audit_full")
 
     def _admitted(self, work: Work, ended: asyncio.Future[Any]) -> None:
         """Runs before anybody who waits for it does."""

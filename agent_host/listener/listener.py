@@ -54,12 +54,12 @@ class Listener:
         clock, limits = clock or SystemClock(), limits or Limits()
         self._shared = parse_address(url, "MESH_LISTENER_URL") if url else None
         self._bound = bound
-        metrics, journal = Metrics(), Journal(database)
-        trail = Trail(journal, metrics, clock, content=limits.audit_content)
+        metrics, journal, timers = Metrics(), Journal(database), Timers(clock)
+        trail = Trail(journal, metrics, clock, timers, content=limits.audit_content)
         self._parts = Parts(
             clock=clock,
             limits=limits,
-            timers=Timers(clock),
+            timers=timers,
             journal=journal,
             metrics=metrics,
             trail=trail,
@@ -135,6 +135,7 @@ class Listener:
         await asyncio.sleep(0)  # what was written last goes out
         await self._gate.end()
         self._parts.timers.close()
+        self._parts.trail.flush()
         await asyncio.wait_for(self._parts.journal.close(), _CLOSE_SECONDS)
 
     async def __aenter__(self) -> Self:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from agent_runtime.protocol.work import RETRYABLE, Ack, LifecycleSignal, Nack, WorkResult
 
+from ..errors import Unavailable
 from . import constraining
+from .pace import LOOKUP_UNITS
 from .parts import Parts
 from .work import Work
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 _OUTDATED = "constraints_outdated"
 _NOT_BEGUN = RETRYABLE - {_OUTDATED}
 _INTERRUPTED = "interrupted"
-_tasks: set[asyncio.Task[None]] = set()
 
 
 def accepting(parts: Parts, session: Session, signal: LifecycleSignal) -> None:
@@ -46,9 +46,8 @@ def completed(parts: Parts, session: Session, signal: LifecycleSignal) -> None:
 def result(parts: Parts, session: Session, said: WorkResult) -> None:
     work = parts.ledger.active.get(said.request_id)
     if work is None:
-        task = asyncio.create_task(_late(parts, session, said), name="late-result")
-        _tasks.add(task)
-        task.add_done_callback(_tasks.discard)
+        session.channel.pace.spend(LOOKUP_UNITS)
+        session.look_up(_late(parts, session, said))
     elif work.workspace != session.channel.workspace or work.deliveries == 0 or work.refused:
         _foreign(parts, session, said.request_id)
     elif not work.active:
@@ -122,7 +121,12 @@ def refused(parts: Parts, session: Session, nack: Nack) -> None:
 
 async def _late(parts: Parts, session: Session, said: WorkResult) -> None:
     """The request is over, or never was."""
-    owner = await parts.ledger.owner(said.request_id)
+    try:
+        owner = await parts.ledger.owner(said.request_id)
+    except Unavailable:
+        return  # it is not acknowledged, so it comes again with the next attachment
+    if session.state == "gone":
+        return
     if owner == session.channel.workspace:
         _duplicate(parts, session, said.request_id)
         _ack(session, said.request_id)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Literal, cast
 
 import structlog
 from pydantic import BaseModel
@@ -12,12 +14,14 @@ from agent_runtime.protocol.work import ConstraintAck, Control, Drain, FrameFaul
 from . import constraining, saying
 from .channel import Channel
 from .hearing import BadLines, kind_of, read_line, refs_of
+from .pace import cost_of
 from .parts import Parts
 from .timers import Timer
 from .wire import Wire
 from .work import Work
 
 log = structlog.get_logger(__name__)
+_REST_SECONDS = 0.02
 State = Literal["resuming", "constraining", "ready", "draining", "gone"]
 
 
@@ -25,7 +29,8 @@ class Session:
     """From the proof of who it is to the end of the connection."""
 
     __slots__ = (
-        *("_asked_at", "_beat", "_beats", "_missed", "_parts", "_timer", "acked", "attached_at", "bad"),
+        *("_asked_at", "_beat", "_beats", "_looking", "_missed", "_parts", "_rest", "_timer", "acked", "attached_at"),
+        *("bad",),
         *("broken_before", "channel", "confirmed", "epoch", "negotiated", "offer", "owes_since", "owing"),
         *("peer_line", "slots", "state", "window", "wire"),
     )
@@ -49,6 +54,10 @@ class Session:
         self.attached_at = parts.clock.monotonic()
         self._timer: Timer | None = None
         self._beat: Timer | None = None
+        self._rest: Timer | None = None
+        """Until it may be listened to again."""
+        self._looking: asyncio.Task[None] | None = None
+        """Something is asked of the database before the next frame is heard."""
         self._beats = self._missed = 0
         self._asked_at = self.attached_at
 
@@ -104,9 +113,11 @@ class Session:
             return
         drained, self.state = self.state == "draining", "gone"
         constraining.pause(self._parts, self)
-        for timer in (self._timer, self._beat):
+        for timer in (self._timer, self._beat, self._rest):
             if timer is not None:
                 timer.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
         if self.channel.session is self:
             self.channel.session = None
             self.channel.last_break = reason
@@ -128,7 +139,7 @@ class Session:
 
     def _on_beat(self) -> None:
         """Counts pings without a sign of life, and not seconds: a host that stood still itself hears nothing either."""
-        silent = self.wire.seen < self._asked_at and not self.channel.paused
+        silent = self.wire.seen < self._asked_at and not self.channel.paused and not self.wire.holding
         self._missed = self._missed + 1 if silent else 0
         if self._missed >= self._parts.limits.missed - 1:
             self.end("heartbeat_lost", abruptly=True)
@@ -185,6 +196,11 @@ class Session:
     def on_line(self, line: bytes | FrameFault) -> None:
         if self.state == "gone":
             return
+        self._hear(line)
+        if self.channel.pace.spend(cost_of(line)) or self._parts.journal.behind(self.channel.workspace):
+            self._pause()
+
+    def _hear(self, line: bytes | FrameFault) -> None:
         try:
             frame = read_line(self._parts, self.channel, line)
         except FrameFault as fault:
@@ -210,6 +226,43 @@ class Session:
             self._on_fault(line, FrameFault("not_negotiated", f"{kind}: no control frames were agreed on"))
         else:
             handle(self._parts, self, frame)
+
+    # ---------------------------------------------------------------- pace
+
+    def _pause(self) -> None:
+        """Do not listen to it until its allowance is no longer overdrawn and its trail is being written in time."""
+        if self.state == "gone":
+            return
+        wait = self.channel.pace.spend(0)
+        if wait and not self.wire.holding:
+            self.alarm("too_fast", "it says more than it may, and is listened to less often")
+        self.wire.hold()
+        wait = max(_REST_SECONDS, wait)
+        if self._rest is None:
+            self._rest = self._parts.timers.after(wait, self.go_on)
+        else:
+            self._rest.again(wait, self.go_on)
+
+    def look_up(self, question: Coroutine[Any, Any, None]) -> None:
+        """Ask something that takes a moment. The next frame is not heard before, so a connection has one at a time."""
+        self.wire.hold()
+        self._looking = asyncio.create_task(question, name=f"late-result-{self.channel.workspace}")
+        self._looking.add_done_callback(self._looked_up)
+
+    def _looked_up(self, looking: asyncio.Task[None]) -> None:
+        self._looking = None
+        if not looking.cancelled() and (error := looking.exception()) is not None:
+            log.error("late_result_failed", workspace=self.channel.workspace, exc_info=error)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Listen again, unless there is still a reason not to."""
+        if self.state == "gone" or self._looking is not None:
+            return
+        if self.channel.pace.spend(0) or self._parts.journal.behind(self.channel.workspace):
+            self._pause()
+        else:
+            self.wire.release()
 
     def _on_fault(self, line: bytes | FrameFault, fault: FrameFault) -> None:
         """A line that is no frame: said, counted, and endured a few times."""

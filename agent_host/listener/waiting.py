@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,11 @@ Row = dict[str, Any]
 Call = Callable[[], None]
 
 MOST_TRAIL = 50_000
-"""Rows of the audit trail that wait; with more of them no new work is taken."""
+"""Rows of the audit trail that wait; with more of them, workspaces with more than the average are not listened to."""
+MOST_SHARE = 4096
+"""Rows of one workspace that wait; with more of them it is not listened to."""
+MOST_UNWRITTEN = 4 * MOST_SHARE
+"""Rows of one workspace that wait; with more of them it gets no new work."""
 MOST_ALONG = 64
 """Rows that nobody waits for and that go along with what somebody waits for. More of them would hold it up."""
 
@@ -40,6 +45,8 @@ class Waiting:
     dirty: dict[str, Work] = field(default_factory=dict[str, Work])
     delivered: dict[str, int] = field(default_factory=dict[str, int])
     trail: list[Values] = field(default_factory=list[Values])
+    shares: Counter[str | None] = field(default_factory=Counter[str | None])
+    """How many rows of the trail each workspace has."""
     epochs: dict[str, int] = field(default_factory=dict[str, int])
     calls: list[Call] = field(default_factory=list[Call])
     whole: bool = False
@@ -59,11 +66,22 @@ class Waiting:
     def anything(self) -> bool:
         return bool(self.new or self.calls or self.dirty or self.delivered or self.trail or self.epochs)
 
+    def note(self, row: Values) -> None:
+        """One more row of the trail."""
+        self.trail.append(row)
+        self.shares[row[1]] += 1
+
+    def behind(self, workspace: str) -> bool:
+        """Whether so much of the workspace's trail waits that no more of it should come."""
+        mine = self.shares.get(workspace, 0)
+        return mine >= MOST_SHARE or (len(self.trail) >= MOST_TRAIL and mine * len(self.shares) >= len(self.trail))
+
     def split(self) -> Waiting:
         """Takes out what nobody waits for, where it would hold up those who wait."""
         behind = Waiting()
         if self.much and self.urgent and not self.whole:
             behind.trail, self.trail = self.trail, []
+            behind.shares, self.shares = self.shares, behind.shares
             behind.delivered, self.delivered = self.delivered, {}
         return behind
 
@@ -87,6 +105,7 @@ class Waiting:
         self.dirty = {**{name: work for name, work in earlier.dirty.items() if name not in earlier.new}, **self.dirty}
         self.delivered = {**earlier.delivered, **self.delivered}
         self.trail = (earlier.trail + self.trail)[:MOST_TRAIL]
+        self.shares = Counter(row[1] for row in self.trail)
         self.epochs = {**earlier.epochs, **self.epochs}
         self.calls = earlier.calls + self.calls
         self.whole = earlier.whole or self.whole

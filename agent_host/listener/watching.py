@@ -12,6 +12,8 @@ from .work import Record, Work
 
 MOST_NEWS = 256
 """Changes that a reader may be behind; beyond that they are lost to him."""
+MOST_TEXT = 1 << 20
+"""Characters of progress that a reader may be behind."""
 
 
 async def look(ledger: Ledger, request_id: str) -> Record:
@@ -55,12 +57,17 @@ async def wait(ledger: Ledger, request_id: str, seconds: float) -> Record:
 async def follow(ledger: Ledger, request_id: str) -> AsyncGenerator[Record | Progress]:
     """Each change of the record, and progress, until it is over. A slow reader loses progress. Raises NotFound."""
     news: asyncio.Queue[Progress | None] = asyncio.Queue(MOST_NEWS)
+    behind = 0
+    """Characters in the queue."""
 
     def watch(_: Work, progress: Progress | None) -> None:
-        if news.full() and progress is not None:
+        nonlocal behind
+        size = _size(progress)
+        if progress is not None and (news.full() or behind + size > MOST_TEXT):
             return
         if news.full():  # a change of the record must reach him, or he would wait for the end in vain
-            news.get_nowait()
+            behind -= _size(news.get_nowait())
+        behind += size
         news.put_nowait(progress)
 
     work, record = ledger.active.get(request_id), None
@@ -71,6 +78,7 @@ async def follow(ledger: Ledger, request_id: str) -> AsyncGenerator[Record | Pro
         yield record
         while work is not None and not record.over:
             progress = await news.get()
+            behind -= _size(progress)
             if progress is not None:
                 yield progress
                 continue
@@ -83,3 +91,7 @@ async def follow(ledger: Ledger, request_id: str) -> AsyncGenerator[Record | Pro
             work.watchers.remove(watch)
         if record is not None:
             ledger.delivered(record)
+
+
+def _size(progress: Progress | None) -> int:
+    return len(progress.text or "") if progress is not None else 0

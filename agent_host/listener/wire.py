@@ -110,8 +110,13 @@ class Wire(asyncio.Protocol):
         else:
             self.handler.on_line(line)
 
+    @property
+    def holding(self) -> bool:
+        """Lines wait, and nothing is read."""
+        return self._holding
+
     def hold(self) -> None:
-        """Lines wait until `release`: the handler waits for the disk."""
+        """Lines wait until `release`: the handler waits for the disk, or the peer says too much."""
         self._holding = True
         if self._transport is not None and not self.closed:
             self._transport.pause_reading()

@@ -237,15 +237,34 @@ async def test_the_elder_may_come_once_the_younger_is_gone(room: Room) -> None:
     assert await elder.expect("resume_ok")
 
 
-async def test_an_epoch_is_never_given_twice(room: Room) -> None:
-    epochs = []
+async def test_only_who_has_proved_itself_raises_the_epoch(room: Room) -> None:
     for _ in range(3):
         agent = await room.connected()
         agent.ready()
-        epochs.append((await agent.expect("welcome"))["epoch"])
-        await room.again()  # nobody has answered the challenge
-    epochs.append((await room.attached()).epoch)
-    assert epochs == [1, 2, 3, 4]
+        assert (await agent.expect("welcome"))["epoch"] == 1
+        agent.abort()
+        await room.until(lambda: room.listener.channel("a").offered == set())
+    epochs: list[int] = []
+    for _ in range(3):
+        epochs.append((await room.attached()).epoch)
+        await room.again()
+    assert epochs == [1, 2, 3]
+
+
+async def test_connections_that_greet_at_the_same_time_are_offered_different_epochs(room: Room) -> None:
+    first, second = await room.connected(), await room.connected()
+    for agent in (first, second):
+        agent.ready()
+        agent.welcome = await agent.expect("welcome")
+    assert (first.welcome["epoch"], second.welcome["epoch"]) == (1, 2)
+    second.answer(second.welcome["challenge"])
+    second.send(ctl="resume", running=[], unacked=[])
+    assert await second.expect("resume_ok")
+    await second.close()
+    await room.until(lambda: room.listener.attached == 0)
+    first.answer(first.welcome["challenge"])
+    assert (await first.expect("nack"))["code"] == "superseded"
+    assert (await room.attached()).epoch == 3
 
 
 async def test_what_comes_before_the_greeting_is_heard_after_it(room: Room) -> None:

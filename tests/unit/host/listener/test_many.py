@@ -54,6 +54,7 @@ async def test_memory_stays_flat_while_agents_come_and_go(room: Room) -> None:
                 await agent.attach()
                 agent.abort()
             await room.until(lambda: room.listener.attached == 0)
+            room.pass_time(0.1)  # more often than ten times a second it would have to wait
 
     await come_and_go(100)
     gc.collect()

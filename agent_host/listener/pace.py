@@ -1,0 +1,60 @@
+"""How much an attached agent may say: what comes faster waits in the connection, and nobody else waits for it.
+
+An allowance belongs to the workspace, so a new connection does not renew it. Work that is sent to the agent adds what
+its answer takes: however fast work is done, that never runs out.
+"""
+
+from __future__ import annotations
+
+from agent_runtime.protocol.work import FrameFault
+
+from ..clock import Clock
+
+BURST, RATE = 2000.0, 1000.0
+"""Units that are kept for a burst, and that are added each second. A unit is about what a small frame costs."""
+MOST_DEBT = 10_000.0
+"""Units that may be owed: the longest that anything waits is ten seconds."""
+ANSWER_UNITS = 8.0
+"""Added for each request that goes out: its answer is three frames, and some progress."""
+ATTACH_UNITS = 50.0
+LOOKUP_UNITS = 10.0
+"""For a question to the database."""
+PUSH_UNITS = 100.0
+"""For sending the constraints once more."""
+_FAULT_UNITS = 100.0
+_BYTES = 4096
+_VALUES = 128
+"""So many bytes, or values of JSON, of a long line cost as much as a small frame."""
+
+
+class Pace:
+    """The allowance of one workspace."""
+
+    __slots__ = ("_at", "_clock", "_left")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._left, self._at = BURST, clock.monotonic()
+
+    def spend(self, units: float) -> float:
+        """Take units and return the seconds until the allowance is no longer overdrawn."""
+        self._left -= units
+        if self._left >= 0:  # the clock need not be asked
+            return 0.0
+        now = self._clock.monotonic()
+        left = self._left + (now - self._at) * RATE
+        self._left, self._at = max(-MOST_DEBT, min(BURST, left)), now
+        return max(0.0, -self._left / RATE)
+
+    def earn(self, units: float) -> None:
+        """Give units back, at most as many as are kept for a burst."""
+        self._left = min(BURST, self._left + units)
+
+
+def cost_of(line: bytes | FrameFault) -> float:
+    """The units of a line: one, and more for a long one by its bytes and values."""
+    if isinstance(line, FrameFault):
+        return _FAULT_UNITS
+    if len(line) < _BYTES:
+        return 1.0
+    return 1.0 + len(line) / _BYTES + line.count(b",") / _VALUES

@@ -1,0 +1,131 @@
+"""Whoever reaches the listener without a key writes nothing to the host's disk but a count, and changes no epoch."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from agent_runtime.testing import LiveProcess
+from tests.integration.host.live import OPERATOR, PATIENCE, UP
+from tests.memory_limit import HOST_MIB, limited, peak_mib
+
+from .attached_guest import NOW, Guest
+
+ATTEMPTS = 3000
+MOST_ROWS = 4
+MOST_LOG_BYTES = 8 << 10
+MOST_MIB = 400
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveProcess]:
+    env = {
+        "MESH_PORT": "0",
+        "MESH_LISTENER_URL": "tcp://127.0.0.1:0",
+        "MESH_DATA_DIR": str(tmp_path_factory.mktemp("mesh")),
+        "MESH_ADMIN_TOKEN": OPERATOR,
+    }
+    with LiveProcess(limited(UP, HOST_MIB), env, timeout=PATIENCE) as process:
+        process.wait_for_output("agents come for work")
+        yield process
+
+
+@pytest.fixture(scope="module")
+def http(host: LiveProcess) -> Iterator[httpx.Client]:
+    url = host.wait_for_output(r"agent-host listens on (\S+)")[1]
+    headers = {"authorization": f"Bearer {OPERATOR}"}
+    with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE, trust_env=False) as http:
+        yield http
+
+
+def port_of(host: LiveProcess) -> int:
+    return int(host.wait_for_output(r"agents come for work to tcp://127.0.0.1:(\d+)")[1])
+
+
+def line(**frame: Any) -> bytes:
+    return json.dumps(frame).encode() + b"\n"
+
+
+def ready(name: str) -> bytes:
+    return line(signal="ready", agent_id=name, observed_at=NOW, detail="med/1 win=4 max=1048576 sid=stranger1")
+
+
+def knock(port: int, said: bytes, answer: bytes = b"") -> None:
+    """One connection: says that, hears the end or the welcome, and answers it."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+        connection.sendall(said)
+        heard = connection.recv(4096)
+        if heard and answer:
+            connection.sendall(answer)
+            connection.recv(4096)
+
+
+STRANGERS: dict[str, Callable[[int, str], None]] = {
+    "unknown-agent": lambda port, _: knock(port, ready("nobody")),
+    "known-agent-without-proof": lambda port, name: knock(port, ready(name)),
+    "known-agent-with-a-wrong-proof": lambda port, name: knock(
+        port, ready(name), line(ctl="attach", sid="stranger1", mac="0" * 64)
+    ),
+    "no-frame": lambda port, _: knock(port, b"hello\n"),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_strangers_are_counted_and_not_written_one_by_one(host: LiveProcess, http: httpx.Client, kind: str) -> None:
+    port, name = port_of(host), f"victim-{kind}"
+    made = http.post("/workspaces", json={"id": name, "driver": "external"})
+    assert made.status_code == 201, made.text
+    rows, logged = last_row(http), len(host.output())
+    for _ in range(ATTEMPTS):
+        STRANGERS[kind](port, name)
+    with Guest(port, name, made.json()["mediation_key"]):  # the agent itself is let in, with the next epoch
+        ready_now = http.get(f"/workspaces/{name}").json()["mediationReady"]
+    assert (ready_now["attached"], ready_now["epoch"]) == (True, 1)
+    written = entries(http, rows)
+    refused = [row for row in written if row["type"].startswith("alarm.")]
+    assert len(refused) <= MOST_ROWS, f"{len(written)} rows"
+    assert len(written) < 50
+    assert len(host.output()) - logged < MOST_LOG_BYTES
+    assert peak_mib(host.pid) < MOST_MIB
+
+
+def test_what_strangers_say_before_they_prove_anything_is_bounded(host: LiveProcess, http: httpx.Client) -> None:
+    port, name = port_of(host), "talked-at"
+    assert http.post("/workspaces", json={"id": name, "driver": "external"}).status_code == 201
+    before = peak_mib(host.pid)
+    long = line(ctl="pong", n=1, padding="x" * 60_000) * 60
+    connections = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(200)]
+    try:
+        for connection in connections:
+            connection.sendall(ready(name))
+            assert b"welcome" in connection.recv(4096)
+            connection.settimeout(0.2)
+            try:
+                connection.sendall(long)
+            except OSError:
+                continue  # it was refused, or is not read
+        assert http.get("/healthz").status_code == 200
+    finally:
+        for connection in connections:
+            connection.close()
+    assert peak_mib(host.pid) - before < 150
+
+
+def last_row(http: httpx.Client) -> int:
+    found = entries(http, 0)
+    return found[-1]["id"] if found else 0
+
+
+def entries(http: httpx.Client, after: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    while True:
+        page = http.get("/audit", params={"after": after, "limit": 1000}).json()
+        found += page["entries"]
+        if page["next"] is None:
+            return found
+        after = page["next"]
