@@ -9,7 +9,7 @@ from functools import partial
 
 from fastapi import FastAPI
 
-from agent_runtime.net import ForwardLimits, Listening
+from agent_runtime.net import ForwardLimits, Listening, Shares
 
 from . import fleet, listener, probes, problems, proxy
 from .access import Guard, TokenStore
@@ -166,5 +166,7 @@ async def _open(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | Non
 
     state = app.state
     state.database, state.guard, state.catalog, state.ledger = database, guard, catalog, ledger
-    app.router.routes[:0] = proxy.model_routes(ModelProxy(guard, catalog, providers, ledger, clock))
+    calls = Shares(parts.budget.calls)
+    model_proxy = ModelProxy(guard, catalog, providers, ledger, clock, calls, settings.media)
+    app.router.routes[:0] = proxy.model_routes(model_proxy)
     return made

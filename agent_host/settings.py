@@ -69,6 +69,8 @@ class Settings(BaseSettings):
     """Port the forward proxy listens on; 0 takes a free one."""
     egress_listen: str | None = Field(default=None, validate_default=True)
     """Further addresses the forward proxy listens on, written as in MESH_LISTEN."""
+    media_hosts: str | None = None
+    """Hosts of images and files that agents may have a provider fetch by address; unset they send `data:` only."""
     listener_url: str = "tcp://127.0.0.1:9900"
     """Where agents come for work: tcp://host:port, unix:/path, vsock://:port, or `off`; port 0 takes a free one."""
     listener_window: int = Field(default=32, ge=1, le=1024)
@@ -137,7 +139,7 @@ class Settings(BaseSettings):
             parse_endpoint(value, listening=True)
         return value
 
-    @field_validator("egress_hosts")
+    @field_validator("egress_hosts", "media_hosts")
     @classmethod
     def _patterns(cls, value: str | None) -> str | None:
         if value is not None:
@@ -179,6 +181,11 @@ class Settings(BaseSettings):
     def egress(self) -> HostPatterns | None:
         """The hosts that agents may reach; none: there is no way out through this host."""
         return HostPatterns.of(split_patterns(self.egress_hosts)) if self.egress_hosts else None
+
+    @property
+    def media(self) -> HostPatterns:
+        """The hosts whose addresses a provider may be asked to fetch."""
+        return HostPatterns.of(split_patterns(self.media_hosts or ""))
 
     @property
     def listener(self) -> Endpoint | None:

@@ -51,6 +51,7 @@ model_calls = Table(
     Column("cache_read", BigInteger),
     Column("cache_write", BigInteger),
     Column("cost_usd", Float, comment="null: no usage, or a model without a known price"),
+    Column("estimated", Boolean, nullable=False, server_default=false(), comment="the usage is an estimate"),
     Index("model_calls_by_agent", "agent_id", "id"),
 )
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -17,15 +18,22 @@ from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
+from agent_runtime.net import HostPatterns, Shares
+from agent_runtime.protocol import Usage
+
 from ..access import Caller, Guard
 from ..clock import Clock
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, TooMany
+from .addresses import check_addresses
 from .catalog import Catalog, Model, Operation
 from .ledger import CallRecord, Ledger
 from .loose import members
 from .providers import Call, Providers
 from .relay import Relay
+from .usage import cost_of
 
+READ_ON_SECONDS = 3.0
+"""How long a provider is read from after the client has gone."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -38,6 +46,8 @@ class Order:
     model: Model
     call: Call
     hide_usage: bool
+    size: int
+    """Bytes of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +59,36 @@ class ModelProxy:
     providers: Providers
     ledger: Ledger
     clock: Clock
+    calls: Shares
+    media: HostPatterns
+    """Hosts whose addresses a provider may be asked to fetch."""
 
-    async def order(self, request: Request, operation: Operation) -> Order:
+    @asynccontextmanager
+    async def place(self, scope: Scope) -> AsyncGenerator[Caller]:
+        """A place for one call of the caller. Raises RequestError."""
+        caller = await self.guard.enter(scope)
+        with self.calls.place(caller.agent_id) as place:
+            if not place:
+                text = "you have your share of the host's model calls; try again when one of yours has ended"
+                raise TooMany(text, code="too_many_calls")
+            yield caller
+
+    async def order(self, caller: Caller, request: Request, operation: Operation) -> Order:
         """Reads and checks a request. Raises RequestError."""
-        caller = await self.guard.identify(request.headers.get("authorization"))
         self.ledger.admit()
-        payload = _payload(await request.body(), operation)
+        body = await request.body()
+        payload = _payload(body, operation)
+        check_addresses(payload, self.media)
         model = self.catalog.resolve(payload["model"], operation)
         payload["model"] = model.upstream
         streamed = operation == "chat" and bool(payload.get("stream"))
         hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
         call = Call(operation, payload, streamed, _idempotency_key(caller, request.headers))
-        return Order(caller, _request_id(request.headers), model, call, hide_usage)
+        return Order(caller, _request_id(request.headers), model, call, hide_usage, len(body))
 
-    async def carry_out(self, order: Order, send: Send) -> None:
+    async def carry_out(self, order: Order, relay: Relay, send: Send) -> None:
         """Makes the call, sends its answer and records it, whatever becomes of it."""
         began_at, began = self.clock.now_ms(), self.clock.monotonic()
-        relay = Relay(send, order.request_id, order.model.pricing, hide_usage=order.hide_usage)
         last: list[Message] = []
         try:
             last = await relay.carry(self.providers.get(order.model.provider), order.call)
@@ -77,27 +100,31 @@ class ModelProxy:
 
 
 class ModelEndpoint:
-    """One operation as an ASGI app. A client that goes away ends the provider's call with it."""
+    """One operation as an ASGI app. A client that goes away ends the provider's call soon after."""
 
     def __init__(self, proxy: ModelProxy, operation: Operation) -> None:
         self._proxy = proxy
         self._operation: Operation = operation
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            order = await self._proxy.order(Request(scope, receive), self._operation)
-        except ClientDisconnect:
-            return
-        async with anyio.create_task_group() as group:
-            group.start_soon(_cancel_when_gone, receive, group.cancel_scope)
-            await self._proxy.carry_out(order, send)
-            group.cancel_scope.cancel()
+        async with self._proxy.place(scope) as caller:
+            try:
+                order = await self._proxy.order(caller, Request(scope, receive), self._operation)
+            except ClientDisconnect:
+                return
+            relay = Relay(send, order.request_id, order.model.pricing, hide_usage=order.hide_usage)
+            async with anyio.create_task_group() as group:
+                group.start_soon(_end_when_gone, receive, relay, group.cancel_scope)
+                await self._proxy.carry_out(order, relay, send)
+                group.cancel_scope.cancel()
 
 
-async def _cancel_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+async def _end_when_gone(receive: Receive, relay: Relay, scope: anyio.CancelScope) -> None:
+    """Ends the call a moment after its client has gone: usage comes last, and would be missed without that."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    scope.cancel()
+    relay.client_gone = True
+    scope.deadline = anyio.current_time() + READ_ON_SECONDS
 
 
 # ---------------------------------------------------------------- reading
@@ -150,6 +177,9 @@ def _idempotency_key(caller: Caller, headers: Mapping[str, str]) -> str | None:
 
 
 def _record(order: Order, relay: Relay, began_at: int, duration_ms: int) -> CallRecord:
+    usage, estimated = relay.outcome.usage, False
+    if usage is None and relay.outcome.status == "client_gone":
+        usage, estimated = _estimate(order, relay.tokens), True
     return CallRecord(
         request_id=order.request_id,
         agent_id=order.caller.agent_id,
@@ -162,5 +192,14 @@ def _record(order: Order, relay: Relay, began_at: int, duration_ms: int) -> Call
         http_status=relay.outcome.http_status,
         started_at=began_at,
         duration_ms=duration_ms,
-        usage=relay.outcome.usage,
+        usage=usage,
+        estimated=estimated,
     )
+
+
+def _estimate(order: Order, output: int) -> Usage:
+    """Usage of a call that was ended before its provider reported any: four bytes of the request are a token."""
+    most = order.model.context_limit or order.size
+    usage = Usage(input=min(order.size // 4, most), output=output)
+    pricing = order.model.pricing
+    return usage.model_copy(update={"cost_usd": cost_of(usage, pricing)}) if pricing else usage

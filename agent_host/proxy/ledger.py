@@ -38,7 +38,7 @@ class CallRecord:
     streamed: bool
     status: CallStatus
     """`failed`: the provider refused or could not be reached; `dropped`: its answer ended half-way; `client_gone`:
-    nobody listened any more."""
+    the client left before the end."""
     http_status: int | None
     """What the provider answered; None when it did not."""
     started_at: int
@@ -46,6 +46,8 @@ class CallRecord:
     duration_ms: int
     usage: Usage | None
     """None when the provider said nothing about it."""
+    estimated: bool = False
+    """The usage is our own estimate: the client had gone before the provider said it."""
 
     def row(self) -> dict[str, Any]:
         names = ("input", "output", "reasoning", "cache_read", "cache_write", "cost_usd")

@@ -40,7 +40,14 @@ class Relay:
         self._pricing = pricing
         self._tap = UsageTap(pricing, hidden=hide_usage)
         self._streaming = False
+        self.client_gone = False
+        """Set by whoever watches the client: what comes now is read for its usage alone."""
         self.outcome = Outcome()
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the stream has had so far."""
+        return self._tap.tokens
 
     async def carry(self, provider: Provider, call: Call) -> list[Message]:
         try:
@@ -64,7 +71,7 @@ class Relay:
             if passed := self._tap.feed(data):
                 await self._send({"type": "http.response.body", "body": passed, "more_body": True})
         rest = self._tap.end()
-        self.outcome.status = "complete"
+        self._ended("complete")
         return [{"type": "http.response.body", "body": rest}]
 
     async def _whole(self, answer: Answer) -> list[Message]:
@@ -79,8 +86,13 @@ class Relay:
             if self._pricing is not None:
                 reported["cost_usd"] = self.outcome.usage.cost_usd
                 body = to_json(reply)
-        self.outcome.status = "complete"
+        self._ended("complete")
         return self._reply(answer.status, body, answer)
+
+    def _ended(self, status: CallStatus) -> None:
+        """For who has gone, the call ended with that."""
+        if not self.client_gone:
+            self.outcome.status = status
 
     async def _refused(self, answer: Answer) -> list[Message]:
         """Status and words of the provider as they are; its words take OpenAI's shape if they have not."""
@@ -92,10 +104,10 @@ class Relay:
 
     def _failed(self, error: ProviderFailed) -> list[Message]:
         if not self._streaming:
-            self.outcome.status = "failed"
+            self._ended("failed")
             return self._reply(error.status, to_json(openai_error(error)))
         # The status line is out: an event of its own tells that the stream did not end as it should have.
-        self.outcome.status = "dropped"
+        self._ended("dropped")
         return [{"type": "http.response.body", "body": b"\n\ndata: " + to_json(openai_error(error)) + b"\n\n"}]
 
     def _reply(self, status: int, body: bytes, answer: Answer | None = None) -> list[Message]:

@@ -26,6 +26,8 @@ class UsageSum(BaseModel):
     """Calls whose provider reported none."""
     without_price: int
     """Calls with usage whose model had no known price: their cost is missing from the sum."""
+    estimated: int
+    """Calls whose usage is the host's estimate: the agent hung up before the provider reported it."""
 
 
 class CallEntry(BaseModel):
@@ -43,6 +45,8 @@ class CallEntry(BaseModel):
     started_at: int
     duration_ms: int
     usage: Usage | None
+    estimated: bool
+    """The usage is the host's estimate."""
 
 
 class LedgerReport(BaseModel):
@@ -81,6 +85,7 @@ def _sums() -> list[Any]:
         func.sum(case((table.status == "complete", 0), else_=1)).label("not_complete"),
         func.sum(case((table.input.is_(None), 1), else_=0)).label("without_usage"),
         func.sum(case((unpriced, 1), else_=0)).label("without_price"),
+        func.sum(case((table.estimated, 1), else_=0)).label("estimated"),
         func.sum(table.cost_usd).label("cost_usd"),
         *(func.coalesce(func.sum(table[name]), 0).label(name) for name in _BUCKETS),
     ]

@@ -27,8 +27,14 @@ class UsageTap:
         self._pricing = pricing
         self._hidden = hidden
         self._partial = b""
+        self._events = self._bytes = self._first = 0
         self.usage: Usage | None = None
         """The last usage seen; providers that report it more than once report running totals."""
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens have passed: each event is one, or four bytes of what it has more than the first."""
+        return max(self._events, (self._bytes - self._events * self._first) // 4)
 
     def feed(self, data: bytes) -> bytes:
         """What may go on to the client now."""
@@ -44,6 +50,10 @@ class UsageTap:
         return self._passed(rest)
 
     def _passed(self, lines: bytes) -> bytes:
+        self._events += lines.count(b"data:")
+        self._bytes += len(lines)
+        if not self._first:
+            self._first = lines.find(b"\n\n") + 2 if b"\n\n" in lines else len(lines)
         if b'"usage"' not in lines or not _USAGE.search(lines):
             return lines
         return b"".join(self._opened(line) for line in lines.splitlines(keepends=True))

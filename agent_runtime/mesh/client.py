@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import importlib
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import MeshUnavailable
 from ..net import http_client
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 120.0
 OPTIONS = frozenset({"model", "temperature", "top_p", "max_tokens", "stop", "seed", "response_format"})
 """Options of `chat` that are passed on; anything else is refused by name."""
+MEMBERS = ("role", "content", "name")
+"""Members that a message may have."""
+TEXT_PART = "{'type': 'text', 'text': '...'}"
 
 
 class MeshClient:
@@ -43,6 +46,7 @@ class MeshClient:
         if unknown := sorted(set(options) - OPTIONS):
             raise MeshUnavailable(f"chat has no option {unknown[0]!r}; it takes {', '.join(sorted(OPTIONS))}")
         _check("messages", messages, dict, "objects such as {'role': 'user', 'content': '...'}")
+        _check_words(messages)
         client = await self._client()
         body = {"model": self._model, **options, "messages": list(messages)}
         raw = await self._call(client.post("/chat/completions", cast_to=object, body=body))
@@ -106,6 +110,26 @@ def _check(name: str, given: object, kind: type, what: str) -> None:
     """Skills hand in what they like; a text is a sequence too, and would be asked about letter by letter."""
     if not isinstance(given, list | tuple) or not all(isinstance(one, kind) for one in given):  # pyright: ignore[reportUnknownVariableType]
         raise MeshUnavailable(f"{name}: must be a list of {what}")
+
+
+def _check_words(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse all but text: skills have no network, and a provider would fetch the address of an image for them."""
+    for index, message in enumerate(messages):
+        if unknown := [name for name in message if name not in MEMBERS]:
+            raise MeshUnavailable(f"messages[{index}].{unknown[0]}: a message of a skill has {', '.join(MEMBERS)} only")
+        content: Any = message.get("content")
+        if isinstance(content, str):
+            continue
+        if not isinstance(content, list):
+            raise MeshUnavailable(f"messages[{index}].content: must be text, or a list of {TEXT_PART}")
+        for number, part in enumerate(cast("list[Any]", content)):
+            if part != {"type": "text", "text": _text_of(part)}:
+                raise MeshUnavailable(f"messages[{index}].content[{number}]: a skill sends text only: {TEXT_PART}")
+
+
+def _text_of(part: Any) -> str | None:
+    text: Any = cast("dict[str, Any]", part).get("text") if isinstance(part, dict) else None
+    return text if isinstance(text, str) else None
 
 
 @contextlib.contextmanager

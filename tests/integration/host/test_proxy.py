@@ -61,6 +61,7 @@ def test_a_whole_answer(agent: httpx.Client, provider: ScriptedProvider, host: H
         "started_at": row["started_at"],
         "duration_ms": row["duration_ms"],
         "usage": BUCKETS,
+        "estimated": False,
     }
     assert row["started_at"] > 1_700_000_000_000
 

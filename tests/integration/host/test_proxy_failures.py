@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from agent_runtime.testing import Drop, Fail, Garbage, Hang, Say, ScriptedProvider
+from tests.e2e.live import eventually
 
 from .live import Host, assert_openai_error, said
 
@@ -217,7 +218,9 @@ def test_a_client_that_goes_away_ends_the_providers_call(tmp_path: Any) -> None:
         assert hung_up.wait(10), "the provider is still being listened to"
         assert got[0].startswith(b"POST /v1/chat/completions")
         row = host.recent(limit=1)[0]
-        assert (row["status"], row["http_status"], row["usage"]) == ("client_gone", 200, None)
+        assert (row["status"], row["http_status"], row["estimated"]) == ("client_gone", 200, True)
+        assert row["usage"]["input"] > 0
+        assert row["usage"]["output"] == 1
 
 
 def test_a_client_that_goes_away_before_the_answer(host: Host, token: str, provider: ScriptedProvider) -> None:
@@ -231,8 +234,9 @@ def test_a_client_that_goes_away_before_the_answer(host: Host, token: str, provi
     with socket.create_connection((address.host, address.port or 0)) as connection:
         connection.sendall(head.encode() + body)
         provider.wait_for(1)
-    row = next(row for _ in range(1_000) for row in host.recent(limit=5) if row["request_id"] == "gone-early")
-    assert (row["status"], row["http_status"]) == ("client_gone", None)
+    row = eventually(lambda: next((row for row in host.recent(limit=5) if row["request_id"] == "gone-early"), None))
+    assert (row["status"], row["http_status"], row["estimated"]) == ("client_gone", None, True)
+    assert (row["usage"]["input"], row["usage"]["output"]) == (len(body) // 4, 0)
 
 
 def test_a_client_that_goes_away_before_its_request_is_whole(

