@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__
-from .errors import RequestError, StartError, StoreError
+from .errors import RequestError, StartError, StoreError, ToolFailure
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,9 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             _back_up(given.file)
         elif given.command == "run":
             return 0 if _run(given.input, given.output) else 1
+        elif given.command == "skill":
+            _skill(given)
         else:
             _serve()
-    except (StartError, RequestError, StoreError) as error:
+    except (StartError, RequestError, StoreError, ToolFailure) as error:
         print(f"agent-runtime: {error}", file=sys.stderr)
         return 1
     return 0
@@ -73,6 +75,18 @@ def _back_up(file: Path | None) -> None:
     print(Backup(Home(load_settings().data_dir).database, file).make())
 
 
+def _skill(given: argparse.Namespace) -> None:
+    from .runtime import allow_skill, test_skill
+    from .settings import load_settings
+
+    settings = load_settings()
+    gc.enable()
+    if given.action == "test":
+        print(test_skill(settings, given.file, given.skill, given.arguments))
+    else:
+        print(allow_skill(settings, given.file, given.secret, given.host))
+
+
 def _parser(*, helping: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent-runtime", description="A runtime for one LLM agent.")
     parser.add_argument("--version", action="version", version=__version__)
@@ -111,7 +125,30 @@ def _parser(*, helping: bool) -> argparse.ArgumentParser:
         metavar="FILE",
         help="a file that does not exist yet; unset it is one in {AGENT_DATA_DIR}/backups, which keeps the newest two",
     )
+    _add_skill(commands.add_parser("skill", help="try a skill, or allow it secrets and hosts"))
     return parser
+
+
+def _add_skill(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True)
+    testing = actions.add_parser(
+        "test",
+        help="try a plugin as the server would",
+        description="Imports a plugin in a confined process, installs what it depends on, runs its self_check and, with"
+        " --arguments, calls it. Needs no server and no model. Exit code 0: it would be taken into service.",
+    )
+    testing.add_argument("--arguments", metavar="JSON", help="call it with these arguments, a JSON object")
+    testing.add_argument("--skill", metavar="NAME", help="which skill to call; unset it is the plugin's only one")
+    allowing = actions.add_parser(
+        "allow",
+        help="let a plugin have secrets and reach hosts",
+        description="Lets a plugin have variables of the server's environment, and reach hosts, for as long as its code"
+        " does not change. Replaces what it was allowed before; without --secret and --host it is allowed nothing.",
+    )
+    for action in (testing, allowing):
+        action.add_argument("file", type=Path, metavar="FILE", help="the plugin: a Python file, or a package's folder")
+    allowing.add_argument("--secret", metavar="NAME", action="append", default=[], help="a variable's name; repeatable")
+    allowing.add_argument("--host", metavar="HOST", action="append", default=[], help="a host, or *.host; repeatable")
 
 
 def settings_help() -> str:

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -17,7 +17,7 @@ import httpcore2
 import httpx2
 
 from ..errors import ToolFailure
-from ..net import Addresses, Direct, Parent, Stream, Upstream, canonical_host
+from ..net import ANYWHERE, Direct, Parent, Stream, Upstream, canonical_host
 from .incoming import take
 from .pace import MESSAGE_LIMIT, Overrun, Pace, check_nodes
 from .refusals import STATUSES, as_error, refusal
@@ -25,7 +25,6 @@ from .refusals import STATUSES, as_error, refusal
 if TYPE_CHECKING:
     from .ends import Ends
 
-ANYWHERE = Addresses((ip_network("0.0.0.0/0"), ip_network("::/0")))
 """The operator has named the server: it may be on a private network, or on this machine."""
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 300.0

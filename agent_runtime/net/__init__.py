@@ -7,7 +7,7 @@ from .http import http_client
 from .listen import Listening, listen_at, serve_socket
 
 if TYPE_CHECKING:
-    from .addresses import Addresses
+    from .addresses import ANYWHERE, Addresses
     from .dial import Direct, Parent, Resolver, Stream, SystemResolver, Upstream, secured
     from .egress import Admit, Bounds, Egress, Fetched
     from .forward import AdmitHost, Forward, ForwardLimits, Passage, gateway
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .urls import Url, canonical_host, parse_url
 
 __all__ = [
+    "ANYWHERE",
     "Addresses",
     "Admit",
     "AdmitHost",
@@ -63,7 +64,7 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "addresses": ("Addresses",),
+    "addresses": ("ANYWHERE", "Addresses"),
     "dial": ("Direct", "Parent", "Resolver", "Stream", "SystemResolver", "Upstream", "secured"),
     "egress": ("Admit", "Bounds", "Egress", "Fetched"),
     "forward": ("AdmitHost", "Forward", "ForwardLimits", "Passage", "gateway"),

@@ -142,3 +142,7 @@ def _last_four(number: int) -> ipaddress.IPv4Address:
 
 def _port_is_open(port: int) -> bool:
     return port in WEB_PORTS or (port >= FIRST_FREE_PORT and port not in SERVICES)
+
+
+ANYWHERE = Addresses((ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")))
+"""For hosts that the operator has named."""

@@ -3,5 +3,6 @@
 from .life import Runtime
 from .migrations import MIGRATIONS
 from .moving import import_session
+from .skill_commands import allow_skill, test_skill
 
-__all__ = ["MIGRATIONS", "Runtime", "import_session"]
+__all__ = ["MIGRATIONS", "Runtime", "allow_skill", "import_session", "test_skill"]

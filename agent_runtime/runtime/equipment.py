@@ -6,6 +6,7 @@ import asyncio
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..connectors import Connectors, Ground, read_servers
 from ..ports import Clock, Events, Mesh, Spawner
@@ -16,7 +17,10 @@ from ..store import Database
 from ..tools import Gate, ShellReader, Space, Tool, ToolRegistry, builtin_tools, choose_watchdog
 from ..workspace import Home
 from .household import Household, Own
-from .keys import bearer, mesh_token
+from .keys import bearer, mesh_token, skill_grants
+
+if TYPE_CHECKING:
+    from ..net import Upstream
 
 SKILL_PROCESSES = 64
 """Processes and threads that a skill may have."""
@@ -81,16 +85,24 @@ class Workshop:
     def _skills(self, mesh: Mesh) -> SkillHost:
         settings, workspace = self.settings, self.home.workspace
         limits = replace(self._room, memory=settings.skill_memory_mb * 2**20, processes=SKILL_PROCESSES)
+        upstream = self._upstream if settings.egress_url else None
         return self.own(
             SkillHost(
                 settings.skills_path,
-                Setup(self.confinement, mesh, workspace, limits),
+                Setup(self.confinement, mesh, workspace, limits, upstream=upstream),
                 Staging(self.home.staged),
                 self._environments(),
+                skill_grants(settings),
                 Versions(self.database, self.clock, workspace),
                 self.events,
             )
         )
+
+    @property
+    def _upstream(self) -> Upstream | None:
+        from ..net import Egress
+
+        return Egress.through(self.settings.egress_url, mesh_token(self.settings)).upstream
 
     def _environments(self) -> Environments:
         settings = self.settings
@@ -103,14 +115,12 @@ class Workshop:
 
     def _connectors(self) -> Connectors:
         """The MCP servers that the operator has named. Raises StartError."""
-        from ..net import Egress
-
         settings, token = self.settings, mesh_token(self.settings)
         named = settings.mcp_file is not None
         servers = read_servers(settings.mcp_path, self.home.data_dir, os.environ, required=named)
         ground = Ground(
             *(self.confinement, self.home.workspace, self._room, self.home.data_dir),
-            upstream=Egress.through(settings.egress_url, token).upstream,
+            upstream=self._upstream,
             egress_url=settings.egress_url,
             egress_token=token,
         )

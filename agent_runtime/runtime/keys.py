@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from ..settings import Settings
+from ..skills import Grants
+from ..workspace import Home
 
 
 def mesh_token(settings: Settings) -> str | None:
@@ -16,4 +20,10 @@ def bearer(settings: Settings) -> dict[str, str]:
 
 def secrets(settings: Settings) -> list[str]:
     """What must never leave by an export."""
-    return [secret.get_secret_value() for secret in (settings.token, settings.mesh_token) if secret]
+    own = [secret.get_secret_value() for secret in (settings.token, settings.mesh_token) if secret]
+    return own + skill_grants(settings).values()
+
+
+def skill_grants(settings: Settings) -> Grants:
+    """What the operator lets single plugins have."""
+    return Grants(Home(settings.data_dir).data_dir / "skill-grants.json", os.environ)

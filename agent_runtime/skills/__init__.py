@@ -11,36 +11,50 @@ from .worker.plugin import skill
 if TYPE_CHECKING:
     from .authoring import authoring_tools
     from .dependencies import Environments, PackageIndex
+    from .grants import Grants
     from .host import SkillHost
     from .library import SkillLibrary
     from .process import Setup
+    from .source import Source, find_source
     from .staging import Staging
+    from .trial import Test as SkillTest
+    from .trial import Trials as SkillTrials
     from .versions import MIGRATIONS, Versions
 
 __all__ = [
     "MIGRATIONS",
     "Environments",
+    "Grants",
     "MeshUnavailable",
     "PackageIndex",
     "Setup",
     "SkillHost",
     "SkillLibrary",
+    "SkillTest",
+    "SkillTrials",
+    "Source",
     "Staging",
     "Versions",
     "authoring_tools",
+    "find_source",
     "skill",
 ]
 
 _LATER = {
     "MIGRATIONS": "versions",
     "Environments": "dependencies",
+    "Grants": "grants",
     "PackageIndex": "dependencies",
     "Setup": "process",
     "SkillHost": "host",
     "SkillLibrary": "library",
+    "SkillTest": "trial.Test",
+    "SkillTrials": "trial.Trials",
+    "Source": "source",
     "Staging": "staging",
     "Versions": "versions",
     "authoring_tools": "authoring",
+    "find_source": "source",
 }
 
 
@@ -49,4 +63,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    module, _, renamed = _LATER[name].partition(".")
+    return getattr(import_module(f"{__name__}.{module}"), renamed or name)

@@ -19,6 +19,7 @@ from ..telemetry import logger
 from ..tools import Tool
 from . import folder as files
 from .dependencies import Environments
+from .grants import Grants
 from .plugins import Plugin
 from .pool import Pool
 from .process import Setup
@@ -47,6 +48,7 @@ class SkillHost:
         setup: Setup,
         staging: Staging,
         environments: Environments,
+        grants: Grants,
         versions: Versions,
         events: Events,
     ) -> None:
@@ -54,7 +56,7 @@ class SkillHost:
         self.versions = versions
         self._staging, self._environments = staging, environments
         self._service = Service(events, lambda file: file in self._listing, self._dispatch)
-        self._trials = Trials(setup, staging, environments, self._set_aside)
+        self._trials = Trials(setup, staging, environments, grants, self._set_aside)
         self._holds = setup.confinement.name != "none"
         self._listing: Mapping[str, Listed] = {}
         self._looking = asyncio.Lock()

@@ -8,18 +8,23 @@ import secrets
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ..ports import Mesh
 from ..sandbox import Box, Child, Confinement, Limits, Quota
 from ..telemetry import logger
 from .idle import Idle
+from .network import open_network
 from .printed import TAIL, Printed
 from .staging import Staged
 from .wire import ANSWER_LIMIT, Broken, Message, check_answer, pack, unpack
+
+if TYPE_CHECKING:
+    from ..net import Upstream
 
 MOST_ASKS = 8
 """Questions to the mesh that a call may have open; further ones wait in the pipe."""
@@ -51,25 +56,31 @@ class Setup:
     load_seconds: float = LOAD_SECONDS
     """What an import may take, with the plugin's check of itself."""
     idle: Idle = field(default_factory=Idle)
+    upstream: Upstream | None = None
+    """The way out of plugins that may reach hosts; None: straight out."""
     linger_seconds: float = LINGER_SECONDS
     """How long more than one idle worker of a build is kept: calls that come side by side come so again."""
 
     async def start(self, staged: Staged) -> Process:
         """A worker that is about to import its plugin. Raises ToolFailure when it cannot be started."""
         packages = (staged.environment,) if staged.environment is not None else ()
-        child = await self.confinement.spawn(
-            (*ARGV, *map(str, (staged.folder, staged.plugin, self.workspace, *packages))),
-            Box(
-                self.workspace,
-                writable=(self.workspace,),
-                readable=(staged.folder, *packages),
-                limits=self.limits,
-                quotas=(Quota.of(self.workspace, self.limits.workspace, "the workspace"),),
-                lowers_itself=True,
-            ),
-            line_limit=ANSWER_LIMIT,
-        )
-        return Process(child, self.mesh, self.load_seconds)
+        async with AsyncExitStack() as stack:
+            network = await open_network(staged, self.confinement, self.upstream, stack)
+            child = await self.confinement.spawn(
+                (*ARGV, *map(str, (staged.folder, staged.plugin, self.workspace, *packages))),
+                Box(
+                    self.workspace,
+                    writable=(self.workspace,),
+                    readable=(staged.folder, *packages),
+                    env=staged.grant.env,
+                    limits=self.limits,
+                    quotas=(Quota.of(self.workspace, self.limits.workspace, "the workspace"),),
+                    network=network,
+                    lowers_itself=True,
+                ),
+                line_limit=ANSWER_LIMIT,
+            )
+            return Process(child, self.mesh, self.load_seconds, stack.pop_all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +95,10 @@ class Result:
 class Process:
     """One worker. It is used for one exchange at a time, and not again after one that failed."""
 
-    def __init__(self, child: Child, mesh: Mesh, load_seconds: float) -> None:
+    def __init__(self, child: Child, mesh: Mesh, load_seconds: float, held: AsyncExitStack) -> None:
         self._child = child
+        self._held = held
+        """Closed with the process: its way out."""
         self._mesh = mesh
         self._load_seconds = load_seconds
         self._printed = Printed()
@@ -173,6 +186,7 @@ class Process:
         finally:
             self._listening.cancel()
             await asyncio.gather(self._listening, return_exceptions=True)
+            await self._held.aclose()
 
     async def _send(self, message: Message) -> None:
         await self._write(pack(message))

@@ -76,6 +76,13 @@ def listed(folder: Path) -> dict[str, Listed]:
     return {file: Listed(file, (*stamp, *helpers)) for file, stamp in plugins.items()}
 
 
+def find_source(path: Path) -> Source | None:
+    """Read one plugin by its path, with the helpers beside it; None if there is no plugin. Raises Unreadable."""
+    path = Path(os.path.abspath(path))
+    found = listed(path.parent).get(path.name)
+    return read(path.parent, found) if found is not None else None
+
+
 def read(folder: Path, plugin: Listed) -> Source:
     """Raises Unreadable."""
     files = _contents(folder, plugin.file)

@@ -10,9 +10,10 @@ import itertools
 import os
 import shutil
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from .grants import Grant
 from .source import Source
 
 
@@ -25,6 +26,8 @@ class Staged:
     """The file or package in there."""
     environment: Path | None = None
     """The folder of its dependencies; None if it has none."""
+    grant: Grant = field(default_factory=Grant)
+    """What the operator lets it have."""
 
     def discard(self) -> None:
         """Nobody will use it any more, whoever still knows it: an error does, until the garbage is collected."""
@@ -43,7 +46,7 @@ class Staging:
         for entry in os.scandir(self._folder):
             shutil.rmtree(entry.path, ignore_errors=True)
 
-    def put(self, source: Source, environment: Path | None = None) -> Staged:
+    def put(self, source: Source, environment: Path | None = None, grant: Grant | None = None) -> Staged:
         """Writes a build. Raises OSError."""
         folder = self._folder / f"{next(self._numbers)}-{source.build[:12]}"
         folder.mkdir()
@@ -56,7 +59,7 @@ class Staging:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        staged = Staged(folder, folder / source.file, environment)
+        staged = Staged(folder, folder / source.file, environment, grant or Grant())
         weakref.finalize(staged, shutil.rmtree, folder, ignore_errors=True)
         return staged
 

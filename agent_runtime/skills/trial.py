@@ -12,6 +12,7 @@ from ..errors import ToolFailure
 from ..tools import normalised, schema_faults, schema_ready
 from .declared import Declared, Refused, check
 from .dependencies import Environments, requirements_of
+from .grants import Grants
 from .pool import Pool
 from .process import Setup
 from .source import Source
@@ -61,6 +62,7 @@ class Trials:
     setup: Setup
     staging: Staging
     environments: Environments
+    grants: Grants
     on_set_aside: Callable[[Pool], object]
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
@@ -81,10 +83,11 @@ class Trials:
 
     async def _imported(self, source: Source, *, by_agent: bool) -> Build:
         await schema_ready()
+        grant = await asyncio.to_thread(self.grants.of, source)
         requirements = requirements_of(source.entry, source.file)
         environment = await self.environments.get(requirements, by_agent=by_agent) if requirements else None
         try:
-            staged = await asyncio.to_thread(self.staging.put, source, environment)
+            staged = await asyncio.to_thread(self.staging.put, source, environment, grant)
         except OSError as error:
             text = f"{source.file} cannot be put in place: {error.strerror or error}"
             raise ToolFailure(text, kind="unavailable") from error

@@ -69,7 +69,7 @@ def imported(folders: Iterable[str]) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("folders", "extras"),
     [
-        (["agent_runtime"], []),
+        (["agent_runtime"], ["skills"]),
         (["agent_host"], ["host"]),
         (["tests", "scripts", "examples", "images"], ["host", "dev"]),
     ],

@@ -16,13 +16,12 @@ import tempfile
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 from ...errors import ToolFailure
-from ...net import Addresses, Direct, Parent, Stream, Upstream, canonical_host, gateway
+from ...net import ANYWHERE, Addresses, Direct, Parent, Stream, Upstream, canonical_host, gateway
 from ...sandbox import Box, Confinement, Finished, Limits, Quota
 from ...telemetry import logger
 
@@ -30,7 +29,6 @@ INSTALL_SECONDS = 90.0
 ENVIRONMENT_BYTES = 1024 * 1024 * 1024
 """Of one environment, with what was downloaded for it."""
 NAME_LENGTH = 16
-_ANYWHERE = Addresses((ip_network("0.0.0.0/0"), ip_network("::/0")))
 
 Policy = Literal["off", "people", "all"]
 
@@ -50,7 +48,7 @@ class PackageIndex:
     async def open(self, host: str, port: int) -> Stream:
         """Connect to the index, wherever it is, or to a public host that it refers to. Raises ToolFailure."""
         own = self.url is not None and canonical_host(urlsplit(self.url).hostname or "") == host
-        rules = _ANYWHERE if own else Addresses()
+        rules = ANYWHERE if own else Addresses()
         if self.egress_url is not None:
             upstream: Upstream = Parent(self.egress_url, self.egress_token, rules)
         else:

@@ -16,6 +16,7 @@ from agent_runtime.sandbox import Confinement, Limits
 from agent_runtime.skills import (
     MIGRATIONS,
     Environments,
+    Grants,
     PackageIndex,
     Setup,
     SkillHost,
@@ -105,6 +106,7 @@ class School:
             Setup(confinement, self.mesh, home.workspace, limits, load_seconds, linger_seconds=self.linger_seconds),
             Staging(home.staged),
             Environments(home.skill_environments, confinement, self.dependencies, PackageIndex(self.index)),
+            Grants(home.data_dir / "skill-grants.json", {}),
             Versions(self.database, SystemClock(), home.workspace),
             self,
         )

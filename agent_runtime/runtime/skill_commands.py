@@ -1,0 +1,109 @@
+"""`agent-runtime skill test` and `skill allow`: a plugin is tried as the server would try it, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..errors import MeshUnavailable, StartError
+from ..sandbox import Limits, choose_confinement
+from ..settings import Settings
+from ..skills import Environments, PackageIndex, Setup, SkillTest, SkillTrials, Source, Staging, find_source
+from ..workspace import Home
+from .keys import mesh_token, skill_grants
+
+
+def test_skill(settings: Settings, file: Path, skill: str | None, arguments: str | None) -> str:
+    """Try a plugin and make one call, if `arguments` are given as JSON. Returns the report. Raises StartError, and
+    ToolFailure with the plugin's fault."""
+    source, test = _source(file), None
+    if arguments is not None:
+        test = SkillTest(_parsed(arguments), skill)
+    return asyncio.run(_tried(settings, source, test))
+
+
+def allow_skill(settings: Settings, file: Path, secrets: Sequence[str], hosts: Sequence[str]) -> str:
+    """Let a plugin, as its code is now, have secrets and hosts. Returns what was done. Raises StartError."""
+    source = _source(file)
+    home = Home(settings.data_dir)
+    home.prepare()
+    skill_grants(settings).allow(source, secrets, hosts)
+    if not secrets and not hosts:
+        return f"{source.file} may have no secrets and reach no hosts"
+    named = ", ".join((*secrets, *hosts))
+    return f"{source.file} ({source.build[:12]}) may have {named}, until its code changes"
+
+
+def _source(file: Path) -> Source:
+    source = find_source(file)
+    if source is None:
+        raise StartError(f"{file} is no plugin: name a Python file, or a folder with __init__.py, without a leading _")
+    return source
+
+
+def _parsed(arguments: str) -> Mapping[str, Any]:
+    try:
+        parsed: Any = json.loads(arguments)
+    except ValueError as error:
+        raise StartError(f"--arguments: {error}") from None
+    if not isinstance(parsed, dict):
+        raise StartError("--arguments: must be a JSON object")
+    return parsed  # pyright: ignore[reportUnknownVariableType]
+
+
+async def _tried(settings: Settings, source: Source, test: SkillTest | None) -> str:
+    async with _trials(settings) as trials:
+        build, tested = await trials.run(source, test)
+        try:
+            lines = [f"{source.file} passes ({source.build[:12]})"]
+            for one in build.skills:
+                lines.append(f"  {one.spec.name}: {one.spec.description.splitlines()[0]}")
+                lines.append(f"    {json.dumps(one.spec.parameters)}")
+            if tested is not None:
+                lines.append(f"{tested.skill} returned {json.dumps(tested.result)}")
+                lines += [f"  {line}" for line in tested.log.splitlines()]
+            return "\n".join(lines)
+        finally:
+            await build.pool.close()
+
+
+@asynccontextmanager
+async def _trials(settings: Settings) -> AsyncGenerator[SkillTrials]:
+    """Everything that a plugin is tried with, over a workspace of its own that is deleted afterwards."""
+    from ..net import Egress
+
+    lasting = Home(settings.data_dir)
+    lasting.prepare()
+    with tempfile.TemporaryDirectory(prefix="agent-skill-") as folder:
+        os.chmod(folder, 0o711)  # noqa: S103  the user of confined processes passes through
+        home = Home(Path(folder, "data"))
+        home.prepare()
+        confinement = await choose_confinement(settings.confinement, home.data_dir)
+        home = home.owned_by(confinement.uid, by_path=confinement.by_path)
+        token = mesh_token(settings)
+        upstream = Egress.through(settings.egress_url, token).upstream if settings.egress_url else None
+        limits = replace(Limits(), memory=settings.skill_memory_mb * 2**20)
+        index = PackageIndex(settings.skill_index, settings.egress_url, token)
+        environments = Environments(lasting.skill_environments, confinement, settings.skill_dependencies, index)
+        setup = Setup(confinement, _NoMesh(), home.workspace, limits, upstream=upstream)
+        yield SkillTrials(setup, Staging(home.staged), environments, skill_grants(settings), lambda _: None)
+
+
+class _NoMesh:
+    """Stands in for the mesh: a plugin is tried without a model."""
+
+    async def models(self) -> NoReturn:
+        raise MeshUnavailable("`skill test` has no mesh; try this with a running server")
+
+    async def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> NoReturn:
+        return await self.models()
+
+    async def embed(self, texts: Sequence[str], *, model: str | None = None) -> NoReturn:
+        return await self.models()

@@ -1,0 +1,116 @@
+"""What the operator lets single plugins have: secrets from the server's environment, and hosts to reach.
+
+A grant holds for the exact code that it was given to, helpers included. An agent that changes a plugin, or a person who
+does, loses it until the operator has looked at the new code and allows it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_validator
+
+from ..errors import StartError, ToolFailure
+from ..net import HostPatterns
+from .source import Source
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_RESERVED = re.compile(
+    r"(AGENT|MESH|LD|PYTHON|BASH|DYLD|GLIBC|MALLOC)_?.*|PATH|HOME|IFS|ENV|SHELL|.*_PROXY", re.IGNORECASE
+)
+"""The server's own settings, and variables that decide what code a process runs or where it connects."""
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sha256: str
+    secrets: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    @field_validator("secrets")
+    @classmethod
+    def _names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not _NAME.fullmatch(name) or _RESERVED.fullmatch(name):
+                raise ValueError(f"{name[:100]!r} cannot be a secret of a skill; take another variable's name")
+        return names
+
+    @field_validator("hosts")
+    @classmethod
+    def _patterns(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        HostPatterns.of(hosts)
+        return hosts
+
+
+_ENTRIES = TypeAdapter(dict[str, _Entry])
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the workers of one build get."""
+
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    hosts: HostPatterns | None = None
+    """Hosts they may reach; None: they have no network."""
+
+
+class Grants:
+    """The grants in one file, by plugin: `{"weather.py": {"sha256": ..., "secrets": [...], "hosts": [...]}}`. It is
+    read anew for every build."""
+
+    def __init__(self, file: Path, environment: Mapping[str, str]) -> None:
+        self._file, self._environment = file, environment
+
+    def of(self, source: Source) -> Grant:
+        """Return what a build may have. Raises ToolFailure if its code is not the code that was allowed."""
+        entry = self._read().get(source.file)
+        if entry is None:
+            return Grant()
+        if entry.sha256 != source.build:
+            raise ToolFailure(
+                f"{source.file} is not the code that the operator has allowed secrets or hosts; look at it, then "
+                f"run `agent-runtime skill allow {source.file} ...` again",
+                kind="denied",
+            )
+        missing = [name for name in entry.secrets if not self._environment.get(name)]
+        if missing:
+            raise ToolFailure(f"secrets: the server's environment has no {', '.join(missing)}", kind="unavailable")
+        env = {name: self._environment[name] for name in entry.secrets}
+        return Grant(env, HostPatterns.of(entry.hosts) if entry.hosts else None)
+
+    def values(self) -> list[str]:
+        """Return all secrets that are granted: they must never leave by an export or a log."""
+        names = {name for entry in self._read().values() for name in entry.secrets}
+        return [self._environment[name] for name in sorted(names) if self._environment.get(name)]
+
+    def allow(self, source: Source, secrets: Sequence[str], hosts: Sequence[str]) -> None:
+        """Write the grant of a plugin in place of the one before; without secrets and hosts, remove it. Raises
+        StartError that names the fault."""
+        entries = dict(self._read())
+        entries.pop(source.file, None)
+        if secrets or hosts:
+            try:
+                entries[source.file] = _Entry(sha256=source.build, secrets=tuple(secrets), hosts=tuple(hosts))
+            except ValidationError as error:
+                raise StartError("; ".join(one["msg"] for one in error.errors())) from None
+        text = json.dumps(_ENTRIES.dump_python(entries, mode="json"), indent=2) + "\n"
+        with tempfile.NamedTemporaryFile("w", dir=self._file.parent, prefix=self._file.name, delete=False) as new:
+            new.write(text)
+            new.flush()
+            os.fsync(new.fileno())
+        os.replace(new.name, self._file)
+
+    def _read(self) -> Mapping[str, _Entry]:
+        try:
+            return _ENTRIES.validate_json(self._file.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValidationError) as error:
+            raise StartError(f"{self._file} cannot be used: {error}") from None
