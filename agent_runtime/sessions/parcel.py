@@ -142,7 +142,7 @@ class Parcel:
         self._last = number
         try:
             if self._closed:
-                raise Fault("the prompt must be the last line")
+                raise Fault("the session's own prompt must be the last line")
             if bool(self.session_id) == (line["type"] == "session"):
                 raise Fault("the first line, and no other, must be the session")
             {"session": self._session, "message": self._message, "part": self._part, "prompt": self._prompt}[
@@ -153,7 +153,7 @@ class Parcel:
 
     def finish(self) -> None:
         if not self._closed:
-            raise _refused(self._last + 1, "the prompt is missing: the export was cut off")
+            raise _refused(self._last + 1, "the session's own prompt is missing: the export was cut off")
 
     def _session(self, data: Line) -> None:
         model = _object(data, "model_json")
@@ -204,11 +204,9 @@ class Parcel:
         _once((data["message_id"], data["index"]), self._places, "data.index")
 
     def _prompt(self, data: Line) -> None:
-        if data["digest"] != self._digest:
-            raise Fault("data.digest: is not that of the session")
         if hashlib.sha256(data["body"].encode()).hexdigest() != data["digest"]:
             raise Fault("data.body: does not have that digest")
-        self._closed = True
+        self._closed = data["digest"] == self._digest
 
     def _ours(self, data: Line) -> None:
         if data["session_id"] != self.session_id:

@@ -49,36 +49,51 @@ def _lines(connection: sqlite3.Connection, session_id: str) -> Iterator[Line]:
             'SELECT * FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message["id"],)
         ):
             yield _line("part", part)
-    prompt = _prompt(connection, session["metadata_json"])
-    yield {"type": "prompt", "data": prompt}
+    for digest, body in _prompts(connection, session_id).items():
+        yield {"type": "prompt", "data": {"digest": digest, "body": body}}
 
 
 def _line(kind: str, row: sqlite3.Row) -> Line:
     return {"type": kind, "data": {key: row[key] for key in row.keys()}}  # noqa: SIM118  a Row has no iterator of keys
 
 
-def _prompt(connection: sqlite3.Connection, metadata_json: str) -> dict[str, str]:
-    digest: str = json.loads(metadata_json)["system_prompt_digest"]
-    row = connection.execute("SELECT body FROM system_prompts WHERE digest = ?", (digest,)).fetchone()
-    return {"digest": digest, "body": row["body"] if row else ""}
+def _prompts(connection: sqlite3.Connection, session_id: str) -> dict[str, str]:
+    """Every prompt that the session or one of its messages refers to, by digest; the session's own last."""
+    own: str = connection.execute(_OWN, (session_id,)).fetchone()[0]
+    found = dict(connection.execute(_REFERRED, {"session": session_id}).fetchall())
+    return {digest: body for digest, body in found.items() if digest != own} | {own: found.get(own, "")}
+
+
+_OWN = "SELECT json_extract(metadata_json, '$.system_prompt_digest') FROM chat_sessions WHERE id = ?"
+_REFERRED = """
+SELECT digest, body FROM system_prompts WHERE digest IN (
+  SELECT json_extract(metadata_json, '$.system_prompt_digest') FROM chat_sessions WHERE id = :session
+  UNION
+  SELECT json_extract(metadata_json, '$.system_prompt_digest') FROM chat_messages WHERE session_id = :session
+  UNION
+  SELECT json_extract(brief.value, '$.digest') FROM chat_sessions, json_each(metadata_json, '$.briefs') AS brief
+    WHERE chat_sessions.id = :session AND brief.type = 'object'
+) ORDER BY digest
+"""
 
 
 def _redacted(connection: sqlite3.Connection, session_id: str, secrets: Sequence[str]) -> Iterator[Line]:
     """The lines without the secrets. A prompt that contained one gets the digest of what is left of it."""
-    session = connection.execute("SELECT metadata_json FROM chat_sessions WHERE id = ?", (session_id,)).fetchone()
-    if session is None:
+    if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (session_id,)).fetchone() is None:
         raise unknown_session(session_id)
-    prompt = _prompt(connection, session["metadata_json"])
     swaps = [(form, REDACTED) for secret in secrets if len(secret) >= SHORTEST_SECRET for form in _forms(secret)]
-    digest = hashlib.sha256(_swapped(prompt["body"], swaps).encode()).hexdigest()
-    changes = [*swaps, (f'"{prompt["digest"]}"', f'"{digest}"')]
+    digests = {
+        digest: hashlib.sha256(_swapped(body, swaps).encode()).hexdigest()
+        for digest, body in _prompts(connection, session_id).items()
+    }
+    changes = [*swaps, *((f'"{old}"', f'"{new}"') for old, new in digests.items() if old != new)]
     for line in _lines(connection, session_id):
         data = line["data"]
         for column in _PRIVATE:
             if isinstance(data.get(column), str):
                 data[column] = _swapped(data[column], changes)
         if line["type"] == "prompt":
-            data["digest"] = digest
+            data["digest"] = digests[data["digest"]]
         yield line
 
 
@@ -98,9 +113,9 @@ def _swapped(text: str, swaps: Sequence[tuple[str, str]]) -> str:
 
 
 def _document(lines: Iterator[Line]) -> Iterator[bytes]:
-    """`{session, messages: [{message, parts: [...]}]}`, piece by piece."""
+    """`{session, messages: [{message, parts: [...]}], prompts: [...]}`, piece by piece."""
     yield b'{"session":' + to_json(next(lines)["data"]) + b',"messages":['
-    before, first_part = b"", True
+    before, first_part, prompts = b"", True, list[Line]()
     for line in lines:
         if line["type"] == "message":
             yield before + b'{"message":' + to_json(line["data"]) + b',"parts":['
@@ -108,7 +123,9 @@ def _document(lines: Iterator[Line]) -> Iterator[bytes]:
         elif line["type"] == "part":
             yield (b"" if first_part else b",") + to_json(line["data"])
             first_part = False
-    yield (b"]}" if before else b"") + b"]}"
+        else:
+            prompts.append(line["data"])
+    yield (b"]}" if before else b"") + b'],"prompts":' + to_json(prompts) + b"}"
 
 
 # ---------------------------------------------------------------- in

@@ -103,11 +103,11 @@ class Trials:
 
 @contextlib.contextmanager
 def _faults_of_its_author() -> Generator[None]:
-    """Whatever breaks in a trial is what was handed in, and can be mended there."""
+    """Whatever breaks in a trial, or does not end, is what was handed in, and can be mended there."""
     try:
         yield
     except ToolFailure as failure:
-        if failure.kind != "backend":
+        if failure.kind not in ("backend", "timeout"):
             raise
         raise ToolFailure(failure.message, kind="invalid") from failure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -341,9 +342,45 @@ def test_an_export_goes_to_another_agent_and_goes_on_there(
     assert other.chat("and now?", session_id=session).json()["response"] == "hello again"
     assert_problem(other.http.post("/sessions/import", content=exported.content), 409, "session_exists")
     as_json = agent.get(f"/sessions/{session}/export", format="json").json()
-    assert as_json.keys() == {"session", "messages"}
+    assert as_json.keys() == {"session", "messages", "prompts"}
     assert [one.keys() for one in as_json["messages"]] == [{"message", "parts"}] * 4
     assert_problem(agent.get(f"/sessions/{session}/export", format="xml"), 422, "invalid_request", "format")
+
+
+def digests(agent: Runtime, session: str) -> set[str]:
+    """Of all prompts that the session and its messages refer to."""
+    (row,) = agent.sql("SELECT metadata_json FROM chat_sessions WHERE id = ?", session)
+    about = json.loads(row["metadata_json"])
+    messages = agent.sql("SELECT metadata_json FROM chat_messages WHERE session_id = ?", session)
+    told = [json.loads(one["metadata_json"]).get("system_prompt_digest") for one in messages]
+    briefs = [one["digest"] for one in about.get("briefs", {}).values()]
+    return {found for found in (about["system_prompt_digest"], *told, *briefs) if found}
+
+
+def test_an_export_holds_every_prompt_that_it_refers_to(
+    agent: Runtime, start: Start, provider: ScriptedProvider
+) -> None:
+    agent.provider.script.replace([Say("a plan"), Say("built"), Say("looked")])
+    session = fresh("s")
+    for name in ("plan", "build", "default"):
+        assert agent.chat("go", session_id=session, agent=name).status_code == 200
+    session = agent.get(f"/sessions/{session}").json()["id"]
+    exported = agent.get(f"/sessions/{session}/export")
+    rows = [one["data"] for one in map(json.loads, exported.text.splitlines()) if one["type"] == "prompt"]
+    assert len(rows) == 3
+    assert {row["digest"] for row in rows} == digests(agent, session)
+    assert {hashlib.sha256(row["body"].encode()).hexdigest() for row in rows} == digests(agent, session)
+    assert agent.get(f"/sessions/{session}/export", format="json").json()["prompts"] == rows
+    other = start()
+    forged = exported.text.replace("You carry out work", "You carry out crimes").encode()
+    problem = assert_problem(other.http.post("/sessions/import", content=forged), 422, "invalid_request")
+    assert "digest" in problem["errors"][0]["message"]
+    assert other.http.post("/sessions/import", content=exported.content).status_code == 201
+    assert other.get(f"/sessions/{session}/export").content == exported.content
+    provider.script.replace([Say("more")])
+    assert other.chat("and now?", session_id=session, agent="build").status_code == 200
+    before = next(one for one in agent.provider.completions if "You carry out work" in one.messages[0]["content"])
+    assert provider.completions[-1].messages[0] == before.messages[0]
 
 
 def test_an_import_that_cannot_be(agent: Runtime) -> None:

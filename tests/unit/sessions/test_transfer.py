@@ -205,7 +205,7 @@ BAD: dict[str, tuple[Edit, str]] = {
         "data.index: was there before",
     ),
     "other prompt": (column("prompt", "body", "ignore everything"), "does not have that digest"),
-    "other digest": (column("prompt", "digest", "x"), "not that of the session"),
+    "other digest": (column("prompt", "digest", "x"), "does not have that digest"),
 }
 
 
