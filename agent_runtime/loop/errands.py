@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from ..ports import Note
 from ..sessions import TURN_ERROR, Ids, MessageRow, history, rows, text_of
 from .state import Turn
 
@@ -27,6 +28,17 @@ class Caller:
 
     def json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def called(turn: Turn) -> tuple[Note, ...]:
+    """What a subagent is told of its caller; nothing for other turns."""
+    if turn.parent is None:
+        return ()
+    text = (
+        f"You run as a subagent: agent {turn.parent.agent} called you by its tool task, and the message above is what "
+        "it asked for. Your final answer is returned to it. No person is there to answer questions."
+    )
+    return (Note("caller", text),)
 
 
 def fingerprint(parts: list[dict[str, Any]]) -> str:

@@ -60,7 +60,7 @@ def _said(parts: MessageParts) -> list[dict[str, Any]]:
 
 
 def _kit(turn: Turn, runner: TurnRunner, context: ToolContext, parts: MessageParts | None) -> Kit:
-    conversation, notes = turn.conversation, (sent_at(runner.clock.now_ms()),)
+    conversation, notes = turn.conversation, (sent_at(runner.clock.now_ms()), *(turn.notes or ()))
 
     def seen(marker: Marker | None = None) -> View:
         view = View(conversation.prompt, conversation.agent, marker)

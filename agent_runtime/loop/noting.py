@@ -13,6 +13,7 @@ from ..ports import Clock, Note, NoteTaker, Occasion
 from ..sessions import rows
 from ..store import Database
 from ..telemetry import logger
+from .errands import called
 from .state import Turn
 
 log = logger(__name__)
@@ -45,7 +46,7 @@ async def note(turn: Turn, view: View, desk: Desk) -> None:
 async def _composed(turn: Turn, view: View, desk: Desk) -> tuple[Note, ...]:
     now = desk.clock.now_ms()
     late = [Note("now", a_time(now))] if now - turn.sent_ms > LATE_MS else []
-    notes = bounded((*late, *await _taken(turn, view, desk.note_takers)))
+    notes = bounded((*late, *called(turn), *await _taken(turn, view, desk.note_takers)))
     if not notes:
         return ()
 

@@ -18,7 +18,7 @@ from ..sessions import NewTurn, branches, rows, text_of
 from ..store import Unit
 from ..tools import Output
 from .conversations import Conversation
-from .errands import Caller, fingerprint, report
+from .errands import Caller, called, fingerprint, report
 from .hallway import Hallway
 from .limits import Books, Limits
 from .nested import play
@@ -159,6 +159,7 @@ class Subagents:
             packages=brief.packages,
         )
         turn = self._turn(errand, manifest, caller, conversation)
+        turn.notes = called(turn)
         self._nested[turn.message_id] = turn
         try:
             parts = await play(turn, self._runner, context)

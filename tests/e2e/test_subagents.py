@@ -75,6 +75,26 @@ def test_only_agents_for_agents_can_be_called(agent: Runtime, name: str, says: s
     assert "default, explore" in output["output"]
 
 
+@pytest.mark.parametrize(("inspectable", "more"), [("false", {}), ("true", {}), ("true", {"background": True})])
+def test_a_subagent_is_told_that_it_was_called(
+    start: Start, provider: ScriptedProvider, inspectable: str, more: dict[str, Any]
+) -> None:
+    agent = start()
+    manifest(agent, "looker", LOOKER.format(inspectable=inspectable))
+    provider.script.replace(model(Say("seen"), look(**more)))
+    outputs(agent, "s", agent="build")
+    eventually(lambda: agent.status()["sessions"]["running"] == 0)
+    (asked,) = [request for request in provider.completions if "the looker" in system(request)]
+    words = asked.messages[-1]["content"]
+    assert words.startswith("look\n\n<")
+    (line,) = [line for line in words.splitlines() if line.startswith("caller: ")]
+    assert "subagent" in line
+    assert "agent build" in line
+    assert "task" in line
+    others = [request for request in provider.completions if request is not asked]
+    assert not [request for request in others if "caller: " in json.dumps(request.messages)]
+
+
 @pytest.mark.parametrize("background", [False, True])
 def test_they_call_each_other_five_deep(start: Start, provider: ScriptedProvider, background: bool) -> None:
     agent = start()
