@@ -133,7 +133,16 @@ class NoRoom(RequestError):
     code = "no_room"
 
 
-ModelErrorCode = Literal["model_unavailable", "model_auth", "model_config", "context_overflow"]
+ModelErrorCode = Literal[
+    "model_unavailable",
+    "model_rate_limited",
+    "model_quota",
+    "model_auth",
+    "model_config",
+    "unknown_model",
+    "context_overflow",
+]
+"""`model_unavailable`: an outage; `model_rate_limited`: too much at once; `model_quota`: nothing left to spend."""
 
 
 class ModelError(AgentRuntimeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,8 @@ from .problems import problem
 from .replies import continued_stream, live_stream, message, recorded_stream
 
 router = APIRouter(tags=["chat"])
+_STATUSES = {"unknown_model": 422, "deadline_exceeded": 504}
+"""Of turns that failed, by error code, where it is not 500, or 502 for the model's part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ async def steer(request: Request) -> Response:
     asked = await body(request, ChatRequest)
     if "on_busy" in asked.model_fields_set and asked.on_busy != "steer":
         raise InvalidRequest("this route steers", faults=[("on_busy", "remove it, or post to /chat")])
+    await _check_model(at, asked)
     sent = await at.chats.send(_incoming(request, asked.model_copy(update={"on_busy": "steer"})))
     stream = "text/event-stream" in request.headers.get("accept", "")
     return await _reply(sent, at, _Wish(asked.wait, stream), request.scope["path"])
@@ -88,8 +92,15 @@ async def _chat(request: Request, *, stream: bool) -> Response:
         if posted.messages[-1].role == "assistant":
             return await _answered(request, at, posted, wish)
         return await _reply(await at.chats.send(use_chat.incoming(request, posted)), at, wish, request.scope["path"])
+    await _check_model(at, posted)
     sent = await at.chats.send(_incoming(request, posted))
     return await _reply(sent, at, _Wish(posted.wait, stream), request.scope["path"])
+
+
+async def _check_model(at: Desk, asked: ChatRequest) -> None:
+    """Nothing is admitted for a model that does not exist."""
+    if asked.model is not None:
+        await at.models.require(asked.model)
 
 
 def _incoming(request: Request, own: ChatRequest) -> Incoming:
@@ -156,8 +167,10 @@ def _pending(turn: Turn, at: Desk, names: dict[str, str]) -> ChatPending:
 def _answer(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:
     if outcome.get("status") not in IN_ERROR:
         return message(reply)
-    code = str(outcome.get("error_code"))
+    code, wait = str(outcome.get("error_code")), outcome.get("retry_after")
     known = code.startswith("model_") or code == "context_overflow"
-    status = 502 if known else 504 if code == "deadline_exceeded" else 500
+    status = _STATUSES.get(code, 502 if known else 500)
     detail = str(outcome.get("error") or "the turn failed")
-    return problem(status, code, detail, path, **reply.model_dump(mode="json"))
+    headers = {"Retry-After": str(math.ceil(wait))} if wait is not None else None
+    extra = {"retry_after": wait} if wait is not None else {}
+    return problem(status, code, detail, path, headers=headers, **extra, **reply.model_dump(mode="json"))

@@ -53,7 +53,10 @@ async def session(request: Request, session_id: str) -> Response:
 async def patch(request: Request, session_id: str) -> Response:
     """Changes title, metadata, model, or whether it is archived."""
     at = open_desk(request)
-    return message(await at.sessions.patch(principal(request), session_id, await body(request, SessionPatch)))
+    asked = await body(request, SessionPatch)
+    if "model" in asked.model_fields_set:
+        await at.models.require(asked.model)
+    return message(await at.sessions.patch(principal(request), session_id, asked))
 
 
 @router.delete("/sessions/{session_id}")

@@ -162,6 +162,8 @@ class Asker:
         turn.books.spend(completion.usage)
         turn.books.steps += 1
         turn.conversation.context_tokens = completion.usage.total
+        if turn.model_by == "message" and turn.books.steps == 1:
+            turn.conversation.model = turn.model
         self.stop_reason = completion.stop_reason
         for chunk in self.pen.close_text():
             yield chunk

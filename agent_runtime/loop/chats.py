@@ -149,8 +149,6 @@ class Chats:
             await self._hall.admission.admit(turn, lambda admitted: self._unit(incoming, admitted))
         except _Taken:
             return await self._taken(incoming, conversation)
-        if incoming.model is not None:
-            conversation.model = incoming.model
         if incoming.on_busy == "interrupt" and running is not None:
             # Whoever asked for it may hang up; what he asked for is done all the same.
             await asyncio.shield(self._hall.admission.stop(running))
@@ -216,13 +214,15 @@ class Chats:
         named = incoming.agent or (running.agent if running is not None else conversation.agent)
         agent = self._hall.conversations.enter(conversation, named)
         limits, mandate = self._limits().at_most(agent.max_steps), incoming.mandate
+        of_agent = agent.model if agent.name != conversation.agent else None
         return Turn(
             conversation=conversation,
             message_id=message_id,
             reply_id=self._hall.ids.new("msg"),
             parts=incoming.parts,
             books=Books(mandate.limit(limits) if mandate is not None else limits),
-            model=incoming.model or (agent.name != conversation.agent and agent.model) or conversation.model,
+            model=incoming.model or of_agent or conversation.model,
+            model_by="message" if incoming.model else "agent" if of_agent else "session",
             agent=agent.name,
             temperature=agent.temperature,
             session_name=incoming.session or conversation.id,
@@ -254,8 +254,6 @@ class Chats:
                 _rewind(connection, row.session_id, incoming.message_id, now)
             elif incoming.message_id is not None:
                 branches.free_hidden(connection, row.session_id, incoming.message_id)
-            if incoming.model is not None:
-                rows.set_model(connection, row.session_id, incoming.model, now)
             try:
                 rows.insert_turn(connection, row, now)
             except sqlite3.IntegrityError as error:
@@ -291,7 +289,7 @@ def _metadata(turn: Turn) -> dict[str, Any]:
     """What is kept with the user's message, and not in its words."""
     about: dict[str, Any] = {
         "session_name": turn.session_name,
-        "model": {"provider_id": "mesh", "model_id": turn.model},
+        "model": {"provider_id": "mesh", "model_id": turn.model, "chosen_by": turn.model_by},
         "agent": turn.agent,
     }
     if turn.mandate is not None:

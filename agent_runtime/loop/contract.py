@@ -62,6 +62,7 @@ def ended(record: TaskRecord, outcome: Outcome, parts: list[dict[str, Any]], usa
         "error": outcome.error,
         "error_code": outcome.error_code,
         "limit": outcome.limit,
+        "retry_after": outcome.retry_after,
         "promote_to_blackboard": promote,
         "tokens_used": usage.total,
         "usage": usage,

@@ -62,6 +62,8 @@ class Outcome:
     error_code: str | None = None
     error: str | None = None
     limit: str | None = None
+    retry_after: float | None = None
+    """Seconds that the model's provider asks to wait."""
 
     @property
     def in_error(self) -> bool:

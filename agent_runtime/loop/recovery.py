@@ -114,13 +114,15 @@ class Recovery:
             return None
         agent = message.metadata.get("agent", conversation.agent)
         manifest = self.hall.conversations.agents.get(agent)
+        chosen = message.metadata.get("model", {})
         turn = Turn(
             conversation=conversation,
             message_id=row.message_id,
             reply_id=row.reply_id,
             parts=message.parts,
             books=Books(self.limits.at_most(self.hall.conversations.most_steps(agent))),
-            model=message.metadata.get("model", {}).get("model_id", conversation.model),
+            model=chosen.get("model_id", conversation.model),
+            model_by=chosen.get("chosen_by", "agent"),
             session_name=message.metadata.get("session_name", conversation.id),
             message_name=row.client_id or row.message_id,
             agent=agent,

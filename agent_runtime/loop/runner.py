@@ -39,7 +39,7 @@ from .powers import GoneAgent, Powers
 from .prices import PriceCheck
 from .progress import Progress
 from .room import NoRooms, Rooms
-from .settling import WAITS, Settler
+from .settling import WAITS, Settler, keep_model
 from .state import Turn
 from .steering import Joining, Lane
 from .toolbox import open_toolbox
@@ -147,6 +147,8 @@ class TurnRunner:
         now = turn.conversation.stamp(self.clock.now_ms())
         already = max(0, now - turn.started_ms) / 1000 if turn.begun and turn.started_ms else 0.0
         started = turn.started_ms = turn.started_ms or now
+        if turn.model_by == "session" and not turn.begun:
+            turn.model = turn.conversation.model
         turn.started_at = self.clock.monotonic() - already
         self.counters.in_use(turn)
         if not turn.announced:
@@ -316,6 +318,7 @@ def _is_open(part: dict[str, Any]) -> bool:
 
 def _put_away(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
     rows.put_away(connection, turn.message_id, now)
+    keep_model(connection, turn, now)
 
 
 def _spent_for(connection: sqlite3.Connection, turn: Turn) -> Usage:

@@ -112,4 +112,12 @@ def _end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
     if turn.start is not None:  # the disk refused it when it began
         turn.start(connection)
     rows.end_turn(connection, turn.message_id, (turn.outcome or INTERNAL).json(), now)
+    keep_model(connection, turn, now)
     turn.settle(connection, now)
+
+
+def keep_model(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+    """The session keeps the model that its message chose, once a call with it has succeeded and unless a person has set
+    another one meanwhile."""
+    if turn.model_by == "message" and turn.books.steps and turn.model == turn.conversation.model:
+        rows.set_model(connection, turn.conversation.id, turn.model, now)

@@ -65,6 +65,9 @@ class Turn:
     session_name: str
     """The session as the caller named it; replies and streams use this name."""
     message_name: str
+    model_by: Literal["message", "agent", "session"] = "agent"
+    """Who chose the model. A session keeps its message's choice once a call with it has succeeded; a message that
+    leaves the choice to the session uses what that has when the turn starts."""
     agent: str = DEFAULT
     """Who answers."""
     temperature: float | None = None

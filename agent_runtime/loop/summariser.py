@@ -105,7 +105,7 @@ class Summariser:
         try:
             return await self._written(record)
         except ModelError as error:
-            if error.code not in ("model_config", "model_auth") or self._gave_way:
+            if error.code not in ("model_config", "model_auth", "unknown_model") or self._gave_way:
                 raise
         self._gave_way = True
         self._model, self._meter, self._temperature = self._own, self._session_meter, None

@@ -195,7 +195,7 @@ def _failed(turn: Turn, error: Exception) -> Outcome:
         case LimitReached():
             return error.outcome
         case ModelError():
-            return Outcome("failed", "error", error.code, error.message)
+            return Outcome("failed", "error", error.code, error.message, retry_after=error.retry_after)
         case GoneAgent():
             return Outcome("failed", "error", "unknown_agent", str(error))
         case StoreError():

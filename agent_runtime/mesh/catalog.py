@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from ..errors import MeshUnavailable
+from ..errors import InvalidRequest, MeshUnavailable
 from ..net import HttpPool, TransportFault
 from ..ports import Clock
 from ..protocol import ModelCard, ModelList
@@ -16,12 +16,17 @@ from .caching import CacheWatch
 
 FRESH_SECONDS = 60.0
 _TIMEOUT_SECONDS = 5.0
+MOST_NAMED = 20
+"""Models that an error lists."""
 
 
 class Catalog:
     """The models by name, as of the last answer."""
 
-    def __init__(self, url: str, headers: dict[str, str], clock: Clock) -> None:
+    def __init__(self, url: str, headers: dict[str, str], clock: Clock, *, complete: bool = False) -> None:
+        """`complete`: there is no model that the list does not name. The mesh's is; that of a plain endpoint may leave
+        out aliases and deployments."""
+        self._url, self._complete = url, complete
         self._http = HttpPool(url, headers, idle=_TIMEOUT_SECONDS, connect=_TIMEOUT_SECONDS)
         self._clock, self.watch = clock, CacheWatch(clock)
         self._cards: dict[str, ModelCard] = {}
@@ -56,6 +61,21 @@ class Catalog:
             await self.models()
         return self.known(name)
 
+    async def require(self, name: str) -> None:
+        """Raises InvalidRequest `unknown_model`, which lists what there is, for a model that certainly is not there."""
+        if not self._complete:
+            return
+        with contextlib.suppress(MeshUnavailable):
+            if name not in {card.id for card in await self.models()}:
+                text = f"there is no model {name!r}; {self.listed()}"
+                raise InvalidRequest(text, code="unknown_model", faults=[("model", text)])
+
+    def listed(self) -> str:
+        """The names, for a person who chose a wrong one."""
+        names = sorted(self._cards)
+        rest = f" and {len(names) - MOST_NAMED} more (GET /capabilities lists all)" if len(names) > MOST_NAMED else ""
+        return f"{self._url} lists {', '.join(names[:MOST_NAMED]) or 'none'}{rest}"
+
     async def close(self) -> None:
         await self._http.close()
 
@@ -65,7 +85,7 @@ class Catalog:
                 status, body = reply.status, await reply.body()
         except (TransportFault, TimeoutError) as error:
             self.reachable = False
-            raise MeshUnavailable(f"the mesh cannot be reached: {error}") from error
+            raise MeshUnavailable(f"the mesh cannot be reached at {self._url}: {error or 'it is silent'}") from error
         self.reachable = True
         if status != 200:
             raise MeshUnavailable(f"the mesh does not list its models: it answered {status}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -27,6 +29,13 @@ _OVERFLOW_WORDS = (
 _ASKED = ("input", "prompt", "messages")
 """Words for what was sent. An error without them that tells of sizes is about the answer."""
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
+_RATE_CODES = {"rate_limit_exceeded", "rate_limit_error", "too_many_requests", "429"}
+_QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_error"}
+_QUOTA_WORDS = ("credit balance is too low", "insufficient balance", "insufficient credits")
+_UNKNOWN_MODEL = re.compile(
+    r"\bmodel\b.{0,200}\b(not found|does not exist|not exist)|\b(no|no such|invalid|unknown|not a valid) model\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _DETAIL_CHARACTERS = 500
 ERROR_BODY = JsonLimits(max_bytes=64 * 1024)
 """A larger one is taken for text."""
@@ -41,8 +50,14 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Model
     worded = status != 429 and _tells_of_overflow(message)  # 429 means: per minute
     if status == 413 or code in _OVERFLOW_CODES or worded:
         return ModelError(text, code="context_overflow")
-    if status in _TRANSIENT and code != "insufficient_quota":
-        return ModelError(text, transient=True, retry_after=_retry_after(headers.get("retry-after")))
+    wait = _retry_after(headers.get("retry-after"))
+    if status == 402 or _tells_of_quota(code, message):
+        return ModelError(text, code="model_quota", retry_after=wait)
+    if status in _TRANSIENT:
+        kind = "model_rate_limited" if status == 429 or code in _RATE_CODES else "model_unavailable"
+        return ModelError(text, code=kind, transient=True, retry_after=wait)
+    if code == "model_not_found" or (status in (400, 404, 422) and _UNKNOWN_MODEL.search(message)):
+        return ModelError(text, code="unknown_model")
     if status in (400, 404, 405, 415, 422):
         return ModelError(text, code="model_config")
     return ModelError(text)
@@ -51,19 +66,22 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Model
 def from_event(error: Any) -> ModelError:
     """The error that a provider reports inside its stream."""
     body = error if is_object(error) else {"message": str(error)}
-    message, code = str(body.get("message") or error)[:_DETAIL_CHARACTERS], str(body.get("code"))
+    message, code = str(body.get("message") or error)[:_DETAIL_CHARACTERS], _code(body)
     if code == "provider_auth":
         return ModelError(message, code="model_auth")
     if code in _OVERFLOW_CODES or _tells_of_overflow(message):
         return ModelError(message, code="context_overflow")
-    return ModelError(f"the model's stream reported an error: {message}", transient=True)
+    if _tells_of_quota(code, message):
+        return ModelError(message, code="model_quota")
+    kind = "model_rate_limited" if code in _RATE_CODES else "model_unavailable"
+    return ModelError(f"the model's stream reported an error: {message}", code=kind, transient=True)
 
 
-def from_transport(fault: TransportFault, idle_seconds: float) -> ModelError:
+def from_transport(fault: TransportFault, url: str, idle_seconds: float) -> ModelError:
     """The error behind a connection that failed."""
     if fault.silent:
-        return ModelError(f"the model sent nothing for {idle_seconds:g} s", transient=True)
-    return ModelError(f"the model endpoint cannot be reached: {fault.message}", transient=True)
+        return ModelError(f"the model at {url} sent nothing for {idle_seconds:g} s", transient=True)
+    return ModelError(f"the model endpoint {url} cannot be reached: {fault.message}", transient=True)
 
 
 def told(body: bytes) -> tuple[str, str]:
@@ -75,7 +93,17 @@ def told(body: bytes) -> tuple[str, str]:
     error = parsed.get("error", parsed) if is_object(parsed) else parsed
     if not is_object(error):
         return str(error)[:_DETAIL_CHARACTERS], ""
-    return str(error.get("message") or error.get("detail") or error)[:_DETAIL_CHARACTERS], str(error.get("code"))
+    return str(error.get("message") or error.get("detail") or error)[:_DETAIL_CHARACTERS], _code(error)
+
+
+def _code(error: dict[str, Any]) -> str:
+    """Some providers have no `code` and say it in `type`."""
+    code = error.get("code")
+    return str(error.get("type") if code is None else code)
+
+
+def _tells_of_quota(code: str, message: str) -> bool:
+    return code in _QUOTA_CODES or any(words in message.lower() for words in _QUOTA_WORDS)
 
 
 def _tells_of_overflow(message: str) -> bool:
@@ -92,7 +120,8 @@ def _retry_after(value: str | None) -> float | None:
     if not value:
         return None
     try:
-        return max(0.0, float(value))
+        seconds = float(value)
+        return None if math.isinf(seconds) else max(0.0, seconds)
     except ValueError:
         pass
     try:

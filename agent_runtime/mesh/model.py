@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ..errors import ModelError
+from ..errors import MeshUnavailable, ModelError
 from ..net import HttpPool, Reply, TransportFault
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
 from ..protocol import Caching
@@ -45,7 +45,7 @@ class ModelClient:
     """Implements ports.Model."""
 
     def __init__(self, url: str, headers: dict[str, str], catalog: Catalog, patience: Patience) -> None:
-        self._catalog, self._patience = catalog, patience
+        self._url, self._catalog, self._patience = url, catalog, patience
         wanted = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
         self._http = HttpPool(url, wanted | headers, idle=patience.idle_seconds)
 
@@ -77,7 +77,8 @@ class ModelClient:
             async with self._http.request("POST", "/chat/completions", body) as reply:
                 self._catalog.reachable = True
                 if reply.status != 200:
-                    raise failures.from_response(reply.status, reply.headers, await reply.body())
+                    error = failures.from_response(reply.status, reply.headers, await reply.body())
+                    raise await self._explained(error)
                 _check_encoding(reply)
                 if reply.headers.get("content-type", "").startswith("application/json"):
                     for event in assembly.take_whole(await read_event(await reply.body())):
@@ -92,10 +93,18 @@ class ModelClient:
         except TransportFault as error:
             self._catalog.reachable = False
             if not assembly.whole:  # what breaks behind the end of the answer breaks nothing
-                raise failures.from_transport(error, self._patience.idle_seconds) from error
+                raise failures.from_transport(error, self._url, self._patience.idle_seconds) from error
         completion = self._priced(request.model, assembly.completion())
         self._watch(request, completion, reported=assembly.report is not None)
         yield completion
+
+    async def _explained(self, error: ModelError) -> ModelError:
+        """An unknown model with the names that there are."""
+        if error.code != "unknown_model":
+            return error
+        with contextlib.suppress(MeshUnavailable):
+            await self._catalog.models()
+        return ModelError(f"{error.message}; {self._catalog.listed()}", code=error.code)
 
     def _watch(self, request: ModelRequest, completion: Completion, *, reported: bool) -> None:
         card = self._catalog.known(request.model)

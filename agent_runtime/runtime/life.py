@@ -87,7 +87,7 @@ class Runtime:
 
         settings, clock = self.settings, self.clock
         headers = bearer(settings)
-        catalog = self._own(Catalog(settings.model_url, headers, clock))
+        catalog = self._own(Catalog(settings.model_url, headers, clock, complete=settings.llm_base_url is None))
         patience = Patience(settings.model_attempts, settings.model_idle_timeout)
         model = self._own(ModelClient(settings.model_url, headers, catalog, patience))
         mediated = self._mediated = self._own(Mediated(settings, self.home))

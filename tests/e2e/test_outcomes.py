@@ -259,10 +259,10 @@ def test_a_running_tool_is_cancelled_within_a_second(agent: Runtime) -> None:
     [
         (Fail(401, "no such key"), "model_auth"),
         (Fail(403, "not for you"), "model_auth"),
-        (Fail(404, "no such model"), "model_config"),
+        (Fail(404, "no such route"), "model_config"),
         (Fail(400, "bad parameter"), "model_config"),
         (Fail(400, "too long", code="context_length_exceeded"), "context_overflow"),
-        (Fail(429, "out of money", code="insufficient_quota"), "model_unavailable"),
+        (Fail(429, "out of money", code="insufficient_quota"), "model_quota"),
     ],
 )
 def test_a_refusal_is_final_and_typed(agent: Runtime, step: Fail, code: str) -> None:
@@ -288,7 +288,7 @@ def test_a_hiccup_before_the_first_token_is_got_over(agent: Runtime, step: Fail 
     "step",
     [
         Fail(500),
-        Fail(429, retry_after=3600),
+        Fail(503, retry_after=3600),
         Drop(after=0),
         Garbage(),
         Garbage("<html>proxy says no</html>", "text/html"),

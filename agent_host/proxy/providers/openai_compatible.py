@@ -44,7 +44,8 @@ class OpenAICompatible:
         except httpx.TransportError as error:
             code = "provider_dropped" if reached else "provider_unreachable"
             what = "broke off its answer" if reached else "cannot be reached"
-            raise ProviderFailed(f"{self._name} {what}: {error or type(error).__name__}", code=code) from error
+            text = f"{self._name} {what}: {error or type(error).__name__} ({self._spec.base_url})"
+            raise ProviderFailed(text, code=code) from error
 
     async def close(self) -> None:
         if self._opened is not None:

@@ -17,15 +17,23 @@ from tests.unit.context.tokens.test_overflow import SAID
 @pytest.mark.parametrize(
     ("status", "body", "code", "transient"),
     [
-        *((status, b"", "model_unavailable", True) for status in (408, 409, 425, 429, 500, 502, 503, 504, 529)),
+        *((status, b"", "model_unavailable", True) for status in (408, 409, 425, 500, 502, 503, 504, 529)),
+        (429, b"", "model_rate_limited", True),
         *((status, b"", "model_config", False) for status in (400, 404, 405, 415, 422)),
         (302, b"", "model_unavailable", False),
         (401, b'{"error": {"message": "bad key"}}', "model_auth", False),
         (502, b'{"error": {"code": "provider_auth"}}', "model_auth", False),
         (400, b'{"error": {"code": "context_length_exceeded"}}', "context_overflow", False),
         (400, b'{"message": "too many tokens"}', "context_overflow", False),
-        (429, b'{"message": "Too many tokens, please wait"}', "model_unavailable", True),
-        (429, b'{"error": {"code": ["odd"], "message": "slow down"}}', "model_unavailable", True),
+        (429, b'{"message": "Too many tokens, please wait"}', "model_rate_limited", True),
+        (429, b'{"error": {"code": ["odd"], "message": "slow down"}}', "model_rate_limited", True),
+        (429, b'{"error": {"code": "insufficient_quota"}}', "model_quota", False),
+        (402, b"", "model_quota", False),
+        (400, b'{"error": {"type": "billing_error", "message": "pay"}}', "model_quota", False),
+        (404, b'{"error": {"message": "The model `x` does not exist.", "code": 404}}', "unknown_model", False),
+        (400, b'{"error": {"message": "x is not a valid model ID"}}', "unknown_model", False),
+        (404, b'{"error": {"message": "no such route"}}', "model_config", False),
+        (400, b'{"error": {"message": "this model does not support tools"}}', "model_config", False),
         (500, b"[1]", "model_unavailable", True),
         (500, b'{"error": null}', "model_unavailable", True),
         (500, b"\xff<html>", "model_unavailable", True),
@@ -41,7 +49,7 @@ def test_statuses(status: int, body: bytes, code: str, transient: bool) -> None:
 def test_a_prompt_that_is_too_long_is_told_in_many_ways(text: str) -> None:
     body = to_json({"error": {"message": text, "type": "invalid_request_error", "code": 400}})
     assert failures.from_response(400, {}, body).code == "context_overflow"
-    assert failures.from_response(429, {}, body).code == "model_unavailable"
+    assert failures.from_response(429, {}, body).code == "model_rate_limited"
     assert failures.from_event({"message": text}).code == "context_overflow"
 
 
@@ -99,3 +107,8 @@ def test_odd_usage_is_never_negative() -> None:
     assert usage_of(report) == Usage(reasoning=8, cache_read=9)
     assert usage_of({"prompt_tokens": "5", "cache_creation_input_tokens": -1}) == Usage()
     assert usage_of({"prompt_tokens": 10, "cache_creation_input_tokens": 4}) == Usage(input=6, cache_write=4)
+
+
+@pytest.mark.parametrize("told", ["inf", "1e999", "-inf"])
+def test_a_time_to_wait_that_is_no_time_is_none(told: str) -> None:
+    assert failures.from_response(429, {"retry-after": told}, b"").retry_after is None
