@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from agent_runtime.context.tokens.encodings import encoder
 from agent_runtime.context.tokens.recipe import REPLY, message_tokens, tools_tokens
 
-ROOT = Path(__file__).parents[4]
+CORPUS = Path(__file__).parents[3] / "corpora" / "tokens"
 
 PROSE = {
     "en": (
@@ -55,14 +55,16 @@ PROSE = {
     "ko": "어제 회의록을 확인해 주세요. 다음 주 금요일까지 예산과 일정을 정리해서 팀 전체에 공유해야 합니다.",
     "emoji": "Great work 🎉🎉! 👍🏽 see you 🚀 tomorrow 😂😂 ❤️ 👨‍👩‍👧‍👦 🇩🇪 ✅ done ❌ failed ⚠️ careful",
 }
-CODE = (
-    (ROOT / "agent_runtime/context/lower.py").read_text("utf-8"),
-    (ROOT / "agent_runtime/mesh/failures.py").read_text("utf-8"),
-    (ROOT / "tests/client/page.mjs").read_text("utf-8"),
-    (ROOT / "Makefile").read_text("utf-8"),
-)
-DOCUMENTS = tuple((ROOT / "docs" / name).read_text("utf-8") for name in ("sessions.md", "storage.md", "waits.md"))
-SCHEMAS = tuple((ROOT / "docs/schemas" / name).read_text("utf-8") for name in ("TaskResult.json", "SessionDetail.json"))
+
+
+def _kept(*names: str) -> tuple[str, ...]:
+    """Files as they once were: texts that change with the repository would make other conversations every time."""
+    return tuple((CORPUS / f"{name}.txt").read_text("utf-8") for name in names)
+
+
+CODE = _kept("lower.py", "failures.py", "page.mjs", "Makefile")
+DOCUMENTS = _kept("sessions.md", "storage.md", "waits.md")
+SCHEMAS = _kept("TaskResult.json", "SessionDetail.json")
 SPECIAL = (
     "",
     " ",
