@@ -48,6 +48,7 @@ class Model:
             max_output_tokens=self.max_output_tokens,
             pricing=self.pricing,
             capabilities=list(self.capabilities),
+            upstream=self.upstream,
             caching=self.caching,
         )
         return {"object": "model", "created": 0, "owned_by": self.provider, **card.model_dump(mode="json")}

@@ -38,10 +38,13 @@ class Compactions:
     cast: Cast
     policy: CompactionPolicy
     memory: Memory = field(default_factory=Forgetful)
-    meters: Meters = field(default_factory=Meters)
+    meters: Meters = field(init=False)
     _asked_for: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
     """How long those are waited for that somebody has asked for."""
     _runner: TurnRunner = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.meters = Meters(self.cast.behind)
 
     def attach(self, runner: TurnRunner) -> None:
         self._runner = runner

@@ -41,6 +41,10 @@ class Cast:
     chosen: str | None = None
     """The operator's choice."""
 
+    def behind(self, model: str) -> str | None:
+        """The provider's own name for a model; none where that is not known."""
+        return next((card.upstream for card in self.cards() if card.id == model), None)
+
     def manifest(self) -> Manifest:
         found = self.agents.get(AGENT)
         if found is None:

@@ -33,6 +33,8 @@ class ModelCard(Peer):
     max_output_tokens: int | None = None
     pricing: Pricing | None = None
     capabilities: list[str] = Field(default_factory=list)
+    upstream: str | None = None
+    """The provider's own name for it: the model behind an alias, which says how text becomes tokens. None: `id`."""
     caching: Caching = "none"
     """`automatic`, `key` and `breakpoints`: its provider caches prompts, and reports what it read from the cache."""
 

@@ -100,7 +100,7 @@ class Gauge:
         now = self.occupancy(messages, tools)
         if self._meter.encoding is None:
             return now
-        if self._exact is None:
+        if self._exact is None or self._exact.name != self._meter.encoding:
             self._exact = Exact(self._meter.encoding)
         base = self._base
         if base is not None and self._holds(base):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .models import EncodingName, encoding_of
 
 LOWEST, HIGHEST = 0.25, 4.0
@@ -22,7 +24,8 @@ class Meter:
     def __init__(self, model: str) -> None:
         self.model = model
         self.encoding: EncodingName | None = encoding_of(model)
-        """In which its tokens can be counted exactly; none for most models."""
+        """In which its tokens can be counted exactly; none for most models. `Meters` keeps it up to date: the name may
+        be an alias, and the model behind it may become known, or another one, later."""
         self.factor = 1.0
         """Tokens of this model per estimated one (see `estimate`)."""
         self.limit: int | None = None
@@ -69,13 +72,15 @@ class Meters:
     """The meters of all models that are spoken to. Callers choose the names, so there is a bound: the one that was
     asked for longest ago goes."""
 
-    def __init__(self, most: int = 64) -> None:
-        self._most = most
+    def __init__(self, behind: Callable[[str], str | None] = lambda _: None, most: int = 64) -> None:
+        """`behind`: the model behind a name; none where that is not known."""
+        self._behind, self._most = behind, most
         self._meters: dict[str, Meter] = {}
 
     def of(self, model: str) -> Meter:
         """The meter of that model, always the same one while it is kept."""
         meter = self._meters.pop(model, None) or Meter(model)
+        meter.encoding = encoding_of(self._behind(model) or model)
         if len(self._meters) >= self._most:
             del self._meters[next(iter(self._meters))]
         self._meters[model] = meter

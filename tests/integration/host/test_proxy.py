@@ -178,6 +178,7 @@ def test_the_models_are_listed(agent: httpx.Client) -> None:
         "max_output_tokens": 8192,
         "pricing": {"input": 1e6, "output": 2e6, "cache_read": 1e5, "cache_write": None},
         "capabilities": ["chat", "tools"],
+        "upstream": "big-1",
         "caching": "none",
     }
     assert agent.get("/v1/models/default").json() == listed["data"][0]

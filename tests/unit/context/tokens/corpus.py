@@ -14,7 +14,8 @@ from pydantic_core import to_json
 from agent_runtime.context.tokens.encodings import encoder
 from agent_runtime.context.tokens.recipe import REPLY, message_tokens, tools_tokens
 
-CORPUS = Path(__file__).parents[3] / "corpora" / "tokens"
+ROOT = Path(__file__).parents[4]
+CORPUS = ROOT / "tests/corpora/tokens"
 
 PROSE = {
     "en": (
