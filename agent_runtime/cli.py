@@ -23,6 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _import(given.file)
         elif given.command == "backup":
             _back_up(given.file)
+        elif given.command == "mcp":
+            return 0 if _try_servers(given.name) else 1
         elif given.command == "run":
             return 0 if _run(given.input, given.output) else 1
         elif given.command == "skill":
@@ -56,6 +58,20 @@ def _run(source: Path, target: Path) -> bool:
     from .oneshot import run
 
     return run(settings, source, target)
+
+
+def _try_servers(name: str | None) -> bool:
+    import asyncio
+
+    from .runtime import try_servers
+    from .settings import load_settings
+    from .telemetry import configure
+
+    settings = load_settings()
+    configure("error")  # what goes wrong is printed with the server that it is about
+    lines, good = asyncio.run(try_servers(settings, name))
+    print("\n".join(lines))
+    return good
 
 
 def _import(path: str) -> None:
@@ -126,6 +142,14 @@ def _parser(*, helping: bool) -> argparse.ArgumentParser:
         help="a file that does not exist yet; unset it is one in {AGENT_DATA_DIR}/backups, which keeps the newest two",
     )
     _add_skill(commands.add_parser("skill", help="try a skill, or allow it secrets and hosts"))
+    mcp = commands.add_parser("mcp", help="try the MCP servers that are configured")
+    trying = mcp.add_subparsers(dest="action", required=True).add_parser(
+        "test",
+        help="connect to them without a turn",
+        description="Connects to the MCP servers in AGENT_MCP_FILE (default: {AGENT_DATA_DIR}/mcp.json) and prints of"
+        " each its state, its tools, and its faults with their fixes. Exit code 0: all are ready.",
+    )
+    trying.add_argument("name", nargs="?", metavar="NAME", help="only this server")
     return parser
 
 

@@ -2,7 +2,7 @@
 
 from .config import Server, read_servers
 from .dialing import Ground
-from .host import Connectors
+from .host import AT_ONCE, Connectors
 from .patience import Patience
 
-__all__ = ["Connectors", "Ground", "Patience", "Server", "read_servers"]
+__all__ = ["AT_ONCE", "Connectors", "Ground", "Patience", "Server", "read_servers"]

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from ..errors import StartError
 from ..net import HostPatterns
+from .copied import translated
 from .filling import Filled, fill
 from .written import OAuth, Written
 
@@ -24,8 +25,10 @@ LEAST_SECRET, LEAST_WORD = 6, 8
 LARGEST = 1024 * 1024
 """Bytes of the file."""
 MOST_SERVERS = 50
-WORDS = ("mcpServers", "mcp")
-"""What the servers may be listed under."""
+WORDS = ("mcpServers", "servers", "mcp", "context_servers")
+"""What the servers may be listed under: by most products, VS Code, OpenCode, Zed."""
+BESIDE = frozenset({"$schema", "inputs"})
+"""What other products write beside them and nothing here needs."""
 _KINDS = ("str", "bool", "list[str]")
 """What a fault of a field with several types names besides the field."""
 
@@ -42,6 +45,8 @@ class Local:
     """It may write to the workspace, which it can read in any case."""
     read: tuple[Path, ...] = ()
     """Further folders that it may read."""
+    cwd: Path | None = None
+    """The folder that it runs in, and may read; none: the workspace."""
     memory: int = 1024 * 2**20
     """Bytes that all its processes may use together."""
 
@@ -103,7 +108,7 @@ def read_servers(
     except Faults as faults:
         raise StartError("\n".join(f"{path}: {line}" for line in faults.lines)) from None
     except (ValueError, RecursionError) as error:
-        raise StartError(f"{path}: is not JSON: {error}") from None
+        raise StartError(f"{path}: is not JSON, which has no comments and no trailing commas: {error}") from None
 
 
 def servers(content: Any, data_dir: Path, environment: Mapping[str, str]) -> tuple[Server, ...]:
@@ -124,11 +129,16 @@ def servers(content: Any, data_dir: Path, environment: Mapping[str, str]) -> tup
 def _listed(content: Any) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise Faults([f'must be an object with the field {WORDS[0]}: {{"{WORDS[0]}": {{"name": {{...}}}}}}'])
-    fields = cast("dict[str, Any]", content)
+    fields = {name: value for name, value in cast("dict[str, Any]", content).items() if name not in BESIDE}
     if strangers := [name for name in fields if name not in WORDS]:
-        raise Faults([f"{name}: no such field; there is {WORDS[0]}, or {WORDS[1]}" for name in strangers])
+        raise Faults(
+            [f"{name}: no such field; there is {WORDS[0]}. Take out what is not about servers" for name in strangers]
+        )
     if len(fields) > 1:
-        raise Faults([f"give either {WORDS[0]} or {WORDS[1]}, not both"])
+        raise Faults([f"give one of {' and '.join(fields)}, not both"])
+    inner: Any = fields.get("mcp")
+    if isinstance(inner, dict) and "servers" in inner and "command" not in inner["servers"]:
+        return _listed(inner)  # as in the settings of VS Code
     listed: Any = next(iter(fields.values()), cast("dict[str, Any]", {}))
     if not isinstance(listed, dict):
         raise Faults([f"{next(iter(fields))}: must be an object, with a server under each name"])
@@ -141,19 +151,30 @@ def _server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str
     if not isinstance(about, dict):
         raise Faults(["must be an object with command or url"])
     fields = cast("dict[str, Any]", about)
-    if fields.get("enabled") is False and not fields.keys() - Written.model_fields.keys():
+    places = {
+        "workspaceFolder": str(data_dir / "workspace"),
+        "workspaceFolderBasename": "workspace",
+        "userHome": environment.get("HOME", "/nonexistent"),
+        "pathSeparator": "/",
+        "/": "/",
+    }
+    ours, lines = translated(fields, places)
+    if ours.get("enabled") is False and not ours.keys() - Written.model_fields.keys():
         return Server(name, Local((), {}), enabled=False)  # its variables need not be set
-    filled = fill(fields, environment)
-    lines = list(filled.missing)
+    filled = fill(ours, environment)
+    lines += filled.missing
     try:
         written = Written.model_validate({"name": name, **filled.fields})
     except ValidationError as error:
         told = {line.partition(":")[0] for line in lines}  # a field with a hole in it is wrong otherwise too
         found = [_fault(one) for one in error.errors(include_input=False)]
         raise Faults([*lines, *dict.fromkeys(one for one in found if one.partition(":")[0] not in told)]) from None
+    folders = [("read", folder) for folder in written.read]
+    if written.cwd is not None:
+        folders.append(("cwd", written.cwd))
     lines += [
-        f"read: {folder} lies in the data folder, or around it; name a folder outside of it"
-        for folder in written.read
+        f"{field}: {folder} lies in the data folder, or around it; name a folder outside of it"
+        for field, folder in folders
         if Path(folder).resolve().is_relative_to(data_dir) or data_dir.is_relative_to(Path(folder).resolve())
     ]
     if lines:
@@ -176,6 +197,7 @@ def _local(written: Written) -> Local:
         HostPatterns.of(hosts) if hosts else None,
         write=written.write,
         read=tuple(Path(folder).resolve() for folder in written.read),
+        cwd=None if written.cwd is None else Path(written.cwd).resolve(),
         memory=written.memory_mb * 2**20,
     )
 

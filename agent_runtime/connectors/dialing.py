@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from ..sandbox import Box, Child, Confinement, Limits, Quota
 from ..telemetry import logger
 from .config import Local, Remote, Server
 from .ends import Ends, Streams
+from .installed import advice, installed
 from .pace import MESSAGE_LIMIT
 
 if TYPE_CHECKING:
@@ -76,17 +78,28 @@ class Ground:
 
     async def _start(self, where: Local, network: Path | None) -> Child:
         limits = replace(self.limits, memory=max(where.memory, LEAST_ADDRESSES), total_memory=where.memory)
+        found = await asyncio.to_thread(installed, where, self.data_dir, os.environ)
+        readable = (*found.folders, *where.read, *((where.cwd,) if where.cwd else ()))
         box = Box(
-            self.workspace,
+            where.cwd or self.workspace,
             writable=(self.workspace,) if where.write else (),
-            readable=where.read if where.write else (self.workspace, *where.read),
+            readable=readable if where.write else (self.workspace, *readable),
             # Node goes by these two only when it is told to.
-            env={**({"NODE_USE_ENV_PROXY": "1"} if network else {}), **where.env},
+            env={**({"NODE_USE_ENV_PROXY": "1"} if network else {}), **found.env, **where.env},
             limits=limits,
             quotas=(Quota.of(self.workspace, limits.workspace, "the workspace"),) if where.write else (),
             network=network,
         )
-        return await self.confinement.spawn(where.argv, box, line_limit=MESSAGE_LIMIT)
+        return await self.confinement.spawn(found.argv, box, line_limit=MESSAGE_LIMIT)
+
+    async def advice(self, server: Server) -> list[str]:
+        """Say what a local server will miss in its confinement, each with its fix."""
+        if not isinstance(server.where, Local) or self.confinement.name in ("off", "none"):
+            return []
+        return await asyncio.to_thread(self._advice, server.where)
+
+    def _advice(self, where: Local) -> list[str]:
+        return advice(where, installed(where, self.data_dir, os.environ), self.workspace)
 
     async def _network(self, name: str, where: Local, stack: AsyncExitStack) -> Path | None:
         """The socket of a proxy of its own, for as long as the stack lasts."""

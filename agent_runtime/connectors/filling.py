@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-FIELDS = ("command", "args", "env", "url", "headers", "oauth", "read")
+FIELDS = ("command", "args", "env", "url", "headers", "oauth", "read", "cwd")
 """Where they are filled."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 

@@ -167,7 +167,7 @@ class Link:
                 self._probing = False
                 return True  # at once, with the request that older servers expect
             self._probing = True
-            self.reason = self._explain(error, ends)
+            self.reason = "; ".join((self._explain(error, ends), *await self._ground.advice(self.server)))
         finally:
             lasted = self._now() - self._began if self._session is not None else 0.0
             self._session = None

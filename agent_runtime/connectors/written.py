@@ -89,6 +89,7 @@ class Written(BaseModel):
     network: bool | list[str] = False
     write: bool = False
     read: list[str] = Field(default_factory=list[str], max_length=20)
+    cwd: str | None = None
     memory_mb: int = Field(default=1024, ge=64)
     trust_hints: bool = False
 
@@ -139,10 +140,10 @@ class Written(BaseModel):
             HostPatterns.of(value)
         return value
 
-    @field_validator("read")
+    @field_validator("read", "cwd")
     @classmethod
-    def _folders(cls, value: list[str]) -> list[str]:
-        for folder in value:
+    def _folders(cls, value: Any) -> Any:
+        for folder in [value] if isinstance(value, str) else value or ():
             if not folder.startswith("/") or "\0" in folder:
                 raise ValueError(f"{folder[:100]!r} must be an absolute path")
         return value
@@ -155,7 +156,9 @@ class Written(BaseModel):
             self._check_type(self.type)
         kind: Literal["command", "url"] = "command" if self.command is not None else "url"
         foreign = (
-            ("headers", "oauth") if kind == "command" else ("args", "env", "network", "write", "read", "memory_mb")
+            ("headers", "oauth")
+            if kind == "command"
+            else ("args", "env", "network", "write", "read", "cwd", "memory_mb")
         )
         if wrong := [name for name in foreign if name in self.model_fields_set]:
             raise ValueError(f"{', '.join(wrong)}: not for a server with {kind}")
@@ -165,6 +168,7 @@ class Written(BaseModel):
 
     def _check_type(self, kind: str) -> None:
         if kind not in TYPES:
-            raise ValueError(f"type: must be one of {', '.join(TYPES)}; HTTP with SSE alone is not spoken any more")
+            older = "; HTTP with SSE is not spoken: most such servers have streamable HTTP too, often at /mcp"
+            raise ValueError(f"type: must be one of {', '.join(TYPES)}{older if kind == 'sse' else ''}")
         if getattr(self, TYPES[kind]) is None:
             raise ValueError(f"type: {kind} needs {TYPES[kind]}")

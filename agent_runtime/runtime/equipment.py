@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..connectors import Connectors, Ground, read_servers
+from ..connectors import Connectors
 from ..ports import Clock, Events, Mesh, Spawner
 from ..sandbox import Confinement, Limits
 from ..settings import Settings
@@ -18,6 +17,7 @@ from ..tools import Gate, ShellReader, Space, Tool, ToolRegistry, builtin_tools,
 from ..workspace import Home
 from .household import Household, Own
 from .keys import bearer, mesh_token, skill_grants
+from .servers import named_servers, room, servers_ground
 
 if TYPE_CHECKING:
     from ..net import Upstream
@@ -115,21 +115,12 @@ class Workshop:
 
     def _connectors(self) -> Connectors:
         """The MCP servers that the operator has named. Raises StartError."""
-        settings, token = self.settings, mesh_token(self.settings)
-        named = settings.mcp_file is not None
-        servers = read_servers(settings.mcp_path, self.home.data_dir, os.environ, required=named)
-        ground = Ground(
-            *(self.confinement, self.home.workspace, self._room, self.home.data_dir),
-            upstream=self._upstream,
-            egress_url=settings.egress_url,
-            egress_token=token,
-        )
-        return self.own(Connectors(servers, ground))
+        ground = servers_ground(self.settings, self.home, self.confinement)
+        return self.own(Connectors(named_servers(self.settings, self.home), ground))
 
     @property
     def _room(self) -> Limits:
-        """What the folders that commands write may hold."""
-        return Limits(scratch=self.settings.scratch_mb * 2**20, workspace=self.settings.workspace_mb * 2**20)
+        return room(self.settings)
 
 
 def _user_home() -> Path | None:

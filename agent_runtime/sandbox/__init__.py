@@ -6,9 +6,10 @@ from .child import Child
 from .choose import ConfinementMode, choose_confinement
 from .confinement import Confinement, ConfinementName, Finished
 from .precedence import take_precedence
-from .rung import READERS_ID, Launch, Rung
+from .rung import COMMAND_PATH, READERS_ID, Launch, Rung
 
 __all__ = [
+    "COMMAND_PATH",
     "OUTPUT_LIMIT",
     "READERS_ID",
     "SPILL_LIMIT",

@@ -26,6 +26,8 @@ OF_ALL = 4096
 has to go without for the sake of another one. How many a single command may have, a guard watches."""
 READERS_ID = 61001
 """The group that may read skills where commands come by the data folder itself."""
+COMMAND_PATH = os.pathsep.join((f"{sys.prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin"))
+"""Where commands are looked for."""
 LIFELINE = "{lifeline}"
 """An argument of a Launch that stands for the number of the lifeline's descriptor."""
 
@@ -85,7 +87,7 @@ def program(name: str) -> str:
 def environment(box: Box) -> dict[str, str]:
     """The whole environment of a command."""
     return {
-        "PATH": os.pathsep.join((f"{sys.prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin")),
+        "PATH": COMMAND_PATH,
         "HOME": "/tmp",  # noqa: S108 - a private tmpfs on the rung that matters
         "TMPDIR": "/tmp",  # noqa: S108
         "USER": "agent",

@@ -1,0 +1,152 @@
+"""Local servers as other products' configurations name them: what their programs need to see is found, or named."""
+
+from __future__ import annotations
+
+import json
+import os
+import venv
+from pathlib import Path
+
+import pytest
+
+from agent_runtime.connectors import Patience
+from agent_runtime.connectors.config import Local
+from agent_runtime.connectors.installed import advice, installed
+from agent_runtime.net import HostPatterns
+
+from .conftest import Grow
+from .test_protocols import old
+
+ONCE = Patience(wait=20, backoff=(30.0,))
+NODE = """
+const {greeting} = require("greeting");
+const send = (id, result) => console.log(JSON.stringify({jsonrpc: "2.0", id, result}));
+require("readline").createInterface({input: process.stdin}).on("line", (line) => {
+  const {id, method} = JSON.parse(line);
+  if (method === "initialize")
+    send(id, {protocolVersion: "2025-11-25", capabilities: {tools: {}}, serverInfo: {name: "node", version: "1"}});
+  else if (method === "tools/list") send(id, {tools: [{name: "ok", inputSchema: {type: "object"}}]});
+  else if (method === "tools/call") send(id, {content: [{type: "text", text: greeting}]});
+  else if (id !== undefined) console.log(JSON.stringify({jsonrpc: "2.0", id, error: {code: -32601, message: "no"}}));
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def venv_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with a server as a module, and as a program of its own."""
+    folder = tmp_path_factory.mktemp("project") / ".venv"
+    venv.create(folder, symlinks=True)
+    [packages] = folder.glob("lib/python*/site-packages")
+    (packages / "served.py").write_text(old())
+    program = folder / "bin" / "served"
+    program.write_text(f"#!{folder}/bin/python\nimport served\n")
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def node_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a package that needs another one, and a program that needs it too."""
+    project = tmp_path_factory.mktemp("project")
+    modules = project / "node_modules"
+    for name, code in (("greeting", 'exports.greeting = "hello";'), ("served", NODE)):
+        (modules / name).mkdir(parents=True)
+        (modules / name / "package.json").write_text(json.dumps({"name": name, "main": "index.js"}))
+        (modules / name / "index.js").write_text(f"#!/usr/bin/env node\n{code}")
+    (modules / "served" / "index.js").chmod(0o755)
+    (modules / ".bin").mkdir()
+    (modules / ".bin" / "served").symlink_to("../served/index.js")
+    (project / "build").mkdir()
+    (project / "build" / "server.js").write_text(NODE)
+    (project / "package.json").write_text("{}")
+    project.chmod(0o755)
+    return project
+
+
+async def test_a_virtual_environment_is_seen(grow: Grow, venv_folder: Path) -> None:
+    plant = grow(
+        ONCE,
+        module={"command": f"{venv_folder}/bin/python", "args": ["-m", "served"]},
+        program={"command": f"{venv_folder}/bin/served"},
+    )
+    await plant.prepare()
+    for name in ("module", "program"):
+        assert plant.state(name).error is None
+        assert await plant.value(f"{name}_ok") == "fine"
+
+
+async def test_node_modules_are_seen(grow: Grow, node_folder: Path) -> None:
+    plant = grow(ONCE, node={"command": f"{node_folder}/node_modules/.bin/served"})
+    await plant.prepare()
+    assert plant.state("node").error is None
+    assert await plant.value("node_ok") == "hello"
+
+
+async def test_a_script_that_is_not_seen_is_named_with_its_fix(grow: Grow, node_folder: Path) -> None:
+    given = {"command": "node", "args": [f"{node_folder}/build/server.js"]}
+    plant = grow(ONCE, node=given)
+    await plant.prepare()
+    missing = f'it cannot see {node_folder}/build/server.js; add "read": ["{node_folder}"]'
+    assert missing in plant.state("node").error
+    mended = grow(ONCE, node={**given, "read": [str(node_folder)]})
+    await mended.prepare()
+    assert mended.state("node").error is None
+    assert await mended.value("node_ok") == "hello"
+
+
+async def test_a_script_in_the_folder_that_it_runs_in(grow: Grow, node_folder: Path) -> None:
+    plant = grow(ONCE, node={"command": "node", "args": ["build/server.js"]})
+    await plant.prepare()
+    assert 'build/server.js is looked for in the workspace; add "cwd"' in plant.state("node").error
+    mended = grow(ONCE, node={"command": "node", "args": ["build/server.js"], "cwd": str(node_folder)})
+    await mended.prepare()
+    assert mended.state("node").error is None
+    assert await mended.value("node_ok") == "hello"
+
+
+async def test_a_program_on_the_path_of_the_runtime_is_found(
+    grow: Grow, venv_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{venv_folder}/bin:{os.environ['PATH']}")
+    plant = grow(ONCE, it={"command": "served"})
+    await plant.prepare()
+    assert plant.state("it").error is None
+    assert await plant.value("it_ok") == "fine"
+
+
+async def test_what_is_beside_a_program_is_not_seen(grow: Grow, venv_folder: Path) -> None:
+    """What it is installed in, and nothing of the project around that."""
+    secret = venv_folder.parent / ".env"
+    secret.write_text("KEY=1")
+    code = f"import os, sys; sys.exit(str((os.path.exists({str(secret)!r}), os.listdir({str(venv_folder.parent)!r}))))"
+    plant = grow(ONCE, it={"command": f"{venv_folder}/bin/python", "args": ["-c", code]})
+    await plant.prepare()
+    assert "(False, ['.venv'])" in plant.state("it").error
+
+
+def told(where: Local, workspace: Path) -> list[str]:
+    return advice(where, installed(where, workspace.parent / "data", os.environ), workspace)
+
+
+def test_programs_that_cannot_run_or_cannot_run_alone(tmp_path: Path) -> None:
+    programs = {name: f"{tmp_path}/{name}" for name in ("npx", "docker")}
+    for program in programs.values():
+        Path(program).touch(mode=0o755)
+    downloads = 'command: npx downloads what it runs; add "network": true, or install the program'
+    assert told(Local((programs["npx"], "-y", "served"), {}), tmp_path) == [downloads]
+    assert told(Local((programs["npx"], "-y", "served"), {}, HostPatterns.of(["*"])), tmp_path) == []
+    [inside] = told(Local((programs["docker"], "run"), {}), tmp_path)
+    assert inside == "command: docker cannot be used from inside; run the container elsewhere and give its url"
+    [gone] = told(Local(("no-such-program",), {}), tmp_path)
+    assert gone == "command: there is no program no-such-program; install it, or write its absolute path"
+
+
+def test_folders_that_are_arguments_are_named_too(tmp_path: Path) -> None:
+    for name in ("workspace", "notes", "seen"):
+        (tmp_path / name).mkdir()
+    words = (f"--root={tmp_path}/notes", f"{tmp_path}/workspace", f"{tmp_path}/seen", "/usr", "/", "/no/such/file")
+    given = Local(("python3", *words), {}, read=(tmp_path / "seen",))
+    assert told(given, tmp_path / "workspace") == [
+        f'args: it cannot see {tmp_path}/notes; add "read": ["{tmp_path}/seen", "{tmp_path}/notes"]'
+    ]
