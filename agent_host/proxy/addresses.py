@@ -21,6 +21,7 @@ _WORDS = frozenset((
     "signature", "description", "model", "user", "tool_call_id", "stop", "prompt_cache_key", "safety_identifier",
 ))
 """Members whose texts are never fetched; `text` and `content` in messages and in parts of `_TEXTS` only."""
+_PARTS = ("text", "content")
 _TEXTS = frozenset((
     "None", "text", "input_text", "output_text", "refusal", "thinking", "reasoning", "tool_result", "content",
     "message",
@@ -49,26 +50,30 @@ def check_addresses(payload: dict[str, Any], allowed: HostPatterns) -> None:
         raise error
 
 
-def _fault(value: object, kind: _Kind, allowed: HostPatterns) -> str | None:
+def _fault(value: Any, kind: _Kind, allowed: HostPatterns) -> str | None:
     """Where in the value of a member the first address is that is not allowed; none: there is none."""
     if isinstance(value, str):
         fetched = kind == "address" or (kind == "any" and _ADDRESS.match(value))
         return "" if fetched and not _may_be_fetched(value, allowed) else None
     if isinstance(value, dict):
-        owner = cast("dict[str, object]", value)
+        owner = cast("dict[str, Any]", value)
         for name, member in owner.items():
-            if name not in _OTHERS and (inner := _fault(member, _kind(name, owner), allowed)) is not None:
+            if name in _OTHERS or (
+                type(member) is str and name in _WORDS and (name not in _PARTS or "type" not in owner)
+            ):
+                continue  # most of a request
+            if (inner := _fault(member, _kind(name, owner), allowed)) is not None:
                 return f".{name}{inner}"
     elif isinstance(value, list):
-        for index, element in enumerate(cast("list[object]", value)):
+        for index, element in enumerate(cast("list[Any]", value)):
             if (inner := _fault(element, kind, allowed)) is not None:
                 return f"[{index}]{inner}"
     return None
 
 
-def _kind(name: str, owner: dict[str, object]) -> _Kind:
+def _kind(name: str, owner: dict[str, Any]) -> _Kind:
     if name in _WORDS:
-        return "words" if name not in ("text", "content") or str(owner.get("type")) in _TEXTS else "any"
+        return "words" if name not in _PARTS or str(owner.get("type")) in _TEXTS else "any"
     return "address" if _NAMED.search(name) else "any"
 
 
