@@ -6,10 +6,11 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from agent_runtime.net import Shares
 from agent_runtime.protocol import SearchHit, SearchRequest
 
-from ...errors import ProviderFailed, RequestError, Unavailable
-from .provider import SearchProvider
+from ...errors import ProviderFailed, RequestError, TooMany, Unavailable
+from .provider import AT_ONCE, SearchProvider
 
 SECONDS = 14.0
 """One less than an agent waits, so that it hears why."""
@@ -25,18 +26,22 @@ class SearchDesk:
     def __init__(self, provider: SearchProvider | None, *, seconds: float = SECONDS, most: int = MOST) -> None:
         self._provider, self._seconds, self._most = provider, seconds, most
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._shares = Shares(AT_ONCE)
 
     async def search(self, agent_id: str, request: SearchRequest) -> Sequence[SearchHit]:
         """Raises RequestError."""
         if self._provider is None:
             raise Unavailable("search is off on this host (MESH_SEARCH)", code="search_off")
-        self._count(agent_id, request.session)
-        try:
-            async with asyncio.timeout(self._seconds):
-                return await self._provider.search(request.query, request.max_results, request.session)
-        except TimeoutError as error:
-            message = f"the search took longer than {self._seconds:g} s"
-            raise ProviderFailed(message, code="provider_timeout") from error
+        with self._shares.place(agent_id) as place:
+            if not place:
+                raise TooMany("you have your share of searches; try again when one has ended", code="too_many_searches")
+            self._count(agent_id, request.session)
+            try:
+                async with asyncio.timeout(self._seconds):
+                    return await self._provider.search(request.query, request.max_results, request.session)
+            except TimeoutError as error:
+                message = f"the search took longer than {self._seconds:g} s"
+                raise ProviderFailed(message, code="provider_timeout") from error
 
     def close(self) -> None:
         if self._provider is not None:

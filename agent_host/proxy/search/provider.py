@@ -7,6 +7,9 @@ from typing import Protocol
 
 from agent_runtime.protocol import SearchHit
 
+AT_ONCE = 16
+"""Searches of all agents together."""
+
 
 class SearchProvider(Protocol):
     async def search(self, query: str, most: int, session: str) -> Sequence[SearchHit]:

@@ -13,12 +13,12 @@ import structlog
 from agent_runtime.protocol import SearchHit
 
 from ...errors import ProviderFailed, Unavailable
+from .provider import AT_ONCE
 
 log = structlog.get_logger(__name__)
 
 ENGINE_SECONDS = 8
 """For each request to an engine."""
-AT_ONCE = 4
 _LIBRARIES = frozenset({"grokipedia", "wikipedia"})
 """Engines that know only themselves."""
 _TITLE, _SNIPPET, _URL = 300, 1000, 2000

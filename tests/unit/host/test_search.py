@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from agent_host.errors import ProviderFailed, RequestError, StartError, Unavailable
 from agent_host.proxy.search import SearchDesk, load_search
+from agent_host.proxy.search.provider import AT_ONCE
 from agent_host.proxy.search.recorded import RecordedSearch
 from agent_host.proxy.search.web import DdgsSearch, engine_of, hits
 from agent_runtime.protocol import SearchHit, SearchRequest
@@ -94,6 +95,17 @@ async def test_a_search_that_hangs_is_ended() -> None:
     with pytest.raises(ProviderFailed, match=r"longer than 0\.05 s") as late:
         await SearchDesk(slow, seconds=0.05).search("writer", request())
     assert (late.value.status, slow.ended) == (504, True)
+
+
+async def test_one_agent_alone_leaves_half_of_the_searches() -> None:
+    desk = SearchDesk(Slow(), seconds=0.2)
+    asked = [asyncio.create_task(desk.search("greedy", request(session=str(n)))) for n in range(AT_ONCE)]
+    other = asyncio.create_task(desk.search("other", request()))
+    ends = await asyncio.gather(*asked, other, return_exceptions=True)
+    codes = [end.code if isinstance(end, RequestError) else "" for end in ends]
+    assert codes == ["provider_timeout"] * (AT_ONCE // 2) + ["too_many_searches"] * (AT_ONCE // 2) + [
+        "provider_timeout"
+    ]
 
 
 async def test_search_may_be_off() -> None:
