@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 from pydantic_core import to_json
-from starlette.types import Message as Sent
 from starlette.types import Send
 
 from ..loop import Admission, CutOff, Turn
@@ -18,8 +16,6 @@ from ..sessions import Message, replay
 from ..telemetry import logger
 
 log = logger(__name__)
-STALL_SECONDS = 30.0
-"""How long a reader may take for one piece of a stream before he is dropped. He may come again."""
 
 
 def message(body: BaseModel, status: int = 200, *, exclude_none: bool = False) -> Response:
@@ -34,17 +30,11 @@ def as_json(body: dict[str, Any], status: int = 200) -> Response:
 
 
 class Pieces(StreamingResponse):
-    """A long answer for a reader who keeps up; whoever does not is dropped, and holds up nobody."""
+    """A long answer. A reader who stops reading is dropped by the server (`heads`), and may come again."""
 
     async def stream_response(self, send: Send) -> None:
-        async def in_time(sent: Sent) -> None:
-            async with asyncio.timeout(STALL_SECONDS):
-                await send(sent)
-
         try:
-            await super().stream_response(in_time)
-        except TimeoutError:
-            log.info("a reader was dropped", stalled_seconds=STALL_SECONDS)
+            await super().stream_response(send)
         except CutOff:
             log.info("a reader was cut off")  # without its last piece the response is broken, as it should be
 
