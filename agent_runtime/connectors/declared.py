@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
 from ..protocol import Folders, Net, RequirementSet
 from ..telemetry import logger
@@ -44,7 +45,10 @@ def declare(server: Server, listed: Sequence[Listed], servers: Collection[str], 
 
 
 def _tool(server: Server, one: Listed, name: str, requires: RequirementSet, call: Call) -> Tool:
-    async def run(arguments: Mapping[str, Any], _: ToolContext) -> Any:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        if requires.net.hosts and context.egress is not None and context.egress.bounded:
+            why = "what it sends out cannot be counted, and the bytes that this work may send out are bounded"
+            raise ToolFailure(f"server {server.name} has a network: {why}", kind="denied")
         return await call(one.name, arguments)
 
     hints = one.annotations if server.trust_hints else None

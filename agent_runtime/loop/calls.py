@@ -14,8 +14,10 @@ from ..ports import HumanWait, Learnings, SideEffectGate, ToolCall, ToolContext,
 from ..protocol import chunks as c
 from ..protocol import is_object
 from ..protocol.authority import Authority
+from .egress import Egress
 from .guard import RepeatGuard
 from .pen import Pen
+from .progress import EGRESS
 from .toolbox import Toolbox
 
 CANCEL_SECONDS = 2.0
@@ -67,14 +69,19 @@ class Runner:
     async def _one(self, call: Call, slots: asyncio.Semaphore) -> ToolResult | HumanWait:
         async with slots:
             await self.gate.passed()
+            egress = Egress(above=self.context.egress)
             context = replace(
                 self.context,
+                egress=egress,
                 call_id=call.id,
                 approved=call.approved,
                 approved_for=call.approved_for,
                 authority=self.authority(),
             )
-            return await self.tools.now.run(call.name, call.input, context)
+            result = await self.tools.now.run(call.name, call.input, context)
+        if egress.sent and isinstance(result, ToolResult):
+            result = replace(result, metadata={**result.metadata, EGRESS: egress.sent})
+        return result
 
     def _waiting(self, call: Call, wait: HumanWait) -> Iterable[c.Chunk]:
         return self.pen.approval_wanted(call.id, wait) if wait.kind == "approval" else ()

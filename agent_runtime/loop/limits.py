@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..protocol import Usage
 from ..protocol.chunks import FinishReason
+from .egress import Egress
 
 Status = Literal["complete", "failed", "timeout", "cancelled"]
 IN_ERROR: tuple[Status, ...] = ("failed", "timeout")
@@ -38,14 +40,24 @@ class Limits:
     """Times the model client makes a call before such a failure counts; none: as often as it always does."""
     calls: int | None = None
     """Tool calls; none: as many as the steps allow."""
+    egress: int | None = None
+    """Bytes that tools send out of the workspace."""
 
-    def within(self, *, seconds: float | None = None, tokens: int | None = None, calls: int | None = None) -> Limits:
+    def within(
+        self,
+        *,
+        seconds: float | None = None,
+        tokens: int | None = None,
+        calls: int | None = None,
+        egress: int | None = None,
+    ) -> Limits:
         """The same, and no more than this."""
         return replace(
             self,
             seconds=min(self.seconds, seconds) if seconds is not None else self.seconds,
             tokens=tokens if self.tokens is None else min(self.tokens, tokens or self.tokens),
             calls=calls if self.calls is None else min(self.calls, calls if calls is not None else self.calls),
+            egress=egress,
         )
 
     def at_most(self, steps: int | None) -> Limits:
@@ -110,6 +122,15 @@ class Books:
     helpers_tokens: int = 0
     helpers_cost_usd: float = 0.0
     """What turns have used that helped this one and have a record of their own."""
+    egress: Egress = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.egress = Egress(self.limits.egress)
+
+    def narrow(self, limit: Callable[[Limits], Limits]) -> None:
+        """Puts narrower limits in the place of its own."""
+        self.limits = limit(self.limits)
+        self.egress.most = self.limits.egress
 
     @property
     def price_needed(self) -> bool:
@@ -155,6 +176,9 @@ class Books:
         cost = limits.cost_before + self.cost_usd + self.helpers_cost_usd
         if limits.cost_usd is not None and (cost > limits.cost_usd or (for_another_call and cost >= limits.cost_usd)):
             raise LimitReached(_exhausted("cost", f"{cost:.6f} of {limits.cost_usd:g} US dollars"))
+        if self.egress.refused:
+            sent = f"{self.egress.sent} of {limits.egress} bytes of egress, and more wanted"
+            raise LimitReached(_exhausted("egress_bytes", sent))
 
     def begin_calls(self, count: int) -> None:
         """Raises LimitReached when not all of these calls may be made; then none is."""

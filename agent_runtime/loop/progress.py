@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..context import Step, steps_of
-from ..protocol import Usage
+from ..protocol import Usage, is_object
 from ..sessions import Message, MessageParts, complete_steps
+
+EGRESS = "egress_bytes"
+"""In the metadata of a call's result: the bytes that it has sent out of the workspace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,13 @@ class Progress:
         """Tool calls that have been answered."""
         steps = (*self.past, *((self.current,) if self.current is not None else ()))
         return sum(len(step.calls) - len(step.open) for step in steps)
+
+    @property
+    def egress(self) -> int:
+        """Bytes that its tools have sent out."""
+        steps = (*self.past, *((self.current,) if self.current is not None else ()))
+        metadata = (call.output.get("metadata", {}) for step in steps for call in step.calls if is_object(call.output))
+        return sum(about.get(EGRESS, 0) for about in metadata)
 
     @classmethod
     def of(cls, reply: Message, parts: MessageParts) -> Progress:

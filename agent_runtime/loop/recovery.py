@@ -153,7 +153,8 @@ class Recovery:
         if task is not None:
             self.tasks.restore(turn, task)
         if mandate is not None:
-            turn.mandate, turn.books.limits = mandate, mandate.limit(turn.books.limits)
+            turn.mandate = mandate
+            turn.books.narrow(mandate.limit)
         return True
 
     def _end(self, connection: sqlite3.Connection, row: TurnRow, now: int) -> None:

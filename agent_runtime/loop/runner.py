@@ -188,6 +188,7 @@ class TurnRunner:
             turn.books.usage, turn.books.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
         turn.books.steps = progress.steps
         turn.books.calls = progress.calls
+        turn.books.egress.sent = progress.egress
         return progress
 
     async def _read(self, unit: Unit[T]) -> T:
@@ -223,6 +224,7 @@ class TurnRunner:
             interactive=turn.interactive,
             packages=brief.packages,
             skills=self.skills,
+            egress=turn.books.egress,
         )
         tools = await open_toolbox(turn, self.catalog, partial(self.powers.of, turn), self.database)
         return Kit(

@@ -56,11 +56,11 @@ class Subagents:
             raise ToolFailure(f"agents may call each other {DEEPEST} deep; do the work yourself", kind="denied")
         try:
             if errand.background:
-                return await self._send_off(errand, caller)
+                return await self._send_off(errand, caller, context)
             async with self._slots_at(caller.depth + 1):
                 manifest = self._find(errand.agent)
                 if manifest.inspectable:
-                    return await self._attend(await self._admit(errand, manifest, caller))
+                    return await self._attend(await self._admit(errand, manifest, caller, context))
                 return await self._play(errand, manifest, caller, context)
         except GoneAgent as gone:
             raise ToolFailure(str(gone), kind="unavailable") from None
@@ -73,10 +73,11 @@ class Subagents:
 
     # -- with a session of its own
 
-    async def _admit(self, errand: Errand, manifest: Manifest, caller: Turn) -> Turn:
+    async def _admit(self, errand: Errand, manifest: Manifest, caller: Turn, context: ToolContext) -> Turn:
         parent = (caller.conversation.id, self._on_record(caller).message_id)
         conversation = self._hall.conversations.begin(caller.conversation.principal, agent=manifest.name, parent=parent)
         turn = self._turn(errand, manifest, caller, conversation)
+        turn.books.egress.above = context.egress
         turn.books.apart = True
         if errand.background:
             turn.on_end = lambda connection, ended, now: report(connection, self._hall.ids, ended, now)
@@ -98,13 +99,13 @@ class Subagents:
             raise
         return _result(turn, text_of(turn.reply), session_id=turn.conversation.id)
 
-    async def _send_off(self, errand: Errand, caller: Turn) -> dict[str, Any]:
+    async def _send_off(self, errand: Errand, caller: Turn, context: ToolContext) -> dict[str, Any]:
         slots = self._slots_at(-caller.depth - 1)  # their own: nobody who waits for an agent waits for these
         if slots.locked():
             raise ToolFailure(f"{self._at_once} agents are at work already; wait for one of them", kind="unavailable")
         await slots.acquire()
         try:
-            turn = await self._admit(errand, self._find(errand.agent), caller)
+            turn = await self._admit(errand, self._find(errand.agent), caller, context)
         except BaseException:
             slots.release()
             raise
@@ -160,6 +161,7 @@ class Subagents:
         )
         turn = self._turn(errand, manifest, caller, conversation)
         turn.notes = called(turn)
+        turn.books.egress.above = context.egress
         self._nested[turn.message_id] = turn
         try:
             parts = await play(turn, self._runner, context)

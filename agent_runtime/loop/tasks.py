@@ -85,7 +85,8 @@ class Tasks:
             return known
         turn = self._turn(assignment, principal)
         if mandate is not None:
-            turn.mandate, turn.books.limits = mandate, mandate.limit(turn.books.limits)
+            turn.mandate = mandate
+            turn.books.narrow(mandate.limit)
         try:
             await self._prices.require(turn.model, turn.books)
             await self._hall.admission.admit(turn, lambda admitted: self._unit(assignment, admitted))

@@ -28,13 +28,18 @@ def limits_within(limits: Limits, bounds: WorkBounds | None) -> Limits:
     """The limits of the turn, and no more than the bounds."""
     if bounds is None:
         return limits
-    return limits.within(seconds=bounds.max_duration_seconds, tokens=bounds.max_tokens, calls=bounds.max_tool_calls)
+    return limits.within(
+        seconds=bounds.max_duration_seconds,
+        tokens=bounds.max_tokens,
+        calls=bounds.max_tool_calls,
+        egress=bounds.max_egress_bytes,
+    )
 
 
-def check_bounds(bounds: WorkBounds | None) -> None:
+def check_bounds(bounds: WorkBounds | None, *, confined: bool) -> None:
     """Raises Refused for a bound that nothing here can watch."""
-    if bounds is not None and bounds.max_egress_bytes is not None:
-        text = "this agent cannot count them; the host's proxy can"
+    if bounds is not None and bounds.max_egress_bytes is not None and not confined:
+        text = "commands of this agent are not confined, and have the machine's own network"
         raise Refused("unsupported_bound:max_egress_bytes", text)
 
 

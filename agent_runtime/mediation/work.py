@@ -177,6 +177,7 @@ class TurnJob:
         return WorkUsage(
             tokens=books.tokens,
             tool_calls=books.calls,
+            egress_bytes=books.egress.sent if books.egress.bounded else None,
             duration_ms=self.turn.duration_ms or round(max(0.0, running) * 1000),
             cost_usd=books.usage.cost_usd,
         )

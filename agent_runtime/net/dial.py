@@ -13,7 +13,7 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -29,6 +29,8 @@ ONE_ADDRESS_SECONDS = 4.0
 MOST_ADDRESSES = 4
 HEAD_BYTES = 16 * 1024
 REASON_BYTES = 2048
+Count = Callable[[int], None]
+"""Told of bytes before they go out. Raises ToolFailure when they may not."""
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: .*)?")
 _KINDS = {400: "invalid", 403: "denied", 407: "unavailable", 429: "unavailable", 503: "unavailable", 504: "timeout"}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ..errors import ToolFailure
 from .decoding import ACCEPTED, Unpacked
-from .dial import Direct, Parent, Stream, Upstream, secured
+from .dial import Count, Direct, Parent, Stream, Upstream, secured
 from .exchange import Exchange
 from .tls import public_tls
 from .urls import Url, clip, join, parse_url
@@ -70,25 +70,34 @@ class Egress:
         """By the forward proxy at this URL, to which the token is shown; none: straight out."""
         return cls(Parent(proxy, token) if proxy else Direct())
 
-    async def fetch(self, url: str, headers: Mapping[str, str] | None = None, admit: Admit | None = None) -> Fetched:
-        """GET. `headers` beyond the harmless ones are not sent to another origin. Raises ToolFailure."""
+    async def fetch(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        admit: Admit | None = None,
+        count: Count | None = None,
+    ) -> Fetched:
+        """GET. `headers` beyond the harmless ones are not sent to another origin. `count` is told of each request's
+        bytes before it is sent. Raises ToolFailure."""
         fields = _checked(headers or {})
         at = parse_url(url)
         deadline = asyncio.timeout(self.bounds.seconds)
         try:
             async with deadline:
-                return await self._follow(at, fields, admit)
+                return await self._follow(at, fields, admit, count)
         except TimeoutError as error:
             if not deadline.expired():
                 raise
             text = f"{clip(url)} did not come within {self.bounds.seconds:g} s"
             raise ToolFailure(text, kind="timeout") from error
 
-    async def _follow(self, at: Url, headers: Mapping[str, str], admit: Admit | None) -> Fetched:
+    async def _follow(self, at: Url, headers: Mapping[str, str], admit: Admit | None, count: Count | None) -> Fetched:
         for _ in range(self.bounds.redirects + 1):
             refusal = await admit(str(at)) if admit else None
             if refusal is not None:
                 raise ToolFailure(refusal, kind="denied")
+            if count is not None:
+                count(len(_request(at, headers)))
             found = await self._get(at, headers)
             if not isinstance(found, Url):
                 return found

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from ..errors import AgentRuntimeError, ToolFailure
-from .dial import Stream, Upstream
+from .dial import Count, Stream, Upstream
 from .head import BadHead, ProxyRequest, parse_head
 from .shares import Shares
 
@@ -82,7 +82,8 @@ class _Entry:
 
 
 class Forward:
-    """Serves connections from `listen` on until `close`. `note` is told of each once it is over."""
+    """Serves connections from `listen` on until `close`. `note` is told of each once it is over, `count` of the bytes
+    of clients before they go out: what it refuses ends the connection."""
 
     def __init__(
         self,
@@ -92,9 +93,10 @@ class Forward:
         authenticate: Authenticate | None = None,
         note: Callable[[Passage], None] | None = None,
         limits: ForwardLimits | None = None,
+        count: Count | None = None,
     ) -> None:
         self._upstream, self._admit = upstream, admit
-        self._authenticate, self._note = authenticate, note
+        self._authenticate, self._note, self._count = authenticate, note, count
         self._limits = limits or ForwardLimits()
         self._entries: dict[asyncio.Server, _Entry] = {}
         self._heads: OrderedDict[Stream, None] = OrderedDict()
@@ -152,7 +154,7 @@ class Forward:
                 async with total:
                     await self._carry(client, passage, place)
                 await _leave(client)
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, ToolFailure) as error:
             late = f"over after {self._limits.total_seconds:g} s"
             passage.reason = passage.reason or (late if total.expired() else str(error) or type(error).__name__)
         finally:
@@ -180,7 +182,7 @@ class Forward:
                 client.writer.write(ESTABLISHED)
             else:
                 head = request.forwarded()
-                passage.sent += len(head)
+                self._counted(passage, len(head))
                 upstream.writer.write(head)
             await self._pipe(client, upstream, passage)
         finally:
@@ -242,7 +244,7 @@ class Forward:
 
         async def up() -> None:
             while data := await client.reader.read(PIECE):
-                passage.sent += len(data)
+                self._counted(passage, len(data))
                 await self._pass_on(upstream, data)
                 moved()
             with contextlib.suppress(OSError):
@@ -262,6 +264,12 @@ class Forward:
                 raise
             passage.reason = f"nothing moved for {self._limits.idle_seconds:g} s"
 
+    def _counted(self, passage: Passage, size: int) -> None:
+        """Before the bytes are passed on. Raises ToolFailure when they may not be."""
+        if self._count is not None:
+            self._count(size)
+        passage.sent += size
+
     async def _pass_on(self, stream: Stream, data: bytes) -> None:
         stream.writer.write(data)
         try:
@@ -280,6 +288,7 @@ async def gateway(
     uid: int | None = None,
     note: Callable[[Passage], None] | None = None,
     limits: ForwardLimits | None = None,
+    count: Count | None = None,
 ) -> AsyncGenerator[Path]:
     """A forward proxy on a unix socket, for one user: the way out of a command that has no network of its own.
 
@@ -293,7 +302,7 @@ async def gateway(
         if uid is not None:
             os.chown(path, uid, uid)
         bound.setblocking(False)
-        async with Forward(upstream, admit, note=note, limits=limits) as forward:
+        async with Forward(upstream, admit, note=note, limits=limits, count=count) as forward:
             await forward.listen(bound)
             yield path
     finally:

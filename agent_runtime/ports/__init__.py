@@ -28,6 +28,7 @@ from .model import (
 )
 from .surroundings import Clock, Events, OpenGate, SideEffectGate, Snapshots
 from .tools import (
+    EgressMeter,
     Errand,
     HeldBack,
     HumanWait,
@@ -49,6 +50,7 @@ __all__ = [
     "Correction",
     "Diary",
     "DiaryEntry",
+    "EgressMeter",
     "Errand",
     "Events",
     "HeldBack",

@@ -36,6 +36,19 @@ class HeldBack(Protocol):
         ...
 
 
+class EgressMeter(Protocol):
+    """Counts what a tool sends out of the workspace."""
+
+    @property
+    def bounded(self) -> bool:
+        """There is a bound: what cannot be counted may not go out."""
+        ...
+
+    def let_out(self, count: int) -> None:
+        """Counts bytes before they leave. Raises ToolFailure when that would be more than may."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """Who calls a tool, and where."""
@@ -62,6 +75,8 @@ class ToolContext:
     """The folder of plugins, of whose files the runtime keeps copies in the workspace."""
     held_back: HeldBack | None = None
     """Where to look for tools that are not in the list."""
+    egress: EgressMeter | None = None
+    """None: nothing counts what is sent out."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Skill packages that the agent was told of when it entered the session: name -> where it was found."""
 

@@ -136,7 +136,7 @@ class Runtime:
         hallway = Hallway(self.database, admission, conversations, ids, clock, home, self._snapshots, house.learnings)
         helpers.attach(hallway, runner)
         tasks, chats = Tasks(hallway, limits.task, prices), Chats(hallway, limits.chat)
-        keepers = mediated.wire(hallway, chats, tasks, events)
+        keepers = mediated.wire(hallway, chats, tasks, events, confined=confinement.name != "off")
         await Recovery(hallway, tasks, limits.chat(), keepers).run()
         self._asking = asyncio.create_task(catalog.card(settings.model))
         self._own(BackupKeeper(self.database, settings.backup_minutes)).start()

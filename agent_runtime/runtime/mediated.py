@@ -42,7 +42,7 @@ class Mediated:
         """Reads the constraints. Raises StartError."""
         self.constraints.load()
 
-    def wire(self, hall: Hallway, chats: Chats, tasks: Tasks, events: EventBus) -> Sequence[Keeper]:
+    def wire(self, hall: Hallway, chats: Chats, tasks: Tasks, events: EventBus, *, confined: bool) -> Sequence[Keeper]:
         """Those who keep records of what the last life left."""
         settings = self._settings
         worker = Turns(hall, chats, tasks)
@@ -52,7 +52,7 @@ class Mediated:
             clock=hall.clock,
             worker=worker,
             constraints=self.constraints,
-            rules=Rules(settings.mediation_window, loose),
+            rules=Rules(settings.mediation_window, loose, confined),
             outbox=Outbox(settings.id, hall.database, hall.clock),
         )
         if settings.mediation_url is not None:

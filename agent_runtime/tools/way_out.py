@@ -61,7 +61,8 @@ class WayOut:
         # Not in the data folder, whose path may be too long for a socket's name.
         with TemporaryDirectory(prefix="agent-out-") as folder:
             path = Path(folder, "proxy")
-            async with gateway(path, admit, self.upstream, uid=self.confinement.uid, note=note):
+            count = context.egress.let_out if context.egress else None
+            async with gateway(path, admit, self.upstream, uid=self.confinement.uid, note=note, count=count):
                 yield path
 
 

@@ -91,7 +91,8 @@ def web_fetch_tool(egress: Egress, reader: Reader) -> Tool:
         async def admitted(url: str) -> str | None:
             return _refusal(url, context, approved)
 
-        found = await egress.fetch(arguments["url"], HEADERS, admitted)
+        count = context.egress.let_out if context.egress is not None else None
+        found = await egress.fetch(arguments["url"], HEADERS, admitted, count)
         kind = kind_of(found.headers.get("content-type", ""), found.body)
         text = await _text(found, kind, reader, context)
         return await _output(found, kind, text, arguments.get("max_bytes", FETCH_LIMIT), context)

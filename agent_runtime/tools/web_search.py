@@ -50,6 +50,8 @@ def web_search_tool(search: Search) -> Tool:
         if not query:
             raise ToolFailure("query: holds no words", kind="invalid")
         counts.take(context.session_id)
+        if context.egress is not None:
+            context.egress.let_out(len(query.encode()))
         hits = await search.search(query, arguments.get("max_results", DEFAULT), context.session_id)
         found: dict[str, Any] = {"results": [hit.model_dump() for hit in hits]}
         if not hits:

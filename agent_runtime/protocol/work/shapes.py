@@ -54,7 +54,7 @@ class WorkBounds(Inbound):
     max_tool_calls: int | None = Field(default=None, ge=0, le=MOST)
     """Calls of tools."""
     max_egress_bytes: int | None = Field(default=None, ge=0, le=MOST)
-    """Bytes that leave the workspace."""
+    """Bytes that its tools send beyond the host; model calls and the channel do not count."""
 
 
 _UNBOUNDED = WorkBounds()

@@ -141,7 +141,6 @@ def test_the_same_request_again_is_the_same_work(start: Start, host: Host) -> No
     ("changes", "error"),
     [
         ({"principal": {"name": "eve", "kind": "user", "verified": False}}, "unverified_principal"),
-        ({"bounds": {"max_egress_bytes": 10}}, "unsupported_bound:max_egress_bytes"),
         ({"constraints_version": 7}, "constraints_outdated"),
         (
             {"principal": {**ADA, "authorization_scope": ["read; rm"]}},
