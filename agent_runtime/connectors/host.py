@@ -38,6 +38,14 @@ class Connectors:
         """All servers and how they are."""
         return tuple(_state(link) for link in self._links)
 
+    def offered(self, authority: Authority) -> Sequence[tuple[str, Sequence[str]]]:
+        """The servers whose tools an agent may have, and the names of their tools, as far as they are known."""
+        return [
+            (link.server.name, [tool.spec.name for tool in link.tools])
+            for link in self._links
+            if link.server.enabled and authority.may_offer(*starts(link.server.name))
+        ]
+
     async def ready(self, authority: Authority) -> None:
         """Called when a turn begins: connects to servers of which nothing is known and that the agent may use, and
         waits for them, not longer than `Patience.wait`."""

@@ -1,8 +1,8 @@
 """The system prompt: made once per session and then frozen, so that its bytes never change (DESIGN.md 4.12).
 
 Its sections and their order are fixed (docs/context.md): who the agent is, the rules, the manifest's prompt, project
-instructions, the files of its home, what it has learnt, its skill packages, the environment. There is no clock in here:
-each message says when it was sent.
+instructions, the files of its home, what it has learnt, its skill packages, MCP servers, the environment. There is no
+clock in here: each message says when it was sent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import cache
 from ..protocol import NOTES_TAG
 from ..workspace import PROMPT_CAPS, BootstrapFile, Instructions
 from .hygiene import visible
-from .sections import file_section, instructions_section, joined, skills_section
+from .sections import file_section, instructions_section, joined, servers_section, skills_section
 
 RULES = f"""\
 Work with your tools; do not guess what you can look up. File paths are relative to your workspace. Tool results come \
@@ -57,6 +57,8 @@ class Material:
     """With its angle brackets escaped but for tags of its own."""
     skills: Sequence[tuple[str, str]] = ()
     """Names and descriptions of packages."""
+    servers: Sequence[tuple[str, Sequence[str]]] = ()
+    """Names of MCP servers, and of their tools as far as they are known."""
 
 
 def system_prompt(material: Material, around: Surroundings) -> str:
@@ -71,6 +73,7 @@ def system_prompt(material: Material, around: Surroundings) -> str:
             *(file_section(file, PROMPT_CAPS[file.name]) for file in material.files),
             f"<learnings>\n{visible(material.learnings)}\n</learnings>" if material.learnings else "",
             skills_section(material.skills),
+            servers_section(material.servers),
             _environment(name, around),
         )
     )

@@ -46,6 +46,7 @@ class Briefing:
             files=bootstrap(self.home, principal),
             learnings=self.learnings.section(principal),
             skills=[(package.name, package.description) for package in packages],
+            servers=self.equipment.connectors.offered(authority) if "tool_search" in names else (),
         )
         around = Surroundings(
             now_ms=self.clock.now_ms(),

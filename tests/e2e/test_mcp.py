@@ -201,3 +201,39 @@ def test_secrets_of_a_server_are_in_no_log_and_no_answer(start: Start, data: Pat
     )
     for path in ("/capabilities", "/status"):
         assert secret not in agent.get(path).text
+
+
+def prompt_of(agent: Runtime, session: str, /, **more: Any) -> str:
+    """The system prompt of a turn in that session."""
+    agent.provider.script.replace([Say("hello")])
+    agent.provider.clear()
+    assert agent.chat("hello", session_id=session, **more).status_code == 200
+    return agent.provider.completions[-1].messages[0]["content"]
+
+
+def servers(agent: Runtime) -> list[dict[str, Any]]:
+    return agent.get("/capabilities").json()["mcp_servers"]
+
+
+def index(prompt: str) -> list[str]:
+    """The lines about servers."""
+    _, opened, rest = prompt.partition("<mcp_servers>\n")
+    section, closed, _ = rest.partition("</mcp_servers>")
+    assert bool(opened) == bool(closed)
+    return [line for line in section.splitlines() if line.startswith("- ")]
+
+
+def test_the_prompt_tells_which_servers_there_are(start: Start, data: Path) -> None:
+    serve(data, demo=demo(), off=demo(enabled=False), second=demo())
+    agent = start()
+    early, late = fresh("s"), fresh("s")
+    first = prompt_of(agent, early)
+    assert [line.partition(":")[0] for line in index(first)] == ["- demo", "- second"]
+    assert "demo_echo" not in agent.provider.completions[-1].tool_names, "it must be searched for"
+    eventually(lambda: {"ready"} == {one["state"] for one in servers(agent) if one["name"] != "off"})
+    (known, _) = index(prompt_of(agent, late))
+    assert "demo_echo" in known
+    assert prompt_of(agent, early) == first, "the prompt of a session stays as it is"
+    assert index(prompt_of(agent, fresh("s"), agent="explore")) == [], "it may use none"
+    agent.start()
+    assert prompt_of(agent, early) == first

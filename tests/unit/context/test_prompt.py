@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.context import Material, Surroundings, digest, system_prompt
-from agent_runtime.context.sections import BELOW, INSTRUCTIONS_CAP, OPERATOR_SHARE, SKILLS_CAP
+from agent_runtime.context.sections import BELOW, INSTRUCTIONS_CAP, OPERATOR_SHARE, SERVERS_CAP, SKILLS_CAP
 from agent_runtime.workspace import PROMPT_CAPS, BootstrapFile, Instructions
 from agent_runtime.workspace.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET
 
@@ -167,6 +167,7 @@ def test_the_page_has_every_section_with_its_cap() -> None:
         ("`MEMORY.md`", str(PROMPT_CAPS["MEMORY.md"])),
         ("learnings", str(CORRECTIONS_BUDGET + ERRORS_BUDGET)),
         ("skill packages", str(SKILLS_CAP)),
+        ("[MCP servers](mcp.md#what-a-model-sees)", str(SERVERS_CAP)),
         ("environment", "none"),
     ]
     assert f"{OPERATOR_SHARE} characters" in page
