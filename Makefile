@@ -6,11 +6,12 @@ READY := $(VENV)/.ready
 LOCAL_MODEL := $(VENV)/.local-model
 IMAGE_TOOLS := $(VENV)/.image-tools
 CLIENT := tests/client/node_modules/.ready
+CONFORMANCE := tests/conformance/node_modules/.ready
 IMAGE := .image
 IMAGE_SOURCES := Dockerfile .dockerignore LICENSE pyproject.toml requirements/runtime.lock $(shell find images agent_runtime -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test test-local check format bench soak lock schemas docs clean image rootfs container-test microvm-test
+.PHONY: help setup demo serve mesh test test-local check format bench soak lock schemas docs clean image rootfs container-test microvm-test mcp-conformance
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +24,10 @@ $(READY): requirements/dev.lock pyproject.toml scripts/setup.sh scripts/system-p
 
 $(CLIENT): tests/client/package-lock.json scripts/client.sh scripts/system-packages.sh
 	@scripts/client.sh
+	@touch $@
+
+$(CONFORMANCE): tests/conformance/package-lock.json scripts/mcp-conformance.sh $(READY)
+	@VENV=$(VENV) scripts/mcp-conformance.sh
 	@touch $@
 
 $(LOCAL_MODEL): requirements/local-model.lock $(READY)
@@ -89,6 +94,9 @@ $(IMAGE)/initrd.gz: $(wildcard images/initrd/*) scripts/system-packages.sh
 
 microvm-test: $(READY) rootfs $(IMAGE)/initrd.gz ## Boot the image in microVMs: vsock and no network card, whole jobs, kills, quarantine
 	MICROVM_IMAGE=$(IMAGE) $(BIN)/pytest tests/microvm -s $(ARGS)
+
+mcp-conformance: $(READY) $(CONFORMANCE) ## Play the official conformance suite of MCP with our client
+	MCP_CONFORMANCE=1 $(BIN)/pytest tests/conformance $(ARGS)
 
 lock: $(READY) ## Resolve the dependencies anew (ARGS=--upgrade: to the newest)
 	@scripts/lock.sh $(ARGS)

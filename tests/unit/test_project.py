@@ -136,10 +136,13 @@ def test_every_locked_requirement_is_hashed(lock: Path) -> None:
         assert re.match(r"[A-Za-z0-9._-]+==\S+ .*\\\n    --hash=sha256:[0-9a-f]{64}", entry), entry
 
 
-def test_every_package_of_the_client_is_hashed_and_comes_from_no_address() -> None:
-    lock = json.loads((ROOT / "tests" / "client" / "package-lock.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize(
+    ("folder", "package"), [("client", "ai"), ("conformance", "@modelcontextprotocol/conformance")]
+)
+def test_every_package_of_node_is_hashed_and_comes_from_no_address(folder: str, package: str) -> None:
+    lock = json.loads((ROOT / "tests" / folder / "package-lock.json").read_text(encoding="utf-8"))
     packages = {name: entry for name, entry in lock["packages"].items() if name}
-    assert "node_modules/ai" in packages
+    assert f"node_modules/{package}" in packages
     for name, entry in packages.items():
         assert entry["integrity"].startswith("sha512-"), name
         assert "resolved" not in entry, name
