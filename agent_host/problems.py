@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from agent_runtime.protocol import PROBLEM_JSON, FieldFault, Problem
+from agent_runtime.protocol import MOST_FAULTS, PROBLEM_JSON, FieldFault, Problem, bounded_faults
 
 from .errors import InvalidRequest, RequestError, Unavailable
 
@@ -37,7 +37,7 @@ def render(error: RequestError, path: str) -> Response:
     """The response that tells a caller of `path` about `error`."""
     if path == "/v1" or path.startswith("/v1/"):
         return JSONResponse(openai_error(error), error.status, error.headers)
-    faults = error.faults if isinstance(error, InvalidRequest) else ()
+    faults = bounded_faults(error.faults) if isinstance(error, InvalidRequest) else ()
     problem = Problem(
         title=HTTPStatus(error.status).phrase,
         status=error.status,
@@ -81,9 +81,16 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101  what the handler is registered for
-    faults = [(_field(one["loc"]), str(one["msg"]).removeprefix("Value error, ")) for one in error.errors()]
-    detail = "; ".join(f"{field}: {message}" for field, message in faults)
-    return render(InvalidRequest(detail, faults=faults), request.url.path)
+    found = error.errors()
+    faults = [(_field(one["loc"]), _message(one)) for one in found[:MOST_FAULTS]]
+    more = [("body", f"has {len(found) - MOST_FAULTS} more faults")] if len(found) > MOST_FAULTS else []
+    return render(InvalidRequest.of(bounded_faults([*faults, *more])), request.url.path)
+
+
+def _message(fault: Mapping[str, Any]) -> str:
+    if fault["type"] == "json_invalid":
+        return str(fault["ctx"]["error"])
+    return str(fault["msg"]).removeprefix("Value error, ")
 
 
 def _field(where: Sequence[int | str]) -> str:

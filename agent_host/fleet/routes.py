@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..access import check_agent_id, operator
+from ..json_route import JsonRoute
 from ..listener import Auth, Dialect, Listener, QuarantineWorkspace, Readiness
 from .declaration import MediationBlock
 from .driver import EXEC_SECONDS
@@ -15,7 +16,7 @@ from .fleet import Fleet
 from .workspace import State, Workspace
 
 _QUARANTINE = QuarantineWorkspace()
-router = APIRouter(prefix="/workspaces", dependencies=[Depends(operator)])
+router = APIRouter(prefix="/workspaces", dependencies=[Depends(operator)], route_class=JsonRoute)
 
 
 class CreateWorkspace(BaseModel):

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from ..access import operator
+from ..json_route import JsonRoute
 from .audit import read_audit
 from .bodies import (
     REQUEST_ID,
@@ -23,7 +24,7 @@ from .bodies import (
 from .events import work_events
 from .listener import Listener
 
-router = APIRouter(dependencies=[Depends(operator)])
+router = APIRouter(dependencies=[Depends(operator)], route_class=JsonRoute)
 _CANCEL, _DRAIN = CancelWork(), DrainWorkspace()
 _LAST_ROW = (1 << 63) - 1
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"

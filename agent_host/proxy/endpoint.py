@@ -10,18 +10,21 @@ import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
 import anyio
-from pydantic_core import from_json
+from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
+from agent_runtime.json_reader import JsonLimits, JsonRefused, by_size, read_json
 from agent_runtime.net import HostPatterns, Shares
 from agent_runtime.protocol import Usage
 
 from ..access import Caller, Guard
+from ..body import MAX_BODY
 from ..clock import Clock
 from ..errors import InvalidRequest, TooMany
 from .addresses import check_addresses
@@ -34,6 +37,8 @@ from .usage import cost_of
 
 READ_ON_SECONDS = 3.0
 """How long a provider is read from after the client has gone."""
+BODY = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
+"""Embeddings may be asked for as lists of tokens, with hundreds of thousands of them."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -76,15 +81,19 @@ class ModelProxy:
     async def order(self, caller: Caller, request: Request, operation: Operation) -> Order:
         """Reads and checks a request. Raises RequestError."""
         self.ledger.admit()
-        body = await request.body()
+        body, key = await request.body(), _idempotency_key(caller, request.headers)
+        model, call, hide_usage = await by_size(len(body), partial(self._understood, body, operation, key))
+        return Order(caller, _request_id(request.headers), model, call, hide_usage, len(body))
+
+    def _understood(self, body: bytes, operation: Operation, key: str | None) -> tuple[Model, Call, bool]:
+        """The model, the call, and whether its usage is hidden. Raises RequestError."""
         payload = _payload(body, operation)
         check_addresses(payload, self.media)
         model = self.catalog.resolve(payload["model"], operation)
         payload["model"] = model.upstream
         streamed = operation == "chat" and bool(payload.get("stream"))
         hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
-        call = Call(operation, payload, streamed, _idempotency_key(caller, request.headers))
-        return Order(caller, _request_id(request.headers), model, call, hide_usage, len(body))
+        return model, Call(operation, to_json(payload), streamed, key), hide_usage
 
     async def carry_out(self, order: Order, relay: Relay, send: Send) -> None:
         """Makes the call, sends its answer and records it, whatever becomes of it."""
@@ -133,9 +142,10 @@ async def _end_when_gone(receive: Receive, relay: Relay, scope: anyio.CancelScop
 def _payload(body: bytes, operation: Operation) -> dict[str, Any]:
     """The body as a JSON object whose fields we look at are sound; the others are the provider's business."""
     try:
-        payload = members(from_json(body))
-    except ValueError as error:
-        raise _invalid(f"the body is no JSON: {error}") from error
+        payload = members(read_json(body, BODY))
+    except JsonRefused as refusal:
+        kind = "no JSON" if refusal.code in ("invalid_json", "invalid_utf8") else "refused"
+        raise _invalid(f"the body is {kind}: {refusal}") from refusal
     if not payload:
         raise _invalid("the body must be a JSON object")
     needed = "messages" if operation == "chat" else "input"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic_core import from_json, to_json
 from starlette.types import Message, Send
 
+from agent_runtime.json_reader import INLINE_BYTES, JsonLimits, by_size, read_json
 from agent_runtime.protocol import Pricing, Usage
 
 from ..errors import ProviderFailed
@@ -19,6 +21,8 @@ from .tap import UsageTap
 from .usage import read_usage
 
 _PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
+_MOST_ANSWERED = 64 * 1024 * 1024
+_ERROR = JsonLimits(max_bytes=INLINE_BYTES)
 _QUOTED = 500  # characters of a provider's own words in our error
 
 
@@ -77,7 +81,7 @@ class Relay:
     async def _whole(self, answer: Answer) -> list[Message]:
         body = await _read(answer)
         try:
-            reply: Any = from_json(body)
+            reply: Any = await by_size(len(body), partial(from_json, body))
         except ValueError as error:
             raise ProviderFailed(f"the provider answered {answer.status} with no JSON: {_quote(body)}") from error
         reported = members(members(reply).get("usage"))
@@ -123,12 +127,17 @@ class Relay:
 
 
 async def _read(answer: Answer) -> bytes:
-    return b"".join([data async for data in answer.body])
+    body = bytearray()
+    async for data in answer.body:
+        body += data
+        if len(body) > _MOST_ANSWERED:
+            raise ProviderFailed(f"the provider's answer is longer than {_MOST_ANSWERED} bytes")
+    return bytes(body)
 
 
 def _has_shape(body: bytes) -> bool:
     try:
-        error = members(members(from_json(body)).get("error"))
+        error = members(members(read_json(body, _ERROR)).get("error"))
     except ValueError:
         return False
     return isinstance(error.get("message"), str)

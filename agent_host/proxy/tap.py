@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
+from agent_runtime.json_reader import INLINE_BYTES, JsonLimits, JsonRefused, read_json
 from agent_runtime.protocol import Pricing, Usage
 
+from ..errors import ProviderFailed
 from .loose import members
 from .usage import read_usage
 
 # Inside a JSON string the quotes would be escaped, so text that speaks of usage does not match.
+LONGEST_LINE = 8 * 1024 * 1024
+EVENT = JsonLimits(max_bytes=INLINE_BYTES)
+"""A larger event is passed on unopened."""
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 
 
@@ -26,7 +31,7 @@ class UsageTap:
     def __init__(self, pricing: Pricing | None, *, hidden: bool) -> None:
         self._pricing = pricing
         self._hidden = hidden
-        self._partial = b""
+        self._partial = bytearray()
         self._events = self._bytes = self._first = 0
         self.usage: Usage | None = None
         """The last usage seen; providers that report it more than once report running totals."""
@@ -37,17 +42,26 @@ class UsageTap:
         return max(self._events, (self._bytes - self._events * self._first) // 4)
 
     def feed(self, data: bytes) -> bytes:
-        """What may go on to the client now."""
-        if self._partial:
-            data = self._partial + data
+        """What may go on to the client now. Raises ProviderFailed for a line without end."""
         end = data.rfind(b"\n") + 1
-        self._partial = data[end:]
-        return self._passed(data[:end])
+        if not end:
+            self._keep(data)
+            return b""
+        lines = bytes(self._partial) + data[:end]
+        self._partial.clear()
+        self._keep(data[end:])
+        return self._passed(lines)
 
     def end(self) -> bytes:
         """What is left when the stream has ended without a line break."""
-        rest, self._partial = self._partial, b""
+        rest = bytes(self._partial)
+        self._partial.clear()
         return self._passed(rest)
+
+    def _keep(self, data: bytes) -> None:
+        self._partial += data
+        if len(self._partial) > LONGEST_LINE:
+            raise ProviderFailed(f"a line of the provider's stream is longer than {LONGEST_LINE} bytes")
 
     def _passed(self, lines: bytes) -> bytes:
         self._events += lines.count(b"data:")
@@ -62,8 +76,8 @@ class UsageTap:
         if not line.startswith(b"data:") or not _USAGE.search(line):
             return line
         try:
-            event = members(from_json(line[5:]))
-        except ValueError:
+            event = members(read_json(line[5:], EVENT))
+        except JsonRefused:
             return line
         reported = members(event.get("usage"))
         return self._noted(line, event, reported) if reported else line

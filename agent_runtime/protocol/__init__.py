@@ -43,7 +43,7 @@ from .permission import (
     SessionRule,
     ToolContract,
 )
-from .problem import PROBLEM_JSON, FieldFault, Problem, bounded_faults, faults_of
+from .problem import MOST_FAULTS, PROBLEM_JSON, FieldFault, Problem, bounded_faults, faults_of
 from .schemas import json_schemas
 from .session import (
     METADATA_BYTES,
@@ -80,6 +80,7 @@ __all__ = [
     "DEFAULT_WAIT_SECONDS",
     "MAX_WAIT_SECONDS",
     "METADATA_BYTES",
+    "MOST_FAULTS",
     "NOTES_CLOSE",
     "NOTES_OPEN",
     "NOTES_TAG",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..catalog import Operation
 
@@ -15,8 +15,9 @@ class Call:
     """One model call, as the provider shall see it."""
 
     operation: Operation
-    payload: dict[str, Any]
-    """OpenAI's request body, with the provider's own name for the model."""
+    content: bytes
+    """OpenAI's request body as JSON, with the provider's own name for the model. Bytes, and not the values that they
+    hold: those take a multiple of the memory, for as long as the call lasts."""
     streamed: bool = False
     idempotency_key: str | None = None
     """Made from the agent's id and its own key; never that key itself."""

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 
 import httpx
-from pydantic_core import to_json
 
 from ...errors import ProviderFailed
 from ..catalog import ProviderSpec
@@ -72,8 +71,8 @@ class OpenAICompatible:
             headers["authorization"] = f"Bearer {self._spec.api_key}"
         if call.idempotency_key:
             headers["idempotency-key"] = call.idempotency_key
-        content, url = to_json(call.payload), self._urls[call.operation]
-        return httpx.Request("POST", url, headers=headers, content=content, extensions={"timeout": self._timeout})
+        url = self._urls[call.operation]
+        return httpx.Request("POST", url, headers=headers, content=call.content, extensions={"timeout": self._timeout})
 
     def _check_key(self, status: int) -> None:
         # Not passed on as it came: to the agent a 401 means that its own token is wrong.

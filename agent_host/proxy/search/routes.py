@@ -10,9 +10,10 @@ from pydantic import ConfigDict
 from agent_runtime.protocol import SearchRequest, SearchResults
 
 from ...access import Caller, identify
+from ...json_route import JsonRoute
 from .desk import SearchDesk
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 
 
 class Wanted(SearchRequest):

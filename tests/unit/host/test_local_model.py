@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 
 from agent_host.errors import ProviderFailed
 from agent_host.proxy.providers import Call
@@ -28,7 +29,7 @@ def server() -> Iterator[ScriptedProvider]:
 async def ask(server: ScriptedProvider, payload: dict[str, Any], *, streamed: bool = False) -> tuple[int, bytes]:
     provider = LocalProvider(ManualClock(), 5.0, lambda: Engine(server.url, "key", object()))
     try:
-        async with provider.call(Call("chat", {"model": "SmolLM2", **payload}, streamed)) as answer:
+        async with provider.call(Call("chat", to_json({"model": "SmolLM2", **payload}), streamed)) as answer:
             return answer.status, b"".join([data async for data in answer.body])
     finally:
         await provider.close()

@@ -9,14 +9,14 @@ from .replay import Action, Script
 
 NOTE = "demo model"
 _QUOTED = 500  # characters of the user's message or of a command's output that are repeated
-_RUN = re.compile(r"^\s*run:\s*(.+?)\s*$", re.IGNORECASE | re.MULTILINE)
+_RUN = re.compile(r"^[ \t]*run:(.*\S.*)$", re.IGNORECASE | re.MULTILINE)
 _LIST = re.compile(r"\blist (?:the |my |all )?files\b", re.IGNORECASE)
 
 
 def chat(text: str) -> Script:
     """Obeys `run: COMMAND` and `list files`; says what it is to anything else."""
     if command := _RUN.search(text):
-        return _run(command[1])
+        return _run(command[1].strip())
     if _LIST.search(text):
         return _list_files()
     return _introduce(text)

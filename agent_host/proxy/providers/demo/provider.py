@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
+
+from agent_runtime.json_reader import by_size
 
 from ....clock import Clock
 from .. import wire
@@ -26,20 +29,23 @@ class DemoProvider:
 
     @asynccontextmanager
     async def call(self, call: Call) -> AsyncGenerator[Answer]:
-        if call.operation == "embeddings":
-            yield Answer(200, wire.JSON_HEADERS, wire.one_by_one([to_json(embed(call.payload))]))
-            return
-        move = decide(call.payload)
-        created = self._clock.now_ms() // 1000
-        if isinstance(move, str):
-            said = wire.reply(call.payload, move, None, created)
-        else:
-            tool_call = wire.ToolCall(_call_id(call.payload, move), move.tool, move.arguments)
-            said = wire.reply(call.payload, move.saying, tool_call, created)
-        yield wire.answer(call.payload, call.streamed, said)
+        yield await by_size(len(call.content), partial(self._answer, call))
 
     async def close(self) -> None:
         pass
+
+    def _answer(self, call: Call) -> Answer:
+        payload: dict[str, Any] = from_json(call.content)
+        if call.operation == "embeddings":
+            return Answer(200, wire.JSON_HEADERS, wire.one_by_one([to_json(embed(payload))]))
+        move = decide(payload)
+        created = self._clock.now_ms() // 1000
+        if isinstance(move, str):
+            said = wire.reply(payload, move, None, created)
+        else:
+            tool_call = wire.ToolCall(_call_id(payload, move), move.tool, move.arguments)
+            said = wire.reply(payload, move.saying, tool_call, created)
+        return wire.answer(payload, call.streamed, said)
 
 
 def decide(payload: dict[str, Any]) -> Action | str:

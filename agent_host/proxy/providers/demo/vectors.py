@@ -9,9 +9,11 @@ import struct
 import zlib
 from typing import Any
 
+from ....errors import ProviderFailed
 from ...loose import elements
 
 _DIMENSIONS = 256
+_MOST_DIMENSIONS, _MOST_TEXTS = 4096, 2048
 
 
 def embed(payload: dict[str, Any]) -> dict[str, Any]:
@@ -21,6 +23,8 @@ def embed(payload: dict[str, Any]) -> dict[str, Any]:
     """
     inputs = elements(payload["input"]) or [payload["input"]]
     size: Any = payload.get("dimensions")
+    if len(inputs) > _MOST_TEXTS or (isinstance(size, int) and size > _MOST_DIMENSIONS):
+        raise ProviderFailed(f"the demo model embeds at most {_MOST_TEXTS} texts in {_MOST_DIMENSIONS} dimensions")
     vectors = [_vector(str(text), size if isinstance(size, int) and size > 0 else _DIMENSIONS) for text in inputs]
     packed = payload.get("encoding_format") == "base64"
     tokens = sum(-(-len(str(text).encode("utf-8", "replace")) // 4) for text in inputs)

@@ -6,9 +6,12 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from pydantic_core import from_json, to_json
+
+from agent_runtime.json_reader import by_size
 
 from ....clock import Clock
 from ....errors import ProviderFailed
@@ -37,16 +40,17 @@ class LocalProvider:
     @asynccontextmanager
     async def call(self, call: Call) -> AsyncGenerator[Answer]:
         client = await self._ready()
-        if choices := wants_call(call.payload):
-            yield await self._tool_call(client, call, choices)
+        payload: dict[str, Any] = await by_size(len(call.content), partial(from_json, call.content))
+        if choices := wants_call(payload):
+            yield await self._tool_call(client, payload, call.streamed, choices)
             return
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if call.streamed else {}
-        asked = Call("chat", {**plain_request(call.payload), **streaming}, call.streamed)
+        asked = Call("chat", to_json({**plain_request(payload), **streaming}), call.streamed)
         async with client.call(asked) as answer:
             if answer.status != 200:
                 yield answer
             elif call.streamed:
-                yield Answer(200, wire.STREAM_HEADERS, self._noticed(call, answer.body))
+                yield Answer(200, wire.STREAM_HEADERS, self._noticed(payload, answer.body))
             else:
                 yield Answer(200, wire.JSON_HEADERS, _noticed_whole(answer.body))
 
@@ -65,8 +69,10 @@ class LocalProvider:
                 self._client = OpenAICompatible(spec, _CONNECT_SECONDS, self._idle_timeout, inside=True)
             return self._client
 
-    async def _tool_call(self, client: OpenAICompatible, call: Call, choices: Choices) -> Answer:
-        async with client.call(Call("chat", call_request(call.payload, choices))) as answer:
+    async def _tool_call(
+        self, client: OpenAICompatible, payload: dict[str, Any], streamed: bool, choices: Choices
+    ) -> Answer:
+        async with client.call(Call("chat", to_json(call_request(payload, choices)))) as answer:
             body = b"".join([data async for data in answer.body])
         if answer.status != 200:
             return Answer(answer.status, wire.JSON_HEADERS, wire.one_by_one([body]))
@@ -75,16 +81,16 @@ class LocalProvider:
         if chosen is None:
             raise ProviderFailed("the local model did not finish its tool call")
         tool_call = wire.ToolCall(f"call_{secrets.token_hex(12)}", *chosen)
-        said = self._reply(call, tool_call, made["usage"])
-        return wire.answer(call.payload, call.streamed, said)
+        said = self._reply(payload, tool_call, made["usage"])
+        return wire.answer(payload, streamed, said)
 
-    async def _noticed(self, call: Call, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        yield wire.chunk(self._reply(call), {"role": "assistant", "content": NOTICE})
+    async def _noticed(self, payload: dict[str, Any], body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        yield wire.chunk(self._reply(payload), {"role": "assistant", "content": NOTICE})
         async for data in body:
             yield data
 
-    def _reply(self, call: Call, tool_call: wire.ToolCall | None = None, usage: Any = None) -> wire.Reply:
-        return wire.Reply(call.payload["model"], self._clock.now_ms() // 1000, 0, [], tool_call, reported=usage)
+    def _reply(self, payload: dict[str, Any], tool_call: wire.ToolCall | None = None, usage: Any = None) -> wire.Reply:
+        return wire.Reply(payload["model"], self._clock.now_ms() // 1000, 0, [], tool_call, reported=usage)
 
 
 async def _noticed_whole(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
