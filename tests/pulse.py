@@ -1,4 +1,4 @@
-"""`python -m tests.pulse URL TOKEN`: asks `/status` every 20 ms until its input ends, then prints what each answer
+"""`python -m tests.pulse URL TOKEN PATH`: asks for a path every 20 ms until its input ends, then prints what each answer
 took, in milliseconds. A process of its own, ahead of all others: neither the crowd in the tester's process nor what a
 command does to the machine is taken for the server's slowness."""
 
@@ -25,8 +25,8 @@ READY = b"asks\n"
 class Pulse:
     """Asks while it is open; `milliseconds` are there afterwards."""
 
-    def __init__(self, url: str, token: str) -> None:
-        self._argv = [sys.executable, "-m", "tests.pulse", url, token]
+    def __init__(self, url: str, token: str, path: str = "/status") -> None:
+        self._argv = [sys.executable, "-m", "tests.pulse", url, token, path]
         self.milliseconds: list[float] = []
 
     def __enter__(self) -> Self:
@@ -47,7 +47,7 @@ class Pulse:
         return sorted(self.milliseconds)[int(len(self.milliseconds) * 0.95)]
 
 
-def main(url: str, token: str) -> None:
+def main(url: str, token: str, path: str) -> None:
     over = threading.Event()
 
     def wait() -> None:
@@ -59,13 +59,13 @@ def main(url: str, token: str) -> None:
     taken: list[float] = []
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=url, headers=headers, timeout=LONGEST, trust_env=False) as http:
-        http.get("/status")
+        http.get(path)
         sys.stdout.buffer.write(READY)
         sys.stdout.flush()
         while not over.wait(EVERY):
             started = time.perf_counter()
             try:
-                http.get("/status").raise_for_status()
+                http.get(path).raise_for_status()
             except httpx.HTTPError:
                 taken.append(LONGEST * 1000)
             else:
@@ -74,4 +74,4 @@ def main(url: str, token: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:4])
