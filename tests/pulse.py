@@ -1,4 +1,4 @@
-"""`python -m tests.pulse URL TOKEN PATH`: asks for a path every 20 ms until its input ends, then prints what each answer
+"""`python -m tests.pulse URL TOKEN PATH`: asks for it every 20 ms until its input ends, then prints what each answer
 took, in milliseconds. A process of its own, ahead of all others: neither the crowd in the tester's process nor what a
 command does to the machine is taken for the server's slowness."""
 
