@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -24,8 +24,8 @@ INLINE_BYTES = 256 * 1024
 """Documents up to this size are parsed on the event loop and larger ones in a thread."""
 _large_documents = ThreadPoolExecutor(max_workers=2, thread_name_prefix="large-json")
 """Two at a time: the objects of a large document take a multiple of its bytes."""
-_NO_STRUCTURE = bytes(set(range(256)) - set(b'"[{,'))
-_NO_BRACKETS = bytes(set(range(256)) - set(b'"[]{}'))
+_BLOCK = 256 * 1024
+_NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},'))
 
 Refusal = Literal[
     "too_large", "too_many_values", "too_deep", "duplicate_key", "not_finite", "invalid_utf8", "invalid_json"
@@ -86,30 +86,34 @@ def check_cost(data: bytes, limits: JsonLimits) -> None:
     """
     if len(data) > limits.max_bytes:
         raise JsonRefused("too_large", f"the document has {len(data)} bytes; at most {limits.max_bytes} are allowed")
-    if _exceeds(data, limits.max_values):
-        raise JsonRefused("too_many_values", f"the document has more than {limits.max_values} values")
-    if data.count(b"[") + data.count(b"{") > limits.max_depth:
-        _check_depth(data, limits)
-
-
-def _exceeds(data: bytes, values: int) -> bool:
-    """True if the document has more than this number of values. Cheap upper bounds come first."""
-    if len(data) // 2 <= values or data.count(b",") + data.count(b"[") + data.count(b"{") <= values:
-        return False
-    skeleton = _without_escapes(data).translate(None, _NO_STRUCTURE)
-    if skeleton.count(b'"') > 4 * values + 4:  # a value has at most two strings: its key and itself
-        return True
-    return sum(len(part) for part in skeleton.split(b'"')[::2]) > values
-
-
-def _check_depth(data: bytes, limits: JsonLimits) -> None:
-    skeleton = _without_escapes(data).translate(None, _NO_BRACKETS)
-    depth = 0
-    for part in skeleton.split(b'"', 4 * limits.max_values + 4)[::2]:
-        for character in part:
+    if len(data) <= INLINE_BYTES:  # upper bounds that spare most documents the closer look
+        brackets = data.count(b"[") + data.count(b"{")
+        few = len(data) // 2 <= limits.max_values or brackets + data.count(b",") <= limits.max_values
+        if few and brackets <= limits.max_depth:
+            return
+    values = depth = 0
+    for part in _structure(data):
+        values += len(part) - part.count(b"]") - part.count(b"}")
+        if values > limits.max_values:
+            raise JsonRefused("too_many_values", f"the document has more than {limits.max_values} values")
+        for character in part.translate(None, b","):
             depth += 1 if character in b"[{" else -1
             if depth > limits.max_depth:
                 raise JsonRefused("too_deep", f"the document is nested more than {limits.max_depth} levels deep")
+
+
+def _structure(data: bytes) -> Iterator[bytes]:
+    """Yield the brackets and commas outside of strings. It works in blocks: each operation on bytes keeps the
+    interpreter to itself, and other threads run in between."""
+    in_string = begin = 0
+    while begin < len(data):
+        block = data[begin : begin + _BLOCK]
+        if (len(block) - len(block.rstrip(b"\\"))) % 2:  # what the last backslash escapes belongs to it
+            block = data[begin : begin + _BLOCK + 1]
+        parts = _without_escapes(block).translate(None, _NO_STRUCTURE).split(b'"')
+        yield b"".join(parts[in_string::2])
+        in_string = (in_string + len(parts) - 1) % 2
+        begin += len(block)
 
 
 def _without_escapes(data: bytes) -> bytes:

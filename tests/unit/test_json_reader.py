@@ -140,3 +140,14 @@ def test_large_documents_are_read_in_a_thread(size: int, inline: bool) -> None:
 
     assert asyncio.run(read_json_async(Spy(b" " * size + b"1"), LIMITS)) == 1
     assert ({*threads} == {threading.get_ident()}) is inline
+
+
+@pytest.mark.parametrize("shift", range(4))
+@pytest.mark.parametrize("piece", [rb"\"", rb"\\", rb"\\\"", b"[,", b"\\n"], ids=lambda piece: piece.decode())
+def test_values_are_counted_across_blocks(piece: bytes, shift: int) -> None:
+    """A string is longer than a block, so that blocks end in all places of an escape sequence."""
+    text = b" " * shift + piece * (MIB // len(piece))
+    data = b'[["' + text + b'",1],{"a":[]}]'
+    assert read_json(data, JsonLimits(2 * MIB, max_values=6, max_depth=3))[1] == {"a": []}
+    assert refusal(data, JsonLimits(2 * MIB, max_values=5)) == "too_many_values"
+    assert refusal(data, JsonLimits(2 * MIB, max_depth=2)) == "too_deep"
