@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
+
+from ..json_reader import JsonLimits, JsonRefused, check_cost
 
 MESSAGE_LIMIT = 4 * 1024 * 1024
 """Bytes of one message."""
 MOST_NODES = 50_000
 """Brackets and commas of one message: what it costs to understand it goes by them and not by its bytes."""
-LOOKED_INTO = 64 * 1024
-"""Bytes from which on a message is counted at all."""
+MESSAGE = JsonLimits(MESSAGE_LIMIT, MOST_NODES, max_depth=200)
 BURST, RATE = 4000.0, 1000.0
 """Units that may come at once, and then a second. A message is one unit, and one more for each 4 KiB."""
 UNIT = 4096
@@ -19,7 +19,6 @@ MOST_NOISE = 100
 """Lines in a row that are no messages."""
 MOST_ASKS = 100
 """Requests of the server's own that are answered, all with a refusal, in one connection."""
-_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 class Overrun(Exception):
@@ -62,8 +61,11 @@ class Pace:
 
 def check_nodes(message: bytes) -> None:
     """Raises Overrun for a message that would take long to understand."""
-    if len(message) < LOOKED_INTO:
-        return
-    bones = _TEXT.sub(b"", message)
-    if bones.count(b"{") + bones.count(b"[") + bones.count(b",") > MOST_NODES:
-        raise Overrun(f"it sent a message of more than {MOST_NODES} values")
+    try:
+        check_cost(message, MESSAGE)
+    except JsonRefused as refusal:
+        raise refused(refusal) from None
+
+
+def refused(refusal: JsonRefused) -> Overrun:
+    return Overrun(f"it sent a message that is refused: {refusal}")

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from ..json_reader import JsonRefused, by_size, read_json
 from ..sandbox import Child
 from .incoming import take
-from .pace import Overrun, Pace, check_nodes
+from .pace import MESSAGE, Overrun, Pace, refused
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -81,12 +82,19 @@ class _Talk:
 
     async def _take(self, line: bytes, session: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         from mcp.shared.message import SessionMessage
-        from mcp_types import jsonrpc_message_adapter
+        from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
+
+        def understood() -> JSONRPCMessage:
+            return jsonrpc_message_adapter.validate_python(read_json(line, MESSAGE), by_name=False)
 
         await self._pace.spend(len(line))
-        check_nodes(line)
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = await by_size(len(line), understood)
+        except JsonRefused as refusal:
+            if refusal.code in ("too_many_values", "too_deep") or b'"jsonrpc"' in line:
+                raise refused(refusal) from None  # a call that waits for it hears why
+            self._pace.noise()
+            return
         except ValueError:
             self._pace.noise()
             return

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_runtime.connectors import Patience
 
 from .conftest import Grow, script, until
@@ -124,6 +126,22 @@ for number in range(1000):
     plant = grow(SHORT, it=hostile(code))
     await plant.prepare()
     assert "it has asked for something more than 100 times" in await plant.error("it_ok")
+
+
+async def test_a_line_of_quotes_does_not_make_us_deaf(grow: Grow) -> None:
+    plant = grow(Patience(wait=10), it=hostile("AT_CALL = 'send((chr(92) + chr(34)) * 2000000)'"))
+    await plant.prepare()
+    call = asyncio.create_task(plant.value("it_ok"))
+    assert await _deafness(1) < 0.5
+    assert await call == "fine"
+
+
+@pytest.mark.parametrize("result", ['{"a":1,"a":2}', '{"a":NaN}', '{"a":1e400}', "[" * 300 + "]" * 300])
+async def test_a_refused_answer_ends_the_connection_with_the_reason(grow: Grow, result: str) -> None:
+    text = '{"jsonrpc":"2.0","id":1,"result":' + result + "}"
+    plant = grow(SHORT, it=hostile(f"AT_CALL = {f'send({text!r})'!r}"))
+    await plant.prepare()
+    assert "it sent a message that is refused" in await plant.error("it_ok")
 
 
 async def test_bombs_of_values_are_refused_before_they_are_read(grow: Grow) -> None:

@@ -22,8 +22,8 @@ def post(host: Host, path: str, body: dict[str, Any], **headers: str) -> Any:
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
-        ({"content": HALF}, "request.content"),
-        ({"content": "x", "principal": {"authorization_scope": [HALF]}}, PRINCIPAL),
+        ({"content": HALF}, "body"),
+        ({"content": "x", "principal": {"authorization_scope": [HALF]}}, "body"),
         ({"content": "x", "principal": {"authorization_scope": ["x" * 501]}}, PRINCIPAL),
     ],
 )
@@ -41,7 +41,7 @@ def test_a_key_that_can_be_no_id(host: Host, key: str) -> None:
 @pytest.mark.parametrize("payload", [HALF, {"rule": HALF}, {"most": float("nan")}, {"most": float("inf")}])
 def test_a_payload_that_no_agent_takes(host: Host, payload: Any) -> None:
     reply = post(host, "/workspaces/odd/constraints", {"version": 1, "payload": payload})
-    assert assert_problem(reply, 422, "invalid_request")["errors"][0]["field"] == "payload"
+    assert assert_problem(reply, 422, "invalid_request")["errors"][0]["field"] == "body"
 
 
 def test_a_row_that_no_database_has(host: Host) -> None:
