@@ -178,6 +178,8 @@ class Child:
         try:
             await self.kill()
         finally:
+            if self.stdin.transport.get_write_buffer_size():  # `close` would wait until it is written
+                self.stdin.transport.abort()
             for transport in self._transports:
                 transport.close()
             for guard in self._guards:
