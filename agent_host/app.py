@@ -9,7 +9,7 @@ from functools import partial
 
 from fastapi import FastAPI
 
-from agent_runtime.net import ForwardLimits, Listening, Shares
+from agent_runtime.net import ConnectionLimit, ForwardLimits, Listening, Shares
 
 from . import fleet, listener, probes, problems, proxy
 from .access import Guard, TokenStore
@@ -113,6 +113,13 @@ class _Work:
     mediation: Listening | None
 
 
+def _end_connections(app: FastAPI, agent_id: str) -> None:
+    """Ends an agent's connections to the server, and with them its calls."""
+    limit: ConnectionLimit | None = getattr(app.state, "connections", None)
+    if limit is not None:
+        limit.end(agent_id)
+
+
 def _doors(app: FastAPI, name: str) -> Doors | None:
     """What a server has put there, once it serves."""
     return getattr(app.state, name, None)
@@ -128,7 +135,9 @@ async def _guard(settings: Settings, tokens: TokenStore, clock: Clock) -> tuple[
 async def _open_work(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     """Fleet and listener, bound to each other. The fleet closes first: its runtimes say goodbye to the listener."""
     opened = await open_listener(stack, work.settings, work.database, work.clock, work.mediation)
-    bond = Bond(work.fleet, opened)
+    guard: Guard = app.state.guard
+    guard.on_revoked(partial(_end_connections, app))
+    bond = Bond(work.fleet, opened, guard)
     await work.fleet.open()
     await bond.reconcile()
     stack.push_async_callback(work.fleet.close)
@@ -145,6 +154,7 @@ async def _open(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | Non
     clock: Clock = SystemClock()
     tokens = TokenStore(database, clock)
     guard, made = await _guard(settings, tokens, clock)
+    app.state.guard = guard
     ledger = Ledger(database)
     ledger.start()
     stack.push_async_callback(ledger.close)
@@ -155,6 +165,7 @@ async def _open(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | Non
     if outlet is not None and settings.egress is not None:
         limits = ForwardLimits(connections=parts.budget.tunnels, heads=parts.budget.heads)
         door = egress_door(guard, settings.egress, limits=limits)
+        guard.on_revoked(door.end)
         stack.push_async_callback(door.close)
         doors = app.state.egress_doors = Doors(door)
         stack.push_async_callback(doors.close_all)
@@ -165,7 +176,7 @@ async def _open(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | Non
     await _open_work(app, stack, _Work(settings, database, clock, opened, parts.mediation))
 
     state = app.state
-    state.database, state.guard, state.catalog, state.ledger = database, guard, catalog, ledger
+    state.database, state.catalog, state.ledger = database, catalog, ledger
     calls = Shares(parts.budget.calls)
     model_proxy = ModelProxy(guard, catalog, providers, ledger, clock, calls, settings.media)
     app.router.routes[:0] = proxy.model_routes(model_proxy)

@@ -9,6 +9,7 @@ import structlog
 
 from agent_runtime.net import Listening
 
+from .access import Guard
 from .clock import Clock
 from .database import Database
 from .errors import AgentRuntimeError
@@ -51,11 +52,13 @@ async def open_listener(
 class Bond:
     """Between a fleet and a listener; `close` it before both."""
 
-    def __init__(self, fleet: Fleet, listener: Listener) -> None:
-        self._fleet, self._listener = fleet, listener
+    def __init__(self, fleet: Fleet, listener: Listener, guard: Guard) -> None:
+        self._fleet, self._listener, self._guard = fleet, listener, guard
         self._tasks: set[asyncio.Task[None]] = set()
         fleet.mediation, fleet.on_change, fleet.fenced = self._launch, listener.place_changed, self.fenced
+        fleet.on_revoked, guard.fenced = guard.revoked, self.fenced
         listener.watch_places(fleet.runs, self._halt)
+        listener.guard_tokens(guard.revoke_in, guard.revoked)
 
     async def reconcile(self) -> None:
         """Forgets channels whose workspaces never came to be: the host died between the two."""
@@ -88,6 +91,7 @@ class Bond:
         return self._listener.has(workspace) and self._listener.channel(workspace).fence is not None
 
     def _halt(self, workspace: str) -> None:
+        self._guard.revoked(workspace)  # the fence is in force, also before it is on the disk
         task = asyncio.get_running_loop().create_task(self._stop(workspace), name=f"halt-{workspace}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -171,10 +171,12 @@ def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, onl
     else:
         outlet = listens.outlet()
         app = create_app(settings, database, url, budget, announce, outlet=outlet, mediation=listens.mediation)
+    http = bounded_http(budget.connections)
+    app.state.connections = http.limit
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http=bounded_http(budget.connections),
+        http=http,
         ws="none",
         lifespan="on",
         log_config=None,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
+from sqlalchemy import Connection
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
@@ -17,6 +19,10 @@ from ..errors import Forbidden, TooMany, Unauthorized
 from .tokens import OPERATOR, TokenStore, digest
 
 _TRUST_SECONDS = 5.0
+
+
+def _nobody_is(_agent_id: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,10 @@ class Guard:
         self._operator = digest(operator_token) if operator_token else None
         self._cache_size = cache_size
         self._known: dict[str, tuple[Caller, float]] = {}
+        self._revocations = 0
+        self._on_revoked: list[Callable[[str], None]] = []
+        self.fenced: Callable[[str], bool] = _nobody_is
+        """Whether an agent must not do anything; its tokens are void for as long."""
 
     async def identify(self, authorization: str | None) -> Caller:
         """The caller behind an Authorization header. Raises Unauthorized."""
@@ -55,7 +65,24 @@ class Guard:
         if caller is None or until < self._clock.monotonic():
             caller = await self._look_up(key)
             self._remember(key, caller)
+        if self.fenced(caller.agent_id):
+            raise Unauthorized(f"the workspace {caller.agent_id!r} is fenced, and its tokens are void")
         return caller
+
+    def revoke_in(self, connection: Connection, agent_id: str) -> None:
+        """Delete an agent's tokens in a transaction; call `revoked` once it is committed."""
+        self._store.revoke_in(connection, agent_id)
+
+    def revoked(self, agent_id: str) -> None:
+        """Forget an agent whose tokens are gone, and end what it is doing by them."""
+        self._revocations += 1
+        self._known = {key: entry for key, entry in self._known.items() if entry[0].agent_id != agent_id}
+        for end in self._on_revoked:
+            end(agent_id)
+
+    def on_revoked(self, end: Callable[[str], None]) -> None:
+        """Call that with each agent whose tokens are revoked, at once."""
+        self._on_revoked.append(end)
 
     async def enter(self, scope: Scope) -> Caller:
         """The caller of a request, whose connection counts as the caller's from now on. Raises RequestError."""
@@ -70,7 +97,11 @@ class Guard:
         # A token from the settings is the only one of the operator: one from the database then no longer counts.
         if self._operator is not None and hmac.compare_digest(key, self._operator):
             return Caller(OPERATOR)
-        owner = await self._store.owner(key)
+        seen = -1
+        owner: str | None = None
+        while seen != self._revocations:  # what was read while tokens were revoked may be out of date
+            seen = self._revocations
+            owner = await self._store.owner(key)
         if owner is None or (owner == OPERATOR and self._operator is not None):
             raise Unauthorized("this bearer token is not known to the mesh; make one with `agent-host token ID`")
         return Caller(owner)

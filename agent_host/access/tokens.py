@@ -63,6 +63,10 @@ class TokenStore:
         """Deletes all tokens of an agent; returns how many there were."""
         return connection.execute(delete(tokens).where(tokens.c.agent_id == agent_id)).rowcount
 
+    def revoke_fleet_in(self, connection: Connection) -> None:
+        """Deletes what the fleet gave to runtimes that are gone."""
+        connection.execute(delete(tokens).where(tokens.c.purpose == "fleet"))
+
     async def owner(self, token_digest: str) -> str | None:
         """The agent whose token has this digest."""
         query = select(tokens.c.agent_id).where(tokens.c.digest == token_digest)

@@ -52,6 +52,8 @@ class Fleet:
         self.mediation: Callable[[str], Mediation] = _no_mediation
         self.fenced: Callable[[str], bool] = _free
         """Whether a workspace must not run, asked at the last moment."""
+        self.on_revoked: Callable[[str], None] = _nobody
+        """Told when a workspace has lost its tokens."""
         self.on_change: Callable[[str], None] = _nobody
         """Told when a workspace has begun or ceased to run."""
         self.on_death: Callable[[str], None] = _nobody
@@ -60,7 +62,7 @@ class Fleet:
     async def open(self) -> None:
         """Nothing runs any more but what others run: that goes on."""
         before = await self._workspaces.all()
-        await self._workspaces.reset()
+        await self._workspaces.reset(self._tokens.revoke_fleet_in)
         for workspace in before:
             goes_on = workspace.driver == EXTERNAL and workspace.state == "running" and EXTERNAL in self._drivers
             if goes_on and not self.fenced(workspace.id):
@@ -164,13 +166,14 @@ class Fleet:
                 workspace = await self.get(workspace_id)
                 if workspace.state in ("stopped", "failed"):
                     return workspace
-                return await self._workspaces.set_state(workspace_id, "stopped")  # its end could not be written
+                return await self._ended(workspace_id)  # its end could not be written
             runtime, watch = self._running[workspace_id]
             await self._note(workspace_id, "stopping")
             try:
                 await runtime.stop(at_once=at_once)
             except (AgentRuntimeError, OSError) as error:
-                await self._note(workspace_id, "stopping", str(error))
+                with contextlib.suppress(Exception):  # whatever the database does, the caller must hear of the runtime
+                    await self._ended(workspace_id, "stopping", str(error))  # it may live on, and must not act
                 raise StopFailed(f"workspace {workspace_id!r} does not end: {error}") from error
             del self._running[workspace_id]  # not before: what lives must be known, or nobody could stop it
             self.on_change(workspace_id)
@@ -178,7 +181,17 @@ class Fleet:
             with contextlib.suppress(asyncio.CancelledError):
                 await watch
             log.info("workspace_stopped", workspace=workspace_id)
-            return await self._workspaces.set_state(workspace_id, "stopped")
+            return await self._ended(workspace_id)
+
+    async def _ended(self, workspace_id: str, state: State = "stopped", detail: str | None = None) -> Workspace:
+        """Writes it down, and takes its tokens away with it; a host that stops itself leaves them as they are."""
+        if self._closing:
+            return await self._workspaces.set_state(workspace_id, state, detail)
+        workspace = await self._workspaces.set_state(
+            workspace_id, state, detail, also=lambda connection: self._tokens.revoke_in(connection, workspace_id)
+        )
+        self.on_revoked(workspace_id)
+        return workspace
 
     async def _launch(self, workspace: Workspace) -> Workspace:
         launch = Launch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,7 @@ from ..clock import Clock
 from ..database import Database, workspaces
 from ..errors import Conflict, NotFound
 
+Also = Callable[[Connection], object]
 State = Literal["stopped", "starting", "running", "stopping", "failed"]
 
 
@@ -41,10 +43,10 @@ class Workspaces:
         self._root = root
         self._clock = clock
 
-    async def reset(self) -> None:
-        """Nothing runs when the host begins: children die with it."""
+    async def reset(self, also: Also) -> None:
+        """Nothing runs when the host begins: children die with it. `also` is done in the same transaction."""
         query = update(workspaces).values(state="stopped", detail=None)
-        await self._database.run(lambda connection: connection.execute(query))
+        await self._database.run(lambda connection: (connection.execute(query), also(connection)))
 
     async def create(self, workspace_id: str, driver: str, url: str) -> Workspace:
         """A new, stopped workspace with a token of its own. Raises Conflict when the id is taken."""
@@ -79,11 +81,23 @@ class Workspaces:
         return [self._read(row) for row in rows]
 
     async def set_state(
-        self, workspace_id: str, state: State, detail: str | None = None, url: str | None = None
+        self,
+        workspace_id: str,
+        state: State,
+        detail: str | None = None,
+        url: str | None = None,
+        also: Also | None = None,
     ) -> Workspace:
+        """The workspace in that state. `also` is done in the same transaction."""
         values = {"state": state, "detail": detail, **({"url": url} if url else {})}
         query = update(workspaces).where(workspaces.c.id == workspace_id).values(values)
-        await self._database.run(lambda connection: connection.execute(query))
+
+        def work(connection: Connection) -> None:
+            connection.execute(query)
+            if also is not None:
+                also(connection)
+
+        await self._database.run(work)
         return await self.get(workspace_id)
 
     def _read(self, row: RowMapping) -> Workspace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
@@ -29,6 +29,9 @@ class Channels:
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal, self._clock = journal, clock
         self._all: dict[str, Channel] = {}
+        self.revoke: Callable[[Connection, str], None] = lambda _, __: None
+        """Takes a workspace's tokens away in the transaction that fences it."""
+        self.on_fenced: Callable[[str], None] = lambda _: None
 
     def __iter__(self) -> Iterator[Channel]:
         return iter(self._all.values())
@@ -104,9 +107,11 @@ class Channels:
         await self._journal.run(lambda connection: connection.execute(gone) and None)
 
     async def fence(self, channel: Channel, fence: Fence | None, reason: str | None) -> None:
-        """Durable first, then in force."""
+        """Durable first, then in force. Whoever is fenced has no tokens any more."""
         await self._set(channel, fence=fence, fence_reason=reason)
         channel.fence, channel.fence_reason = fence, reason
+        if fence is not None:
+            self.on_fenced(channel.workspace)
 
     async def drained(self, channel: Channel, drained: bool) -> None:
         await self._set(channel, drained=drained)
@@ -114,7 +119,13 @@ class Channels:
 
     async def _set(self, channel: Channel, **values: Any) -> None:
         query = update(channels).where(channels.c.workspace == channel.workspace).values(values)
-        await self._journal.run(lambda connection: connection.execute(query) and None)
+
+        def write(connection: Connection) -> None:
+            connection.execute(query)
+            if values.get("fence") is not None:
+                self.revoke(connection, channel.workspace)
+
+        await self._journal.run(write)
 
     # ---------------------------------------------------------------- constraints
 

@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, Callable
 from types import TracebackType
 from typing import Self
 
+from sqlalchemy import Connection
+
 from agent_runtime.net import Endpoint, Listening
 from agent_runtime.protocol.work import Progress, Severity, WorkRequest, stamp
 
@@ -176,6 +178,10 @@ class Listener:
     def watch_places(self, running: Callable[[str], bool], on_halt: Callable[[str], None]) -> None:
         """Whoever runs the workspaces says whether one runs, and stops one that must not go on."""
         self._parts.running, self._parts.on_halt = running, on_halt
+
+    def guard_tokens(self, revoke: Callable[[Connection, str], None], revoked: Callable[[str], None]) -> None:
+        """Whoever keeps the tokens deletes those of a fenced workspace in the fence's transaction, and is told then."""
+        self._parts.channels.revoke, self._parts.channels.on_fenced = revoke, revoked
 
     def place_changed(self, workspace: str) -> None:
         """A workspace has begun or ceased to run."""

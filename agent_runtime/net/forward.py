@@ -101,6 +101,7 @@ class Forward:
         self._entries: dict[asyncio.Server, _Entry] = {}
         self._heads: OrderedDict[Stream, None] = OrderedDict()
         self._shares = Shares(self._limits.connections)
+        self._passages: dict[asyncio.Task[None] | None, Passage] = {}
 
     async def listen(self, bound: socket.socket) -> asyncio.Server:
         """Takes connections from this socket, TCP, unix or vsock, and closes it in the end."""
@@ -122,6 +123,13 @@ class Forward:
         for task in entry.tasks:
             task.cancel()
         await asyncio.gather(*entry.tasks, return_exceptions=True)
+
+    def end(self, agent: str) -> None:
+        """End all connections of an agent at once: it is not known any more."""
+        for task, passage in self._passages.items():
+            if passage.agent == agent and task is not None:
+                passage.reason = "its token was revoked"
+                task.cancel()
 
     async def close(self) -> None:
         """Ends all connections."""
@@ -147,7 +155,8 @@ class Forward:
 
     async def _serve(self, client: Stream) -> None:
         loop = asyncio.get_running_loop()
-        passage, began = Passage(), loop.time()
+        passage, began, me = Passage(), loop.time(), asyncio.current_task()
+        self._passages[me] = passage
         total = asyncio.timeout(self._limits.total_seconds)
         try:
             with ExitStack() as place:  # kept until the client has left
@@ -160,6 +169,7 @@ class Forward:
         finally:
             client.close()
             self._heads.pop(client, None)
+            del self._passages[me]
             passage.seconds = loop.time() - began
             if self._note is not None:
                 self._note(passage)

@@ -102,6 +102,11 @@ class ConnectionLimit:
         self._known[connection] = holder
         return True
 
+    def end(self, holder: str) -> None:
+        """Abort all connections of the holder."""
+        for connection in [one for one, known in self._known.items() if known == holder]:
+            connection.transport.abort()
+
     def leave(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
         self._strangers.pop(connection, None)

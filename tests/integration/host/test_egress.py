@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
@@ -57,6 +58,44 @@ async def test_the_list_does_not_widen_what_is_public(tmp_path: Path) -> None:
     async with web({}) as site, door(tmp_path, "*") as (url, token):
         with pytest.raises(ToolFailure, match=r"inner\.a\.test leads to 10\.0\.0\.1, which is a private network"):
             await Egress.through(url, token).fetch(site.url(host="inner.a.test"))
+
+
+async def test_tunnels_of_an_agent_end_when_its_tokens_are_revoked(tmp_path: Path) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1024):
+            writer.write(data)
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    target = f"a.test:{server.sockets[0].getsockname()[1]}"
+    with closing(open_database(f"sqlite:///{tmp_path / 'mesh.db'}")) as database:
+        tokens = TokenStore(database, ManualClock())
+        guard, way_out = Guard(tokens, ManualClock()), Direct(LOOPBACK, Names(NAMES))
+        bound = serve_socket("127.0.0.1", 0)
+        bound.listen()
+        async with egress_door(guard, HostPatterns.of(("*",)), upstream=way_out) as opened:
+            guard.on_revoked(opened.end)
+            port = bound.getsockname()[1]
+            await opened.listen(bound)
+            tunnels = [await tunnel(port, target, await tokens.mint(name, "manual")) for name in ("writer", "other")]
+            await database.run(lambda connection: guard.revoke_in(connection, "writer"))
+            guard.revoked("writer")
+            async with asyncio.timeout(1):
+                assert await tunnels[0][0].read(1) == b"", "it is over"
+            tunnels[1][1].write(b"x")
+            assert await tunnels[1][0].read(1) == b"x", "that of another agent goes on"
+            for _, writer in tunnels:
+                writer.close()
+    server.close()
+
+
+async def tunnel(port: int, target: str, token: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"CONNECT {target} HTTP/1.1\r\nProxy-Authorization: Bearer {token}\r\n\r\n".encode())
+    assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"hello")
+    assert await reader.readexactly(5) == b"hello"
+    return reader, writer
 
 
 def lines(host: Host) -> list[dict[str, Any]]:

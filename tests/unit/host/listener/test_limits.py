@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from sqlalchemy import Connection
 
-from agent_host.errors import Conflict, InvalidRequest
+from agent_host.errors import Conflict, InvalidRequest, Unavailable
 from agent_host.listener import Limits, Record
 from agent_host.listener.watching import MOST_NEWS
 from agent_runtime.protocol.work import Principal, Progress, WorkBounds
@@ -332,3 +333,21 @@ async def test_a_reader_who_fell_behind_loses_progress_and_never_the_end(room: R
     assert isinstance(seen[-1], Record)
     assert seen[-1].status == "resulted"
     assert sum(isinstance(change, Progress) for change in seen) < MOST_NEWS
+
+
+async def test_a_fence_takes_the_tokens_away_in_the_same_transaction(room: Room) -> None:
+    revoked: list[str] = []
+
+    def fails(_: Connection, workspace: str) -> None:
+        revoked.append(workspace)
+        raise OSError("the disk is full")
+
+    room.listener.guard_tokens(fails, revoked.append)
+    with pytest.raises(Unavailable):
+        await room.listener.quarantine("a", "test")
+    assert (revoked, room.listener.channel("a").fence) == (["a"], None)
+    room.listener.guard_tokens(lambda _, workspace: revoked.append(workspace), revoked.append)
+    await room.listener.quarantine("a", "test")
+    assert (revoked, room.listener.channel("a").fence) == (["a", "a", "a"], "quarantined")
+    await room.listener.unquarantine("a")
+    assert len(revoked) == 3
