@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import signal
@@ -10,18 +11,21 @@ import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import AgentRuntimeError, MeshUnavailable, ToolFailure
+from ..json_reader import JsonLimits, JsonRefused, by_size, read_json
 from ..ports import Mesh
+from ..protocol import is_object
 from ..sandbox import Box, Child, Confinement, Limits, Quota
 from ..telemetry import logger
 from .idle import Idle
 from .network import open_network
 from .printed import TAIL, Printed
 from .staging import Staged
-from .wire import ANSWER_LIMIT, Broken, Message, check_answer, pack, unpack
+from .wire import ANSWER_LIMIT, MOST_VALUES, Broken, Message, pack, unpack
 
 if TYPE_CHECKING:
     from ..net import Upstream
@@ -37,6 +41,7 @@ MOST_SKILLS = 64
 PIECE = 16 * 1024
 THROTTLE = 0.005
 """Seconds between reads of a plugin that prints without end."""
+ANSWER = JsonLimits(ANSWER_LIMIT, MOST_VALUES)
 LOAD_SECONDS = 15.0
 LINGER_SECONDS = 30.0
 
@@ -219,8 +224,7 @@ class Process:
             if not line.endswith(b"\n"):
                 raise await self._death()
             self._heard = len(line)
-            check_answer(line)
-            return unpack(line)
+            return await by_size(len(line), partial(_understood, line))
         except (Broken, ValueError) as error:
             raise ToolFailure(f"the skill's process does not speak as agreed: {error}") from error
 
@@ -257,6 +261,26 @@ class Process:
         if offer is None:
             raise MeshUnavailable(f"this host does not offer {what}; there are: {', '.join(offers)}")
         return await offer(**arguments)
+
+
+def _understood(line: bytes) -> Message:
+    """The message of a line. Raises Broken."""
+    try:
+        message: Any = read_json(line, ANSWER)
+    except JsonRefused as refusal:
+        if refusal.code != "invalid_json" or b"\\ud" not in line.lower():
+            raise Broken(f"not a message: {refusal}") from None
+        message = _without_half_characters(line)
+    if not is_object(message) or not isinstance(message.get("type"), str):
+        raise Broken("not a message: it has no type")
+    return message
+
+
+def _without_half_characters(line: bytes) -> Any:
+    try:
+        return read_json(json.dumps(unpack(line), ensure_ascii=False).encode(), ANSWER)
+    except JsonRefused as refusal:
+        raise Broken(f"not a message: {refusal}") from None
 
 
 class SkillError(ToolFailure):

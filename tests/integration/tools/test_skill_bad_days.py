@@ -65,6 +65,12 @@ def _(): os.write(4, b"not a message\\n") ; return 1
 @bad("forged")
 def _(): os.write(4, b'{"type": "result", "id": 99, "value": 1}\\n'); return 1
 
+@bad("twice")
+def _(): os.write(4, b'{"type": "result", "type": "result", "id": 1, "value": 1}\\n'); return 1
+
+@bad("infinite")
+def _(): os.write(4, b'{"type": "result", "id": 1, "value": 1e400}\\n'); return 1
+
 @bad("long_line")
 def _():
     while True: os.write(4, b"x" * 65536)
@@ -92,6 +98,8 @@ def good(a): return a + 1
         ("noise", "noise did not finish within its deadline of 0.6 s"),
         ("garbage", "the skill's process does not speak as agreed"),
         ("forged", "the skill's process does not speak as agreed"),
+        ("twice", "the key 'type' occurs twice in one object"),
+        ("infinite", "a number is too large for a 64-bit float"),
         ("long_line", "the skill's process does not speak as agreed"),
     ],
 )
