@@ -126,7 +126,7 @@ def _await(process: LiveProcess, port: int, path: str) -> None:
 def _answers(port: int, path: str) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
-            connection.sendall(f"GET {path} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n".encode())
+            connection.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
             return connection.recv(64).startswith(b"HTTP/1.1 200")
     except OSError:
         return False
