@@ -7,7 +7,7 @@ from .notes import METADATA_KEY as NOTES_KEY
 from .notes import a_time, bounded, kept, notes_of, sent_at
 from .prompt import Material, Surroundings, digest, system_prompt
 from .reading import Own, read_view
-from .tokens import Gauge, Meter, Meters, overflow_of
+from .tokens import Gauge, Meter, Meters, overflow_of, too_long
 from .view import Place, Result, View, definition, lower_tools
 from .window import LEAST_SUMMARY, Cut, Trials, Window, cut_all, cut_for
 
@@ -48,5 +48,6 @@ __all__ = [
     "system_prompt",
     "told_by_runtime",
     "told_by_user",
+    "too_long",
     "user_text",
 ]

@@ -22,6 +22,8 @@ class Window:
 
     limit: int
     reserve: int
+    known: bool = True
+    """False: nothing is known of it, and the limit is what most models have."""
 
     @classmethod
     def of(cls, limit: int, max_output: int | None, reserve: int | None = None) -> Window:

@@ -7,6 +7,7 @@ from .chats import Chats, Finished, Incoming, reply_of
 from .compactions import Compactions
 from .conversations import Conversation, Conversations
 from .events import EventBus
+from .fitting import Fitting
 from .hallway import Hallway
 from .limits import IN_ERROR, Books, Limits, Outcome
 from .powers import Powers
@@ -42,6 +43,7 @@ __all__ = [
     "Duty",
     "EventBus",
     "Finished",
+    "Fitting",
     "Hallway",
     "Incoming",
     "Keeper",

@@ -65,6 +65,7 @@ class Asker:
             await self.kit.gate.passed()
             async for chunk in self.kit.room.make(self._tools):
                 yield chunk
+            await self.kit.room.require(self._tools)
             self.books.check(for_another_call=True)  # a summary is paid for from the same budget
             await self.kit.gate.passed()
             try:

@@ -141,6 +141,7 @@ class Chats:
 
     async def _admit(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
         turn = self._turn(incoming, conversation)
+        await self._hall.require_fit(turn)
         if self._hall.snapshots is not None:
             turn.snapshot_id = await self._hall.snapshots.take(conversation.id, turn.message_id)
         running = self._hall.admission.busy_with(conversation)

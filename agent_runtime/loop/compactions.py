@@ -91,7 +91,8 @@ class Compactions:
     def _watched(self, turn: Turn, view: View, gauge: Gauge, trials: Trials, keep: Keep) -> Room:
         windows = partial(self.cast.windows, turn.model)
         sum_up = self._summing_up(turn.conversation, turn.model, trials, turn)
-        return WatchedRoom(Ground(view, gauge, windows, self.policy, sum_up, keep, trials))
+        switched = turn.model != turn.conversation.model
+        return WatchedRoom(Ground(view, gauge, windows, self.policy, sum_up, keep, trials, switched))
 
     # -- when somebody asks for it
 

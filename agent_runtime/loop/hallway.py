@@ -10,6 +10,8 @@ from ..store import Database
 from ..workspace import Home, NoLearnings
 from .admission import Admission
 from .conversations import Conversations
+from .fitting import Fitting
+from .state import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +26,10 @@ class Hallway:
     home: Home
     snapshots: Snapshots | None = None
     learnings: Learnings = field(default_factory=NoLearnings)
+    fitting: Fitting | None = None
+    """None: no message is too long."""
+
+    async def require_fit(self, turn: Turn) -> None:
+        """Call this before a turn is admitted. Raises TooLarge for a message that cannot fit its model's window."""
+        if self.fitting is not None:
+            await self.fitting.require(turn)

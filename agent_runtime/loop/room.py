@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ..context import LEAST_SUMMARY, Cut, Gauge, Place, Trials, View, Window, cut_for
+from ..context import LEAST_SUMMARY, Cut, Gauge, Place, Trials, View, Window, cut_for, too_long
 from ..errors import ModelError
 from ..protocol import CompactionPolicy, Usage
 from ..protocol import chunks as c
@@ -52,6 +52,11 @@ class Room(Protocol):
         """Compacts the conversation if it has grown too long; `forced` also if it seems not to have."""
         ...
 
+    async def require(self, tools: bytes | None) -> None:
+        """Raises ModelError `context_overflow` after a switch to a model that what was said cannot be made to fit, so
+        that it is refused before it is sent. Without a switch the provider has the last word."""
+        ...
+
     def answered(self, sent: int, usage: Usage) -> None:
         """A call with so many messages was answered, and this is what it took."""
         ...
@@ -65,6 +70,9 @@ class Endless:
     """Where nobody looks after it."""
 
     made = False
+
+    async def require(self, tools: bytes | None) -> None:
+        return
 
     async def make(self, tools: bytes | None, *, forced: bool = False) -> AsyncIterator[c.Chunk]:
         return
@@ -90,6 +98,9 @@ class Listening:
         self._gauge.occupancy(self._view.messages, tools)
         return
         yield
+
+    async def require(self, tools: bytes | None) -> None:
+        return
 
     def answered(self, sent: int, usage: Usage) -> None:
         _taken(self._gauge, sent, usage)
@@ -133,6 +144,8 @@ class Ground:
     keep: Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
     """Writes the marker down, and then reads the conversation back: the marker's id and the view behind it."""
     trials: Trials
+    switched: bool = False
+    """The session's own model is another one."""
 
 
 class WatchedRoom:
@@ -158,6 +171,17 @@ class WatchedRoom:
             trials = self._at.trials
             trials.refused = min(self._used, trials.refused or self._used)
             self._ceiling = int(min(self._used, self._ceiling or self._used) * SHRINK)
+
+    async def require(self, tools: bytes | None) -> None:
+        gauge, window = self._at.gauge, self._at.window()
+        limit = window.limit
+        if not self._at.switched or not window.known or self._used <= limit:
+            return
+        if (sizes := await too_long(gauge.meter, self._at.view.messages, tools, limit)) is None:
+            return
+        text = f"what was said has {sizes[0]} tokens, more than can be compacted for model {gauge.meter.model}, which "
+        more = f"takes {limit} and has {sizes[1]} left beside prompt and tools: choose a larger one or fork the session"
+        raise ModelError(text + more, code="context_overflow")
 
     async def make(self, tools: bytes | None, *, forced: bool = False) -> AsyncIterator[c.Chunk]:
         self.made = False

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..agents import Agents, Manifest
-from ..errors import InvalidRequest, MeshUnavailable, ToolFailure
+from ..errors import InvalidRequest, MeshUnavailable, TooLarge, ToolFailure
 from ..ports import Errand, ToolContext
 from ..sessions import NewTurn, branches, rows, text_of
 from ..store import Unit
@@ -79,6 +79,7 @@ class Subagents:
         turn = self._turn(errand, manifest, caller, conversation)
         turn.books.egress.above = context.egress
         turn.books.apart = True
+        await self._require_fit(turn)
         if errand.background:
             turn.on_end = lambda connection, ended, now: report(connection, self._hall.ids, ended, now)
         try:
@@ -161,6 +162,7 @@ class Subagents:
         )
         turn = self._turn(errand, manifest, caller, conversation)
         turn.notes = called(turn)
+        await self._require_fit(turn)
         turn.books.egress.above = context.egress
         self._nested[turn.message_id] = turn
         try:
@@ -196,6 +198,13 @@ class Subagents:
             raise ToolFailure(f"{text}cost of this work is limited; call another agent", kind="denied") from None
         except MeshUnavailable as error:
             raise ToolFailure(error.message, kind="unavailable") from None
+
+    async def _require_fit(self, turn: Turn) -> None:
+        try:
+            await self._hall.require_fit(turn)
+        except TooLarge as error:
+            self._hall.conversations.release(turn.conversation)
+            raise ToolFailure(f"prompt: {error.message}", kind="invalid") from None
 
     def _caller(self, context: ToolContext) -> Turn:
         turn = self._nested.get(context.message_id) or self._hall.admission.turn(context.message_id)

@@ -79,7 +79,7 @@ class Tasks:
         """Admits the task, or finds it.
 
         Raises Conflict for other content under the same id, InvalidRequest for a limit on cost that cannot be watched
-        (MeshUnavailable where that is not known), Busy.
+        (MeshUnavailable where that is not known), TooLarge for one that does not fit its model's window, Busy.
         """
         if (known := await self._known(assignment, principal)) is not None:
             return known
@@ -89,6 +89,7 @@ class Tasks:
             turn.books.narrow(mandate.limit)
         try:
             await self._prices.require(turn.model, turn.books)
+            await self._hall.require_fit(turn)
             await self._hall.admission.admit(turn, lambda admitted: self._unit(assignment, admitted))
         except _Known:
             known = await self._known(assignment, principal)

@@ -19,6 +19,7 @@ from ..loop import (
     Conversations,
     Counters,
     EventBus,
+    Fitting,
     Hallway,
     Powers,
     PriceCheck,
@@ -104,8 +105,7 @@ class Runtime:
         workshop = Workshop(settings, home, self.database, clock, self.front.events, confinement, self._own, house)
         equipment = await workshop.equip(mesh, helpers)
         tools = equipment.tools
-        ids, counters = Ids(clock), Counters()
-        events = self.front.events
+        ids, counters, events = Ids(clock), Counters(), self.front.events
         compactions = self._compactions = Compactions(
             Cast(agents, limits.window, catalog.all_known, settings.compaction.model),
             settings.compaction,
@@ -133,7 +133,8 @@ class Runtime:
         )
         draft = Briefing(settings, home, clock, powers, equipment, house.learnings, confinement.name)
         conversations = Conversations(self.database, ids, clock, agents, settings.model, draft)
-        hallway = Hallway(self.database, admission, conversations, ids, clock, home, self._snapshots, house.learnings)
+        shared = (self.database, admission, conversations, ids, clock, home, self._snapshots, house.learnings)
+        hallway = Hallway(*shared, fitting=Fitting(compactions, tools, powers))
         helpers.attach(hallway, runner)
         tasks, chats = Tasks(hallway, limits.task, prices), Chats(hallway, limits.chat)
         keepers = mediated.wire(hallway, chats, tasks, events, confined=confinement.name != "off")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..context import Window
@@ -24,7 +25,8 @@ class TurnLimits:
             most = min(most, told)
         limit = most or told or DEFAULT_CONTEXT
         reserve = self._settings.compaction.reserve_tokens
-        return Window.of(limit, card.max_output_tokens if card else None, reserve)
+        window = Window.of(limit, card.max_output_tokens if card else None, reserve)
+        return replace(window, known=most is not None or told is not None)
 
     def chat(self) -> Limits:
         return Limits(self._settings.max_rounds, self._settings.turn_timeout, max_output=self._max_output())

@@ -3,9 +3,10 @@
 A `Meter` knows one model, a `Gauge` one conversation with it. What an encoding needs is loaded on first use.
 """
 
+from .fits import too_long
 from .gauge import Gauge
 from .meter import Meter, Meters
 from .models import EncodingName, encoding_of
 from .overflow import Overflow, overflow_of
 
-__all__ = ["EncodingName", "Gauge", "Meter", "Meters", "Overflow", "encoding_of", "overflow_of"]
+__all__ = ["EncodingName", "Gauge", "Meter", "Meters", "Overflow", "encoding_of", "overflow_of", "too_long"]
