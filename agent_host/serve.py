@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
-import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_runtime import interpreter
 from agent_runtime.net import Endpoint, Listening, Tcp, Unix, Vsock, http_url, listen_at, raise_file_limit
+from agent_runtime.telemetry import configure, facts_of
 
 from .budget import Budget, budget_of
 from .errors import StartError
@@ -156,7 +155,7 @@ def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, onl
                 doors.shut()
                 await super().shutdown(sockets)
 
-    _configure_logs(settings.log_level)
+    _configure_logs(settings)
     url = url_of(listens.found)
     life = ExitStack()
     life.enter_context(ledger_lock(settings.database))
@@ -203,17 +202,14 @@ def _announce(settings: Settings, url: str, token: str | None, say: Say, *, only
         say("operator token: as shown when it was made; `agent-host token operator` makes a new one")
 
 
-def _configure_logs(level: str) -> None:
+def _configure_logs(settings: Settings) -> None:
+    """Log lines have one shape in host and guest, so structlog hands them to the guest's formatter."""
     import structlog
 
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    configure(settings.log_level, settings.log_format)
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        processors=[structlog.contextvars.merge_contextvars, facts_of],
+        wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
     )

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent_runtime.net import Endpoint, HostPatterns, Tcp, parse_endpoint, parse_endpoints, split_patterns
+from agent_runtime.telemetry import LogFormat
 
 from .errors import StartError
 
@@ -117,6 +118,8 @@ class Settings(BaseSettings):
     """The microagent program, with its options; set, there is a driver `microagent`."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least serious log line that is written."""
+    log_format: LogFormat = "auto"
+    """How log lines on stderr are written: `auto` is text on a terminal and JSON elsewhere."""
 
     @field_validator("openai_base_url")
     @classmethod

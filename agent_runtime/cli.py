@@ -42,7 +42,7 @@ def _serve() -> None:
     from .telemetry import configure
 
     settings = load_settings()
-    configure(settings.log_level)
+    configure(settings.log_level, settings.log_format)
     from .server import serve
 
     serve(settings)
@@ -53,7 +53,7 @@ def _run(source: Path, target: Path) -> bool:
     from .telemetry import configure
 
     settings = load_settings()
-    configure(settings.log_level)
+    configure(settings.log_level, settings.log_format)
     gc.enable()
     from .oneshot import run
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, V
 from .errors import StartError
 from .net import parse_endpoint, parse_http
 from .protocol import CompactionPolicy
+from .telemetry import LogFormat
 
 PREFIX = "AGENT_"
 DEFAULT_CONTEXT = 128_000
@@ -137,6 +138,8 @@ class Settings(BaseModel):
     """Seconds running steps get when the server is told to stop."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least serious log line that is written."""
+    log_format: LogFormat = "auto"
+    """How log lines on stderr are written: `auto` is text on a terminal and JSON elsewhere."""
 
     @field_validator("mesh_url", "llm_base_url")
     @classmethod

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+import structlog
 from sqlalchemy import Connection, RowMapping, select
 
 from agent_runtime.protocol.work import WorkRequest, WorkResult
@@ -24,6 +25,7 @@ from .states import SENT, shown
 from .trail import Trail
 from .work import Record, Work, fingerprint
 
+log = structlog.get_logger(__name__)
 _RECENT = 8192
 
 
@@ -139,6 +141,14 @@ class Ledger:
 
     # ---------------------------------------------------------------- out
 
+    def _log_end(self, work: Work) -> None:
+        answered = work.result.status if work.result is not None else None
+        well = answered == "completed" or work.status == "cancelled"
+        facts = {"request_id": work.id, "workspace": work.workspace, "status": work.status, "result": answered,
+                 "error": work.error or (work.result.error if work.result is not None else None)}  # fmt: skip
+        known = {name: value for name, value in facts.items() if value is not None}
+        (log.info if well else log.warning)("work_ended", **known)
+
     def finish(
         self,
         work: Work,
@@ -169,6 +179,7 @@ class Ledger:
             self._metrics.count("results", result.status)
         self._trail.event(status, error or (result.status if result else None), workspace=work.workspace,
                           epoch=work.epoch, request_id=work.id)  # fmt: skip
+        self._log_end(work)
 
         def ended() -> None:
             work.recorded = True

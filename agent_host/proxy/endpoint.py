@@ -26,10 +26,11 @@ from agent_runtime.protocol import Usage
 from ..access import Caller, Guard
 from ..body import MAX_BODY
 from ..clock import Clock
-from ..errors import InvalidRequest, TooMany
+from ..errors import InvalidRequest, RequestError, TooMany
 from .addresses import check_addresses
 from .catalog import Catalog, Model, Operation
 from .ledger import CallRecord, Ledger
+from .lines import Refusals, log_call
 from .loose import members
 from .providers import Call, Providers
 from .relay import Relay
@@ -103,7 +104,9 @@ class ModelProxy:
             last = await relay.carry(self.providers.get(order.model.provider), order.call)
         finally:
             duration_ms = round((self.clock.monotonic() - began) * 1000)
-            self.ledger.record(_record(order, relay, began_at, duration_ms))
+            record = _record(order, relay, began_at, duration_ms)
+            self.ledger.record(record)
+            log_call(record, relay.outcome.code)
         for message in last:
             await send(message)
 
@@ -114,6 +117,7 @@ class ModelEndpoint:
     def __init__(self, proxy: ModelProxy, operation: Operation) -> None:
         self._proxy = proxy
         self._operation: Operation = operation
+        self._refusals = Refusals(proxy.clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._proxy.place(scope) as caller:
@@ -121,6 +125,9 @@ class ModelEndpoint:
                 order = await self._proxy.order(caller, Request(scope, receive), self._operation)
             except ClientDisconnect:
                 return
+            except RequestError as error:
+                self._refusals.log(caller.agent_id, error)
+                raise
             relay = Relay(send, order.request_id, order.model.pricing, hide_usage=order.hide_usage)
             async with anyio.create_task_group() as group:
                 group.start_soon(_end_when_gone, receive, relay, group.cancel_scope)

@@ -33,6 +33,8 @@ class Outcome:
     status: CallStatus = "client_gone"
     http_status: int | None = None
     usage: Usage | None = None
+    code: str | None = None
+    """Why it failed, as the client was told."""
 
 
 class Relay:
@@ -104,9 +106,11 @@ class Relay:
         self.outcome.status = "failed"
         if answer.status < 400:
             return self._failed(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
+        self.outcome.code = _code(body)
         return self._reply(answer.status, body if _has_shape(body) else _shaped(answer.status, body), answer)
 
     def _failed(self, error: ProviderFailed) -> list[Message]:
+        self.outcome.code = error.code
         if not self._streaming:
             self._ended("failed")
             return self._reply(error.status, to_json(openai_error(error)))
@@ -133,6 +137,16 @@ async def _read(answer: Answer) -> bytes:
         if len(body) > _MOST_ANSWERED:
             raise ProviderFailed(f"the provider's answer is longer than {_MOST_ANSWERED} bytes")
     return bytes(body)
+
+
+def _code(body: bytes) -> str | None:
+    """The provider's own code of its refusal."""
+    try:
+        error = members(members(from_json(body)).get("error"))
+    except ValueError:
+        return None
+    code = error.get("code") or error.get("type")
+    return str(code)[:100] if code else None
 
 
 def _has_shape(body: bytes) -> bool:

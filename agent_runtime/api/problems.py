@@ -43,6 +43,8 @@ def install(app: FastAPI) -> None:
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)  # noqa: S101
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status == HTTPStatus.TOO_MANY_REQUESTS:
+        _log_failure(request, error.status, error.code, error)
     extra = dict(error.extra)
     if isinstance(error, InvalidRequest) and error.faults:
         extra["errors"] = [FieldFault(field=field, message=message) for field, message in bounded_faults(error.faults)]
@@ -62,16 +64,23 @@ def _http(request: Request, error: Exception) -> Response:
 
 
 def _store(request: Request, error: Exception) -> Response:
+    _log_failure(request, 503, "store_unavailable", error)
     return problem(503, "store_unavailable", str(error), request.url.path, headers={"Retry-After": "5"})
 
 
 def _model(request: Request, error: Exception) -> Response:
     assert isinstance(error, ModelError)  # noqa: S101
+    _log_failure(request, 502, error.code, error)
     return problem(502, error.code, str(error), request.url.path)
 
 
 def _mesh(request: Request, error: Exception) -> Response:
+    _log_failure(request, 503, "mesh_unavailable", error)
     return problem(503, "mesh_unavailable", str(error), request.url.path, headers={"Retry-After": "5"})
+
+
+def _log_failure(request: Request, status: int, code: str, error: Exception) -> None:
+    log.warning("request failed", status=status, code=code, path=request.url.path, error=str(error))
 
 
 def _unexpected(request: Request, error: Exception) -> Response:

@@ -19,6 +19,7 @@ from ..ports import Events
 from ..store import Database, Unit
 from ..telemetry import logger
 from .conversations import Conversation
+from .ending import log_end
 from .limits import Outcome
 from .state import StopReason, Turn
 from .steering import Lane
@@ -287,6 +288,7 @@ class Admission:
             turn.state = "queued"
             self._offer(turn.conversation.id)
             raise
+        log_end(turn)
         self._leave(turn)
         turn.end()
 
@@ -375,6 +377,7 @@ class Admission:
 
     def _ended(self, turn: Turn) -> None:
         if turn.outcome is not None:
+            log_end(turn)
             if turn.outcome.in_error:
                 self._resting.add(turn.conversation.id)
             self._events.emit("turn-finished", turn.conversation.principal, **_finish(turn, turn.outcome))

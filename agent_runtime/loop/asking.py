@@ -198,6 +198,7 @@ class Asker:
             temperature=self.turn.temperature,
             attempts=self.books.limits.attempts,
             session=self.turn.conversation.id,
+            turn=self.turn.message_id,
         )
 
     @property

@@ -61,6 +61,10 @@ class Recovery:
         lost = [row for row in kept if not await self._take_back(row)]
         if lost:
             await self._interrupt(lost)
+        for row in left:
+            if row.message_id in given_up or row in lost:
+                ids = {"session_id": row.session_id, "message_id": row.message_id, "task_id": row.task_id}
+                log.warning("turn ended", status="failed", code="interrupted", **ids)
         log.info("recovered", found=len(left), interrupted=len(given_up), lost=len(lost))
 
     async def _settle(self, running: list[TurnRow]) -> set[str]:

@@ -272,6 +272,8 @@ class TurnRunner:
         turn.interruptible = False
         turn.state = "waiting"
         turn.live.pause(waiting_end(turn))
+        kinds = [wait.kind for wait in turn.waits.values()]
+        log.info("turn waits", session_id=turn.conversation.id, message_id=turn.message_id, pending=kinds)
         for wait in turn.waits.values():
             facts = {**turn.names(), "id": wait.id, "kind": wait.kind}
             self.events.emit("approval-requested", turn.conversation.principal, **facts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,12 +21,14 @@ from ..errors import MeshUnavailable, ModelError
 from ..net import HttpPool, Reply, TransportFault
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
 from ..protocol import Caching
+from ..telemetry import logger
 from . import failures
 from .assembly import Assembly, Lines, read_event
 from .caching import additions, marked
 from .catalog import Catalog
 from .usage import priced
 
+log = logger(__name__)
 LONGEST_WAIT = 60.0
 """Seconds; a provider that asks for more is given up on."""
 TAIL_SECONDS = 0.5
@@ -39,6 +42,30 @@ class Patience:
 
     attempts: int = 4
     idle_seconds: float = 120.0
+
+
+class _Line:
+    """The log line that each attempt at a model call ends with."""
+
+    def __init__(self, request: ModelRequest, attempt: int) -> None:
+        self._began = time.monotonic()
+        ids = {"session_id": request.session, "message_id": request.turn}
+        self._facts: dict[str, Any] = {"model": request.model, "attempt": attempt, **ids}
+
+    def answered(self, reply: Reply) -> None:
+        """The host's request id leads to its own line of this call."""
+        self._facts |= {"http_status": reply.status, "request_id": reply.headers.get("x-request-id")}
+
+    def ended(self, completion: Completion) -> None:
+        used = {"input": completion.usage.input, "output": completion.usage.output}
+        log.info("model call ended", **self._done(), stop_reason=completion.stop_reason, **used)
+
+    def failed(self, error: ModelError, delay: float | None) -> None:
+        why = {"code": error.code, "error": error.message, "retry_after": error.retry_after, "again_in": delay}
+        log.warning("model call failed", **self._done(), **why)
+
+    def _done(self) -> dict[str, Any]:
+        return {**self._facts, "seconds": round(time.monotonic() - self._began, 3)}
 
 
 class ModelClient:
@@ -55,15 +82,16 @@ class ModelClient:
         body = _body(request, card.caching if card is not None else "none")
         attempts = request.attempts or self._patience.attempts
         for attempt in range(1, attempts + 1):
-            started = False
+            started, line = False, _Line(request, attempt)
             try:
-                async for event in self._once(request, body):
+                async for event in self._once(request, body, line):
                     started = True
                     yield event
                 return
             except ModelError as error:
-                delay = _delay(attempt, error)
-                if started or attempt == attempts or delay is None:
+                delay = None if started or attempt == attempts else _delay(attempt, error)
+                line.failed(error, delay)
+                if delay is None:
                     raise
                 yield Retrying(attempt, error.message, delay)
                 await asyncio.sleep(delay)
@@ -71,11 +99,12 @@ class ModelClient:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _once(self, request: ModelRequest, body: bytes) -> AsyncIterator[ModelEvent]:
+    async def _once(self, request: ModelRequest, body: bytes, line: _Line) -> AsyncIterator[ModelEvent]:
         assembly, lines = Assembly(sent=len(body)), Lines()
         try:
             async with self._http.request("POST", "/chat/completions", body) as reply:
                 self._catalog.reachable = True
+                line.answered(reply)
                 if reply.status != 200:
                     error = failures.from_response(reply.status, reply.headers, await reply.body())
                     raise await self._explained(error)
@@ -96,6 +125,7 @@ class ModelClient:
                 raise failures.from_transport(error, self._url, self._patience.idle_seconds) from error
         completion = self._priced(request.model, assembly.completion())
         self._watch(request, completion, reported=assembly.report is not None)
+        line.ended(completion)
         yield completion
 
     async def _explained(self, error: ModelError) -> ModelError:

@@ -22,6 +22,8 @@ class ModelRequest:
     max_tokens: int | None = None
     session: str = ""
     """Requests of one session begin alike: a provider's cache is told so."""
+    turn: str = ""
+    """The message id of the turn that asks, for the log."""
     temperature: float | None = None
     attempts: int | None = None
     """Times the call is made before a passing failure counts; none: the client's own number."""

@@ -1,5 +1,5 @@
 """Logs, traces, metrics. Used by all rooms, uses none."""
 
-from .logs import Logger, configure, logger
+from .logs import LogFormat, Logger, configure, facts_of, logger
 
-__all__ = ["Logger", "configure", "logger"]
+__all__ = ["LogFormat", "Logger", "configure", "facts_of", "logger"]

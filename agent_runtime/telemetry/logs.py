@@ -1,4 +1,4 @@
-"""Log lines as JSON on stderr, one object a line."""
+"""Log lines on stderr: JSON, one object a line, or text where a person reads them on a terminal."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import json
 import logging
 import sys
 import traceback
+from collections.abc import MutableMapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
+LogFormat = Literal["auto", "json", "text"]
 _FACTS = "facts"
+_NOISY = ("httpx", "httpcore", "openai", "uvicorn", "alembic", "asyncio")
 
 
 class Logger:
@@ -40,13 +43,21 @@ def logger(name: str) -> Logger:
     return Logger(name)
 
 
-def configure(level: str) -> None:
-    """Sets up the process's log; `level` is the least serious one that is written."""
+def configure(level: str, shape: LogFormat = "auto") -> None:
+    """Sets up the process's log; `level` is the least serious one that is written. `auto` writes text to a terminal and
+    JSON to anything else."""
+    text = sys.stderr.isatty() if shape == "auto" else shape == "text"
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json())
+    handler.setFormatter(_Text() if text else _Json())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for noisy in ("httpx", "httpcore", "openai", "uvicorn"):
+    for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def facts_of(_: object, __: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
+    """The last processor of structlog: hands the event to `logging` as a Logger does."""
+    failure = event.pop("exc_info", None)
+    return (str(event.pop("event")),), {"extra": {_FACTS: dict(event)}, "exc_info": failure}
 
 
 class _Json(logging.Formatter):
@@ -56,8 +67,35 @@ class _Json(logging.Formatter):
             "level": record.levelname.lower(),
             "event": record.getMessage(),
             "logger": record.name,
-            **getattr(record, _FACTS, {}),
+            **_facts(record),
         }
         if record.exc_info:
-            line["exception"] = "".join(traceback.format_exception(*record.exc_info))
+            line["exception"] = _trace(record)
         return json.dumps(line, default=str)
+
+
+class _Text(logging.Formatter):
+    """`12:04:05 WARNING turn ended  status=failed code=model_quota`, then the trace, if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        clock = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
+        facts = " ".join(f"{name}={_shown(value)}" for name, value in _facts(record).items() if value is not None)
+        line = f"{clock} {record.levelname:<7} {_shown(record.getMessage(), quoted=False)}  {facts}".rstrip()
+        return f"{line}\n{_trace(record)}" if record.exc_info else line
+
+
+def _facts(record: logging.LogRecord) -> dict[str, Any]:
+    facts: dict[str, Any] = getattr(record, _FACTS, {})
+    return facts
+
+
+def _trace(record: logging.LogRecord) -> str:
+    return "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
+
+
+def _shown(value: Any, *, quoted: bool = True) -> str:
+    """A value on one line: what others have written must not move a terminal's cursor."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if text.isprintable() and not (quoted and isinstance(value, str) and (not text or " " in text)):
+        return text
+    return json.dumps(text)
