@@ -16,12 +16,13 @@ from .access import Guard, TokenStore
 from .body import BodyLimit
 from .budget import Budget
 from .clock import Clock, SystemClock
-from .database import Database
+from .database import Database, Keep
 from .doors import Doors
 from .egress import Outlet, egress_door
 from .fleet import EXTERNAL, Driver, ExternalDriver, Fleet, Supervisor, Ways, Workspaces, drivers_of
 from .mediation import Bond, open_listener
 from .proxy import Catalog, Ledger, ModelProxy, Providers, SearchDesk, SearchProvider, load_catalog, load_search
+from .retention import Retention
 from .settings import Settings
 
 Announce = Callable[[str | None], None]
@@ -145,6 +146,9 @@ async def _open_work(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     if work.settings.restart:
         supervisor = Supervisor(work.fleet, work.clock, lambda workspace: not bond.fenced(workspace))
         stack.push_async_callback(supervisor.close)
+    retention = Retention(work.database, work.clock, Keep(work.settings.retention_days, work.settings.retention_rows))
+    stack.push_async_callback(retention.close)
+    retention.start()
     app.state.fleet, app.state.listener = work.fleet, opened
 
 

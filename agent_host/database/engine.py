@@ -103,8 +103,9 @@ def _engine(url: str) -> Engine:
 
 
 def _set_up_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
-    pragmas = ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000", "wal_autocheckpoint=4000")
-    for pragma in (*pragmas, "temp_store=MEMORY"):
+    # The first one has an effect only before the first table is made; what is deleted can then give its room back.
+    pragmas = ("auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000")
+    for pragma in (*pragmas, "wal_autocheckpoint=4000", "temp_store=MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
 
 

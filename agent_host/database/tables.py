@@ -128,6 +128,7 @@ work = Table(
         sqlite_where=text("finished_at IS NULL"),
         postgresql_where=text("finished_at IS NULL"),
     ),
+    Index("work_finished", "finished_at"),
 )
 
 work_audit = Table(

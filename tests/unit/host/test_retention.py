@@ -1,0 +1,163 @@
+"""What the host deletes when, by clocks that also jump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Table, func, insert, select
+
+from agent_host.database import Database, Keep, constraint_sets, model_calls, open_database, work, work_audit
+from agent_host.database.pruning import STEP_ROWS
+from agent_host.retention import Retention
+from agent_runtime.testing import ManualClock
+
+DAY = 86_400
+NOW = 1_800_000_000_000
+WRITES = 3
+
+
+async def at_once(_: float) -> None:
+    return
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOW)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with closing(open_database(f"sqlite:///{tmp_path / 'mesh.db'}")) as database:
+        yield database
+
+
+def ago(days: float) -> int:
+    return NOW - round(days * DAY * 1000)
+
+
+def frame(days: float, **more: Any) -> dict[str, Any]:
+    row = {"workspace": "a", "epoch": 1, "connection": 1, "direction": "in", "type": "x", "bytes": 1}
+    return {"at": ago(days), **row, **more}
+
+
+def call(days: float) -> dict[str, Any]:
+    names = ("request_id", "agent_id", "operation", "model", "provider", "upstream_model")
+    told = {"streamed": False, "status": "complete", "duration_ms": 1, "estimated": False}
+    return {**dict.fromkeys(names, "x"), **told, "started_at": ago(days)}
+
+
+def request(name: str, days: float | None, status: str = "delivered") -> dict[str, Any]:
+    """Work that ended so many days ago; none: it is open, and has been for a year."""
+    counts = dict.fromkeys(("attempts", "deliveries", "epoch"), 0)
+    times = {"submitted_at": ago(365), "updated_at": ago(365), "expires_at": ago(364)}
+    ended = None if days is None else ago(days)
+    said = {"request_id": name, "workspace": "a", "fingerprint": "x", "request": "{}", "pinned": False}
+    return {**said, **counts, **times, "status": status, "finished_at": ended}
+
+
+def constraints(version: int, days: float) -> dict[str, Any]:
+    names = ("hash", "payload_ref", "severity", "effective_at", "status")
+    row = {"workspace": "a", "version": version, "payload": b"", "created_at": ago(days)}
+    return {**dict.fromkeys(names, "x"), **row}
+
+
+def put(database: Database, table: Table, *rows: dict[str, Any]) -> None:
+    database.run_now(lambda connection: connection.execute(insert(table), list(rows)))
+
+
+def values(database: Database, column: Any) -> list[Any]:
+    return list(database.run_now(lambda connection: connection.execute(select(column).order_by(column)).scalars()))
+
+
+def keeper(database: Database, clock: ManualClock, days: int = 90, rows: int = 0) -> Retention:
+    return Retention(database, clock, Keep(days, rows), at_once)
+
+
+async def test_what_is_older_goes_and_what_is_younger_stays(database: Database, clock: ManualClock) -> None:
+    put(database, work_audit, *(frame(days) for days in (200, 91, 89, 0)))
+    put(database, model_calls, *(call(days) for days in (91, 89)))
+    put(database, work, request("old", 91), request("young", 89))
+    put(database, constraint_sets, *(constraints(version, 91 + version) for version in (1, 2, 3)))
+    gone = await keeper(database, clock).sweep()
+    assert gone == {"work_audit": 2, "model_calls": 1, "work": 1, "constraint_sets": 2}
+    assert values(database, work_audit.c.at) == [ago(89), ago(0)]
+    assert values(database, work.c.request_id) == ["young"]
+    assert values(database, constraint_sets.c.version) == [3], "what is in force stays however old it is"
+    assert await keeper(database, clock).sweep() == {}
+
+
+async def test_what_is_open_or_unread_is_never_deleted(database: Database, clock: ManualClock) -> None:
+    states = ("queued", "dispatched", "accepted", "retry_wait")
+    put(database, work, *(request(status, None, status) for status in states), request("unread", 400, "resulted"))
+    put(database, work, *(request(status, 400, status) for status in ("dead", "cancelled", "expired", "delivered")))
+    await keeper(database, clock, days=1, rows=1).sweep()
+    assert values(database, work.c.request_id) == sorted([*states, "unread"])
+
+
+async def test_an_id_is_known_for_as_long_as_its_request_may_be_valid(database: Database, clock: ManualClock) -> None:
+    put(database, work, *(request(f"r{days}", days) for days in (1, 6, 8, 9)))
+    put(database, work_audit, frame(2))
+    await keeper(database, clock, days=1, rows=1).sweep()
+    assert values(database, work.c.request_id) == ["r1", "r6"]
+    assert values(database, work_audit.c.at) == []
+
+
+async def test_the_newest_rows_are_kept(database: Database, clock: ManualClock) -> None:
+    count = 3 * STEP_ROWS + 7
+    put(database, work_audit, *(frame(0, bytes=number) for number in range(count)))
+    put(database, work, *(request(f"r{days}", days) for days in (10, 20, 30)))
+    await keeper(database, clock, days=0, rows=10).sweep()
+    assert values(database, work_audit.c.bytes) == list(range(count - 10, count))
+    assert len(values(database, work.c.request_id)) == 3
+    await keeper(database, clock, days=0, rows=2).sweep()
+    assert values(database, work.c.request_id) == ["r10", "r20"]
+
+
+async def test_nought_is_for_ever(database: Database, clock: ManualClock) -> None:
+    put(database, work_audit, frame(10_000))
+    put(database, work, request("old", 10_000))
+    put(database, constraint_sets, constraints(1, 10_000), constraints(2, 9000))
+    assert await keeper(database, clock, days=0).sweep() == {}
+
+
+async def test_a_clock_that_jumps_ahead_makes_nothing_old(database: Database, clock: ManualClock) -> None:
+    put(database, work_audit, frame(89), frame(0))
+    retention = keeper(database, clock)
+    clock.set_wall(NOW + 1000 * DAY * 1000)
+    assert await retention.sweep() == {}
+    clock.set_wall(NOW)
+    clock.advance(2 * DAY)
+    assert await retention.sweep() == {"work_audit": 1}
+    clock.set_wall(NOW - 1000 * DAY * 1000)
+    assert await retention.sweep() == {}
+
+
+async def test_rows_from_a_clock_that_was_ahead_hold_up_no_others(database: Database, clock: ManualClock) -> None:
+    put(database, work_audit, *(frame(-1000) for _ in range(2 * STEP_ROWS)), *(frame(100) for _ in range(5)))
+    assert await keeper(database, clock).sweep() == {"work_audit": 5}
+
+
+async def test_writers_do_not_wait_and_the_room_is_given_back(database: Database, clock: ManualClock) -> None:
+    put(database, work_audit, *(frame(100, detail="x" * 1000) for _ in range(4 * STEP_ROWS)))
+    written: list[int] = []
+
+    async def write(_: float) -> None:
+        """Between two steps others write."""
+        if len(written) < WRITES:
+            await database.run(lambda connection: connection.execute(insert(work_audit), [frame(0)]))
+            written.append(1)
+
+    def pages(connection: Connection) -> tuple[int, int]:
+        found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("page_count", "freelist_count")]
+        return found[0], found[1]
+
+    before, _ = database.run_now(pages)
+    assert await Retention(database, clock, Keep(90, 0), write).sweep() == {"work_audit": 4 * STEP_ROWS}
+    after, free = database.run_now(pages)
+    assert after < before / 4
+    assert free == 0
+    assert database.run_now(lambda one: one.execute(select(func.count()).select_from(work_audit)).scalar()) == WRITES
