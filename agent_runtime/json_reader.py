@@ -41,6 +41,9 @@ class JsonLimits:
     """Objects, arrays and members of both, keys not counted. One value takes 50 to 500 bytes of memory."""
     max_depth: int = 100
     """Nested objects and arrays; the parser itself takes at most 200."""
+    refuse_ambiguous: bool = True
+    """Refuse duplicate keys and infinite numbers. It takes a look at every value, which costs more than the parsing:
+    a reader of many small events that takes only a few texts of each leaves it out."""
 
 
 class JsonRefused(ValueError):
@@ -58,13 +61,19 @@ def read_json(data: bytes, limits: JsonLimits) -> Any:
         value: Any = from_json(data, allow_inf_nan=False)
     except ValueError as error:
         raise _syntax_error(data, error) from None
+    if limits.refuse_ambiguous:
+        _check_unambiguous(data, value)
+    return value
+
+
+def _check_unambiguous(data: bytes, value: Any) -> None:
+    """Raise JsonRefused for a duplicate key or an infinite number."""
     try:
         strings = _count_strings((value,))
     except _Infinite:
         raise JsonRefused("not_finite", "a number is too large for a 64-bit float") from None
     if 2 * strings != _without_escapes(data).count(b'"'):
         raise JsonRefused("duplicate_key", f"the key {_duplicate_key(data)!r} occurs twice in one object")
-    return value
 
 
 async def read_json_async(data: bytes, limits: JsonLimits) -> Any:

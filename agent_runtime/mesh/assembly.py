@@ -26,7 +26,7 @@ _STOP: dict[str, Literal["stop", "length", "content-filter", "tool-calls", "othe
 
 
 LONGEST_LINE = 8 * 1024 * 1024
-EVENT = JsonLimits(max_bytes=LONGEST_LINE, max_values=100_000)
+EVENT = JsonLimits(max_bytes=LONGEST_LINE, max_values=100_000, refuse_ambiguous=False)
 MOST_CALLS = 256
 """Tool calls in one answer."""
 _CUT_IN_TWO = re.compile(rb"\\u[dD]")

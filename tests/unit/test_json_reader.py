@@ -151,3 +151,11 @@ def test_values_are_counted_across_blocks(piece: bytes, shift: int) -> None:
     assert read_json(data, JsonLimits(2 * MIB, max_values=6, max_depth=3))[1] == {"a": []}
     assert refusal(data, JsonLimits(2 * MIB, max_values=5)) == "too_many_values"
     assert refusal(data, JsonLimits(2 * MIB, max_depth=2)) == "too_deep"
+
+
+def test_a_reader_of_many_small_events_leaves_out_the_look_at_every_value() -> None:
+    limits = JsonLimits(MIB, refuse_ambiguous=False)
+    assert read_json(b'{"a":1,"a":2}', limits) == {"a": 2}
+    assert read_json(b"[1e400]", limits) == [float("inf")]
+    with pytest.raises(JsonRefused):
+        read_json(b"[NaN]", limits)
