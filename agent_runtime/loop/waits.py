@@ -23,12 +23,14 @@ class Wait:
     tool: str
     input: dict[str, Any]
     reason: str = ""
-    always: Sequence[dict[str, Any]] = ()
-    """The rules that an approval for good adds; none: one for the tool as a whole."""
+    always: Sequence[dict[str, Any]] | None = None
+    """The rules that an approval for good adds, where there is a record of them."""
 
     @property
     def rules(self) -> Sequence[dict[str, Any]]:
-        return self.always or [{"permission": self.tool, "pattern": "*", "action": "allow"}]
+        if self.always is None:
+            return [{"permission": self.tool, "pattern": "*", "action": "allow"}]
+        return self.always
 
     @property
     def questions(self) -> list[dict[str, Any]]:
@@ -56,7 +58,7 @@ def _wait(part: dict[str, Any], asked: dict[str, dict[str, Any]]) -> Wait | None
     if name is not None and state == "approval-requested":
         about = asked.get(part["approval"]["id"], {})
         ids = (part["approval"]["id"], "approval", part["toolCallId"])
-        return Wait(*ids, name, part["input"], about.get("reason", ""), about.get("always", ()))
+        return Wait(*ids, name, part["input"], about.get("reason", ""), about.get("always"))
     if name == QUESTION and state == "input-available":
         return Wait(part["toolCallId"], "question", part["toolCallId"], name, part["input"])
     return None

@@ -13,7 +13,7 @@ from ..sandbox import Confinement, Limits
 from ..settings import Settings
 from ..skills import Environments, PackageIndex, Setup, SkillHost, SkillLibrary, Staging, Versions, authoring_tools
 from ..store import Database
-from ..tools import Gate, ShellReader, Space, Tool, ToolRegistry, builtin_tools, choose_watchdog
+from ..tools import Gate, Space, Tool, ToolRegistry, builtin_tools, choose_watchdog
 from ..workspace import Home
 from .household import Household, Own
 from .keys import bearer, mesh_token, skill_grants
@@ -54,21 +54,19 @@ class Workshop:
         library, connectors, skills = self._library(), self._connectors(), self._skills(mesh)
         await asyncio.to_thread(library.packages)  # so that no session waits for files to be read for the first time
         await skills.start()
-        scripts = self.own(ShellReader(self.confinement))
-        own = self._own_tools(helpers, library, scripts)
-        watchdog = await asyncio.to_thread(choose_watchdog, settings.watchdog, scripts.read)
+        own = self._own_tools(helpers, library)
+        watchdog = await asyncio.to_thread(choose_watchdog, settings.watchdog)
         gate = Gate(timeout=settings.tool_timeout, watchdog=watchdog)
         tools = ToolRegistry((*own, *authoring_tools(skills)), connectors, skills, gate=gate)
         return Equipment(tools, library, connectors)
 
-    def _own_tools(self, helpers: Spawner, library: SkillLibrary, scripts: ShellReader) -> tuple[Tool, ...]:
+    def _own_tools(self, helpers: Spawner, library: SkillLibrary) -> tuple[Tool, ...]:
         from ..mesh import MeshSearch
         from ..net import Egress
 
         settings = self.settings
         return builtin_tools(
             self.confinement,
-            read=scripts.read,
             timeout=settings.tool_timeout,
             limits=self._room,
             egress=Egress.through(settings.egress_url, mesh_token(settings)),

@@ -7,7 +7,6 @@ from .registry import ToolRegistry
 from .schema import checked as schema_faults
 from .schema import normalised, schema_fault
 from .schema import ready as schema_ready
-from .shell_reader import ShellReader
 from .space import Space
 from .verdict import Verdict
 from .watchdog import PolicyWatchdog, choose_watchdog
@@ -23,7 +22,6 @@ __all__ = [
     "Output",
     "PolicyWatchdog",
     "Reach",
-    "ShellReader",
     "Space",
     "Tool",
     "ToolProvider",

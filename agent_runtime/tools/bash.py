@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ToolFailure
@@ -17,7 +16,7 @@ from . import shell
 from .contract import BOTH, Output, Reach, Tool
 from .envelope import HEAD
 from .files import place
-from .shell_reader import ReadScript, read_here
+from .shell_programs import habit
 from .space import Space
 from .way_out import WayOut
 
@@ -55,10 +54,9 @@ def bash_tool(
     timeout: float,
     limits: Limits,
     upstream: Upstream | None = None,
-    read: ReadScript = read_here,
 ) -> Tool:
     """`timeout` is the default deadline of a command, in seconds; `upstream` is the way out for those that rules let
-    out, and `read` tells what scripts run."""
+    out."""
     longest, space = max(LONGEST, timeout), Space(confinement, limits)
     way_out = WayOut(confinement, upstream)
 
@@ -82,36 +80,43 @@ def bash_tool(
         run,
         REQUIRES,
         timeout=longest + SLACK,
-        reach=partial(_reach, read=read),
+        reach=_reach,
         answers="`stdout`, `stderr`, `exit_code`, `timed_out`, `stopped?`, `notice?`, `head?`",
         bounds=f"{OUTPUT_LIMIT // 1024} KB of both streams, {COMMAND_LIMIT // 1024} KiB of command, {longest:g} s",
     )
 
 
-async def _reach(arguments: Mapping[str, Any], _: ToolContext, *, read: ReadScript) -> Reach:
+async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> Reach:
     """Each command that the script runs must be allowed. A rule for `git *` must not be met by a text that also runs
     something else, so where that cannot be told only a rule for everything allows it."""
-    parsed = await read(arguments["command"])
-    programs = dict.fromkeys(text.partition(" ")[0] for text in parsed.texts)
-    opaque = parsed.opaque or not parsed.texts
-    wanted = [_program(text, vague=parsed.vague) for text in parsed.texts]
+    _check(arguments["command"])
+    read = await shell.read(arguments["command"])
+    opaque = read.opaque or ("" if read.texts else "it runs no command")
     return Reach(
-        requires=None if opaque else REQUIRES.model_copy(update={"shell": wanted}),
-        subjects=parsed.texts or (arguments["command"],),
-        shadows=tuple((shell.bare(text),) for text in parsed.texts),
+        requires=None if opaque else REQUIRES.model_copy(update={"shell": [_program(one, read) for one in read.texts]}),
+        subjects=read.texts or (arguments["command"],),
+        starts=read.starts,
+        shadows=_shadows(read),
         opaque=opaque,
-        habits=tuple(f"{program} *" for program in programs),
+        anything=read.anything,
+        habits=tuple(dict.fromkeys(map(habit, read.texts))),
     )
 
 
-def _program(text: str, *, vague: bool) -> Program:
+def _shadows(read: shell.Commands) -> tuple[tuple[str, ...], ...]:
+    """What rules that deny are held against too; commands that may run beside the others go with the first one."""
+    bare = [(shell.bare(text),) for text in read.texts]
+    inner = tuple(one for text in read.inner for one in (text, shell.bare(text)))
+    return ((*bare[0], *inner), *bare[1:]) if bare else ()
+
+
+def _program(text: str, read: shell.Commands) -> Program:
     """A simple command as a requirement: exactly this program with these arguments, or with any where the script has
     some that are only known when it runs."""
-    try:
-        cmd, *args = shlex.split(text)
-    except ValueError:
-        cmd, args, vague = text.partition(" ")[0], [], True
-    return Program(cmd=cmd, args=[ArgPattern(wildcard=True)] if vague else list(args))
+    if text in read.starts:
+        return Program(cmd=text.partition(" ")[0], args=[ArgPattern(wildcard=True)])
+    cmd, *args = shlex.split(text)
+    return Program(cmd=cmd, args=list(args))
 
 
 def _parameters(timeout: float, longest: float) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from .memory import Facts, memory_tools
 from .question import question_tool
 from .read import read_tool
 from .search import Engine, Finder, glob_tool, grep_tool
-from .shell_reader import ReadScript, read_here
 from .skill import NoSkills, skill_tool
 from .space import Space
 from .task import task_tool
@@ -40,7 +39,6 @@ def builtin_tools(
     timeout: float = DEFAULT_TIMEOUT,
     limits: Limits | None = None,
     engine: Engine = "ripgrep",
-    read: ReadScript = read_here,
     egress: Egress | None = None,
     search: Search | None = None,
     spawner: Spawner | None = None,
@@ -61,7 +59,7 @@ def builtin_tools(
         edit_tool(locks, space, backups),
         glob_tool(finder),
         grep_tool(finder, engine),
-        bash_tool(confinement, timeout=timeout, limits=limits, upstream=egress.upstream if egress else None, read=read),
+        bash_tool(confinement, timeout=timeout, limits=limits, upstream=egress.upstream if egress else None),
         *((web_fetch_tool(egress, Reader(confinement)),) if egress else ()),
         *((web_search_tool(search),) if search else ()),
         *((task_tool(spawner, timeout=agent_timeout),) if spawner else ()),

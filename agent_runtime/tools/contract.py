@@ -63,8 +63,12 @@ class Reach:
     """What the patterns of permission rules are held against: paths, commands, hosts."""
     shadows: tuple[tuple[str, ...], ...] = ()
     """Other names of each subject, under which a rule may deny it too."""
-    opaque: bool = False
-    """It may touch more than can be told: only a rule about everything allows it."""
+    starts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Subjects of which only this beginning is certain: a rule that allows must allow whatever follows."""
+    opaque: str = ""
+    """Why it may touch more than can be told, if so: only a rule about everything allows it then."""
+    anything: bool = False
+    """Of what is opaque: nothing at all can be told, so that every rule that does not allow is about it."""
     requires: RequirementSet | None = None
     """Less than the tool requires in general; none: as much."""
     habits: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..ports import ToolContext
 from ..protocol import NewRule, RequirementSet
-from ..protocol.authority import Access, Decision
+from ..protocol.authority import Access, Decision, covers
 from .contract import ALIASES, Reach, Tool
 from .verdict import Verdict
 
@@ -34,17 +34,27 @@ class Permissions:
             return Verdict("deny", f"{tool.spec.name} is refused: agent {context.agent} may not {lacks}")
         decision = context.authority.decide(access(tool, reach))
         if decision.action == "allow":
-            always = _rules(tool, reach, reach.subjects)
+            always = _rules(tool, reach, [subject.replace("*", "?") for subject in reach.subjects])
             return Verdict(always=always, touches=reach.subjects, by_person=decision.by_person)
         always = _always(tool, reach, decision)
-        return Verdict(decision.action, _reason(tool, decision, context), always=always, touches=reach.subjects)
+        return Verdict(decision.action, _reason(tool, reach, decision, context), always=always, touches=reach.subjects)
 
 
 def access(tool: Tool, reach: Reach) -> Access:
     """A call as the rules see it."""
     own, implied = _capabilities(tool.requires)
     name = tool.spec.name
-    return Access(name, further_names(tool), own, implied, reach.subjects, reach.shadows, opaque=reach.opaque)
+    return Access(
+        name,
+        further_names(tool),
+        own,
+        implied,
+        reach.subjects,
+        reach.shadows,
+        reach.starts,
+        opaque=bool(reach.opaque),
+        anything=reach.anything,
+    )
 
 
 def further_names(tool: Tool) -> tuple[str, ...]:
@@ -63,27 +73,32 @@ def _capabilities(requires: RequirementSet) -> tuple[tuple[str, ...], tuple[str,
     return (own, touched) if own else (touched, ())
 
 
-def _reason(tool: Tool, decision: Decision, context: ToolContext) -> str:
+def _reason(tool: Tool, reach: Reach, decision: Decision, context: ToolContext) -> str:
     subject = decision.subject if len(decision.subject) <= SHOWN else f"{decision.subject[:SHOWN]}..."
     what = f"{tool.spec.name} {subject}".strip()
     rule = decision.rule
     if rule is None:
-        return f"{what}: no rule of agent {context.agent} covers it"
+        why = f"; only one for * does, because {reach.opaque}" if reach.opaque else ""
+        return f"{what}: no rule of agent {context.agent} covers it{why}"
     says = "forbids it" if rule.action == "deny" else "asks for approval"
-    return f"{what}: a {rule.source} rule for {rule.permission} {rule.pattern} {says}"
+    why = ", and it cannot be told what this runs" if reach.anything else ""
+    return f"{what}: a {rule.source} rule for {rule.permission} {rule.pattern} {says}{why}"
 
 
 def _always(tool: Tool, reach: Reach, decision: Decision) -> tuple[NewRule, ...]:
-    """What a person would allow for good: as much as the rule that asks is about, else calls of this kind."""
+    """What a person would allow for good: calls of this kind, and no more than the rule that asks is about."""
     if decision.action != "ask":
         return ()
-    return _rules(tool, reach, [decision.rule.pattern] if decision.rule else reach.habits or reach.subjects)
+    kinds, asks = reach.habits or reach.subjects, decision.rule
+    if asks is not None:
+        kinds = tuple(asks.pattern if covers(one, asks.pattern) else one for one in reach.habits) or (asks.pattern,)
+    return _rules(tool, reach, kinds)
 
 
 def _rules(tool: Tool, reach: Reach, patterns: Sequence[str]) -> tuple[NewRule, ...]:
-    """The tool allowed for these patterns; for everything where they would not do, or are too many."""
-    if reach.opaque or any(len(pattern) > LONGEST for pattern in patterns) or len(patterns) > MOST_SUGGESTED:
-        patterns = ["*"]
+    """The tool allowed for these patterns; none where they would not do, or are too many: that is allowed once only."""
     # What is no text becomes a question mark, which is any one character.
     texts = dict.fromkeys(pattern.encode(errors="replace").decode() or "*" for pattern in patterns)
+    if reach.opaque or len(texts) > MOST_SUGGESTED or any(len(text) > LONGEST for text in texts):
+        return ()
     return tuple(NewRule(permission=tool.spec.name, pattern=text, action="allow") for text in texts)

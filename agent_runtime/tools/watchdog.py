@@ -19,7 +19,6 @@ from ..telemetry import logger
 from . import shell
 from .gate import NoWatchdog, Watchdog
 from .policy import Rule, load
-from .shell_reader import ReadScript, read_here
 from .verdict import ALLOW, Verdict
 
 REFERENCE = Path(__file__).parent / "policies" / "shell.yaml"
@@ -29,12 +28,12 @@ _PATHS = frozenset({"path", "workdir"})
 log = logger(__name__)
 
 
-def choose_watchdog(setting: str, read: ReadScript = read_here) -> Watchdog:
+def choose_watchdog(setting: str) -> Watchdog:
     """`reference`, `off`, or the path of a policy file. Raises StartError that names every fault."""
     if setting == "off":
         return NoWatchdog()
     try:
-        return PolicyWatchdog(load(REFERENCE if setting == "reference" else Path(setting).expanduser()), read)
+        return PolicyWatchdog(load(REFERENCE if setting == "reference" else Path(setting).expanduser()))
     except StartError as error:
         raise StartError(f"AGENT_WATCHDOG: {error}") from None
 
@@ -42,9 +41,7 @@ def choose_watchdog(setting: str, read: ReadScript = read_here) -> Watchdog:
 class PolicyWatchdog:
     """The first rule that denies wins, else the first that asks; what no rule matches is allowed."""
 
-    def __init__(self, rules: Sequence[Rule], read: ReadScript = read_here) -> None:
-        """`read` tells what scripts run."""
-        self._read = read
+    def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = tuple(sorted(rules, key=lambda rule: rule.action == "ask"))  # stable: deny first, in order
 
     async def check(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:
@@ -54,7 +51,7 @@ class PolicyWatchdog:
             return ALLOW
         script = str(arguments.get("command", ""))
         about_commands = any(rule.command or rule.pipeline or rule.writes for rule in rules)
-        commands = await self._read(script) if script and about_commands else shell.Commands()
+        commands = await shell.read(script) if script and about_commands else shell.Commands()
         return await asyncio.to_thread(_judge, rules, _Call(arguments, context, commands), context.call_id)
 
 
@@ -76,7 +73,7 @@ class _Call:
     def meets(self, rule: Rule) -> bool:
         return (
             all(self._fits(globs, self._values(name)) for name, globs in rule.argument.items())
-            and (not rule.command or self._fits(rule.command, _plain(self.commands.texts)))
+            and (not rule.command or self._fits(rule.command, _plain((*self.commands.texts, *self.commands.inner))))
             and (not rule.pipeline or self._fits(rule.pipeline, _plain(self.commands.pipelines)))
             and (not rule.writes or self._fits(rule.writes, self.commands.writes))
             and (rule.pattern is None or rule.pattern.search(self._script[: shell.LIMIT]) is not None)

@@ -191,13 +191,14 @@ def test_what_no_rule_covers_asks_for_the_kind_of_call(start: Start, provider: S
     reply = agent.chat("run", session_id="s", agent="bare")
     (pending,) = reply.json()["pending"]
     assert pending["reason"] == "bash git status: no rule of agent bare covers it"
-    assert [rule["pattern"] for rule in pending["always"]] == ["git *", "ls *"]
+    assert [rule["pattern"] for rule in pending["always"]] == ["git status", "ls *"]
     answer(agent, "s", pending, "always")
-    assert rules_of(agent, "s") == [("bash", "git *", "allow"), ("bash", "ls *", "allow")]
+    assert rules_of(agent, "s") == [("bash", "git status", "allow"), ("bash", "ls *", "allow")]
     provider.script.replace([Call("bash", {"command": "ls $(cat x)"}), Say("done")])
     (pending,) = agent.chat("run", session_id="s", message_id="again").json()["pending"]
-    assert pending["kind"] == "approval"
-    answer(agent, "s", pending, "reject")
+    assert (pending["kind"], pending["always"]) == ("approval", [])
+    answer(agent, "s", pending, "always")
+    assert rules_of(agent, "s") == [("bash", "git status", "allow"), ("bash", "ls *", "allow")]
 
 
 @pytest.mark.parametrize("decision", ["once", "always", "reject"])

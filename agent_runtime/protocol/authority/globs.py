@@ -17,6 +17,12 @@ def matches(pattern: str, text: str) -> bool:
     return any(_matches(form, text) for form in _forms(pattern))
 
 
+def matches_any_end(pattern: str, start: str) -> bool:
+    """Whether every text that begins so fits."""
+    form = _forms(pattern)[0]
+    return form.endswith(ANY) and _matches(form, start)
+
+
 def may_begin(pattern: str, start: str) -> bool:
     """Whether a text that begins so may fit."""
     literal = re.split(r"[*?]", pattern, maxsplit=1)[0]

@@ -8,11 +8,11 @@ that cannot be compared the strictest holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ..permission import Action, Rule
-from .globs import ANY, covers, matches
+from .globs import ANY, covers, matches, matches_any_end
 
 STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
 _SCOPES = {"manifest": 0, "project": 1, "session": 2}
@@ -33,8 +33,12 @@ class Access:
     """What it touches; each of them must be allowed."""
     shadows: tuple[tuple[str, ...], ...] = ()
     """For the first subjects, other names of each: a rule that does not allow may call it by them too."""
+    starts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Subjects of which only this beginning is certain: a rule that allows must allow whatever follows."""
     opaque: bool = False
     """More than the subjects may be touched, so that only a rule about everything can allow it."""
+    anything: bool = False
+    """Of what is opaque: nothing at all is known, so that every rule that does not allow is about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,7 @@ def _decide(rules: Sequence[Rule], access: Access, capability: str, subject: tup
     """`subject` is one of them with its other names, or None for whatever else may be touched."""
     names = (access.tool, *access.names)
     found = [
-        (rank, rule)
-        for rule in rules
-        if (rank := _rank(rule, names, capability)) and _touches(rule, subject, access.subjects)
+        (rank, rule) for rule in rules if (rank := _rank(rule, names, capability)) and _touches(rule, subject, access)
     ]
     found.sort(key=lambda one: STRICTNESS[one[1].action], reverse=True)
     shown = subject[0] if subject is not None else "; ".join(access.subjects)
@@ -105,13 +107,15 @@ def _rank(rule: Rule, names: tuple[str, ...], capability: str) -> int:
     return 1 if _is_any(rule.permission) else 2
 
 
-def _touches(rule: Rule, subject: tuple[str, ...] | None, known: tuple[str, ...]) -> bool:
+def _touches(rule: Rule, subject: tuple[str, ...] | None, access: Access) -> bool:
     """Whether a rule is about this subject. None stands for whatever else may be touched: a rule that allows must then
     be about everything, one that does not may be about what is known of the call."""
-    if subject is not None:
-        names = subject[:1] if rule.action == "allow" else subject
-        return any(matches(rule.pattern, name) for name in names)
-    return _is_any(rule.pattern) or (rule.action != "allow" and any(matches(rule.pattern, one) for one in known))
+    if subject is None:
+        known = access.anything or any(matches(rule.pattern, one) for one in access.subjects)
+        return _is_any(rule.pattern) or (rule.action != "allow" and known)
+    if rule.action == "allow" and subject[0] in access.starts:
+        return matches_any_end(rule.pattern, access.starts[subject[0]])
+    return any(matches(rule.pattern, name) for name in (subject[:1] if rule.action == "allow" else subject))
 
 
 def _beats(one: tuple[int, Rule], other: tuple[int, Rule]) -> bool:

@@ -234,6 +234,14 @@ def test_the_scope_of_a_principal_bounds_every_call(start: Start, host: Host) ->
     peer.send(request("req-2", 'tool:write:{"path": "x.md", "content": "x"}'))
     peer.result("req-2")
     assert (agent.data_dir / "workspace/x.md").exists()
+    who["authorization_scope"] = ["bash(echo *)"]
+    for number, script in enumerate(
+        ("echo x > allowed", "RANDOM='a[$(touch planted)]'; echo x", "A=1 echo x > planted")
+    ):
+        peer.send(request(f"bash-{number}", f"tool:bash:{json.dumps({'command': script})}", principal=who))
+        assert peer.result(f"bash-{number}")["status"] == "completed"
+    assert (agent.data_dir / "workspace/allowed").exists()
+    assert not (agent.data_dir / "workspace/planted").exists()
 
 
 # ---------------------------------------------------------------- breaks

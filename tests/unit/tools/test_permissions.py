@@ -67,10 +67,65 @@ async def test_for_good_is_for_the_very_command_that_the_watchdog_asked_about(co
     assert await asked(under(context, *for_good), "git push --force || true") is not None
 
 
+@pytest.mark.parametrize(
+    ("asks", "command", "patterns"),
+    [
+        ("*", "git status && ls -l | xargs git add", ["git status", "ls *", "xargs git add", "git add {}"]),
+        ("git push *", "git push origin main", ["git push origin main"]),
+        ("echo push *", "echo push x", ["echo push *"]),
+        ("*", "find . -name '*.py'", ["find . -name '?.py'"]),
+        ("*", "for f in x; do ls $f; done", []),
+        ("*", f"python3 -c '{'x' * 1000}'", []),
+        ("*", "; ".join(f"git {number}" for number in range(11)), []),
+    ],
+)
+async def test_for_good_is_never_more_than_the_command_can_do(
+    context: ToolContext, asks: str, command: str, patterns: list[str]
+) -> None:
+    """`git *` would be any command that git can be made to run; what no rule is short enough for is allowed once."""
+    wait = await asked(under(context, Rule(permission="bash", pattern=asks, action="ask", source="project")), command)
+    assert wait is not None
+    assert [rule.pattern for rule in wait.always] == patterns
+
+
+async def test_what_no_program_is_named_in_is_denied_by_any_rule_that_denies(context: ToolContext) -> None:
+    within = under(context, Rule(permission="bash", pattern="rm *", action="deny", source="manifest"))
+    for command in ("$X -rf y", "eval $X", "a=rm; $a y", "sudo rm y; $Z", "if true; then rm y; fi", "xargs rm < y"):
+        answer = await GATE.run(bash(), {"command": command}, within)
+        assert isinstance(answer, ToolResult)
+        assert answer.metadata["kind"] == "denied", command
+        assert "a manifest rule for bash rm * forbids it" in (answer.error_text or "")
+    assert await asked(within, 'for f in x; do echo "$f"; done') is None
+
+
+async def test_a_refusal_says_what_makes_a_script_hard_to_tell(context: ToolContext) -> None:
+    narrow = Layer(rules=(Rule(permission="bash", pattern="git status", action="allow", source="manifest"),))
+    answer = await GATE.run(bash(), {"command": "A=1; git status"}, replace(context, authority=Authority((narrow,))))
+    assert isinstance(answer, ToolResult)
+    assert "; only one for * does, because `A=1` sets a variable" in (answer.error_text or "")
+
+
+async def test_what_is_filled_in_is_only_allowed_by_rules_that_leave_the_end_open(context: ToolContext) -> None:
+    for command, pattern, allows in (
+        ("echo x*", "echo *", True),
+        ("echo x*", "echo x*", True),
+        ("echo *", "echo ?", False),
+        ("echo x*.py", "echo *.py", False),
+        ("echo x*", "echo y*", False),
+        ("echo '*'", "echo ???", True),
+    ):
+        rule = Rule(permission="bash", pattern=pattern, action="allow", source="manifest")
+        answer = await GATE.run(
+            bash(), {"command": command}, replace(context, authority=Authority((Layer(rules=(rule,)),)))
+        )
+        assert isinstance(answer, ToolResult)
+        assert (answer.metadata.get("kind") != "denied") == allows, command
+
+
 async def test_text_that_is_none_can_be_asked_about(context: ToolContext) -> None:
     wait = await asked(under(context, Rule(permission="bash", action="ask", source="project")), "echo \ud800")
     assert wait is not None
-    assert [rule.pattern for rule in wait.always] == ["*"]
+    assert wait.always == ()
     nothing_said = replace(context, authority=Authority((Layer(rules=()),)), interactive=True)
     wait = await asked(nothing_said, "'/opt/\ud800' x")
     assert wait is not None

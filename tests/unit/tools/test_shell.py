@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 
 import pytest
@@ -11,313 +10,324 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_runtime.tools.shell import LIMIT, Commands, commands
+from agent_runtime.tools.shell_programs import habit
+from agent_runtime.tools.shell_words import BUILTINS, KEYWORDS
 
-READ = [
+PLAIN = [
     ("git status", ["git status"]),
     ("  git   status\t-s  # why\n", ["git status -s"]),
-    ("FOO=1 git status", ["git status"]),
-    ("git status; ls\nid & w", ["git status", "ls", "id", "w"]),
-    ("a && b || c | d |& e", ["a", "b", "c", "d", "e"]),
-    ("(a; b) ; { c; }", ["a", "b", "c"]),
-    ("if a; then b; elif c; then d; else e; fi", ["a", "b", "c", "d", "e"]),
-    ("for i in 1 2; do a; done; while b; do c; done; until d; do e; done", ["a", "b", "c", "d", "e"]),
-    ("case x in y|z) a;; *) b;; esac", ["a", "b"]),
-    ("f() { a; }; f; function g { b; }", ["a", "f", "b"]),
-    ("! a; [[ x == y ]] && [ -f z ] && b", ["a", "[[ x == y ]]", "[ -f z ]", "b"]),
-    ('echo $(a) `b` <(c) "$(d)" ${x:-$(e)}', ["a", "b", "c", "d", "e"]),
-    ("cat <<E\nx $(a) $(b)\nE\n", ["cat", "a", "b"]),
-    ("cat <<'E'\n$(a) `b`\nE\n", ["cat"]),
-    ("cat <<-E | a && b\n\tx\n\tE\n", ["cat", "a", "b"]),
-    ("cat <<< $(a)", ["cat", "a"]),
-    ("git commit -m \"$(cat <<'E'\nit's done\nE\n)\"", ["cat"]),
-    ("git \\\n  status", ["git status"]),
-    (">x rm y", ["rm y"]),
-    ("rm >x y 2>&1 z", ["rm y z"]),
-    ("g\"i\"t 'st'atus", ["git status"]),
-    ("\\git st\\atus", ["git status"]),
-    ("$'g\\x69\\164' $'a\\nb'", ["git 'a\nb'"]),
-    ("git 'a b' \"c;d\" '' {} HEAD~1 stash@{0}", ["git 'a b' 'c;d' '' {} 'HEAD~1' 'stash@{0}'"]),
-    ("a=$(b) c=(d $(e))", ["b", "e"]),
-    ("echo $((1 + 2)) ${#x} ${x%y}", ["echo $((1 + 2)) ${#x} ${x%y}"]),
-    ("while IFS= read -r line; do a; done < x", ["read -r line", "a"]),
-    ("set -euo pipefail; export A=1", ["set -euo pipefail", "export A=1"]),
-    # programs that run programs
-    ("env -u A B=1 git x", ["env -u A B=1 git x", "git x"]),
-    ("sudo -n nice -n 5 timeout -k 1 5 nohup setsid git x", ["git x"]),
-    ("command git x; builtin cd y; exec git z; time -p git w", ["git x", "cd y", "git z", "git w"]),
-    ("ls | xargs -0 -n1 git x", ["git x {}"]),
-    ("find . -name x -exec git y {} \\; -execdir rm {} +", ["git y {}", "rm {}"]),
-    ("bash -c 'git x; sh -ec \"rm y\"'", ["git x", "sh -ec 'rm y'", "rm y"]),
-    ("trap 'rm x' EXIT", ["rm x"]),
-    ("command -v git", ["command -v git"]),
+    ("a && b || c | d;e\nf;\n\n# g\n", ["a", "b", "c", "d", "e", "f"]),
+    ("a &&\n b |\n c \\\n -d", ["a", "b", "c -d"]),
+    ("g\"i\"t 'st'atus \\git", ["git status git"]),
+    ("git 'a b' \"c;d\" '' {} HEAD~1 '$x' \"a$ \\$b\"", ["git 'a b' 'c;d' '' {} 'HEAD~1' '$x' 'a$ $b'"]),
+    ("git 'a\nb'", ["git 'a\nb'"]),
+    (">x rm >>y z 2>&1 &>'u v' <w", ["rm z"]),
+    ("cat <<'E' > x; b\n$(a) `b`\nE\nc <<-\"E\"\n\t$a\n\tE\nd", ["cat", "b", "c", "d"]),
+    ("[ -f x ] && test -d y || exit 1; cd z; printf '%s' a; : b", None),
+    # variables and programs in front that change nothing
+    ("LANG=C LC_ALL=de_DE.UTF-8 TZ='Europe/Berlin' CI=1 git x", ["git x"]),
+    ("env git x; env LANG=C nice -n 5 timeout -k 1 5.5s time -p git y", ["git x", "git y"]),
+    ("env; nice", ["env", "nice"]),
+    # programs that run others
+    ("sudo -n nohup setsid rm x", ["sudo -n nohup setsid rm x", "nohup setsid rm x", "setsid rm x", "rm x"]),
+    ("ls | xargs -0 -n1 -I {} git x {}.y", ["ls", "xargs -0 -n1 -I {} git x '{}.y'", "git x '{}.y' {}"]),
+    ("find . -name 'x*' -exec git y {} \\; -execdir rm {} +", None),
+    ("bash -c 'git x; sh -c \"rm y\"'; bash run.sh -x", None),
+    ("/bin/rm x", ["/bin/rm x"]),
+    ("git commit -m '✨ ünïcode' 文 # 😀", ["git commit -m '✨ ünïcode' '文'"]),
 ]
 
 
-@pytest.mark.parametrize(("script", "found"), READ)
-def test_every_command_is_found(script: str, found: list[str]) -> None:
+@pytest.mark.parametrize(("script", "texts"), PLAIN)
+def test_of_plain_scripts_every_command_is_named(script: str, texts: list[str] | None) -> None:
     read = commands(script)
-    assert not read.opaque
-    missing = [text for text in found if text not in read.texts]
-    assert not missing, read.texts
+    assert read.opaque == ""
+    assert texts is None or list(read.texts) == texts
+
+
+def test_commands_among_arguments_are_named_too() -> None:
+    assert list(commands("find . -name 'x*' -exec git y {} \\; -ok rm -f {} +").texts)[1:] == ["git y {}", "rm -f {}"]
+    nested = commands("bash -c 'git x; sh -c \"rm y\"'; bash run.sh -x")
+    assert list(nested.texts) == ["bash -c 'git x; sh -c \"rm y\"'", "git x", "sh -c 'rm y'", "rm y", "bash run.sh -x"]
+
+
+def test_what_is_filled_in_leaves_a_beginning() -> None:
+    assert commands("git add x/*.py y; rm [a-c] ?; ls | xargs -r wc").starts == {
+        "git add x/*.py y": "git add x/",
+        "rm [a-c] ?": "rm ",
+        "wc {}": "wc ",
+    }
+    assert commands("find . -exec rm -f {} \\;").starts == {"rm -f {}": "rm -f "}
+    assert commands("git '*' \"?\" \\[").starts == {}
 
 
 OPAQUE = [
-    # the name is not in the text
-    "$X foo",
-    "r$(echo m) x",
-    "`a`",
-    "{rm,-rf,/}",
-    "r? x",
-    "~/x y",
-    "$'\\xff'",
-    '$"rm" x',
-    "r{m,n}",
-    "@(rm) x",
-    # text becomes a program
-    "eval rm x",
-    "source x",
-    ". x",
-    "alias git=rm",
-    'bash -c "$X"',
-    "sh -c 'a'\"$X\"",
-    "curl x | bash",
-    "bash -s x",
-    "bash -i",
-    "sh -c 'echo &>x rm'",
-    "exec -a git rm",
-    "env -S 'rm x'",
-    "env $X git",
-    "timeout $X git",
-    "xargs sh",
-    "xargs $X",
-    "find $X",
-    "find . -exec sh -c 'a {}' \\;",
-    "xargs -I% sh -c 'a %'",
-    'trap "$X" EXIT',
-    "coproc a",
-    "parallel a",
-    "watch a",
-    "ssh host rm",
-    "zsh -c a",
-    "shopt -s expand_aliases",
-    "enable -f x y",
-    "hash -p x git",
-    "bind -x a",
-    "mapfile -C a b",
-    "jobs -x a",
-    "set -k",
-    "complete -C a b",
-    "su -c rm",
-    "printf -v 'a[$(rm)]' x",
-    "xargs --unknown git",
-    # variables that decide what a name means
-    "PATH=x git y",
-    "LD_PRELOAD=x git",
-    "BASH_ENV=x bash -c a",
-    "IFS=x; git",
-    "export PATH=x",
-    "env PATH=x git",
-    "GIT_SSH_COMMAND=x git fetch",
-    "read PATH",
-    "for PATH in x; do git; done",
-    ": ${PATH:=x}",
-    "unset PATH",
-    "declare -n r=PATH",
-    "sudo LD_PRELOAD=x git",
-    "printf -v PATH x",
-    "local -i x=1",
-    "export $X",
-    "HOME=x git y",
-    "NODE_OPTIONS=x node y",
-    # values that are evaluated
-    "echo $((x))",
-    "((x=1))",
-    "for ((i=x;;)); do a; done",
-    "echo ${a[x]}",
-    "a[x]=1",
-    "echo ${!x}",
-    "echo ${x@P}",
-    "echo ${x:y}",
-    "[[ $x -eq 1 ]]",
-    "[[ -v $x ]]",
-    "test -v x",
-    "[ $x = 1 ]",
-    "let x=1",
-    "echo $[x]",
-    "unset 'a[$(rm)]'",
-    "read 'a[$(rm)]'",
-    # what the parser and bash may read differently
-    "gi\\\nt x",
-    "git\\ x\\\n y\\\nz",
-    "a\rb",
-    "a\0b",
-    "a\u00a0b\u2003c",
-    "a\ufeffb",
-    "a\vb",
-    "\\ git",
-    "echo `a \\`b\\``",
-    "[a = b ]",
-    "[ a > b ]",
-    "{} x",
-    "a |& b; {a; }",
-    "cat <<A <<B\nA\nB\n",
-    "cat <<E\nx\\\nE\nrm\nE\n",
-    "cat <<E\nx",
-    "cat <<E'F'\nEF\n",
-    "echo ${x:-'$(rm)'}",
-    "echo \"${x:-'`rm`'}\"",
-    "echo $(( '$(rm)' ))",
-    "rm2>&-1",
-    "a {fd}>x",
-    "cat <<'E'-v\nE\n",
-    "time ! a b",
-    "a > $X",
-    "a &> x*",
-    "if a",
-    "a )",
-    "'a",
-    '"a',
-    "$(a",
-    "((a); b)",
-    "!{a}",
-    "A=$ a x",
-    "a -f2>&1",
-    'a "$\\\n(rm)"',
-    "a -<<E\nE\n",
-    "a -f<<'E'\nE\n",
-    "! ! a",
-    "1a=2 b",
-    "b =='a'",
-    "[ a =\nb ]",
-    # bounds
-    "a;" * 40_000,
-    "$(" * 5000 + "a" + ")" * 5000,
-    "<" * 50_000,
-    "a=(" * 20_000,
-    "(" * 50_000,
-    "x" * (LIMIT + 1),
-    "a " + "'b' " * 31_000,
+    *(
+        "$X foo",
+        "a $x",
+        'a "$x"',
+        "a `b`",
+        'a "`b`"',
+        "a $(b)",
+        "a <(b)",
+        "a ${x}",
+        "a $((1))",
+        "a $'b'",
+        'a $"b"',
+        "$'a'",
+    ),
+    *("a &", "a & b", "a |& b", "(a)", "{ a; }", "! a", "a; ; b", "a && ; b", "&& a", "a ||", "a |", "a ;; b", "a )"),
+    *(
+        "if a; then b; fi",
+        "while a; do b; done",
+        "for x in y; do a; done",
+        "case x in y) a;; esac",
+        "[[ a == b ]]",
+        "((1))",
+    ),
+    *(
+        "f() { a; }",
+        "function f { a; }",
+        "coproc a",
+        "select x in y; do a; done",
+        "time",
+        "time ! a",
+        "until a; do b; done",
+    ),
+    *(
+        "eval a",
+        "source x",
+        ". x",
+        "exec a",
+        "command a",
+        "builtin a",
+        "alias a=b",
+        "export A=1",
+        "set -e",
+        "trap a EXIT",
+    ),
+    *("read x", "declare x", "unset x", "shopt -s x", "let x", "hash -p x a", "enable x", "printf -v x y", "test -v x"),
+    *("[ -v x ]", "[ -R x ]", "test *", "printf *", "local x", "wait", "getopts a x", "mapfile x", "return", "help"),
+    *(
+        "A=1",
+        "A=1 b",
+        "LANG=C",
+        "RANDOM=1 a",
+        "LANG=de_DE@euro a",
+        "LC_ALL=ja_JP.SJIS a",
+        "TZ=/x a",
+        "TZ=:x a",
+        "a=b c",
+    ),
+    *(
+        "'LANG=C' a",
+        "LANG\\=C a",
+        "PATH=x a",
+        "http_proxy=x a",
+        "CI=$x a",
+        "LANG+=C a",
+        "A[1]=2 b",
+        "env A=1 b",
+        "A=~ b",
+    ),
+    *(
+        "env -i a",
+        "env -S 'a b'",
+        "env -u A b",
+        "timeout a",
+        "timeout -x 5 a",
+        "nice --x a",
+        "nice -n x a",
+        "timeout $X a",
+    ),
+    *("./env a", "/usr/bin/env a", "'time' a", "xargs -a x b", "xargs env", "xargs bash", "xargs -I% a %", "xargs {}"),
+    *("find * -name x", "find . -exec {} \\;", "find . -exec sh -c 'a {}' \\;", "find . -exec a", "find . -exec \\;"),
+    *(
+        "bash",
+        "bash -s",
+        "bash -x a",
+        "bash -i",
+        "sh -c",
+        'bash -c "$X"',
+        "bash -c 'a &'",
+        "sh -c 'a &> b'",
+        "zsh -c a",
+    ),
+    *(
+        "r? x",
+        "r[m] x",
+        "~/x y",
+        "{rm,-rf,/}",
+        "a {b,c}",
+        "a {1..3}",
+        "a ~",
+        "a ~b",
+        "a b=~",
+        "a b:~/c",
+        "a{,}",
+        "r{m,n} x",
+    ),
+    *(
+        "> x",
+        "> x; a",
+        "a > $X",
+        "a > x*",
+        "a > ~/x",
+        "a >",
+        "a >& x",
+        "a >&-",
+        "a <> x",
+        "a <<< b",
+        "a {fd}>x",
+        "a 12>x",
+    ),
+    *(
+        "a <<E\nE\n",
+        "a <<'E'",
+        "a <<'E'\nx",
+        "a <<'E' <<'F'\nE\nF\n",
+        "a <<\\E\nE\n",
+        "a <<E'F'\nEF\n",
+        "a <<'E'x\nE\n",
+    ),
+    *(
+        "'a",
+        '"a',
+        "a \\",
+        "a\\\nb",
+        "a \\\n\\\nb\\\n",
+        'a "$\\\n(b)"',
+        "\\ git",
+        "'a b' c",
+        "a%b c",
+        "-x",
+        "é x",
+        "'' x",
+    ),
+    *(
+        "a\rb",
+        "a\0b",
+        "a\u00a0b",
+        "a\u2003c",
+        "a\ufeffb",
+        "a\vb",
+        "a \u200b",
+        "a '\x1b'",
+        "a\ud800b",
+        "%1",
+        "!!",
+        "a|;b",
+    ),
+    *("sudo " * 9 + "a", "a " * 5000, "x" * (LIMIT + 1), "é" * (LIMIT // 2 + 1)),
 ]
 
 
 @pytest.mark.parametrize("script", OPAQUE, ids=lambda script: script[:40].encode("ascii", "backslashreplace").decode())
-def test_what_cannot_be_known_is_opaque(script: str) -> None:
-    before = time.monotonic()
+def test_everything_else_is_opaque_and_says_why(script: str) -> None:
     assert commands(script).opaque
-    assert time.monotonic() - before < 10
 
 
-BEYOND_ASCII = """\
-from agent_runtime.tools.shell import commands
-for number in (0x100, 0x4e2d, 0x1f600, 0x9d709, 0x10ffff):
-    for form in ("echo {0}", "{0} x", "{0}=1", "echo ${0}", "cat <<{0}\\nx\\n{0}\\n", "{0}{{", "{{{0}}}"):
-        commands(form.format(chr(number)))
-"""
+def test_scripts_within_scripts_have_an_end() -> None:
+    script, depths = "git x", list[bool]()
+    for _ in range(8):
+        script = "bash -c '" + script.replace("'", "'\\''") + "'"
+        depths.append(bool(commands(script).opaque))
+    assert depths == sorted(depths)
+    assert set(depths) == {True, False}
 
 
-def test_no_character_kills_the_process() -> None:
-    """Where memory lies differs from life to life, so it takes several to be sure."""
-    lives = [subprocess.run([sys.executable, "-c", BEYOND_ASCII], check=False) for _ in range(6)]
-    assert [life.returncode for life in lives] == [0] * 6
+def test_every_name_that_bash_itself_knows_is_known() -> None:
+    for kind, known in (("b", BUILTINS), ("k", KEYWORDS)):
+        told = subprocess.run(["bash", "-c", f"compgen -{kind}"], capture_output=True, text=True, check=True)
+        assert set(told.stdout.split()) <= known
 
 
-def test_the_text_of_a_command_is_whole_beyond_ascii() -> None:
-    read = commands("git commit -m '✨ ünïcode' && é 中 >文 # 😀")
-    assert (read.texts, read.writes, read.opaque) == (("git commit -m '✨ ünïcode'", "'é' '中'"), ("文",), False)
-    assert commands("echo $é").opaque
-    assert commands("é=1 git").opaque
-    assert commands("cat <<é\nxx\nrm\né\n").opaque
+# ---------------------------------------------------------------- for rules that deny
+
+SEEN = [
+    ("if a; then b; elif c; then d; else e; fi", ["a", "b", "c", "d", "e"]),
+    ("for i in 1 2; do a $i; done; while b; do c; done", ["a $i", "b", "c"]),
+    ("for i do a; done; case x in y|z) b;; *) c;; esac", ["a", "b", "c"]),
+    ("f() { a; }; function g { b; }; ! c; { d; }; (e; f) & g", ["a", "b", "c", "d", "e", "f", "g"]),
+    ('echo $(a 1) `b 2` <(c) "$(d 3)" ${x:-$(e)} "x `f 4` y"', ["a 1", "b 2", "c", "d 3", "e", "f 4"]),
+    ("echo $(a $(b (c) d)) e", ["b", "c"]),
+    ("cat <<E\nx $(a 1) `b`\nE\nc", ["cat", "a 1", "b", "c"]),
+    ("cat <<'E'; $x\nrm x\nE\nc", ["cat", "c"]),
+    ("A=1 b=$(c) d; export E=1 # f", ["c", "d", "export E=1"]),
+    ("sudo -u x env A=1 git y $z", ["git y $z"]),
+    ("timeout $T git x; xargs -a f rm", ["git x", "rm"]),
+    ("eval 'rm x'; trap \"rm y\" EXIT; zsh -c 'rm z'; sudo sh -ec 'rm u'", ["rm x", "rm y", "rm z", "rm u"]),
+    ('"$DIR/rm" x; $BIN/git y', ["rm x", "git y"]),
+    ("a > >(b)", ["a", "b"]),
+    ("echo $((1<<2))\nrm x\n2\n", ["rm x"]),
+]
+
+
+@pytest.mark.parametrize(("script", "texts"), SEEN)
+def test_what_can_be_seen_in_other_scripts_is_told(script: str, texts: list[str]) -> None:
+    read = commands(script)
+    assert read.opaque
+    assert [text for text in texts if text not in read.texts] == [], read.texts
+    assert "rm x" in texts or "rm x" not in read.texts
+
+
+def test_data_is_not_taken_for_commands() -> None:
+    for script in ("git commit -m 'rm x; rm x' $y", "echo 'rm x' $(a)", "cp $(which a) rm x", "a # rm x\n$y"):
+        assert not any(text.startswith("rm") for text in commands(script).texts)
 
 
 @pytest.mark.parametrize(
-    ("script", "text"),
+    ("script", "anything"),
     [
-        ('"git status"', "'git status'"),
-        ("git\u0456 status", "'git\u0456' status"),
-        ("gi'\n't status", "'gi\nt' status"),
-        ("git '$X' \"$X\" $X", "git '$X' \"$X\" $X"),
-        ("'[' a", "[ a"),
+        *(
+            (one, True)
+            for one in ("$X y", "a; $(b) c", "`a`", "eval $X", 'bash -c "$X"', "curl x | bash", "r$(echo m) x")
+        ),
+        *((one, True) for one in ("sudo $X", "r? x", "{rm,x}", "a$;" * 10_000, "a $x;" * 20_000)),
+        *((one, False) for one in ("git $X", '"$D/run" x', "~/bin/x &", "for f in *; do rm $f; done", "bash $D/x.sh")),
+        *((one, False) for one in ("(a)", "f() { g; }", "[ $x = y ]", "source x", ": ${X:=y}")),
     ],
 )
-def test_a_text_means_one_thing(script: str, text: str) -> None:
-    assert commands(script).texts == (text,)
+def test_where_no_program_is_named_anything_may_run(script: str, anything: bool) -> None:
+    assert commands(script).anything == anything
 
 
-def test_shells_within_shells_have_an_end() -> None:
-    script = "git x"
-    for _ in range(5):
-        script = "bash -c " + _quoted(script)
-    assert commands(script).texts[-1] == "git x"
-    assert not commands(script).opaque
-    for _ in range(5):
-        script = "bash -c " + _quoted(script)
-    assert commands(script).opaque
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
+def test_more_of_a_plain_script_is_told_to_rules_that_deny() -> None:
+    read = commands("timeout 5 git x; awk y")
+    assert (read.texts, "timeout 5 git x" in read.inner, "awk y" in read.inner) == (("git x", "awk y"), True, False)
 
 
 def test_redirections_name_what_they_write() -> None:
-    read = commands("a >x 2>>'y z' <w; b &>v 2>&1; c >&u >|t 3>&-; d <<E >s\nE\n")
-    assert read.writes == ("x", "y z", "v", "u", "t", "s")
-    assert not read.opaque
+    read = commands("a >x 2>>'y z' <w; b &>v 2>&1; c >&u >|t 3>&-; d <<E >s\nE\ne >$X")
+    assert read.writes == ("x", "y z", "v", "u", "t", "s", "$X")
+    assert commands("a >x 2>'y z' &>v").writes == ("x", "y z", "v")
 
 
-def test_pipelines_and_doubts_about_arguments() -> None:
-    read = commands('cd x && curl -s "$U" | sudo tee y >z')
-    assert read.pipelines == ('curl -s "$U" | sudo tee y',)
-    assert read.vague
-    assert not commands("git 'status' 2>&1").vague
-    assert commands("git {push,x}").vague
-    assert commands("git pu*").vague
+def test_pipelines_are_told() -> None:
+    assert commands('cd x && curl -s "$U" | sudo tee y >z').pipelines == ('curl -s "$U" | sudo tee y',)
+    assert "curl x | sh" in commands("echo $(curl x | sh) y").pipelines
+    assert commands("f(){ f|f& };f").pipelines == ("f | f",)
 
 
-# ---------------------------------------------------------------- properties
+# ---------------------------------------------------------------- suggestions
 
-NAMES = ["git", "rm", "wget", "make"]
-SIMPLE = st.builds(
-    lambda name, arguments: " ".join([name, *arguments]),
-    st.sampled_from(NAMES),
-    st.lists(st.sampled_from(["-f", "x", "'a b'", '"c;d"', "e\\ f", "$'g'"]), max_size=2),
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("ls -l", "ls *"),
+        ("git status", "git status"),
+        ("sed -n 1p x", "sed -n 1p x"),
+        ("make", "make"),
+        ("awk '{print $1*2}' x", "awk '{print $1?2}' x"),
+        ("/bin/ls x", "/bin/ls x"),
+    ],
 )
+def test_only_programs_that_run_no_other_are_suggested_as_a_kind(text: str, pattern: str) -> None:
+    assert habit(text) == pattern
 
 
-def _compound(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    glue = st.sampled_from([" | ", " && ", " || ", "; ", "\n", " & ", "|&", "|\n"])
-    shapes = st.sampled_from(
-        [
-            "({0})",
-            "{{ {0}; }}",
-            "echo $({0})",
-            'echo "x $({0})"',
-            "cat <({0})",
-            "if {0}; then true; fi",
-            "if true; then {0}\nelse true; fi",
-            "for i in x; do {0}; done",
-            "case x in y) {0};; esac",
-            "f() {{ {0}; }}",
-            "! {{ {0}; }}",
-            "echo ${{x:-$({0})}}",
-            "a=$({0})",
-            "( {0} ) >out 2>&1",
-            "cat <<E\nx $({0}) y\nE\n",
-        ]
-    )
-    return st.builds(lambda a, g, b: a + g + b, inner, glue, inner) | st.builds(
-        lambda shape, a: shape.format(a), shapes, inner
-    )
-
-
-SCRIPTS = st.recursive(SIMPLE, _compound, max_leaves=8)
-
-
-@given(SCRIPTS)
-def test_no_command_of_a_script_is_missed(script: str) -> None:
-    read = commands(script)
-    count = sum(script.count(name) for name in NAMES)
-    assert read.opaque or sum(text.split(" ")[0] in NAMES for text in read.texts) == count
-
+# ---------------------------------------------------------------- any text
 
 PIECES = st.sampled_from([*"ab $`'\"\\\n;&|(){}<>#=[]!*?~-", "$(", "<<E\n", "\nE\n", "if ", "case ", "((", "\0", "é"])
 
@@ -326,3 +336,55 @@ PIECES = st.sampled_from([*"ab $`'\"\\\n;&|(){}<>#=[]!*?~-", "$(", "<<E\n", "\nE
 @given(st.text(max_size=40) | st.lists(PIECES, max_size=25).map("".join))
 def test_no_text_breaks_it(script: str) -> None:
     assert isinstance(commands(script), Commands)
+
+
+HARD = [
+    *(
+        "env ",
+        "xargs ",
+        "a|",
+        "timeout 1 ",
+        "$(",
+        "'b' ",
+        "a`",
+        '"$((',
+        "eval '",
+        "x<<E\n",
+        "(",
+        "sudo a;",
+        "\\a",
+        "{",
+        "$",
+    ),
+    *(
+        "<<'E' ",
+        "a<<'E'\n",
+        '"a\\\n',
+        "#",
+        "#\n",
+        " \\\n",
+        "~=:",
+        "a=[",
+        "find -exec a \\; ",
+        "'",
+        '"',
+        "$'",
+        "a[",
+        "$()",
+    ),
+]
+
+
+@pytest.mark.parametrize("piece", HARD)
+def test_no_text_takes_long(piece: str) -> None:
+    script = piece * (LIMIT // len(piece))
+    before = time.thread_time()
+    commands(script)
+    assert time.thread_time() - before < 1
+
+
+def test_names_that_are_all_different_do_not_take_long() -> None:
+    for script in ("".join(f"x<<E{at}\n" for at in range(14_000)), "".join(f"a{at}|" for at in range(18_000))):
+        before = time.thread_time()
+        commands(script)
+        assert time.thread_time() - before < 1

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.protocol.authority import covers, matches
+from agent_runtime.protocol.authority.globs import matches_any_end
 
 from .written import TEXTS, fits, patterns, texts
 
@@ -22,6 +23,15 @@ def test_a_pattern_matches_what_its_definition_says(pattern: str, text: str) -> 
 def test_what_covers_another_pattern_takes_every_text_of_it(wide: str, narrow: str) -> None:
     if covers(wide, narrow):
         assert all(fits(wide, text) for text in TEXTS if fits(narrow, text))
+
+
+@given(patterns, texts)
+def test_what_matches_any_end_takes_every_text_that_begins_so(pattern: str, start: str) -> None:
+    if matches_any_end(pattern, start):
+        assert all(fits(pattern, start + end) for end in TEXTS)
+    # With a star at its end and nothing else to leave out, it does match any end.
+    assert matches_any_end(f"{start}*", start)
+    assert not matches_any_end("git *", "git")
 
 
 @given(patterns, st.text("abé\n./", max_size=12))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -49,7 +49,7 @@ def one_opinion(
         for rule in rules
         if rank(rule, access, capability)
         and (
-            speaks_of(rule, subjects, anything)
+            speaks_of(rule, access, subjects, anything)
             or (rule.action != "allow" and any(fits(rule.pattern, other) for other in others))
         )
     ]
@@ -73,10 +73,22 @@ def rank(rule: Rule, access: Access, capability: str) -> int:
     return 0
 
 
-def speaks_of(rule: Rule, subjects: Sequence[str], anything: bool) -> bool:
+def speaks_of(rule: Rule, access: Access, subjects: Sequence[str], anything: bool) -> bool:
     if anything and (rule.action == "allow" or all_stars(rule.pattern)):
         return all_stars(rule.pattern)
+    if anything and access.anything:
+        return True
+    if rule.action == "allow":
+        return any(fits_from(rule.pattern, subject, access.starts) for subject in subjects)
     return any(fits(rule.pattern, subject) for subject in subjects)
+
+
+def fits_from(pattern: str, subject: str, starts: Mapping[str, str]) -> bool:
+    """A subject of which only the start is known may go on in any way."""
+    start = starts.get(subject)
+    if start is None:
+        return fits(pattern, subject)
+    return pattern.endswith("*") and fits(pattern, start) and fits(pattern, f"{start}\uffff")
 
 
 def is_above(one: Rule, other: Rule, access: Access, capability: str) -> bool:
@@ -158,7 +170,7 @@ def test_a_person_has_allowed_only_what_they_have_allowed_all_of(rules: list[Rul
     said = decide(rules, access)
     if said.action == "allow" and said.by_person:
         for subject in access.subjects:
-            alone = decide(rules, replace(access, subjects=(subject,), opaque=False, shadows=()))
+            alone = decide(rules, replace(access, subjects=(subject,), opaque=False, anything=False, shadows=()))
             assert (alone.action, alone.by_person) == ("allow", True)
 
 
