@@ -12,6 +12,7 @@ from ..context import definition
 from ..errors import MeshUnavailable
 from ..protocol import AgentStatus, Capabilities, EffectiveLimits, SessionCounts
 from ..settings import DEFAULT_CONTEXT
+from ..tools import with_aliases
 from .desk import Desk, Front, desk, front
 from .replies import as_json, message
 
@@ -43,7 +44,7 @@ async def status(request: Request) -> Response:
 async def capabilities(request: Request) -> Response:
     """The agent's card: its tools with their schemas, its skills, its models."""
     at = desk(request)
-    specs = at.tools.every()
+    specs = with_aliases(at.tools.every())
     try:
         models = [card.id for card in await at.models.models()]
     except MeshUnavailable:

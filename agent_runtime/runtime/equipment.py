@@ -11,12 +11,23 @@ from ..connectors import Connectors
 from ..ports import Clock, Events, Mesh, Spawner
 from ..sandbox import Confinement, Limits
 from ..settings import Settings
-from ..skills import Environments, PackageIndex, Setup, SkillHost, SkillLibrary, Staging, Versions, authoring_tools
+from ..skills import (
+    Environments,
+    PackageIndex,
+    Setup,
+    SkillHost,
+    SkillLibrary,
+    SkillSearch,
+    Staging,
+    Versions,
+    authoring_tools,
+)
 from ..store import Database
 from ..tools import Gate, Space, Tool, ToolRegistry, builtin_tools, choose_watchdog
 from ..workspace import Home
 from .household import Household, Own
 from .keys import bearer, mesh_token, skill_grants
+from .searching import skill_search
 from .servers import named_servers, room, servers_ground
 
 if TYPE_CHECKING:
@@ -51,12 +62,13 @@ class Workshop:
     async def equip(self, mesh: Mesh, helpers: Spawner) -> Equipment:
         """Raises StartError."""
         settings = self.settings
-        library, connectors, skills = self._library(), self._connectors(), self._skills(mesh)
+        library, connectors = self._library(), self._connectors()
         await asyncio.to_thread(library.packages)  # so that no session waits for files to be read for the first time
-        await skills.start()
         own = self._own_tools(helpers, library)
         watchdog = await asyncio.to_thread(choose_watchdog, settings.watchdog)
         gate = Gate(timeout=settings.tool_timeout, watchdog=watchdog)
+        skills = self._skills(mesh, skill_search(gate, own))
+        await skills.start()
         tools = ToolRegistry((*own, *authoring_tools(skills)), connectors, skills, gate=gate)
         return Equipment(tools, library, connectors)
 
@@ -80,14 +92,14 @@ class Workshop:
             backups=self.household.backups,
         )
 
-    def _skills(self, mesh: Mesh) -> SkillHost:
+    def _skills(self, mesh: Mesh, search: SkillSearch) -> SkillHost:
         settings, workspace = self.settings, self.home.workspace
         limits = replace(self._room, memory=settings.skill_memory_mb * 2**20, processes=SKILL_PROCESSES)
         upstream = self._upstream if settings.egress_url else None
         return self.own(
             SkillHost(
                 settings.skills_path,
-                Setup(self.confinement, mesh, workspace, limits, upstream=upstream),
+                Setup(self.confinement, mesh, workspace, limits, upstream=upstream, search=search),
                 Staging(self.home.staged),
                 self._environments(),
                 skill_grants(settings),

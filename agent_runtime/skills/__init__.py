@@ -10,6 +10,7 @@ from .worker.plugin import skill
 
 if TYPE_CHECKING:
     from .authoring import authoring_tools
+    from .caller import SkillSearch
     from .dependencies import Environments, PackageIndex
     from .grants import Grants
     from .host import SkillHost
@@ -30,6 +31,7 @@ __all__ = [
     "Setup",
     "SkillHost",
     "SkillLibrary",
+    "SkillSearch",
     "SkillTest",
     "SkillTrials",
     "Source",
@@ -48,6 +50,7 @@ _LATER = {
     "Setup": "process",
     "SkillHost": "host",
     "SkillLibrary": "library",
+    "SkillSearch": "caller",
     "SkillTest": "trial.Test",
     "SkillTrials": "trial.Trials",
     "Source": "source",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,11 @@ log = logger(__name__)
 
 
 async def open_network(
-    staged: Staged, confinement: Confinement, upstream: Upstream | None, stack: AsyncExitStack
+    staged: Staged,
+    confinement: Confinement,
+    upstream: Upstream | None,
+    stack: AsyncExitStack,
+    count: Callable[[int], None] | None = None,
 ) -> Path | None:
     """Return the socket of a proxy for one worker, open until `stack` is closed; None if it has no network. Raises
     ToolFailure where the confinement cannot give it one."""
@@ -39,7 +44,7 @@ async def open_network(
         log.info("skill out", plugin=plugin, host=passage.host, port=passage.port, verdict=passage.verdict)
 
     folder = stack.enter_context(TemporaryDirectory(prefix="agent-skill-"))
-    opened = gateway(Path(folder, "proxy"), admit, _Way(hosts, upstream), uid=confinement.uid, note=note)
+    opened = gateway(Path(folder, "proxy"), admit, _Way(hosts, upstream), uid=confinement.uid, note=note, count=count)
     return await stack.enter_async_context(opened)
 
 

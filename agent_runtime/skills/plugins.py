@@ -94,7 +94,7 @@ def catalog(plugins: Iterable[Plugin]) -> Skills:
 
 def _tool(declared: Declared, pool: Pool) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        result = await pool.call(declared.spec.name, arguments)
+        result = await pool.call(declared.spec.name, arguments, context)
         if not result.log:
             return Output(result.value)
         log.info("skill printed", skill=declared.spec.name, call_id=context.call_id, text=result.log)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import ToolFailure
+from ..ports import ToolContext
 from .process import Process, Result, Setup, SkillError
 from .staging import Staged
 
@@ -53,12 +54,12 @@ class Pool:
         await self._put_by(process)
         return declared
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Result:
-        """The skill's result. Raises ToolFailure."""
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Result:
+        """The skill's result. Without a context it is a trial. Raises ToolFailure."""
         async with self._slots:
             if self.set_aside is not None:
                 raise ToolFailure(self.set_aside, kind="unavailable")
-            return await self._counted(self._call(name, arguments))
+            return await self._counted(self._call(name, arguments, context))
 
     async def retire(self) -> None:
         """Another build has taken its place, or none."""
@@ -74,9 +75,9 @@ class Pool:
         await self.retire()
         await asyncio.to_thread(self._staged.discard)
 
-    async def _call(self, name: str, arguments: Mapping[str, Any]) -> Result:
+    async def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None) -> Result:
         process = await self._ready()
-        return await self._kept(process, process.call(name, arguments))
+        return await self._kept(process, process.call(name, arguments, context))
 
     async def _counted(self, call: Awaitable[T]) -> T:
         """Counts deaths in a row. What a skill raises is none, and neither is a deadline that passes. Of calls that

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ..json_reader import JsonLimits, JsonRefused, by_size, read_json
-from ..ports import Mesh
+from ..ports import Mesh, ToolContext
 from ..protocol import is_object
 from ..sandbox import Box, Child, Confinement, Limits, Quota
 from ..telemetry import logger
+from .caller import Caller, SkillSearch
 from .idle import Idle
 from .network import open_network
 from .printed import TAIL, Printed
@@ -63,6 +64,8 @@ class Setup:
     idle: Idle = field(default_factory=Idle)
     upstream: Upstream | None = None
     """The way out of plugins that may reach hosts; None: straight out."""
+    search: SkillSearch | None = None
+    """What `mesh_client.search` of a call gives; None: nothing."""
     linger_seconds: float = LINGER_SECONDS
     """How long more than one idle worker of a build is kept: calls that come side by side come so again."""
 
@@ -70,7 +73,8 @@ class Setup:
         """A worker that is about to import its plugin. Raises ToolFailure when it cannot be started."""
         packages = (staged.environment,) if staged.environment is not None else ()
         async with AsyncExitStack() as stack:
-            network = await open_network(staged, self.confinement, self.upstream, stack)
+            caller = Caller(self.search)
+            network = await open_network(staged, self.confinement, self.upstream, stack, caller.count)
             child = await self.confinement.spawn(
                 (*ARGV, *map(str, (staged.folder, staged.plugin, self.workspace, *packages))),
                 Box(
@@ -85,7 +89,7 @@ class Setup:
                 ),
                 line_limit=ANSWER_LIMIT,
             )
-            return Process(child, self.mesh, self.load_seconds, stack.pop_all())
+            return Process(child, self.mesh, self.load_seconds, stack.pop_all(), caller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +104,8 @@ class Result:
 class Process:
     """One worker. It is used for one exchange at a time, and not again after one that failed."""
 
-    def __init__(self, child: Child, mesh: Mesh, load_seconds: float, held: AsyncExitStack) -> None:
-        self._child = child
+    def __init__(self, child: Child, mesh: Mesh, load_seconds: float, held: AsyncExitStack, caller: Caller) -> None:
+        self._child, self._caller = child, caller
         self._held = held
         """Closed with the process: its way out."""
         self._mesh = mesh
@@ -145,8 +149,12 @@ class Process:
         except ToolFailure as failure:
             raise ToolFailure(f"a worker could not be started: {failure.message}", kind="unavailable") from failure
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Result:
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Result:
         """The skill's result. Raises ToolFailure when the skill fails, or the worker dies of it."""
+        with self._caller.of(context):
+            return await self._call(name, arguments)
+
+    async def _call(self, name: str, arguments: Mapping[str, Any]) -> Result:
         number = secrets.token_hex(8)  # so that no answer can be left in the pipe for a later call
         self._printed.begin(number)
         await self._send({"type": "call", "id": number, "name": name, "arguments": dict(arguments)})
@@ -256,7 +264,7 @@ class Process:
         await self._write(line)
 
     async def _ask(self, what: Any, arguments: Any) -> Any:
-        offers = {"chat": self._mesh.chat, "embed": self._mesh.embed}
+        offers = {"chat": self._mesh.chat, "embed": self._mesh.embed, "search": self._caller.find}
         offer: Any = offers.get(what) if isinstance(what, str) else None
         if offer is None:
             raise MeshUnavailable(f"this host does not offer {what}; there are: {', '.join(offers)}")

@@ -1,7 +1,7 @@
 """What an agent may do: the contract of a tool, the one gate that runs them, the catalog, and the tools themselves."""
 
 from .builtin import builtin_tools
-from .contract import LOCKED, OWN, RESERVED, NeedsHuman, Output, Reach, Tool, ToolProvider
+from .contract import LOCKED, OWN, RESERVED, NeedsHuman, Output, Reach, Tool, ToolProvider, with_aliases
 from .gate import DEFAULT_TIMEOUT, Capability, Gate, Watchdog
 from .registry import ToolRegistry
 from .schema import checked as schema_faults
@@ -34,4 +34,5 @@ __all__ = [
     "schema_fault",
     "schema_faults",
     "schema_ready",
+    "with_aliases",
 ]

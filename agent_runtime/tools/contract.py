@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ..ports import HumanWait, ToolContext, ToolSpec
@@ -16,7 +16,7 @@ LOCKED = (
 )
 """The ids that belong to the product, also where a tool is not there yet."""
 ALIASES = {"spawn_agent": "task"}
-"""Names under which a tool may be called too. They are not shown: a model that knows one finds it."""
+"""Names under which a tool may be called too. A model reads of them in the tool's description, a caller in the card."""
 OWN = (
     *("create_skill", "learn", "list_skills", "memory_forget", "memory_save", "memory_search"),
     *("reload_skills", "remove_skill"),
@@ -24,6 +24,12 @@ OWN = (
 """The product's tools beside the locked ones."""
 RESERVED = frozenset((*LOCKED, *ALIASES, *OWN))
 """Names that no skill and no server may take."""
+
+
+def with_aliases(specs: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """The tools with their further names, for callers."""
+    further = [replace(spec, name=alias) for alias, name in ALIASES.items() for spec in specs if spec.name == name]
+    return [*specs, *further]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ DESCRIPTION = (
     "it needs to know, and what to answer with. It may do no more than you may. Several calls in one step run side by "
     "side. Use it for work that can stand alone, such as a broad search, not for a single read or command. With "
     "background it goes on by itself, you get its session_id at once, and its answer comes as a message later. "
+    "Also called spawn_agent. "
     "Agents: {agents}."
 )
 

@@ -53,6 +53,10 @@ class AsyncMesh:
         """One vector per text."""
         return await self._ask("embed", {"texts": texts, **options})
 
+    async def search(self, query: str, **options: Any) -> list[dict[str, str]]:
+        """Pages of the web, best first: `title`, `url`, `snippet`. As web_search of the agent that calls the skill."""
+        return await self._ask("search", {"query": query, **options})
+
     async def _ask(self, what: str, arguments: Mapping[str, Any]) -> Any:
         import asyncio
 
@@ -79,6 +83,10 @@ class BlockingMesh:
         """One vector per text."""
         return self._asking.ask("embed", {"texts": texts, **options}).result()
 
+    def search(self, query: str, **options: Any) -> list[dict[str, str]]:
+        """Pages of the web, best first: `title`, `url`, `snippet`. As web_search of the agent that calls the skill."""
+        return self._asking.ask("search", {"query": query, **options}).result()
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def missing(*_: Any, **__: Any) -> NoReturn:
             raise _not_offered(name)
@@ -87,7 +95,7 @@ class BlockingMesh:
 
 
 def _not_offered(name: str) -> MeshUnavailable:
-    return MeshUnavailable(f"this host does not offer {name}; there are: chat, embed")
+    return MeshUnavailable(f"this host does not offer {name}; there are: chat, embed, search")
 
 
 def _unless_private(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -68,13 +68,11 @@ def proxy() -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def agent(start: Start, host: Host, proxy: Proxy) -> Runtime:
+def agent(start: Start, host: Host, proxy: Proxy, tmp_path: Path) -> Runtime:
     """Its commands may reach the site."""
-    agent = start(AGENT_MEDIATION_URL=host.url, AGENT_EGRESS_URL=proxy.url)
-    assert agent.chat("say:hello").status_code == 200
-    made = agent.http.put("/sessions/main/permissions", json={"rules": [NAMED]})
-    assert made.status_code == 200, made.text
-    return agent
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "permissions.yaml").write_text(json.dumps({"rules": [NAMED]}))
+    return start(AGENT_MEDIATION_URL=host.url, AGENT_EGRESS_URL=proxy.url)
 
 
 @pytest.fixture
@@ -112,12 +110,14 @@ def test_no_byte_beyond_the_bound_leaves(peer: Peer, proxy: Proxy, provider: Scr
 
 
 def test_an_agent_that_is_called_uses_the_same_bound(peer: Peer, proxy: Proxy, provider: ScriptedProvider) -> None:
-    errand = Call("task", {"agent": "general", "prompt": "send it"})
-    provider.script.replace([errand, *[Call("bash", {"command": POST % 20_000})] * 4, Say("sent"), Say("done")])
+    errand = Call("task", {"subagent_type": "default", "prompt": "send it"})
+    provider.script.replace([errand, *[Call("bash", {"command": POST % 20_000})] * 4, Say("never asked")])
     peer.send(request("r", bounds={"max_egress_bytes": BOUND}))
     result = peer.result("r")
     assert (result["status"], result["error"].split(":")[0]) == ("yielded", "budget_exhausted"), result
-    assert 20_000 < proxy.received <= BOUND
+    assert 40_000 < proxy.received <= BOUND
+    assert egress(peer, "r") == proxy.received
+    assert len(provider.completions) == 4, "one for the errand, three of the agent that was called"
 
 
 def test_none_at_all_may_leave(peer: Peer, proxy: Proxy, provider: ScriptedProvider) -> None:
@@ -134,7 +134,7 @@ def test_what_was_sent_counts_over_a_restart(agent: Runtime, peer: Peer, host: H
     post = Call("bash", {"command": POST % 30_000})
     agent.provider.script.replace([post, Hang(), post, Say("never asked")])
     peer.send(request("r", bounds={"max_egress_bytes": BOUND}))
-    agent.provider.wait_for(3)
+    agent.provider.wait_for(2)
     before = proxy.received
     agent.process.kill9()
     agent.provider.script.replace([post, Say("never asked")])

@@ -1,0 +1,41 @@
+"""For whom a worker works: what its skill may look for and send out is what the agent of that call may."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import MeshUnavailable
+from ..ports import ToolContext
+
+SkillSearch = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
+"""Finds pages for the arguments of web_search, within what the agent of the context may. Raises MeshUnavailable."""
+
+
+class Caller:
+    """The call that a worker is at, if it is at one: it takes one at a time."""
+
+    def __init__(self, search: SkillSearch | None) -> None:
+        self._search = search
+        self._context: ToolContext | None = None
+
+    @contextmanager
+    def of(self, context: ToolContext | None) -> Generator[None]:
+        """Works for this one while the block lasts."""
+        self._context = context
+        try:
+            yield
+        finally:
+            self._context = None
+
+    async def find(self, **arguments: Any) -> Any:
+        """What `mesh_client.search` gives. Raises MeshUnavailable."""
+        if self._search is None or self._context is None:
+            raise MeshUnavailable("search is offered to the calls of an agent alone, and this is a trial")
+        return await self._search(arguments, self._context)
+
+    def count(self, size: int) -> None:
+        """Counts bytes that are about to leave. Raises ToolFailure when they may not."""
+        if self._context is not None and self._context.egress is not None:
+            self._context.egress.let_out(size)
