@@ -9,6 +9,7 @@ from agent_runtime.net import Bounds
 from agent_runtime.sandbox import OUTPUT_LIMIT, Limits
 from agent_runtime.sandbox.box import FEWEST_FILES
 from agent_runtime.skills import wire
+from agent_runtime.skills.dependencies import requirements_of
 from agent_runtime.skills.idle import MOST_IDLE
 from agent_runtime.skills.pool import MOST, MOST_CRASHES
 from agent_runtime.skills.process import LINGER_SECONDS, LOAD_SECONDS
@@ -56,7 +57,12 @@ def test_the_limits_of_a_box_are_those_of_the_code() -> None:
 def test_the_examples_are_skills(tmp_path: Path) -> None:
     """Loaded here as a worker loads them."""
     names: list[str] = []
-    for number, code in enumerate(re.findall(r"```python\n(.*?)```", SKILLS, re.DOTALL)):
+    examples = re.findall(r"```python\n(.*?)```", SKILLS, re.DOTALL)
+    [depending] = [code for code in examples if "# /// script" in code]
+    assert requirements_of(depending.encode(), "example.py") == ("python-slugify>=8",)
+    compile(depending, "example.py", "exec")  # what it imports is not installed here
+    examples.remove(depending)
+    for number, code in enumerate(examples):
         (tmp_path / f"example{number}.py").write_text(code)
         names += [one.name for one in load(tmp_path / f"example{number}.py").skills]
     assert names == ["word_count", "your_tool", "summarise"]
