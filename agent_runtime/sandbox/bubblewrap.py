@@ -93,7 +93,11 @@ class Bubblewrap:
             *("--chdir", str(box.workdir), "--seccomp", str(filter_file)),
         )
         # Bubblewrap is process 1 in there, where everybody may read its command line: the options tell of the host.
-        options_file = _in_memory(b"".join(part.encode() + b"\0" for part in options))
+        try:
+            options_file = _in_memory(b"".join(part.encode() + b"\0" for part in options))
+        except BaseException:
+            os.close(filter_file)
+            raise
         return Launch(
             argv=(
                 *lowly(box),
@@ -112,8 +116,12 @@ class Bubblewrap:
 def _in_memory(content: bytes) -> int:
     """The descriptor of a file in memory that is read from its start."""
     file = os.memfd_create("bubblewrap")
-    os.write(file, content)
-    os.lseek(file, 0, os.SEEK_SET)
+    try:
+        os.write(file, content)
+        os.lseek(file, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(file)
+        raise
     return file
 
 

@@ -91,7 +91,14 @@ async def test_nothing_but_workspace_scratch_and_tmp_is_writable(house: House, f
 async def test_the_data_folder_around_the_workspace_is_not_writable(house: House) -> None:
     data = house.home.data_dir
     await house.bash(f"touch {data}/planted {data}/scratch/planted; mv ../workspace ../away; rmdir $SCRATCH")
-    assert sorted(path.name for path in data.iterdir()) == ["agents", "scratch", "skills", "staged", "workspace"]
+    assert sorted(path.name for path in data.iterdir()) == [
+        "agents",
+        "scratch",
+        "skill-environments",
+        "skills",
+        "staged",
+        "workspace",
+    ]
     assert [path.name for path in (data / "scratch").iterdir()] == ["ses_1"]
 
 

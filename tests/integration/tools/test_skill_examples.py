@@ -10,7 +10,11 @@ import pytest
 from .school import SEED, School
 
 PAGE = (Path(__file__).parents[3] / "docs" / "skills.md").read_text("utf-8")
-EXAMPLES = [code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "@skill" in code]
+EXAMPLES = [
+    code
+    for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    if "@skill" in code and "dependencies" not in code
+]
 
 IMPORT = "from agent_runtime.skills import skill\n"
 FUTURE = "from __future__ import annotations\n"
