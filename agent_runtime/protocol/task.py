@@ -79,8 +79,8 @@ class TaskResult(Peer):
     """The same as a stable code."""
     limit: str | None = None
     """The limit that ended the run, if one did."""
-    retry_after: float | None = None
-    """Seconds that the model's provider asks to wait, if it said so."""
+    retry_after: float | None = Field(default=None, exclude_if=lambda seconds: seconds is None)
+    """Seconds that the model's provider asks to wait; left out if it said nothing."""
     promote_to_blackboard: dict[str, Any] = Field(default_factory=dict)
     """What the agent wants other agents to see."""
     tokens_used: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +13,14 @@ from agent_runtime.testing.record import Recorded
 
 from .conftest import Start
 from .live import Runtime, assert_problem, fresh
+
+
+@pytest.fixture(autouse=True)
+def removed(agent: Runtime) -> Iterator[None]:
+    """Leaves none of these agents to the tests that share the server."""
+    yield
+    for file in (agent.data_dir / "agents").glob("*.json"):
+        file.unlink()
 
 
 def write(agent: Runtime, file: str, /, **fields: Any) -> None:

@@ -50,7 +50,7 @@ def test_our_agent_speaks_as_the_guides_does(start: Start, host: Host) -> None:
     assert json.loads(second["content"])["result"] == {"total": 42}
     third = lines[8] or {}
     assert (third.keys(), third["ok"]) == ({"request_id", "ok", "content", "error"}, False)
-    assert third["error"].startswith("model_"), third
+    assert third["error"].startswith("unknown_model: "), third
     peer.reset()
     broken = host.accept().line() or {}
     assert broken.keys() == {"signal", "detail"}
