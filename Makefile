@@ -41,8 +41,10 @@ $(IMAGE_TOOLS): requirements/image.lock $(READY)
 demo: $(READY) $(if $(filter local,$(MODEL)),$(LOCAL_MODEL)) ## Watch an agent carry out a task (MODEL=local or OPENAI_API_KEY: a real model)
 	@$(BIN)/python -m examples.demo
 
-serve: $(READY) ## Run one agent on :8400
-	@$(BIN)/agent-runtime serve $(ARGS)
+serve: $(READY) ## Run one agent on :8400, with a token of the host on this machine unless another is set
+	@if [ -z "$$AGENT_MESH_TOKEN$$AGENT_MESH_TOKEN_FILE$$AGENT_LLM_BASE_URL" ]; then \
+	  AGENT_MESH_TOKEN_FILE=$$($(BIN)/agent-host token "$${AGENT_ID:-agent}" --keep) || exit 1; export AGENT_MESH_TOKEN_FILE; fi; \
+	exec $(BIN)/agent-runtime serve $(ARGS)
 
 mesh: $(READY) ## Run the host on :8420
 	@$(BIN)/agent-host up $(ARGS)

@@ -55,6 +55,7 @@ class BodyLimit:
         except SQLAlchemyError as error:
             await database_failed(error, scope["path"])(scope, receive, send)
             return
+        _say_json(scope)
         body = _Body(self, caller.agent_id, receive, asyncio.get_running_loop().time() + self._patience)
         try:
             await self._app(scope, body.receive, send)
@@ -78,6 +79,18 @@ class BodyLimit:
         self._held[body.caller] -= body.size
         if not self._held[body.caller]:
             del self._held[body.caller]
+
+
+_FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain")
+
+
+def _say_json(scope: Scope) -> None:
+    """Every body here is JSON, also one that says nothing of itself, or what curl says of any `-d`: without this,
+    FastAPI takes it for a text. A token is wanted anyway, so no page of elsewhere can use that."""
+    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
+    if not kinds or kinds[0].partition(b";")[0].strip().lower() in _FORMS:
+        others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
+        scope["headers"] = [*others, (b"content-type", b"application/json")]
 
 
 @dataclass(slots=True)

@@ -99,6 +99,9 @@ def token(
         str, typer.Argument(metavar="ID", help="The agent's id; `operator` replaces the operator's token.")
     ],
     revoke: Annotated[bool, typer.Option("--revoke", help="Delete all tokens of this agent instead.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the token in a file and print its path; one that still holds stays.")
+    ] = False,
 ) -> None:
     """Make a bearer token for an agent and print it. It is shown only now; the host keeps its SHA-256."""
     from .access import OPERATOR, TokenStore, check_agent_id
@@ -117,6 +120,9 @@ def token(
     try:
         if revoke:
             print(f"revoked: {database.run_now(lambda connection: tokens.revoke_in(connection, agent_id))}")
+        elif keep:
+            path = settings.data_dir / "tokens" / agent_id
+            print(database.run_now(lambda connection: tokens.kept_in(connection, agent_id, path)))
         else:
             print(database.run_now(lambda connection: tokens.mint_in(connection, agent_id, "manual")))
     finally:

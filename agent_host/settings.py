@@ -217,6 +217,12 @@ class Settings(BaseSettings):
         given = {"openai_api_key", "openai_base_url"} & self.model_fields_set
         return "openai" if given else "demo"
 
+    @property
+    def demo_unasked(self) -> bool:
+        """Whether a model was named whose provider was not, so that the demo takes its place."""
+        chosen = self.models is not None or self.provider is not None
+        return "openai_model" in self.model_fields_set and self.builtin_provider == "demo" and not chosen
+
     @classmethod
     def settings_customise_sources(  # pyright: ignore[reportIncompatibleMethodOverride]  it is called by keyword
         cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource

@@ -256,12 +256,38 @@ def secret_fields(settings_cls: type[BaseModel]) -> set[str]:
 
 def load_settings(**overrides: Any) -> Settings:
     """Reads the environment. Raises StartError that names every fault."""
+    faults = _unknown_names()
     try:
-        return Settings.model_validate({**_environment(), **overrides})
+        settings = Settings.model_validate({**_environment(), **overrides})
     except ValidationError as error:
-        raise StartError(
-            "\n".join(_fault(one["loc"], one["msg"], one.get("input")) for one in error.errors())
-        ) from None
+        faults += [_fault(one["loc"], one["msg"], one.get("input")) for one in error.errors()]
+    else:
+        if not faults:
+            return settings
+    raise StartError("\n".join(faults))
+
+
+def setting_names() -> list[str]:
+    """Every environment variable that this module reads, `_FILE` forms included."""
+    secrets = secret_fields(Settings)
+    names = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields]
+    return names + [f"{PREFIX}{name.upper()}_FILE" for name in Settings.model_fields if name in secrets]
+
+
+def _unknown_names() -> list[str]:
+    """A name with a slip in it would be a setting that nobody made."""
+    known = setting_names()
+    unknown = sorted(name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in known)
+    return [f"{name}: there is no such setting{_hint(name, known)}" for name in unknown]
+
+
+def _hint(name: str, known: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(
+        name.upper().removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], n=1
+    )
+    return f"; did you mean {PREFIX}{close[0]}?" if close else "; see agent-runtime serve --help"
 
 
 def _fault(where: tuple[int | str, ...], message: str, value: Any) -> str:

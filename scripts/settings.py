@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from agent_runtime.protocol import field_docs
 from agent_runtime.settings import PREFIX, Settings, secret_fields
@@ -13,13 +15,14 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 HEAD = """\
 # Settings of the runtime
 
-Every setting is an environment variable. `agent-runtime serve --help` lists them too. A wrong one stops the start with
-every fault named. A secret also has a `_FILE` form that names a file which holds it. Settings of the host are on
-[its own page](host.md).
+Every setting is an environment variable. `agent-runtime serve --help` lists them too. A wrong one, or an `AGENT_` name
+that is no setting, stops the start with every fault named. A secret also has a `_FILE` form that names a file which
+holds it. Settings of the host are on [its own page](host.md).
 
-| variable | default | what it does |
-|---|---|---|
+| variable | default | takes | what it does |
+|---|---|---|---|
 """
+_KINDS: dict[type, str] = {bool: "`true`, `false`", int: "whole number", float: "number", Path: "path"}
 SHOWN = {"data_dir": "`/data` where it can be written, else `~/.local/share/agent-runtime`"}
 
 
@@ -27,9 +30,30 @@ def page() -> str:
     """The whole page."""
     docs, secrets = field_docs(Settings), secret_fields(Settings)
     return HEAD + "".join(
-        f"| `{PREFIX}{name.upper()}`{' (secret)' if name in secrets else ''} | {_default(name)} | {docs[name]} |\n"
-        for name in Settings.model_fields
+        f"| `{PREFIX}{name.upper()}`{' (secret)' if name in secrets else ''} | {_default(name)}"
+        f" | {allowed(field)} | {docs[name]} |\n"
+        for name, field in Settings.model_fields.items()
     )
+
+
+def allowed(field: FieldInfo) -> str:
+    """What a setting takes: its kind, with the bounds or the words that it may be."""
+    kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not type(None)]
+    words = next((get_args(kind) for kind in (field.annotation, *kinds) if get_origin(kind) is Literal), ())
+    if words:
+        return ", ".join(f"`{word}`" for word in words)
+    name = _KINDS.get(kinds[0], "text") if isinstance(kinds[0], type) else "text"
+    if isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel):
+        name = "JSON"
+    return " ".join((name, *(_bound(one) for one in field.metadata if _bound(one))))
+
+
+def _bound(one: object) -> str:
+    """A limit as the page shows it; texts are limited where their description says so."""
+    for name, sign in (("ge", "≥"), ("gt", ">"), ("le", "≤"), ("lt", "<")):
+        if (value := getattr(one, name, None)) is not None:
+            return f"{sign} {value}"
+    return ""
 
 
 def _default(name: str) -> str:

@@ -5,9 +5,12 @@ They are 256 random bits, so a plain hash is enough: there is nothing to guess f
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import re
 import secrets
+from pathlib import Path
 from typing import Literal
 
 from sqlalchemy import Connection, delete, insert, select
@@ -58,6 +61,22 @@ class TokenStore:
         row = {"digest": digest(token), "agent_id": agent_id, "purpose": purpose, "created_at": self._clock.now_ms()}
         connection.execute(insert(tokens).values(row))
         return token
+
+    def kept_in(self, connection: Connection, agent_id: str, path: Path) -> Path:
+        """The file that holds a token of this agent; what it holds is made anew unless it is still good. The file comes
+        first: a crash before the commit leaves a token that nothing knows, and not one that nobody has."""
+        with contextlib.suppress(FileNotFoundError):
+            held = digest(path.read_text().strip())
+            if connection.execute(select(tokens.c.agent_id).where(tokens.c.digest == held)).scalar() == agent_id:
+                return path
+        token = self.mint_in(connection, agent_id, "manual")
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        new = path.with_name(f"{path.name}.new")
+        new.unlink(missing_ok=True)
+        with open(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "w") as file:
+            file.write(f"{token}\n")
+        new.replace(path)
+        return path
 
     def revoke_in(self, connection: Connection, agent_id: str) -> int:
         """Deletes all tokens of an agent; returns how many there were."""

@@ -73,4 +73,5 @@ class Front:
             return ("starting",)
         required = self.settings.mediation_required and self.channel is not None
         broken = required and self.channel is not None and not self.channel.ready
-        return (*(("channel",) if broken else ()), *(("disk",) if self.disk_is_low() else ()))
+        refused = ("mesh_token",) if self.desk.models.refused else ()
+        return (*(("channel",) if broken else ()), *(("disk",) if self.disk_is_low() else ()), *refused)

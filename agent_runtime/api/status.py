@@ -17,6 +17,7 @@ from .desk import Desk, Front, desk, front
 from .replies import as_json, message
 
 router = APIRouter(tags=["status"])
+_MESH = {True: "reachable", False: "unreachable", None: "unknown"}
 PROTOCOLS = {"ai-sdk-ui-message-stream": "v1", "agent-runtime": __version__}
 
 
@@ -87,7 +88,7 @@ def _running(at: Front, the: Desk, request: Request) -> AgentStatus:
         "iterations_since_boot": counters.steps,
         "retrying": next((turn.retrying for turn in running if turn.retrying), None),
         "sessions": SessionCounts(running=len(running), queued=len(queued), waiting=len(waiting)),
-        "mesh": {True: "reachable", False: "unreachable", None: "unknown"}[the.models.reachable],
+        "mesh": "refused" if the.models.refused else _MESH[the.models.reachable],
         "cold_models": sorted(the.models.watch.cold),
         "confinement": the.confinement,
     }

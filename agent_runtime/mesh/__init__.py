@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .catalog import Catalog
     from .client import MeshClient
+    from .greeting import Greeting
     from .model import ModelClient, Patience
     from .search import MeshSearch
     from .usage import priced
 
-__all__ = ["Catalog", "MeshClient", "MeshSearch", "ModelClient", "Patience", "priced"]
+__all__ = ["Catalog", "Greeting", "MeshClient", "MeshSearch", "ModelClient", "Patience", "priced"]
 
 _HOMES = {
     "Catalog": "catalog",
+    "Greeting": "greeting",
     "MeshClient": "client",
     "MeshSearch": "search",
     "ModelClient": "model",

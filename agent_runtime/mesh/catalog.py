@@ -14,6 +14,8 @@ from ..ports import Clock
 from ..protocol import ModelCard, ModelList
 from .caching import CacheWatch
 
+OK, REFUSALS = 200, (401, 403)
+TOKEN_HINT = "set AGENT_MESH_TOKEN to one that `agent-host token ID` has made, or to the endpoint's own key"  # noqa: S105
 FRESH_SECONDS = 60.0
 _TIMEOUT_SECONDS = 5.0
 MOST_NAMED = 20
@@ -34,6 +36,20 @@ class Catalog:
         self._lock = asyncio.Lock()
         self.reachable: bool | None = None
         """Whether the mesh answered the last time it was asked; none before that."""
+        self.refused = False
+        """Whether it refused our token then."""
+
+    def heard(self, status: int) -> None:
+        """The mesh has answered a request, whichever it was."""
+        self.reachable = True
+        if status in REFUSALS or status == OK:
+            self.refused = status in REFUSALS
+
+    async def ask(self) -> None:
+        """Fetches the list now. Raises MeshUnavailable."""
+        async with self._lock:
+            await self._fetch()
+            self._fetched = self._clock.monotonic()
 
     def known(self, name: str) -> ModelCard | None:
         """The card as of the last answer, without asking."""
@@ -86,8 +102,10 @@ class Catalog:
         except (TransportFault, TimeoutError) as error:
             self.reachable = False
             raise MeshUnavailable(f"the mesh cannot be reached at {self._url}: {error or 'it is silent'}") from error
-        self.reachable = True
-        if status != 200:
+        self.heard(status)
+        if self.refused:
+            raise MeshUnavailable(f"{self._url} refuses the token ({status}): {TOKEN_HINT}")
+        if status != OK:
             raise MeshUnavailable(f"the mesh does not list its models: it answered {status}")
         try:
             cards = ModelList.model_validate_json(body).data

@@ -85,7 +85,7 @@ class MeshClient:
         try:
             return await call
         except OpenAIError as error:
-            raise MeshUnavailable(f"the mesh refused: {error}") from error
+            raise MeshUnavailable(f"the mesh at {self._url} refused: {error}") from error
         except ValueError as error:
             raise MeshUnavailable("the mesh answered something that is not JSON") from error
 

@@ -103,7 +103,7 @@ class ModelClient:
         assembly, lines = Assembly(sent=len(body)), Lines()
         try:
             async with self._http.request("POST", "/chat/completions", body) as reply:
-                self._catalog.reachable = True
+                self._catalog.heard(reply.status)
                 line.answered(reply)
                 if reply.status != 200:
                     error = failures.from_response(reply.status, reply.headers, await reply.body())

@@ -59,6 +59,7 @@ class AgentStatus(Peer):
     queue_limit: int
     channel: str = "off"
     mesh: str = "unknown"
+    """`reachable`, `unreachable`, `refused` (it does not take the token) or `unknown`."""
     cold_models: list[str] = Field(default_factory=list[str])
     """Models whose provider should serve prompts from its cache, and has not in the last steps: they cost more."""
     confinement: str = "unknown"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..agents import Agents, Project
 from ..api import Desk, Front, create_app
@@ -65,7 +64,6 @@ class Runtime:
             EventBus(self.clock),
             disk_is_low=lambda: self.database.reserve.is_low,
         )
-        self._asking: asyncio.Task[Any] | None = None
         """The first look at the model catalog; nobody waits for it."""
         self._admission: Admission | None = None
         self._compactions: Compactions | None = None
@@ -84,7 +82,7 @@ class Runtime:
 
     async def warm(self) -> None:
         """Loads what is slow to load, takes up what the last life left, then opens the doors. Raises StartError."""
-        from ..mesh import Catalog, MeshClient, ModelClient, Patience
+        from ..mesh import Catalog, Greeting, MeshClient, ModelClient, Patience
 
         settings, clock = self.settings, self.clock
         headers = bearer(settings)
@@ -139,7 +137,7 @@ class Runtime:
         tasks, chats = Tasks(hallway, limits.task, prices), Chats(hallway, limits.chat)
         keepers = mediated.wire(hallway, chats, tasks, events, confined=confinement.name != "off")
         await Recovery(hallway, tasks, limits.chat(), keepers).run()
-        self._asking = asyncio.create_task(catalog.card(settings.model))
+        self._own(Greeting(catalog, settings.model_url)).start()
         self._own(BackupKeeper(self.database, settings.backup_minutes)).start()
         self.front.desk = Desk(
             settings=settings,
@@ -182,8 +180,6 @@ class Runtime:
     async def close(self) -> None:
         if self._admission is not None and not self.front.draining:  # the start was broken off behind the recovery
             await self._admission.drain(0)
-        if self._asking is not None:
-            self._asking.cancel()
         while self._closing:
             thing = self._closing.pop()
             try:

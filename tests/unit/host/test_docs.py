@@ -15,6 +15,7 @@ from agent_host.cli import settings_help
 from agent_host.database import open_database
 from agent_host.proxy.loading import _File
 from agent_host.settings import Settings, env_name, is_secret
+from scripts.settings import allowed
 
 DOCS = Path(__file__).parents[3] / "docs"
 DEFAULTS = {"data_dir": "`~/.local/share/agent-mesh`"}
@@ -25,7 +26,7 @@ def settings_table() -> Iterator[str]:
     for name, field in Settings.model_fields.items():
         default = DEFAULTS.get(name) or ("none" if field.default is None else f"`{field.default}`")
         secret = " (secret)" if is_secret(field) else ""
-        yield f"| `{env_name(name)}`{secret} | {default} | {field.description} |"
+        yield f"| `{env_name(name)}`{secret} | {default} | {allowed(field)} | {field.description} |"
 
 
 def test_the_page_of_the_host_has_every_setting_as_it_is() -> None:

@@ -131,7 +131,8 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
 
 def test_a_file_is_a_form_of_secrets_only(tmp_path: Path) -> None:
     given(ID_FILE=str(tmp_path / "nothing"))
-    assert load_settings().id == "agent"
+    with pytest.raises(StartError, match="AGENT_ID_FILE: there is no such setting"):
+        load_settings()
     assert secret_fields(Settings) == {"token", "mesh_token"}
 
 

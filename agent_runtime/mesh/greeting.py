@@ -1,0 +1,45 @@
+"""Tells the operator from the start on whether the mesh answers and takes our token, before the first turn fails."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..errors import MeshUnavailable
+from ..telemetry import logger
+from .catalog import Catalog
+
+log = logger(__name__)
+AGAIN_SECONDS = 5.0
+"""Between two looks while something is wrong. A turn that succeeds ends that as well."""
+
+
+class Greeting:
+    """Asks the mesh for its models at the start, and again while it cannot be reached or refuses the token."""
+
+    def __init__(self, catalog: Catalog, url: str) -> None:
+        self._catalog, self._url = catalog, url
+        self._asking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._asking = asyncio.create_task(self._ask(), name="mesh greeting")
+
+    async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    async def _ask(self) -> None:
+        told: str | None = None
+        while True:
+            if not self._catalog.reachable or self._catalog.refused:
+                try:
+                    await self._catalog.ask()
+                    wrong = None
+                except MeshUnavailable as error:
+                    wrong = str(error)
+                if wrong is not None and wrong != told:
+                    log.warning("the mesh cannot be used", url=self._url, error=wrong)
+                elif wrong is None and told is not None:
+                    log.info("the mesh can be used again", url=self._url)
+                told = wrong
+            await asyncio.sleep(AGAIN_SECONDS)
