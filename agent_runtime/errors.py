@@ -15,6 +15,7 @@
     ├── MeshUnavailable         the host does not offer what was asked for
     ├── ToolFailure             the model sees the text as the tool's error
     ├── StoreError              the database refused
+    │   └── BrokenRecord        what it holds cannot be read
     └── StartError              the process must not start; the operator reads the text
 
 The docstring of a class is its default message. `agent_runtime.api` maps the tree to HTTP in one place.
@@ -183,6 +184,10 @@ class ToolFailure(AgentRuntimeError):
 
 class StoreError(AgentRuntimeError):
     """The database refused."""
+
+
+class BrokenRecord(StoreError):
+    """A row of the database cannot be read."""
 
 
 class StartError(AgentRuntimeError):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
-from ..errors import InvalidRequest, MeshUnavailable, ModelError, RequestError, StoreError
+from ..errors import BrokenRecord, InvalidRequest, MeshUnavailable, ModelError, RequestError, StoreError
 from ..protocol import PROBLEM_JSON, FieldFault, Problem, bounded_faults, faults_of
 from ..telemetry import logger
 
@@ -64,6 +64,9 @@ def _http(request: Request, error: Exception) -> Response:
 
 
 def _store(request: Request, error: Exception) -> Response:
+    if isinstance(error, BrokenRecord):  # to ask again does not help
+        _log_failure(request, 500, "broken_record", error)
+        return problem(500, "broken_record", str(error), request.url.path)
     _log_failure(request, 503, "store_unavailable", error)
     return problem(503, "store_unavailable", str(error), request.url.path, headers={"Retry-After": "5"})
 

@@ -3,15 +3,16 @@ tasks go on from the step they had reached, and chats that were cut off are sett
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import ValidationError
 
 from ..context import notes_of
-from ..errors import NotFound
+from ..errors import BrokenRecord, NotFound
 from ..protocol import chunks as c
 from ..sessions import Message, TurnRow, history, interrupt, reopen, replay_parts, rows
 from ..telemetry import logger
@@ -56,7 +57,7 @@ class Recovery:
         if not left:
             return
         running = [row for row in left if row.state == "running" or row.caller is not None]
-        given_up = await self._settle(running) if running else set[str]()
+        given_up = await self._settled(running)
         kept = [row for row in left if row.message_id not in given_up]
         lost = [row for row in kept if not await self._take_back(row)]
         if lost:
@@ -66,6 +67,17 @@ class Recovery:
                 ids = {"session_id": row.session_id, "message_id": row.message_id, "task_id": row.task_id}
                 log.warning("turn ended", status="failed", code="interrupted", **ids)
         log.info("recovered", found=len(left), interrupted=len(given_up), lost=len(lost))
+
+    async def _settled(self, running: list[TurnRow]) -> set[str]:
+        """As `_settle`. A turn whose rows cannot be read holds up no other."""
+        try:
+            return await self._settle(running) if running else set()
+        except BrokenRecord:
+            ended: set[str] = set()
+            for row in running:
+                with contextlib.suppress(BrokenRecord):
+                    ended |= await self._settle([row])
+            return ended
 
     async def _settle(self, running: list[TurnRow]) -> set[str]:
         """Decides about the turns that were cut off, in one transaction. The message ids of those that end here."""
@@ -90,20 +102,25 @@ class Recovery:
     async def _interrupt(self, lost: list[TurnRow]) -> None:
         now = self.hall.clock.now_ms()
 
-        def unit(connection: sqlite3.Connection) -> None:
-            for row in lost:
-                self._end(connection, row, now)
+        def unit(row: TurnRow) -> Callable[[sqlite3.Connection], None]:
+            return lambda connection: self._end(connection, row, now)
 
-        await self.hall.database.write(unit, durable=True)
+        for row in lost:
+            with contextlib.suppress(BrokenRecord):  # it stays as it is until its rows are mended
+                await self.hall.database.write(unit(row), durable=True)
 
     async def _take_back(self, row: TurnRow) -> bool:
         """Gives the turn to the scheduler again; False when its rows cannot be read any more."""
-        turn = await self._restore(row)
-        if turn is None:
+        try:
+            turn = await self._restore(row)
+            if turn is None:
+                return False
+            if row.state != "queued":
+                reply = await self.hall.database.read(lambda connection: history.message(connection, row.reply_id))
+                _go_on(turn, row, reply)
+        except BrokenRecord as error:
+            log.error("a turn cannot be read", session_id=row.session_id, message_id=row.message_id, error=str(error))
             return False
-        if row.state != "queued":
-            reply = await self.hall.database.read(lambda connection: history.message(connection, row.reply_id))
-            _go_on(turn, row, reply)
         self.hall.admission.readmit(turn, self.hall.clock.now_ms())
         return True
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..context import Own, View, read_view
-from ..errors import StoreError
+from ..errors import BrokenRecord, StoreError
 from ..ports import Clock, Events, Learnings, Model, NoteTaker, OpenGate, SideEffectGate, ToolCatalog, ToolContext
 from ..protocol import Usage
 from ..protocol import chunks as c
@@ -110,6 +110,8 @@ class TurnRunner:
         deadline = asyncio.get_running_loop().call_later(self.seconds_left(turn), turn.stop, "deadline")
         try:
             await self._drive(turn, recorder, await self._kit(turn, lane, recorder, progress))
+        except BrokenRecord as error:
+            await self._fail(turn, recorder, Outcome("failed", "error", "broken_record", str(error)))
         except StoreError as error:
             log.error("turn failed", message_id=turn.message_id, error=str(error))
             await self._fail(turn, recorder, UNRECORDED)
@@ -196,6 +198,8 @@ class TurnRunner:
         for wait in WAITS:
             try:
                 return await self.database.read(unit)
+            except BrokenRecord:
+                raise  # to read it again does not help
             except StoreError as error:
                 log.warning("a turn could not be read yet", error=str(error))
                 await asyncio.sleep(wait)

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 from ..context import Call, Step, error_envelope, told_by_runtime, told_by_user
-from ..errors import ModelError, StoreError
+from ..errors import BrokenRecord, ModelError, StoreError
 from ..protocol import chunks as c
 from ..sessions import CALL_ERROR, NOTICE, STEER, TURN_ERROR
 from ..telemetry import logger
@@ -198,6 +198,8 @@ def _failed(turn: Turn, error: Exception) -> Outcome:
             return Outcome("failed", "error", error.code, error.message, retry_after=error.retry_after)
         case GoneAgent():
             return Outcome("failed", "error", "unknown_agent", str(error))
+        case BrokenRecord():
+            return Outcome("failed", "error", "broken_record", error.message)
         case StoreError():
             log.error("turn failed", message_id=turn.message_id, error=error.message)
             return UNRECORDED

@@ -5,7 +5,6 @@ Each function is a unit of work, or a part of one. The session must be held stil
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -190,7 +189,7 @@ def fork(connection: sqlite3.Connection, branch: Branch, new_id: Callable[[Kind]
         _copy_parts(connection, row["id"], copy_id, child, new_id)
         _move_marker(connection, copy_id, copies)
         if row["role"] == "assistant":
-            total = total.plus(Usage.model_validate(json.loads(row["metadata_json"]).get("usage", {})))
+            total = total.plus(Usage.model_validate(rows.load(row["metadata_json"]).get("usage", {})))
     rows.add_usage(connection, child, total, now)
     return child
 
@@ -199,7 +198,7 @@ def _insert_child(connection: sqlite3.Connection, branch: Branch, child: str, la
     parent = connection.execute("SELECT * FROM chat_sessions WHERE id = ?", (branch.parent_id,)).fetchone()
     if parent is None:
         raise unknown_session(branch.parent_id)
-    known: dict[str, Any] = json.loads(parent["metadata_json"])
+    known: dict[str, Any] = rows.load(parent["metadata_json"])
     metadata = {key: known[key] for key in _INHERITED if key in known}
     if title := branch.title or _copied(known.get("title")):
         metadata["title"] = title
@@ -251,7 +250,7 @@ def describe(
     row = connection.execute("SELECT metadata_json FROM chat_sessions WHERE id = ?", (session_id,)).fetchone()
     if row is None:
         raise unknown_session(session_id)
-    metadata: dict[str, Any] = {**json.loads(row[0]), **changes}
+    metadata: dict[str, Any] = {**rows.load(row[0]), **changes}
     metadata[CUSTOM] = merged(metadata.get(CUSTOM, {}), custom)
     kept = {key: value for key, value in metadata.items() if value not in (None, {})}
     connection.execute(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from typing import Any
 
@@ -63,7 +62,7 @@ def _close(connection: sqlite3.Connection, reply_id: str, *, first_broken: int, 
         'SELECT * FROM chat_parts WHERE message_id = ? AND "index" >= ?', (reply_id, first_broken)
     )
     for row in found.fetchall():
-        data: dict[str, Any] = json.loads(row["data_json"])
+        data: dict[str, Any] = rows.load(row["data_json"])
         if tool_name(data) is not None and row["tool_state"] in ORPHANED:
             data |= {"state": "output-error", "errorText": CALL_ERROR, "input": data.get("input", {})}
         elif data.get("state") == "streaming":

@@ -14,11 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from pydantic import ValidationError
+
 from ..errors import StartError, StoreError
-from .health import damaged, examine, is_damage, is_unreadable
+from ..telemetry import logger
+from .health import broken, damaged, examine, is_broken, is_damage, is_unreadable
 from .reserve import DiskReserve
 from .writer import Unit, Writer
 
+log = logger(__name__)
 T = TypeVar("T")
 READERS = 2
 
@@ -56,6 +60,8 @@ class Database:
     def open(self) -> None:
         """Takes the lock, checks the file and brings the schema up to date. Raises StartError that says why it
         cannot, and what to do when the file is damaged."""
+        if self.path.is_dir():
+            raise StartError(f"{self.path} is a folder and should be the database, a file: move it aside")
         unclean = self._lock()
         with contextlib.ExitStack() as undo:
             undo.callback(self._unlock)
@@ -93,10 +99,17 @@ class Database:
         try:
             return await asyncio.get_running_loop().run_in_executor(readers, lambda: unit(self._reader()))
         except sqlite3.Error as error:
+            if is_broken(error):
+                raise broken(error) from error
             if not is_unreadable(error):
                 raise
             self._damaged = self._damaged or is_damage(error)
             raise StoreError(f"the database refused: {error}") from error
+        except ValidationError:
+            raise
+        except (ValueError, LookupError, TypeError, AttributeError) as error:  # a row with something else in it
+            log.error("a row cannot be read", exc_info=error)
+            raise broken(error) from error
 
     def close(self) -> None:
         """Finishes the writes, then lets go of the file and the lock."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..errors import StartError
+from ..errors import BrokenRecord, StartError, StoreError
 from .backups import folder_of, newest_backup, read_only
 
 SMALL = 8 * 1024 * 1024
@@ -65,6 +65,20 @@ def is_unreadable(error: Exception) -> bool:
     return is_damage(error) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNREADABLE
 
 
+def is_broken(error: Exception) -> bool:
+    """Whether a part of the database is missing, or a row holds something else than it should."""
+    told = str(error)
+    plain = isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_ERROR
+    return plain and told.startswith(("no such table", "no such column", "malformed JSON"))
+
+
+def broken(error: Exception) -> StoreError:
+    """What callers, and the operator of a server that cannot start, are told."""
+    if isinstance(error, sqlite3.Error) and "no such" in str(error):
+        return StoreError(f"a part of the database is missing: {error} ({_WAY_BACK})")
+    return BrokenRecord(f"a row of the database cannot be read: {error!r} ({_WAY_BACK})")
+
+
 def is_disk_full(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
 
@@ -87,6 +101,7 @@ def damaged(database: Path, found: str | sqlite3.Error) -> StartError:
     return StartError(f"the database {database} is damaged: {found}\n{text}")
 
 
+_WAY_BACK = "docs/storage.md tells how to put back a backup"
 _RESTORE = """\
 Its newest backup is {backup}, made {made}. What came later is not in it. To put it back:
 1. Stop whatever else uses the database.

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ..errors import StoreError
-from .health import is_damage, is_disk_full, of_the_disk
+from .health import broken, is_broken, is_damage, is_disk_full, of_the_disk
 from .reserve import DiskReserve
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ def _apply(connection: sqlite3.Connection, job: _Job, *, alone: bool) -> None:
     except Exception as error:
         if of_the_disk(error) or not connection.in_transaction:
             raise  # nothing of this batch can be trusted
-        job.error = error
+        job.error = broken(error) if is_broken(error) else error
         connection.execute("ROLLBACK" if alone else "ROLLBACK TO unit")
         if alone:
             connection.execute("BEGIN IMMEDIATE")

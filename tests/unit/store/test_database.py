@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.errors import StartError, StoreError
+from agent_runtime.errors import BrokenRecord, StartError, StoreError
 from agent_runtime.store import Database, Migration, Unit
 from agent_runtime.store.reserve import DiskReserve
 from agent_runtime.store.writer import MAX_WAITING, Writer
@@ -144,7 +144,7 @@ async def test_a_unit_that_fails_does_not_take_the_others_with_it(database: Data
         raise ValueError("a bug")
 
     def no_such_table(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO nothing VALUES (1)")
+        connection.execute("INSERT INTO nowhere VALUES (1)")
 
     def no_such_row(connection: sqlite3.Connection) -> None:
         connection.blobopen("notes", "text", 4711).close()
@@ -157,7 +157,7 @@ async def test_a_unit_that_fails_does_not_take_the_others_with_it(database: Data
     results = await asyncio.gather(*written, return_exceptions=True)
     kinds = [type(result) for result in results]
     refused = sqlite3.OperationalError
-    assert kinds == [int, ValueError, sqlite3.IntegrityError, refused, refused, refused, int]
+    assert kinds == [int, ValueError, sqlite3.IntegrityError, StoreError, refused, BrokenRecord, int]
     assert await texts(database) == ["taken", "a", "b"]
     with pytest.raises(ValueError, match="a bug"):
         await database.write(half)
