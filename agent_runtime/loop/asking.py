@@ -22,7 +22,7 @@ from ..ports import (
 )
 from ..protocol import Usage
 from ..protocol import chunks as c
-from ..sessions import RETRY
+from ..sessions import RETRY, STEP_COUNT
 from .calls import parse
 from .kit import Kit
 from .limits import LimitReached, Outcome
@@ -184,7 +184,7 @@ class Asker:
                 told = self.pen.call_ready(call_id, call.name, arguments)
             for chunk in told:
                 yield chunk
-        books = {"usage": turn.books.usage.model_dump(), **turn.about(), "steps": turn.books.steps}
+        books = {"usage": turn.books.usage.model_dump(), **turn.about(), STEP_COUNT: turn.books.steps}
         yield c.MessageMetadata(messageMetadata=books)
 
     def _request(self, *, tools: bool) -> ModelRequest:

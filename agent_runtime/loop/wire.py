@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import InvalidRequest
 from ..protocol import QueuedMessage, SessionMessage, TokenCounts
-from ..sessions import CUSTOM, Cursor, Message, StoredSession, Waiting, branches, listing
+from ..sessions import CUSTOM, Cursor, Message, StoredSession, Waiting, branches, listing, shown_metadata
 
 
 def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -> Cursor:
@@ -56,7 +56,7 @@ def message(message: Message) -> SessionMessage:
     return SessionMessage(
         id=message.id,
         role=message.role,
-        metadata=message.metadata,
+        metadata=shown_metadata(message.metadata),
         parts=message.parts,
         created_at=message.created_at,
     )

@@ -16,6 +16,10 @@ STEER = "data-steer"
 ASKED = "data-approval"
 """A part that says why a call needs a person's approval, and what an approval for good would allow."""
 RETRY = "data-retry"
+STEP_COUNT = "step_count"
+"""Metadata: the model calls of a reply that came to their end. assistant-ui reads `steps` as an array."""
+OLD_STEP_COUNT = "steps"
+"""The same in replies of older versions; clients are not shown it."""
 """A part that says: the model call before it broke off, what it had said so far is not part of the conversation."""
 
 
@@ -167,3 +171,8 @@ def past_steps(parts: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     """The parts of a reply that is being made without those of its latest step, which the model is asked for."""
     begun = [at for at, part in enumerate(parts) if part["type"] == "step-start"]
     return parts[: begun[-1]] if begun else parts
+
+
+def shown_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    """A message's metadata as clients see it."""
+    return {name: value for name, value in metadata.items() if name != OLD_STEP_COUNT}

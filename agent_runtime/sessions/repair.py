@@ -7,7 +7,7 @@ from typing import Any
 
 from . import history, rows
 from .ids import Ids
-from .parts import RETRY, tool_name
+from .parts import OLD_STEP_COUNT, RETRY, STEP_COUNT, tool_name
 
 ORPHANED = ("input-streaming", "input-available", "approval-responded")
 """Tool states that only a living process can leave. Waits for a human are kept."""
@@ -52,7 +52,7 @@ def reopen(connection: sqlite3.Connection, turn: history.TurnRow, ids: Ids, now:
 
 def complete_steps(reply: history.Message) -> int:
     """How many model calls of a reply came to their end."""
-    steps = reply.metadata.get("steps", 0)
+    steps = reply.metadata.get(STEP_COUNT, reply.metadata.get(OLD_STEP_COUNT, 0))
     return steps if isinstance(steps, int) else 0
 
 

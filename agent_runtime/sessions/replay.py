@@ -7,12 +7,12 @@ from typing import Any
 
 from ..protocol import chunks as c
 from .history import Message
-from .parts import tool_name
+from .parts import shown_metadata, tool_name
 
 
 def replay(reply: Message) -> Iterator[c.Chunk]:
     """A finished assistant message as the chunks that would build it."""
-    yield c.Start(messageId=reply.id, messageMetadata=reply.metadata)
+    yield c.Start(messageId=reply.id, messageMetadata=shown_metadata(reply.metadata))
     yield from replay_parts(reply.parts)
     if any(part["type"] == "step-start" for part in reply.parts):
         yield c.FinishStep()
@@ -75,4 +75,4 @@ def _end(metadata: dict[str, Any]) -> Iterator[c.Chunk]:
         return
     if metadata.get("finish_reason") == "error":
         yield c.ErrorChunk(errorText=outcome.get("error") or "the turn failed")
-    yield c.Finish(finishReason=metadata.get("finish_reason"), messageMetadata=metadata)
+    yield c.Finish(finishReason=metadata.get("finish_reason"), messageMetadata=shown_metadata(metadata))

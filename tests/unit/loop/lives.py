@@ -169,5 +169,5 @@ def progress_on_disk(database: Path) -> tuple[str, int, int]:
         (results,) = connection.execute(
             "SELECT count(*) FROM chat_parts WHERE message_id = ? AND tool_state = 'output-available'", (reply_id,)
         ).fetchone()
-    steps = json.loads(row[0]).get("steps", 0) if row else 0
+    steps = json.loads(row[0]).get("step_count", 0) if row else 0
     return state, steps, steps + results
