@@ -38,12 +38,16 @@ class Catalog:
         """Whether the mesh answered the last time it was asked; none before that."""
         self.refused = False
         """Whether it refused our token then."""
+        self.doubt = asyncio.Event()
+        """A model call was refused: the token may hold no longer."""
 
     def heard(self, status: int) -> None:
-        """The mesh has answered a request, whichever it was."""
+        """A model call was answered. One that was refused may be refused for itself: the list tells about the token."""
         self.reachable = True
-        if status in REFUSALS or status == OK:
-            self.refused = status in REFUSALS
+        if status == OK:
+            self.refused = False
+        elif status in REFUSALS:
+            self.doubt.set()
 
     async def ask(self) -> None:
         """Fetches the list now. Raises MeshUnavailable."""
@@ -102,7 +106,8 @@ class Catalog:
         except (TransportFault, TimeoutError) as error:
             self.reachable = False
             raise MeshUnavailable(f"the mesh cannot be reached at {self._url}: {error or 'it is silent'}") from error
-        self.heard(status)
+        self.reachable = True
+        self.refused = status in REFUSALS
         if self.refused:
             raise MeshUnavailable(f"{self._url} refuses the token ({status}): {TOKEN_HINT}")
         if status != OK:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from ..errors import MeshUnavailable
 from ..telemetry import logger
@@ -31,7 +32,8 @@ class Greeting:
     async def _ask(self) -> None:
         told: str | None = None
         while True:
-            if not self._catalog.reachable or self._catalog.refused:
+            if not self._catalog.reachable or self._catalog.refused or self._catalog.doubt.is_set():
+                self._catalog.doubt.clear()
                 try:
                     await self._catalog.ask()
                     wrong = None
@@ -42,4 +44,6 @@ class Greeting:
                 elif wrong is None and told is not None:
                     log.info("the mesh can be used again", url=self._url)
                 told = wrong
-            await asyncio.sleep(AGAIN_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN_SECONDS):
+                    await self._catalog.doubt.wait()
