@@ -13,7 +13,7 @@ lock() { # lock OUTPUT [ARGUMENT...]
     --no-emit-index-url --no-emit-find-links --no-annotate --no-header --output-file "$output" "$@"
 }
 
-lock runtime.lock --extra skills pyproject.toml "$@"
+lock runtime.lock pyproject.toml "$@"
 lock host.lock --extra host pyproject.toml "$@"
 lock dev.lock --extra dev pyproject.toml "$@"
 

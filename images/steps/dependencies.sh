@@ -12,8 +12,8 @@ if [ -e "$lent" ]; then set -- python3 "$lent/pip"; else set -- python3 -m pip; 
 "$@" --python "$venv/bin/python" install --disable-pip-version-check --quiet --no-cache-dir --no-compile --no-deps \
   --only-binary :all: --require-hashes -r "$lock"
 
-# Programs of libraries that nobody calls (uv is called), and what only a compiler or a type checker reads.
-find "$venv/bin" -mindepth 1 ! -name 'python*' ! -name uv -delete
+# Programs of libraries that nobody calls, and what only a compiler or a type checker reads.
+find "$venv/bin" -mindepth 1 ! -name 'python*' -delete
 find "$venv/lib" -type d \( -name tests -o -name test \) -prune -exec rm -rf {} +
 find "$venv/lib" -type f \( -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.c' -o -name '*.h' -o -name '*.pyi' \) -delete
 rm -rf "$venv/include"
