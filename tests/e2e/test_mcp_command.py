@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.measured import MEASURED
+
 DEMO = Path(__file__).parents[1] / "integration" / "connectors" / "demo_server.py"
 CONFIG = {
     "demo": {"command": sys.executable, "args": [str(DEMO), "stdio"], "read": [str(DEMO.parent)]},
@@ -20,7 +22,7 @@ CONFIG = {
 
 def run(data: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "agent_runtime", "mcp", "test", *arguments]
-    env = {**os.environ, "AGENT_DATA_DIR": str(data), "TOKEN": "a-secret-token", **environment}
+    env = {**os.environ, **MEASURED, "AGENT_DATA_DIR": str(data), "TOKEN": "a-secret-token", **environment}
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=100)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.testing import Call, Say
+from tests.measured import MEASURED
 
 from .conftest import Start
 from .live import Runtime, eventually
@@ -48,7 +49,7 @@ def environment() -> list:
 def skill(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "agent_runtime", "skill", *arguments],
-        env={**os.environ, "AGENT_DATA_DIR": str(folder / "data"), "HOME": str(folder), **env},
+        env={**os.environ, **MEASURED, "AGENT_DATA_DIR": str(folder / "data"), "HOME": str(folder), **env},
         capture_output=True,
         text=True,
         timeout=60,
