@@ -1,4 +1,4 @@
-"""How much an attached agent may say: what comes faster waits in the connection, and nobody else waits for it.
+"""A rate limit for the frames of attached agents: a faster one waits in its connection, and delays no other.
 
 An allowance belongs to the workspace, so a new connection does not renew it. Work that is sent to the agent adds what
 its answer takes: however fast work is done, that never runs out.
@@ -24,7 +24,7 @@ PUSH_UNITS = 100.0
 _FAULT_UNITS = 100.0
 _BYTES = 4096
 _VALUES = 128
-"""So many bytes, or values of JSON, of a long line cost as much as a small frame."""
+"""Bytes, and values of JSON, of a long line that cost as much as one small frame."""
 
 
 class Pace:
