@@ -63,8 +63,8 @@ class TokenStore:
         return token
 
     def kept_in(self, connection: Connection, agent_id: str, path: Path) -> Path:
-        """The file that holds a token of this agent; what it holds is made anew unless it is still good. The file comes
-        first: a crash before the commit leaves a token that nothing knows, and not one that nobody has."""
+        """Return the file that holds a valid token of this agent, replacing an invalid one. The file is written before
+        the commit: a crash in between leaves a file with an unknown token, which the next call replaces."""
         with contextlib.suppress(FileNotFoundError):
             held = digest(path.read_text().strip())
             if connection.execute(select(tokens.c.agent_id).where(tokens.c.digest == held)).scalar() == agent_id:

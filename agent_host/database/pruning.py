@@ -19,7 +19,7 @@ MOST_KEPT = 10_000
 """Rows in a row that need not be deleted, after which a ledger is not looked at any further."""
 DAY_MS = 86_400_000
 WORK_DAYS = 7
-"""A request may wait for a week to be begun; its id is known for as long, whatever else is set."""
+"""Days. A request may be valid for a week before it begins, so its id is kept at least that long, by any setting."""
 _FREED_PAGES = 1000
 Step = Callable[[Connection], int | None]
 """Does a little; gives how many rows it has deleted, and none when there is nothing more to do."""

@@ -107,7 +107,7 @@ class Channels:
         await self._journal.run(lambda connection: connection.execute(gone) and None)
 
     async def fence(self, channel: Channel, fence: Fence | None, reason: str | None) -> None:
-        """Durable first, then in force. Whoever is fenced has no tokens any more."""
+        """Store the fence, then enforce it. A fenced workspace has no tokens."""
         await self._set(channel, fence=fence, fence_reason=reason)
         channel.fence, channel.fence_reason = fence, reason
         if fence is not None:

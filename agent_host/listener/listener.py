@@ -180,7 +180,7 @@ class Listener:
         self._parts.running, self._parts.on_halt = running, on_halt
 
     def guard_tokens(self, revoke: Callable[[Connection, str], None], revoked: Callable[[str], None]) -> None:
-        """Whoever keeps the tokens deletes those of a fenced workspace in the fence's transaction, and is told then."""
+        """Register the owner of tokens: it deletes those of a fenced workspace in the transaction of the fence."""
         self._parts.channels.revoke, self._parts.channels.on_fenced = revoke, revoked
 
     def place_changed(self, workspace: str) -> None:
