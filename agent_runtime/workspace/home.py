@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from ..errors import StartError
 from ..sandbox import READERS_ID
+from ..telemetry import logger
+from .ownership import Left, give_tree
 
 LET_THROUGH = 0o711
 """The mode of a folder through which others may go to places that they know."""
 WALK_SECONDS = 300.0
-AT_ONCE = 1000
-"""Folders on one command line."""
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +84,22 @@ class Home:
 
     def owned_by(self, uid: int | None, *, by_path: bool = False) -> Home:
         """This home with its workspace and scratch in the hands of that user. Raises StartError when it cannot be.
+        Files with a second name, which may lie anywhere, keep their owner.
 
         `by_path` lets that user walk through the data folder to what is its own; all else stays closed to it.
         """
         if uid is not None:
             try:
-                for folders in _batched((self.workspace, *self._scratches(uid))):
-                    _whole_tree("chown", "-R", "-h", "-P", f"{uid}:{uid}", *folders)
+                left = Left()
+                for folder in (self.workspace, *self._scratches(uid)):
+                    give_tree(folder, uid, left)
+                if left.count:
+                    log.warning(
+                        "files were not given to the user of commands",
+                        why="they are devices, or have a second name (hard link), which may lie outside",
+                        fix="replace them by copies, as git clone --no-hardlinks makes them",
+                        **asdict(left),
+                    )
                 if by_path:
                     self._let_through()
             except OSError as error:
@@ -121,23 +131,13 @@ class Home:
         return folder
 
     def remove_scratch(self, session_id: str) -> None:
-        """Deletes the session's scratch: links are removed, what they point to is left alone. Raises OSError."""
-        _whole_tree("rm", "-rf", self.scratch(session_id))
+        """Deletes the session's scratch: links are removed, what they point to is left alone. Raises OSError.
 
-
-def _batched(folders: Sequence[Path]) -> Iterator[Sequence[Path]]:
-    """In pieces that fit on a command line."""
-    for start in range(0, len(folders), AT_ONCE):
-        yield folders[start : start + AT_ONCE]
-
-
-def _whole_tree(program: str, *arguments: str | Path) -> None:
-    """Has a program of the system walk a tree that commands have made: it follows no links, and no depth stops it.
-
-    Python's own walks call themselves for every level, so that a tree of a thousand folders ends them.
-    """
-    try:
-        subprocess.run((program, *arguments), check=True, capture_output=True, text=True, timeout=WALK_SECONDS)
-    except (OSError, subprocess.SubprocessError) as error:
-        reason = getattr(error, "stderr", None) or str(error)
-        raise OSError(str(reason).strip()) from error
+        By a program: Python's own walk calls itself for every level, so that a tree of a thousand folders ends it.
+        """
+        command = ("rm", "-rf", self.scratch(session_id))
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=WALK_SECONDS)
+        except (OSError, subprocess.SubprocessError) as error:
+            reason = getattr(error, "stderr", None) or str(error)
+            raise OSError(str(reason).strip()) from error

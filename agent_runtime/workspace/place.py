@@ -45,7 +45,10 @@ class Place:
         with self._explained(), self._folder() as folder:
             descriptor = os.open(self.path.name, READ, dir_fd=folder)
         try:
-            self._only_file(os.fstat(descriptor))
+            found = os.fstat(descriptor)
+            self._only_file(found)
+            if found.st_nlink > 1:
+                self._only_its_own(found)
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 yield file
         finally:
@@ -170,6 +173,12 @@ class Place:
             raise ToolFailure(f"{self.shown} is a folder; name a file in it", kind="invalid")
         if not stat.S_ISREG(found.st_mode):
             raise ToolFailure(f"{self.shown} is not a regular file", kind="invalid")
+
+    def _only_its_own(self, found: os.stat_result) -> None:
+        """A file with a second name may be any file of the machine: only what commands may read is read for them."""
+        if found.st_uid != os.stat(self.root).st_uid and not found.st_mode & stat.S_IROTH:
+            text = f"{self.shown} is a hard link to a file of another user; replace it by a copy"
+            raise ToolFailure(text, kind="denied")
 
     @contextmanager
     def _folder(self, *, make: bool = False) -> Generator[int]:

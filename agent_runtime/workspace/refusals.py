@@ -47,4 +47,6 @@ def _found_out(failure: ToolFailure) -> AgentRuntimeError:
         return InvalidRequest(failure.message, faults=[("path", failure.message.removeprefix("path: "))])
     if failure.kind == "invalid":
         return Conflict(failure.message, code="not_a_file")
+    if failure.kind == "denied":
+        return NotAllowed(failure.message, code="link")
     return NoRoom(failure.message)

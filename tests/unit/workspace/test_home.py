@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import stat
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -83,6 +86,62 @@ def test_root_gives_the_home_to_the_user_of_commands_but_not_what_links_lead_to(
     ours = (outside, home.data_dir, home.skills, home.data_dir / "scratch")
     assert [path.stat().st_uid for path in ours] == [0, 0, 0, 0]
     assert owned.make_scratch("ses_1").stat().st_uid == SOMEBODY
+
+
+@AS_ROOT
+def test_what_has_a_second_name_and_what_is_a_device_keep_their_owner(tmp_path: Path) -> None:
+    home = Home(tmp_path / "data")
+    home.prepare()
+    outside = tmp_path / "outside"
+    outside.touch()
+    kept, scratch = home.workspace / "a" / "second", home.make_scratch("ses_1") / "third"
+    kept.parent.mkdir()
+    kept.hardlink_to(outside)
+    scratch.hardlink_to(outside)
+    os.mknod(home.workspace / "null", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    (home.workspace / "z").touch()
+    owned = home.owned_by(SOMEBODY)
+    assert {path.lstat().st_uid for path in (outside, kept, scratch, home.workspace / "null")} == {0}
+    given = (kept.parent, scratch.parent, home.workspace / "z", home.workspace)
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in given} == {(SOMEBODY, SOMEBODY)}
+    outside.unlink()
+    scratch.unlink()
+    owned.owned_by(SOMEBODY)
+    assert kept.stat().st_uid == SOMEBODY, "the next start gives what has one name by then"
+
+
+@AS_ROOT
+def test_folders_that_turn_into_links_meanwhile_lead_nowhere(tmp_path: Path) -> None:
+    home = Home(tmp_path / "data")
+    home.prepare()
+    outside = tmp_path / "outside"
+    (outside / "below").mkdir(parents=True)
+    (outside / "file").touch()
+    flip, away, over = home.workspace / "flip", home.workspace / "away", threading.Event()
+    flip.mkdir()
+    (home.workspace / "link").symlink_to(outside)
+    for number in range(1000):  # time between the look at the folder and the step into it
+        (home.workspace / str(number)).touch()
+
+    def swap() -> None:
+        while not over.is_set():
+            for first, second in ((flip, away), (home.workspace / "link", flip), (flip, home.workspace / "link")):
+                first.rename(second)
+            away.rename(flip)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        for _ in range(60):
+            with suppress(StartError):  # it says that a folder was moved
+                home.owned_by(SOMEBODY)
+            for path in (home.workspace, flip, home.workspace / "link"):
+                with suppress(FileNotFoundError):
+                    os.chown(path, 0, 0, follow_symlinks=False)
+    finally:
+        over.set()
+        swapping.join()
+    assert {path.stat().st_uid for path in (outside, *outside.iterdir())} == {0}
 
 
 def test_a_server_that_is_not_root_keeps_its_home(tmp_path: Path) -> None:
