@@ -38,6 +38,7 @@ from ..sessions import (
     transfer,
     unknown_session,
 )
+from ..telemetry import logger
 from . import wire
 from .compactions import Compactions
 from .conversations import Conversation
@@ -46,6 +47,7 @@ from .powers import Powers
 from .prices import Card, cost_of
 from .standing import standing
 
+log = logger(__name__)
 T = TypeVar("T")
 IN_MEMORY = 1024 * 1024
 """An export up to this size never touches the disk."""
@@ -84,17 +86,24 @@ class Sessions:
     # -- looking
 
     async def page(self, principal: str, query: SessionsQuery) -> SessionList:
-        """A page of sessions. Raises InvalidRequest for an `after` that names none."""
+        """A page of sessions, without those whose rows cannot be read: the log names them. Raises InvalidRequest for an
+        `after` that names none."""
 
-        def unit(connection: sqlite3.Connection) -> list[StoredSession]:
+        def unit(connection: sqlite3.Connection) -> listing.SessionPage:
             after = wire.session_cursor(connection, principal, query.after) if query.after else None
             wanted = {"archived": query.archived, "ephemeral": query.ephemeral}
-            return listing.sessions(connection, principal, limit=query.limit + 1, after=after, **wanted)
+            return listing.sessions(connection, principal, limit=query.limit, after=after, **wanted)
 
-        found = await self._hall.database.read(unit)
-        page = found[: query.limit]
-        more = listing.cursor(page[-1].updated_at, page[-1].id) if len(found) > len(page) else None
-        return SessionList(sessions=[SessionSummary(**wire.summary(row, row.id)) for row in page], next=more)
+        page = await self._hall.database.read(unit)
+        shown, broken = list[SessionSummary](), page.broken
+        for row in page.sessions:
+            try:
+                shown.append(SessionSummary(**wire.summary(row, row.id)))
+            except (ValueError, TypeError, AttributeError):
+                broken.append(row.id)
+        for session_id in broken:
+            log.error("a session cannot be read and is left out of the list", session_id=session_id)
+        return SessionList(sessions=shown, next=listing.cursor(*page.next) if page.next else None)
 
     async def get(self, principal: str, name: str) -> SessionDetail:
         """All about one session."""

@@ -6,10 +6,10 @@ import re
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import NotFound
+from ..errors import BrokenRecord, NotFound
 from ..protocol import Usage
 from .history import Message
 from .rows import dump, load
@@ -74,6 +74,17 @@ class StoredSession:
     archived_at: int | None
 
 
+@dataclass(slots=True)
+class SessionPage:
+    """A page of a list of sessions."""
+
+    sessions: list[StoredSession]
+    broken: list[str] = field(default_factory=list[str])
+    """Ids of sessions that belong here and whose rows cannot be read."""
+    next: Cursor | None = None
+    """The place behind the page; none when it is the last one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A message in the queue."""
@@ -118,12 +129,21 @@ def sessions(
     after: Cursor | None = None,
     archived: bool = False,
     ephemeral: bool = False,
-) -> list[StoredSession]:
-    """Sessions of a principal, the one that changed last first."""
+) -> SessionPage:
+    """At most `limit` sessions of a principal, the one that changed last first."""
     at, row_id = after or (2**62, "")
-    wanted = {"principal": principal, "at": at, "id": row_id, "limit": limit}
-    found = connection.execute(_SESSIONS, {**wanted, "archived": archived, "ephemeral": ephemeral})
-    return [_session(row) for row in found]
+    wanted = {"principal": principal, "at": at, "id": row_id, "limit": limit + 1}
+    found = connection.execute(_SESSIONS, {**wanted, "archived": archived, "ephemeral": ephemeral}).fetchall()
+    page = SessionPage([])
+    for row in found[:limit]:
+        try:
+            page.sessions.append(_session(row))
+        except (BrokenRecord, ValueError, LookupError, TypeError):
+            page.broken.append(row["id"])
+    if len(found) > limit:
+        last = found[limit - 1]
+        page.next = last["updated_at"], last["id"]
+    return page
 
 
 def session(connection: sqlite3.Connection, session_id: str) -> StoredSession | None:

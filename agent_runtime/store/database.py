@@ -20,6 +20,7 @@ from ..errors import StartError, StoreError
 from ..telemetry import logger
 from .health import broken, damaged, examine, is_broken, is_damage, is_unreadable
 from .reserve import DiskReserve
+from .shape import require_parts
 from .writer import Unit, Writer
 
 log = logger(__name__)
@@ -164,6 +165,7 @@ class Database:
     def _migrate(self, connection: sqlite3.Connection) -> None:
         found: int = connection.execute("PRAGMA user_version").fetchone()[0]
         newest = self._migrations[-1].number if self._migrations else 0
+        is_new = found == 0
         if found > newest:
             raise StartError(
                 f"{self.path} has schema version {found}, this program knows {newest}: "
@@ -181,6 +183,8 @@ class Database:
                         f"{error}. It is as it was, at version {found}"
                     ) from error
                 found = migration.number
+        if not is_new:
+            require_parts(connection, (migration.apply for migration in self._migrations))
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration) -> None:

@@ -75,8 +75,13 @@ def is_broken(error: Exception) -> bool:
 def broken(error: Exception) -> StoreError:
     """What callers, and the operator of a server that cannot start, are told."""
     if isinstance(error, sqlite3.Error) and "no such" in str(error):
-        return StoreError(f"a part of the database is missing: {error} ({_WAY_BACK})")
+        return StoreError(part_missing(str(error)))
     return BrokenRecord(f"a row of the database cannot be read: {error!r} ({_WAY_BACK})")
+
+
+def part_missing(what: str) -> str:
+    """The message for a table, column or index that is not there; `what` names it in SQLite's words."""
+    return f"a part of the database is missing: {what} ({_WAY_BACK})"
 
 
 def is_disk_full(error: Exception) -> bool:

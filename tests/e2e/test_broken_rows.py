@@ -39,6 +39,15 @@ def test_a_missing_table_is_named_at_the_start(start: Start, table: str) -> None
     assert "docs/storage.md" in said
 
 
+def test_a_table_that_only_some_feature_needs_is_missed_at_the_start_too(start: Start) -> None:
+    agent = start()
+    stopped(agent)
+    change(agent, "DROP TABLE memory_terms")
+    said = refused(agent.data_dir)
+    assert "no such table: memory_terms" in said
+    assert "docs/storage.md" in said
+
+
 def test_a_folder_in_the_place_of_the_database_is_called_one(start: Start) -> None:
     agent = start()
     stopped(agent)
@@ -67,6 +76,21 @@ def test_a_broken_row_of_a_session_is_its_own(
     for reply in (agent.get(f"/sessions/{broken}"), agent.chat("again", session_id=broken)):
         assert_problem(reply, 500, "broken_record")
     assert agent.chat("again", session_id=whole).json()["response"] == "hello"
+    assert names_of(agent, 1) == [agent.get(f"/sessions/{whole}").json()["id"]], "the broken one is left out"
+    if value != "{}":  # without its principal it is in nobody's list
+        assert f'"session_id": "{ours}"' in agent.process.output()
+
+
+def names_of(agent: Runtime, limit: int) -> list[str]:
+    """Ids of all sessions that the list has, page by page."""
+    found: list[str] = []
+    after: dict[str, str] = {}
+    while True:
+        page = agent.get("/sessions", limit=limit, **after).json()
+        found += [one["id"] for one in page["sessions"]]
+        if page.get("next") is None:
+            return found
+        after = {"after": page["next"]}
 
 
 def test_a_broken_part_ends_its_turn_and_no_other(start: Start, provider: ScriptedProvider) -> None:

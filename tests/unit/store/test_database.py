@@ -49,6 +49,29 @@ async def test_what_is_written_is_read(database: Database) -> None:
     assert await texts(database) == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize(
+    ("loss", "missing"),
+    [
+        ("DROP TABLE notes", "no such table: notes"),
+        ("ALTER TABLE notes DROP COLUMN more", "no such column: notes.more"),
+        ("DROP INDEX notes_more", "no such index: notes_more"),
+    ],
+)
+def test_what_the_schema_lacks_is_named_at_the_start(tmp_path: Path, loss: str, missing: str) -> None:
+    def grow(connection: sqlite3.Connection) -> None:
+        connection.execute("ALTER TABLE notes ADD COLUMN more TEXT")
+        connection.execute("ALTER TABLE notes ADD COLUMN most TEXT")
+        connection.execute("CREATE INDEX notes_more ON notes (most)")
+
+    database = Database(tmp_path / "a.db", [FIRST, Migration(2, "more", grow)])
+    database.open()
+    database.close()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        connection.execute(loss)
+    with pytest.raises(StartError, match=missing):
+        Database(tmp_path / "a.db", [FIRST, Migration(2, "more", grow)]).open()
+
+
 async def test_the_pragmas(database: Database) -> None:
     def pragmas(connection: sqlite3.Connection) -> list[object]:
         names = ("journal_mode", "synchronous", "busy_timeout", "foreign_keys", "temp_store")
@@ -64,16 +87,16 @@ async def test_a_reader_cannot_write(database: Database) -> None:
 
 
 async def test_migrations_run_once_and_in_order(tmp_path: Path) -> None:
-    ran: list[int] = []
-
     def note(number: int) -> Migration:
-        return Migration(number, "", lambda _: ran.append(number))
+        return Migration(number, "", lambda connection: connection.execute(f"CREATE TABLE made_{number} (x)") and None)
 
     for known in ([note(2), note(1)], [note(1), note(2), note(3)]):
         database = Database(tmp_path / "a.db", known)
         database.open()
         database.close()
-    assert ran == [1, 2, 3]
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        made = [row[0] for row in connection.execute("SELECT name FROM sqlite_master ORDER BY rowid")]
+    assert made == ["made_1", "made_2", "made_3"]
 
 
 def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:
