@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from agent_runtime import interpreter
 from agent_runtime.net import Endpoint, Listening, Tcp, Unix, Vsock, http_url, listen_at, raise_file_limit
-from agent_runtime.telemetry import configure, facts_of
 
 from .budget import Budget, budget_of
 from .errors import StartError
@@ -134,6 +133,7 @@ def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, onl
     from .database import open_database
     from .doors import Doors, HttpSide
     from .listener import ledger_lock
+    from .logs import configure_logs
 
     class Server(uvicorn.Server):
         """Takes the doors as its own, and stops the runtimes while it still serves: their last steps need the proxy."""
@@ -155,7 +155,7 @@ def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, onl
                 doors.shut()
                 await super().shutdown(sockets)
 
-    _configure_logs(settings)
+    configure_logs(settings.log_level, settings.log_format)
     url = url_of(listens.found)
     life = ExitStack()
     life.enter_context(ledger_lock(settings.database))
@@ -202,16 +202,3 @@ def _announce(settings: Settings, url: str, token: str | None, say: Say, *, only
         say(f"operator token (shown only now): {token}")
     elif settings.admin_token is None:
         say("operator token: as shown when it was made; `agent-host token operator` makes a new one")
-
-
-def _configure_logs(settings: Settings) -> None:
-    """Log lines have one shape in host and guest, so structlog hands them to the guest's formatter."""
-    import structlog
-
-    configure(settings.log_level, settings.log_format)
-    structlog.configure(
-        processors=[structlog.contextvars.merge_contextvars, facts_of],
-        wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=True,
-    )

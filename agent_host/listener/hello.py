@@ -202,7 +202,8 @@ class Hello:
         if channel.auth == "none" and self._offer is not None:
             self._greet(channel)
         self._done()
-        self._parts.trail.write(self._rows)
+        for row in self._rows:
+            self._parts.trail.write(row)
         elder = channel.session
         if elder is not None:
             self._parts.metrics.count("superseded")

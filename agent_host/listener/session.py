@@ -168,15 +168,17 @@ class Session:
         droppable: bool = False,
     ) -> None:
         if kind not in ("ping", "pong"):
-            self._parts.trail.frame(
-                "out",
-                kind,
-                line[:-1],
-                workspace=self.channel.workspace,
-                epoch=self.epoch,
-                connection=self.wire.number,
-                request_id=request_id,
-                audit_ref=audit_ref,
+            self._parts.trail.write(
+                self._parts.trail.row(
+                    "out",
+                    kind,
+                    line[:-1],
+                    workspace=self.channel.workspace,
+                    epoch=self.epoch,
+                    connection=self.wire.number,
+                    request_id=request_id,
+                    audit_ref=audit_ref,
+                )
             )
         self.wire.send(line, droppable=droppable)
 
@@ -197,7 +199,8 @@ class Session:
         if self.state == "gone":
             return
         self._hear(line)
-        if self.channel.pace.spend(cost_of(line)) or self._parts.journal.behind(self.channel.workspace):
+        channel = self.channel
+        if channel.pace.spend(cost_of(line)) or self._parts.journal.behind(channel.workspace):
             self._pause()
 
     def _hear(self, line: bytes | FrameFault) -> None:
@@ -209,15 +212,17 @@ class Session:
         kind = kind_of(frame)
         if kind not in ("ping", "pong"):
             request_id, audit_ref = refs_of(frame)
-            self._parts.trail.frame(
-                "in",
-                kind,
-                cast(bytes, line),
-                workspace=self.channel.workspace,
-                epoch=self.epoch,
-                connection=self.wire.number,
-                request_id=request_id,
-                audit_ref=audit_ref,
+            self._parts.trail.write(
+                self._parts.trail.row(
+                    "in",
+                    kind,
+                    cast(bytes, line),
+                    workspace=self.channel.workspace,
+                    epoch=self.epoch,
+                    connection=self.wire.number,
+                    request_id=request_id,
+                    audit_ref=audit_ref,
+                )
             )
         handle = saying.HANDLERS.get(type(frame))
         if handle is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -34,32 +33,6 @@ class Trail:
         self._journal, self._metrics, self._clock, self._content = journal, metrics, clock, content
         self._alarms: Tally[tuple[str, str | None], _Alarm] = Tally(timers, self._repeated)
 
-    def frame(
-        self,
-        direction: Direction,
-        kind: str,
-        line: bytes,
-        *,
-        workspace: str | None,
-        epoch: int,
-        connection: int,
-        request_id: str | None = None,
-        audit_ref: str | None = None,
-    ) -> None:
-        """A frame that came (`in`) or goes (`out`); `line` is without its end."""
-        self._journal.trail(
-            self.row(
-                direction,
-                kind,
-                line,
-                workspace=workspace,
-                epoch=epoch,
-                connection=connection,
-                request_id=request_id,
-                audit_ref=audit_ref,
-            )
-        )
-
     def row(
         self,
         direction: Direction,
@@ -72,17 +45,16 @@ class Trail:
         request_id: str | None = None,
         audit_ref: str | None = None,
     ) -> Values:
-        """Count a frame and return its row, for `write` once it is known that it may be written."""
+        """Count a frame that came (`in`) or goes (`out`), and return its row for `write`. `line` is without its end."""
         size, digest = len(line), hashlib.sha256(line).hexdigest()
         self._metrics.frame(direction, size + 1)
         content = _text(line.decode("utf-8", "replace")) if self._content else None
         now = self._clock.now_ms()
         return now, workspace, epoch, connection, direction, kind, request_id, audit_ref, size, digest, None, content
 
-    def write(self, rows: Sequence[Values]) -> None:
-        """Rows that `row` has made."""
-        for row in rows:
-            self._journal.trail(row)
+    def write(self, row: Values) -> None:
+        """A row that `row` has made."""
+        self._journal.trail(row)
 
     def event(
         self,

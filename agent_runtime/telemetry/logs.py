@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 LogFormat = Literal["auto", "json", "text"]
 _FACTS = "facts"
+_to_json = json.JSONEncoder(default=str).encode
 _NOISY = ("httpx", "httpcore", "openai", "uvicorn", "alembic", "asyncio")
 
 
@@ -46,6 +47,9 @@ def logger(name: str) -> Logger:
 def configure(level: str, shape: LogFormat = "auto") -> None:
     """Sets up the process's log; `level` is the least serious one that is written. `auto` writes text to a terminal and
     JSON to anything else."""
+    # A record without the caller, thread and process, which no line shows, costs half as much.
+    logging._srcfile = None  # pyright: ignore[reportPrivateUsage]
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     text = sys.stderr.isatty() if shape == "auto" else shape == "text"
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Text() if text else _Json())
@@ -71,7 +75,7 @@ class _Json(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = _trace(record)
-        return json.dumps(line, default=str)
+        return _to_json(line)
 
 
 class _Text(logging.Formatter):

@@ -16,6 +16,7 @@ import psutil
 from agent_host.database import open_database
 from agent_host.listener import Limits, Listener
 from agent_host.listener.work import Progress, Work
+from agent_host.logs import configure_logs
 from agent_runtime.protocol.work import Principal, WorkRequest, stamp
 
 from .programs import obey, run
@@ -117,6 +118,8 @@ class Host:
 
 
 async def main(folder: Path, agents: str = "1", heartbeat: str = "15") -> None:
+    os.dup2(os.open(folder / "host.log", os.O_WRONLY | os.O_CREAT), 2)  # a pipe would wake the bench with each line
+    configure_logs("INFO", "json")
     database = open_database(f"sqlite:///{folder / 'host.db'}")
     names = [f"agent-{number}" for number in range(int(agents))]
     limits = Limits(heartbeat=float(heartbeat))

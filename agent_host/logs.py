@@ -1,0 +1,18 @@
+"""Sets up the host's log: structlog hands its events to the formatter of the guest, so both servers write one shape."""
+
+from __future__ import annotations
+
+import structlog
+
+from agent_runtime.telemetry import LogFormat, configure, facts_of
+
+
+def configure_logs(level: str, shape: LogFormat = "auto") -> None:
+    """Write events of `level` and above to stderr, as JSON or as text."""
+    configure(level, shape)
+    structlog.configure(
+        processors=[structlog.contextvars.merge_contextvars, facts_of],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
