@@ -41,10 +41,12 @@ class Lines:
     def feed(self, data: bytes) -> Iterator[bytes]:
         first, *more = data.split(b"\n")
         self._rest += first
-        for last in more:
-            line, self._rest = bytes(self._rest), bytearray(last)
-            if line.startswith(b"data:"):
-                yield line[5:].strip()
+        if more:
+            lines = bytes(self._rest), *more[:-1]
+            self._rest = bytearray(more[-1])
+            for line in lines:
+                if line.startswith(b"data:"):
+                    yield line[5:].strip()
         if len(self._rest) > LONGEST_LINE:
             raise ModelError(f"the model's stream holds a line of more than {LONGEST_LINE} bytes")
 
