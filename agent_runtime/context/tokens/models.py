@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 EncodingName = Literal["o200k_base", "cl100k_base"]
@@ -20,6 +21,7 @@ _PREFIXES: tuple[tuple[str, EncodingName], ...] = (
 )
 
 
+@lru_cache(maxsize=256)
 def encoding_of(model: str) -> EncodingName | None:
     """The encoding of a model, with or without a provider before its name (`openai/gpt-4o`) and a variant behind it
     (`gpt-4o:free`); none when it is not known. `gpt-oss` reads ordinary text as `o200k_base` does."""
