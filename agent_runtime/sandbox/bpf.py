@@ -17,6 +17,7 @@ RETURN = 0x06  # BPF_RET | BPF_K
 
 ALLOW = 0x7FFF0000
 KILL_PROCESS = 0x80000000
+ASK = 0x7FC00000  # SECCOMP_RET_USER_NOTIF
 ERRNO = 0x00050000
 
 
@@ -56,6 +57,11 @@ def load_high(index: int) -> Instruction:
 
 def allow() -> Instruction:
     return Instruction(RETURN, ALLOW)
+
+
+def ask() -> Instruction:
+    """The system call waits for what the holder of the filter's listener says."""
+    return Instruction(RETURN, ASK)
 
 
 def kill() -> Instruction:

@@ -35,18 +35,16 @@ async def choose_confinement(
 ) -> Confinement:
     """The best rung that works here. The data folder is never shown to a command, apart from what its box names.
 
-    `auto` takes the best that holds; with none, commands are refused and say so. `required` takes only one without any
-    fault, and raises StartError when there is none. `off` runs commands bare.
+    A rung with any fault is passed over. With none left, commands are refused and say so under `auto`, and `required`
+    raises StartError. `off` runs commands bare.
     """
     if mode == "off":
         log.warning("confinement off", effect="commands and skills run as the server itself and can read its token")
         return Confinement(Bare())
     reasons: list[str] = []
     for title, build in rungs:
-        rung, fault = await _try(build, data_dir, strict=mode == "required")
+        rung, fault = await _try(build, data_dir)
         if rung is not None:
-            if fault:
-                log.warning("confinement is weak", rung=rung.name, fault=fault)
             return Confinement(rung)
         reasons.append(f"{title}: {fault}")
     reason = f"no confinement works here ({'; '.join(reasons)}). Install bubblewrap, or set AGENT_CONFINEMENT=off"
@@ -56,12 +54,11 @@ async def choose_confinement(
     return Confinement(None, reason)
 
 
-async def _try(build: Build, data_dir: Path, *, strict: bool) -> tuple[Rung | None, str]:
-    """The rung when it holds, and its faults or why there is none."""
+async def _try(build: Build, data_dir: Path) -> tuple[Rung | None, str]:
+    """The rung when it holds, else why there is none."""
     try:
         rung = build(data_dir)
-        verdict = await probe(rung, data_dir)
+        faults = await probe(rung, data_dir)
     except (Missing, AgentRuntimeError, OSError) as error:
         return None, str(error)
-    good = not verdict.faults if strict else verdict.usable
-    return (rung if good else None), str(verdict)
+    return (None, "; ".join(faults)) if faults else (rung, "")

@@ -8,7 +8,10 @@ descends from it is ended, and only then does this program end, with the command
 from __future__ import annotations
 
 # Only what is quick to import: this runs before every command.
+import _socket
 import ctypes
+import errno
+import fcntl
 import marshal
 import os
 import resource
@@ -23,10 +26,17 @@ if TYPE_CHECKING:
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
-PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 22, 24
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP = 1, 24
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 CAPSET = {"x86_64": 126, "aarch64": 91, "arm64": 91}
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+SECCOMP = {"x86_64": 317, "aarch64": 277, "arm64": 277}
+SET_FILTER, NEW_LISTENER, GO_ON = 1, 1 << 3, 1
+QUESTION, ANSWER = 0xC0502100, 0xC0182101
+"""SECCOMP_IOCTL_NOTIF_RECV and SECCOMP_IOCTL_NOTIF_SEND."""
+SCM_RIGHTS = 1
+TRIES = 8
+"""Looks at a process whose parents end meanwhile."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK, TRUNCATE = 1 << 6, 1 << 11, 1 << 14
@@ -49,13 +59,15 @@ def main() -> NoReturn:
         plan: dict[str, Any] = marshal.load(plan_file)  # noqa: S302 - the server has written it
     _check(LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "it cannot adopt processes")
     tmp = None if plan["tmp"] is None else f"{plan['tmp']}/.tmp-{os.urandom(8).hex()}"
+    pair = _socket.socketpair() if plan["signals"] else None
     command = os.fork()
     if command == 0:
-        _become(plan, argv, tmp)
+        _become(plan, argv, tmp, pair and pair[1])
+    listener = _receive(*pair) if pair else None
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):  # else this end keeps the command's pipes open
         os.dup2(null, stream)
-    code = _attend(command, lifeline)
+    code = _attend(command, lifeline, listener)
     _end_all()
     if tmp:
         _remove(tmp, plan)
@@ -74,17 +86,19 @@ class Quietly:
 quietly = Quietly()
 
 
-def _attend(command: int, lifeline: int) -> int:
+def _attend(command: int, lifeline: int, listener: int | None) -> int:
     """Waits for the end of the command or of the lifeline; the exit code."""
-    watched = os.pidfd_open(command)
+    watched = [lifeline, os.pidfd_open(command), *([] if listener is None else [listener])]
     while True:
-        ready, _, _ = select.select((lifeline, watched), (), (), ROUND)
+        ready, _, _ = select.select(watched, (), (), ROUND)
         for pid, status in _reap():
             if pid == command:
                 code = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
         if lifeline in ready:
             return KILLED
+        if listener in ready:
+            _judge(listener)
 
 
 def _reap() -> list[tuple[int, int]]:
@@ -125,10 +139,10 @@ def _descendants() -> list[int]:
     """Those that are alive."""
     parents: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
-        with quietly, open(f"/proc/{name}/stat", "rb") as file:
-            state, parent = file.read().rpartition(b")")[2].split()[:2]
+        with quietly:
+            state, parent, _ = _stat(int(name))
             if state not in (b"Z", b"X"):
-                parents.setdefault(int(parent), []).append(int(name))
+                parents.setdefault(parent, []).append(int(name))
     found, waiting = list[int](), [os.getpid()]
     while waiting:
         children = parents.get(waiting.pop(), [])
@@ -137,17 +151,75 @@ def _descendants() -> list[int]:
     return found
 
 
+def _stat(pid: int) -> tuple[bytes, int, int]:
+    """State, parent and process group."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        state, parent, group = file.read().rpartition(b")")[2].split()[:3]
+    return state, int(parent), int(group)
+
+
+# ---------------------------------------------------------------- signals, where Landlock lets them out
+
+
+def _receive(ours: _socket.socket, theirs: _socket.socket) -> int | None:
+    """The listener of the command's filter, as the command's process sends it; none when it has failed before."""
+    theirs.close()
+    _, control, _, _ = ours.recvmsg(1, _socket.CMSG_SPACE(4))
+    ours.close()
+    return struct.unpack("i", control[0][2])[0] if control else None
+
+
+def _judge(listener: int) -> None:
+    """Lets a signal go on when its receiver belongs to the command; the sender waits meanwhile."""
+    question = bytearray(80)
+    with quietly:  # the sender may have ended
+        fcntl.ioctl(listener, QUESTION, question)
+        number, receiver = *struct.unpack_from("=Q", question), *struct.unpack_from("=i", question, 32)
+        fault = _fault_of(receiver)
+        fcntl.ioctl(listener, ANSWER, struct.pack("=QqiI", number, 0, -fault, 0 if fault else GO_ON))
+
+
+def _fault_of(receiver: int) -> int:
+    """0, or the error of a signal to this process or, negative, to this group."""
+    if receiver == 0:  # the sender's own group, which belongs to the command as the sender does
+        return 0
+    if receiver == -1:  # everybody
+        return errno.EPERM
+    try:
+        return 0 if _inside(abs(receiver)) else errno.EPERM
+    except FileNotFoundError:
+        if receiver > 0:
+            return errno.ESRCH
+    # A group whose leader has ended. Groups stay in a session and sessions in a command: one member tells of all.
+    for pid in _descendants():
+        with quietly:
+            if _stat(pid)[2] == -receiver:
+                return 0
+    return errno.EPERM
+
+
+def _inside(pid: int) -> bool:
+    """Whether a process or thread descends from here. Raises FileNotFoundError when there is none."""
+    for _ in range(TRIES):
+        above = _stat(pid)[1]
+        with quietly:  # a parent has ended: its children have another one by now
+            while above > 1 and above != os.getpid():
+                above = _stat(above)[1]
+            return above == os.getpid()
+    return False
+
+
 # ---------------------------------------------------------------- inside the command's process
 
 
-def _become(plan: dict[str, Any], argv: list[str], tmp: str | None) -> NoReturn:
+def _become(plan: dict[str, Any], argv: list[str], tmp: str | None, above: _socket.socket | None) -> NoReturn:
     """Gives up everything that the plan does not leave, then runs the command."""
     try:
         os.setsid()
         for ignored in (SIGPIPE, SIGXFSZ):  # by Python, for itself
             LIBC.signal(ignored, None)
         LIBC.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
-        _confine(plan)
+        _confine(plan, above)
         if tmp:
             os.mkdir(tmp, 0o700)
             os.environ.update({"TMPDIR": tmp, "HOME": tmp} if os.environ["HOME"] == NO_HOME else {"TMPDIR": tmp})
@@ -171,7 +243,7 @@ def _run(argv: list[str]) -> None:
                 raise
 
 
-def _confine(plan: dict[str, Any]) -> None:
+def _confine(plan: dict[str, Any], above: _socket.socket | None) -> None:
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("800")
     os.setpriority(os.PRIO_PROCESS, 0, 19)
@@ -184,10 +256,21 @@ def _confine(plan: dict[str, Any]) -> None:
     _check(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "privileges cannot be renounced")
     if ruleset is not None:
         _check(LIBC.syscall(RESTRICT_SELF, ruleset, 0), "the ruleset cannot be entered")
-    os.closerange(3, 1 << 30)
+    kept = 2 if above is None else os.dup2(above.fileno(), 3, inheritable=False)
+    os.closerange(kept + 1, 1 << 30)
     lines = ctypes.create_string_buffer(code, len(code))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(lines)))
-    _check(LIBC.prctl(PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0), "the filter cannot be set")
+    number, flags = SECCOMP[os.uname().machine], 0 if above is None else NEW_LISTENER
+    listener = LIBC.syscall(number, SET_FILTER, flags, ctypes.byref(program))
+    _check(listener, "the filter cannot be set")
+    if above is not None:
+        _send(listener)
+
+
+def _send(listener: int) -> None:
+    """To the launcher, which answers for the filter. Both descriptors end with this process's program."""
+    above = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, 3)
+    above.sendmsg([b"."], [(_socket.SOL_SOCKET, SCM_RIGHTS, struct.pack("i", listener))])
 
 
 def _limit(plan: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import socket
@@ -10,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from .box import Box
@@ -19,24 +19,12 @@ from .rung import Rung, program
 
 SECONDS = 10.0
 PROGRAM = Path(__file__).with_name("prober.py")
-TOLERATED = "it can read the scratch of other sessions"
-"""The one fault with which `auto` takes a rung all the same."""
+NEIGHBOUR = ("bash", "-c", "echo; exec sleep 60")
+"""A command in another box, which says that it has begun."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    faults: tuple[str, ...] = ()
-
-    @property
-    def usable(self) -> bool:
-        return not set(self.faults) - {TOLERATED}
-
-    def __str__(self) -> str:
-        return "; ".join(self.faults)
-
-
-async def probe(rung: Rung, data_dir: Path) -> Verdict:
-    """What is wrong with a rung. Raises Missing, ToolFailure or OSError when it cannot even be tried."""
+async def probe(rung: Rung, data_dir: Path) -> tuple[str, ...]:
+    """Return what is wrong with a rung. Raises Missing, ToolFailure or OSError when it cannot even be tried."""
     with tempfile.TemporaryDirectory(prefix="probe-", dir=data_dir) as name, _passable(data_dir, rung.by_path):
         folder = Path(name)
         os.chmod(folder, 0o711 if rung.by_path else 0o700)
@@ -45,7 +33,7 @@ async def probe(rung: Rung, data_dir: Path) -> Verdict:
             faults = await _try(rung, folder, port, victim)
         if os.stat(folder / "secret").st_mode & 0o777 != 0o600:
             faults += ("it can change the modes of what it does not see",)
-        return Verdict(faults)
+        return faults
 
 
 async def _try(rung: Rung, folder: Path, port: int, victim: subprocess.Popen[bytes]) -> tuple[str, ...]:
@@ -59,16 +47,24 @@ async def _try(rung: Rung, folder: Path, port: int, victim: subprocess.Popen[byt
     if rung.uid is not None:
         for mine in (work, other, other / "notes"):
             os.chown(mine, rung.uid, rung.uid)
+    confinement = Confinement(rung)
     at = id(nonce) + bytes.__basicsize__ - 1  # where its first byte lies in our memory
     argv = (sys.executable, "-I", "-S", "-c", PROGRAM.read_text())
-    told = (str(folder), str(port), str(os.getpid()), str(at), str(victim.pid))
-    done = await Confinement(rung).run((*argv, *told), Box(work, (work,)), timeout=SECONDS, stdin=nonce)
+    async with await confinement.spawn(NEIGHBOUR, Box(other, (other,), env={"SECRET": "x"})) as neighbour:
+        try:
+            await asyncio.wait_for(neighbour.stdout.readline(), SECONDS)
+        except TimeoutError:
+            return (f"a command did not start within {SECONDS:.0f} s",)
+        neighbours = ",".join(map(str, neighbour.family()))
+        told = (str(folder), str(port), str(os.getpid()), str(at), str(victim.pid), neighbours)
+        done = await confinement.run((*argv, *told), Box(work, (work,)), timeout=SECONDS, stdin=nonce)
+        ended = not neighbour.running
     if done.timed_out:
         return (f"it did not answer within {SECONDS:.0f} s",)
     faults = tuple(done.stdout.splitlines()) if done.exit_code == 0 else (_death(done.stderr, done.exit_code),)
     if victim.poll() is not None:
         faults += ("it can end the server's processes",)
-    return faults
+    return (*faults, "it can end other commands") if ended else faults
 
 
 def _death(printed: str, code: int | None) -> str:

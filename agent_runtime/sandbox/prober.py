@@ -1,21 +1,26 @@
-"""Run inside a rung, to find its faults: `prober.py FOLDER PORT SERVER ADDRESS VICTIM`, with a secret on stdin.
+"""Run inside a rung, to find its faults: `prober.py FOLDER PORT SERVER ADDRESS VICTIM NEIGHBOURS`, a secret on stdin.
 
-Prints a line for each fault. It is given to Python as text, since the folder it lies in need not be visible.
+NEIGHBOURS are the processes of another box, with commas between them. Prints a line for each fault. It is given to
+Python as text, since the folder it lies in need not be visible.
 """
 
 import ctypes
+import fcntl
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
-folder, port, server, address, victim = sys.argv[1], *map(int, sys.argv[2:])
+folder, port, server, address, victim = sys.argv[1], *map(int, sys.argv[2:6])
 secret = sys.stdin.buffer.read()
 libc = ctypes.CDLL(None, use_errno=True)
 # In a namespace of its own a command may have the same number as one of those outside.
 strangers = [pid for pid in (server, victim) if pid > 9]
+neighbours = [pid for pid in map(int, sys.argv[6].split(",")) if pid > 9]
 MACHINE = os.uname().machine
 PTRACE_ATTACH, GET_SECCOMP, GET_NO_NEW_PRIVS = 16, 21, 39
 NR_CAPGET = 125 if MACHINE == "x86_64" else 90
@@ -55,6 +60,24 @@ def signals() -> bool:
     return bool(strangers)
 
 
+def any_neighbour(check: Callable[[int], object]) -> bool:
+    found = False
+    for pid in neighbours:
+        with suppress(OSError):
+            check(pid)
+            found = True
+    return found
+
+
+def ends_by_pipe(pid: int) -> None:
+    """The kernel sends the signal, when something can be read."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(reading, fcntl.F_SETOWN, pid)
+    fcntl.fcntl(reading, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(reading, fcntl.F_SETFL, os.O_ASYNC)
+    os.write(writing, b"x")
+
+
 def starves() -> bool:
     """Whether the limits of others can be set."""
     resource.prlimit(victim, resource.RLIMIT_CORE, (0, 0))
@@ -71,7 +94,9 @@ def leaves_a_program() -> bool:
 def works() -> bool:
     with open("written", "w") as file:
         file.write("x")
-    return subprocess.run(("true",), check=False).returncode == 0
+    with subprocess.Popen(("sleep", "60")) as started:
+        started.kill()
+        return started.wait() == -signal.SIGKILL
 
 
 CHECKS: tuple[tuple[str, Callable[[], bool]], ...] = (
@@ -88,21 +113,27 @@ CHECKS: tuple[tuple[str, Callable[[], bool]], ...] = (
     ("it can read the server's environment", lambda: server in strangers and reads(f"/proc/{server}/environ", 0, True)),
     ("it can read the server's memory", lambda: reads(f"/proc/{server}/mem", address)),
     ("it can signal the server's processes", signals),
+    ("it can see other commands", lambda: any_neighbour(lambda pid: reads(f"/proc/{pid}/cmdline"))),
+    ("it can read the environment of other commands", lambda: any_neighbour(lambda pid: reads(f"/proc/{pid}/environ"))),
+    ("it can signal other commands", lambda: any_neighbour(lambda pid: os.kill(pid, 0))),
     ("it can set the limits of the server's processes", starves),
     ("it can trace other processes", attaches),
     ("it can leave programs that run as their owner", leaves_a_program),
 )
 
 if not works():
-    sys.exit("it cannot start programs")
+    sys.exit("it cannot start programs and end them")
 for fault, check in CHECKS:
     try:
         if check():
             print(fault)  # noqa: T201 - its answer
     except OSError:
         continue
-try:
-    os.chmod(f"{folder}/secret", 0o777)  # noqa: S103 - it must not come to pass
-    os.kill(victim if victim in strangers else os.getpid(), 9 if victim in strangers else 0)
-except OSError:
-    sys.exit(0)
+# What must not come to pass, and shows outside.
+with suppress(OSError):
+    os.chmod(f"{folder}/secret", 0o777)  # noqa: S103
+for pid in strangers[1:] + neighbours:
+    with suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+    with suppress(OSError):
+        ends_by_pipe(pid)

@@ -30,7 +30,7 @@ SMALL = 64 * 1024
 """Bytes of a segment of shared memory that outlives the processes that use it; there may be 4096."""
 
 CLONE, UNSHARE, SOCKET, SOCKETPAIR = (56, 220), (272, 97), (41, 198), (53, 199)
-SHMGET, IOCTL, PRLIMIT = (29, 194), (16, 29), (302, 261)
+SHMGET, IOCTL, PRLIMIT, FCNTL = (29, 194), (16, 29), (302, 261), (72, 25)
 
 DENIED: Calls = {
     # other processes
@@ -136,8 +136,8 @@ ON_PROCESSES: dict[str, tuple[int, int]] = {
     "move_pages": (279, 239),
 }
 """Their first argument names a process, 0 being the caller."""
-ON_SOMEBODY: dict[str, tuple[int, int]] = {"setpriority": (141, 140), "ioprio_set": (251, 30)}
-"""Their second argument does."""
+ON_SOMEBODY: dict[str, tuple[tuple[int, int], int]] = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
+"""Their second argument does, unless the first one is this: then all processes of a user are meant."""
 SHARED: Calls = {
     "shmget": (29, 194),
     "shmat": (30, 196),
@@ -161,14 +161,31 @@ ATTRIBUTES: Calls = {
     "removexattrat": (466, 466),
 }
 """These do, too."""
+SCOPED, TRUNCATING = 6, 3
+"""The versions of Landlock that keep signals inside, and that look at `truncate`."""
+SIGNALLING: Calls = {
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+}
+"""Their first argument names the receiver. Only the launcher can tell whether it belongs to the command."""
+PIDFD_SEND_SIGNAL, TRUNCATE = (424, 424), (76, 45)
+OWNED_BY = {"F_SETOWN": 8, "F_SETOWN_EX": 15}
+OWNED_BY_IOCTL = {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}
+"""Whom the kernel sends a signal, of the command's choice, when a descriptor becomes ready."""
 
 
-def program(machine: str | None = None, *, namespaces: bool = True, modes: bool = True) -> bytes:
+def program(
+    machine: str | None = None, *, namespaces: bool = True, modes: bool = True, landlock: int = SCOPED
+) -> bytes:
     """The filter for this machine's processor. Raises Missing for one whose numbers are not known here.
 
     Without `namespaces` the command shares network, processes and shared memory with the host, so that no socket can be
-    made and no other process be touched. Without `modes` a change of mode or owner by path does nothing and says so to
-    nobody: too many programs give up when it is refused.
+    made and no other process be touched; what the version of `landlock` does not look at is closed here, and signals
+    are asked about at the filter's listener. Without `modes` a change of mode or owner by path does nothing and says so
+    to nobody: too many programs give up when it is refused.
     """
     machine = machine or platform.machine()
     if machine not in ARCHITECTURES:
@@ -186,6 +203,8 @@ def program(machine: str | None = None, *, namespaces: bool = True, modes: bool 
             *bpf.if_equal(CLONE[column], _no_namespaces()),
             *bpf.if_equal(UNSHARE[column], _no_namespaces()),
             *(_shared(column) if not namespaces else _private(column)),
+            *(_signals_asked(column) if landlock < SCOPED else []),
+            *(bpf.if_equal(TRUNCATE[column], refuse) if landlock < TRUNCATING else []),
             *_no_room_unwritten(column),
             *(_not_by_path(column) if not modes else []),
             *_no_set_id(column, modes=modes),
@@ -216,13 +235,29 @@ def _shared(column: int) -> bpf.Program:
         *bpf.if_equal(SOCKET[column], [bpf.fail(errno.EAFNOSUPPORT)]),
         *(line for number in _numbers(SHARED, column) for line in bpf.if_equal(number, refuse)),
         *(line for pair in ON_PROCESSES.values() for line in bpf.if_equal(pair[column], _itself(0))),
-        *(line for pair in ON_SOMEBODY.values() for line in bpf.if_equal(pair[column], _itself(1))),
+        *(
+            line
+            for pair, user in ON_SOMEBODY.values()
+            for line in bpf.if_equal(pair[column], [bpf.load_argument(0), *bpf.if_equal(user, refuse), *_itself(1)])
+        ),
     ]
 
 
 def _itself(at: int) -> bpf.Program:
     """Only the caller may be named there. Process 1 of a box, for one, was started before there were limits."""
     return [bpf.load_argument(at), *bpf.if_equal(0, [bpf.allow()]), bpf.fail(errno.EPERM)]
+
+
+def _signals_asked(column: int) -> bpf.Program:
+    refuse = [bpf.fail(errno.EPERM)]
+    by_fcntl = [line for what in OWNED_BY.values() for line in bpf.if_equal(what, refuse)]
+    by_ioctl = [line for what in OWNED_BY_IOCTL.values() for line in bpf.if_equal(what, refuse)]
+    return [
+        *(line for number in _numbers(SIGNALLING, column) for line in bpf.if_equal(number, [bpf.ask()])),
+        *bpf.if_equal(PIDFD_SEND_SIGNAL[column], [bpf.fail(errno.ENOSYS)]),
+        *bpf.if_equal(FCNTL[column], [bpf.load_argument(1), *by_fcntl, bpf.allow()]),
+        *bpf.if_equal(IOCTL[column], [bpf.load_argument(1), *by_ioctl, bpf.load_number()]),
+    ]
 
 
 def _no_room_unwritten(column: int) -> bpf.Program:

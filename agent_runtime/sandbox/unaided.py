@@ -24,8 +24,6 @@ LAUNCHER = Path(__file__).with_name("launcher.py")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 OF_THE_MACHINE = ("/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/uptime", "/proc/version")
 """All of /proc that can be read: the rest tells of other processes."""
-SCOPING = 6
-"""The version of Landlock that keeps signals and names of sockets inside."""
 CREATE_RULESET, ONLY_VERSION, SET_DUMPABLE = 444, 1, 4
 
 
@@ -36,7 +34,7 @@ class Unaided:
     name: RungName
     filter: bytes
     landlock: int
-    """Its version; 0 where the kernel has none."""
+    """Its version."""
     uid: int | None = None
 
     @property
@@ -55,6 +53,7 @@ class Unaided:
             "groups": [READERS_ID] if box.readable else [],
             "filter": self.filter,
             "landlock": self.landlock,
+            "signals": self.landlock < seccomp.SCOPED,
             "limits": _limits(box.limits),
             "read": [*_system(), *map(str, box.readable)],
             "write": list(map(str, box.writable)),
@@ -73,11 +72,15 @@ class Unaided:
         )
 
 
-def other_user(_: Path) -> Unaided:
-    """Commands as another user, which only root can arrange. Raises Missing."""
+def other_user(_: Path, version: int | None = None) -> Unaided:
+    """Commands as another user, which only root can arrange. All commands share that user, so that Landlock must keep
+    them apart: `version` is the one to use in place of the kernel's. Raises Missing."""
     if os.geteuid() != 0:
         raise Missing("only root can run commands as another user")
-    return Unaided("uid", seccomp.program(namespaces=False), landlock_version(), CONFINED_ID)
+    version = landlock_version() if version is None else version
+    if not version:
+        raise Missing("Landlock is not in this kernel, and commands would read each other's files and secrets")
+    return Unaided("uid", seccomp.program(namespaces=False, landlock=version), version, CONFINED_ID)
 
 
 def same_user(_: Path) -> Unaided:
@@ -85,8 +88,8 @@ def same_user(_: Path) -> Unaided:
     version = landlock_version()
     if os.geteuid() == 0:
         raise Missing("commands would run as root")
-    if version < SCOPING:
-        raise Missing(f"Landlock {SCOPING} is not in this kernel (it has {version or 'none'})")
+    if version < seccomp.SCOPED:
+        raise Missing(f"Landlock {seccomp.SCOPED} is not in this kernel (it has {version or 'none'})")
     return Unaided("landlock", seccomp.program(namespaces=False, modes=False), version)
 
 

@@ -12,7 +12,7 @@ SERVER_USER = 1000
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    confinement: Literal["required", "auto", "off"] = "required"
+    confinement: Literal["required", "off"] = "required"
     users: Literal["machine", "own"] = "machine"
     """Whether the container's root is the machine's (without what reaches past namespaces) or nobody outside."""
     server: Literal["root", "user"] = "root"
@@ -32,8 +32,8 @@ class Ground:
 
 
 def held(rung: str, server: Literal["root", "user"]) -> Ground:
-    """Where commands are held by that rung. One that is not without fault is only taken when it need not be."""
-    return Ground("required" if rung in ("", "bubblewrap") else "auto", server=server, rung=rung)
+    """Where commands are held by that rung."""
+    return Ground(server=server, rung=rung)
 
 
 HIDDEN: dict[str, tuple[str, ...]] = {"": (), "bubblewrap": ()}

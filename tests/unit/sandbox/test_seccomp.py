@@ -153,10 +153,28 @@ def test_without_namespaces_no_socket_and_no_other_process(machine: str, column:
     assert says(seccomp.SOCKETPAIR[column], 1) == bpf.ALLOW
     for pair in seccomp.ON_PROCESSES.values():
         assert (says(pair[column], 0), says(pair[column], 4711)) == (bpf.ALLOW, refused(errno.EPERM))
-    for pair in seccomp.ON_SOMEBODY.values():
-        assert (says(pair[column], 9, 0), says(pair[column], 0, 4711)) == (bpf.ALLOW, refused(errno.EPERM))
+    for pair, user in seccomp.ON_SOMEBODY.values():
+        assert (says(pair[column], 1, 0), says(pair[column], 0, 4711)) == (bpf.ALLOW, refused(errno.EPERM))
+        assert says(pair[column], user, 0) == refused(errno.EPERM), "all of its user"
     for name in ("shmget", "inotify_init1", "process_madvise"):
         assert says(seccomp.SHARED[name][column]) == refused(errno.EPERM), name
+
+
+@pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
+def test_what_landlock_does_not_look_at_is_asked_about_or_refused(machine: str, column: int) -> None:
+    def says(number: int | None, *arguments: int, landlock: int = 5) -> int:
+        assert number is not None
+        return verdict(machine, number, *arguments, namespaces=False, landlock=landlock)
+
+    signals = [pair[column] for pair in seccomp.SIGNALLING.values()]
+    assert {says(number, 4711) for number in signals} == {bpf.ASK}
+    assert {says(number, 4711, landlock=6) for number in signals} == {bpf.ALLOW}
+    assert says(seccomp.PIDFD_SEND_SIGNAL[column]) == refused(errno.ENOSYS)
+    for call, kinds in ((seccomp.FCNTL, seccomp.OWNED_BY), (seccomp.IOCTL, seccomp.OWNED_BY_IOCTL)):
+        assert {says(call[column], 3, kind) for kind in kinds.values()} == {refused(errno.EPERM)}
+        assert says(call[column], 3, 1) == bpf.ALLOW
+    assert says(seccomp.IOCTL[column], 3, seccomp.RESERVING["FS_IOC_RESVSP"]) == refused(errno.EOPNOTSUPP)
+    assert [says(seccomp.TRUNCATE[column], landlock=version) for version in (2, 3)] == [refused(errno.EPERM), bpf.ALLOW]
 
 
 @pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
@@ -171,7 +189,7 @@ def test_what_goes_by_path_does_nothing_where_only_paths_tell_whose_it_is(machin
 def test_the_program_is_within_the_bounds_of_the_kernel() -> None:
     lines = list(struct.iter_unpack("=HBBI", seccomp.program("x86_64")))
     assert len(lines) < 4096
-    for variant in ({}, {"namespaces": False}, {"namespaces": False, "modes": False}):
+    for variant in ({}, {"namespaces": False, "landlock": 1}, {"namespaces": False, "modes": False}):
         assert verdict("x86_64", 39, **variant) == bpf.ALLOW
 
 
