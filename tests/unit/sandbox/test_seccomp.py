@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ X86_64, AARCH64 = 0xC000003E, 0xC00000B7
 EVERYTHING = {"x86_64": X86_64, "aarch64": AARCH64}
 
 
-def verdict(machine: str, number: int, *arguments: int, arch: int | None = None, **variant: bool) -> int:
+def verdict(machine: str, number: int, *arguments: int, arch: int | None = None, **variant: Any) -> int:
     """What the kernel would do with a system call."""
     words = [word for value in (*arguments, *6 * [0])[:6] for word in (value & 0xFFFFFFFF, value >> 32)]
     data = struct.pack("=IIQ", number, arch or EVERYTHING[machine], 0) + struct.pack("=12I", *words)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import os
 import stat
 import threading
@@ -13,6 +14,7 @@ from agent_runtime.workspace import Home
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 SOMEBODY = 61000
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
 def test_prepare_makes_the_folders_and_is_repeatable(tmp_path: Path) -> None:
@@ -115,29 +117,27 @@ def test_folders_that_turn_into_links_meanwhile_lead_nowhere(tmp_path: Path) -> 
     home = Home(tmp_path / "data")
     home.prepare()
     outside = tmp_path / "outside"
-    (outside / "below").mkdir(parents=True)
+    outside.mkdir()
     (outside / "file").touch()
-    flip, away, over = home.workspace / "flip", home.workspace / "away", threading.Event()
-    flip.mkdir()
-    (home.workspace / "link").symlink_to(outside)
-    for number in range(1000):  # time between the look at the folder and the step into it
-        (home.workspace / str(number)).touch()
+    for number in range(200):  # each is a folder when it is listed, and may be a link when it is entered
+        (home.workspace / str(number)).mkdir()
+    link, over = home.data_dir / "link", threading.Event()
+    link.symlink_to(outside)
+    exchange = ctypes.CDLL(None, use_errno=True).renameat2
 
     def swap() -> None:
         while not over.is_set():
-            for first, second in ((flip, away), (home.workspace / "link", flip), (flip, home.workspace / "link")):
-                first.rename(second)
-            away.rename(flip)
+            for number in range(200):
+                names = (os.fsencode(link), os.fsencode(home.workspace / str(number)))
+                for _ in range(2):
+                    assert exchange(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0
 
     swapping = threading.Thread(target=swap)
     swapping.start()
     try:
-        for _ in range(60):
+        for _ in range(20):
             with suppress(StartError):  # it says that a folder was moved
                 home.owned_by(SOMEBODY)
-            for path in (home.workspace, flip, home.workspace / "link"):
-                with suppress(FileNotFoundError):
-                    os.chown(path, 0, 0, follow_symlinks=False)
     finally:
         over.set()
         swapping.join()
