@@ -18,6 +18,7 @@ import httpx2
 
 from ..errors import ToolFailure
 from ..net import ANYWHERE, Direct, Parent, Stream, Upstream, canonical_host
+from .events import EventCheck
 from .incoming import take
 from .pace import MESSAGE_LIMIT, Overrun, Pace, check_nodes
 from .refusals import STATUSES, as_error, refusal
@@ -32,6 +33,7 @@ READ_SECONDS = 300.0
 GOODBYE_SECONDS = 2.0
 MOST_CONNECTIONS = 20
 SESSION = "mcp-session-id"
+EVENTS = "text/event-stream"
 
 
 class Way:
@@ -94,8 +96,10 @@ class Carrier(httpx2.AsyncBaseTransport):
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
             raise httpx2.TransportError(str(error) or type(error).__name__) from error
         headers = httpx2.Headers(answer.headers)
-        streamed = headers.get("content-type", "").lower().startswith("text/event-stream")
+        streamed = headers.get("content-type", "").lower().startswith(EVENTS)
         body = _Streamed(answer, self._pace) if streamed else _Whole(answer, self._pace)
+        if streamed:
+            headers["content-type"] = EVENTS  # in another charset it would not be read as it was checked
         return httpx2.Response(answer.status, headers=headers, stream=body)
 
     async def aclose(self) -> None:
@@ -195,15 +199,20 @@ class _Whole(httpx2.AsyncByteStream):
 
 
 class _Streamed(httpx2.AsyncByteStream):
-    """A body without end, not faster than it may be; the session bounds the single event."""
+    """A body without end, not faster than it may be, and event by event not more than may be parsed."""
 
     def __init__(self, answer: httpcore2.Response, pace: Pace) -> None:
         self._answer, self._pace = answer, pace
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._answer.aiter_stream():
-            await self._pace.spend(len(piece) + piece.count(b"\n\n") * 4096)
-            yield piece
+        check = EventCheck()
+        try:
+            async for piece in self._answer.aiter_stream():
+                await self._pace.spend(check.feed(piece))
+                yield piece
+            check.end()
+        except Overrun as overrun:
+            raise httpx2.SSEError(str(overrun)) from None  # a request that waits for it fails with that
 
     async def aclose(self) -> None:
         await self._answer.aclose()
