@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Literal, cast
 
 import structlog
 from pydantic import BaseModel
 
-from agent_runtime.protocol.work import ConstraintAck, Control, Drain, FrameFault, Nack, Offer, Ping, encode
+from agent_runtime.json_reader import INLINE_BYTES, by_size
+from agent_runtime.protocol.work import ConstraintAck, Control, Drain, FrameFault, Nack, Offer, Ping, WorkFrame, encode
 
 from . import constraining, saying
 from .channel import Channel
@@ -198,7 +200,10 @@ class Session:
     def on_line(self, line: bytes | FrameFault) -> None:
         if self.state == "gone":
             return
-        self._hear(line)
+        if isinstance(line, bytes) and len(line) > INLINE_BYTES:
+            self.look_up(self._hear_long(line))
+        else:
+            self._hear(line)
         channel = self.channel
         if channel.pace.spend(cost_of(line)) or self._parts.journal.behind(channel.workspace):
             self._pause()
@@ -208,7 +213,19 @@ class Session:
             frame = read_line(self._parts, self.channel, line)
         except FrameFault as fault:
             self._on_fault(line, fault)
-            return
+        else:
+            self._take(line, frame)
+
+    async def _hear_long(self, line: bytes) -> None:
+        """Read a long line in a thread: all other agents would wait for it. Its connection does."""
+        try:
+            frame = await by_size(len(line), partial(read_line, self._parts, self.channel, line))
+        except FrameFault as fault:
+            self._on_fault(line, fault)
+        else:
+            self._take(line, frame)
+
+    def _take(self, line: bytes | FrameFault, frame: WorkFrame) -> None:
         kind = kind_of(frame)
         if kind not in ("ping", "pong"):
             request_id, audit_ref = refs_of(frame)
@@ -249,16 +266,17 @@ class Session:
             self._rest.again(wait, self.go_on)
 
     def look_up(self, question: Coroutine[Any, Any, None]) -> None:
-        """Ask something that takes a moment. The next frame is not heard before, so a connection has one at a time."""
+        """Do something that takes a moment. The next frame is not heard before, so a connection has one at a time."""
         self.wire.hold()
-        self._looking = asyncio.create_task(question, name=f"late-result-{self.channel.workspace}")
+        self._looking = asyncio.create_task(question, name=f"frame-{self.channel.workspace}")
         self._looking.add_done_callback(self._looked_up)
 
     def _looked_up(self, looking: asyncio.Task[None]) -> None:
-        self._looking = None
         if not looking.cancelled() and (error := looking.exception()) is not None:
-            log.error("late_result_failed", workspace=self.channel.workspace, exc_info=error)
-        self.go_on()
+            log.error("frame_failed", workspace=self.channel.workspace, exc_info=error)
+        if self._looking is looking:  # else it began something else
+            self._looking = None
+            self.go_on()
 
     def go_on(self) -> None:
         """Listen again, unless there is still a reason not to."""

@@ -26,11 +26,11 @@ class EventCheck:
         if b"\r" in piece:
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *ended, rest = piece.split(b"\n")
+        if ended:
+            ended[0] = bytes(self._line) + ended[0]
+            self._line.clear()
         events = 0
         for line in ended:
-            if self._line:
-                line = bytes(self._line) + line
-                self._line.clear()
             if line:
                 self._take(line)
             else:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import NamedTuple
 
 from pydantic import BaseModel
 
+from ..json_reader import INLINE_BYTES, by_size
 from ..net import Endpoint, open_endpoint
 from ..ports import Clock
 from ..protocol import is_object
@@ -115,7 +117,10 @@ class Link:
                 for number, line in enumerate(self._lines.feed(data)):
                     if number % BREATH == BREATH - 1:
                         await asyncio.sleep(0)
-                    yield self._read(line)
+                    if isinstance(line, bytes) and len(line) > INLINE_BYTES:
+                        yield await by_size(len(line), partial(self._read, line))
+                    else:
+                        yield self._read(line)
             except TooMuch as error:
                 raise Broken(str(error)) from error
 

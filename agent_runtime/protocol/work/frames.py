@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from .control import CONTROLS, Control
 from .shapes import ConstraintAck, Constraints, IdentityRevision, LifecycleSignal, WorkRequest, WorkResult
 
+MOST_MEMBERS = 10_000
+"""Fields and items of a frame, those of its parts included: each may be a fault, which takes a kilobyte to describe."""
+_LEVELS = 3
+"""How deep our shapes are nested."""
 Base = WorkRequest | WorkResult | LifecycleSignal | Constraints | ConstraintAck | IdentityRevision
 
 
@@ -77,6 +81,7 @@ def read_frame(value: dict[str, Any]) -> WorkFrame:
 
 def validated(shape: type[Base], value: dict[str, Any]) -> Base:
     """Raises FrameFault that names the field and the fix."""
+    _check_members(value)
     try:
         return shape.model_validate(value)
     except ValidationError as error:
@@ -90,10 +95,26 @@ def _control(value: dict[str, Any]) -> Control | UnknownControl:
     kind = CONTROLS.get(name)
     if kind is None:
         return UnknownControl(name[:200])
+    _check_members(value)
     try:
         return kind.model_validate(value)
     except ValidationError as error:
         raise _fault(f"the control frame {name}", error, value) from None
+
+
+def _check_members(value: dict[str, Any]) -> None:
+    """Raises FrameFault for a frame that could have very many faults."""
+    if _members(value, _LEVELS) > MOST_MEMBERS:
+        raise FrameFault("invalid_frame", f"the frame has more than {MOST_MEMBERS} fields and items", _id_in(value))
+
+
+def _members(value: object, levels: int) -> int:
+    """Fields and items of an object or array, with those of its parts down to some levels unless it has many itself."""
+    if not levels or not isinstance(value, dict | list):
+        return 0
+    parts = list(cast("dict[str, Any]", value).values()) if isinstance(value, dict) else cast("list[Any]", value)
+    count = len(parts)
+    return count if count > MOST_MEMBERS else count + sum(_members(part, levels - 1) for part in parts)
 
 
 def _fault(name: str, error: ValidationError, value: dict[str, Any]) -> FrameFault:

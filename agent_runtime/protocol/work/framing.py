@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from math import isinf
 from typing import Any, NoReturn
@@ -23,8 +24,11 @@ MOST_BAD_LINES = 8
 """In a minute; one more ends the connection."""
 MOST_DEPTH = 64
 _BLANK = b" \t\r"
+_EMPTY_LINES = re.compile(rb"[ \t\r\n]*\n")
+MOST_EMPTY = 64 << 10
+"""Bytes of empty lines in a row; more are a bad line."""
 _NULL = b"null"
-_LF, _QUOTE, _BACKSLASH = b'\n"\\'
+_LF, _QUOTE, _BACKSLASH, _SPACE = b'\n"\\ '
 
 
 class TooMuch(Exception):
@@ -42,12 +46,23 @@ class Lines:
         self._kept = bytearray()
         self._length = 0
         """Bytes of the line so far, those included that were not kept."""
+        self._empty = 0
+        """Bytes of empty lines since the last line that was not empty."""
 
     def feed(self, data: bytes) -> Iterator[bytes | FrameFault]:
         """The lines that are whole now, without their ends and without empty ones; a fault stands where a line was too
-        long. Raises TooMuch. The pieces must be read to the end before the next ones are fed."""
+        long, or too many were empty. Raises TooMuch. The pieces must be read to the end before the next ones are fed.
+        """
         begin = 0
         while (end := data.find(_LF, begin)) >= 0:
+            if data[begin] <= _SPACE and not self._length and (empty := _EMPTY_LINES.match(data, begin)):
+                begin = empty.end()
+                self._empty += empty.end() - empty.start()
+                if self._empty > MOST_EMPTY:
+                    self._empty = 0
+                    yield FrameFault("empty_lines", f"more than {MOST_EMPTY} bytes of empty lines")
+                continue
+            self._empty = 0
             if self._length or end - begin > self.soft:
                 self._add(data, begin, end)
                 line = self._line()

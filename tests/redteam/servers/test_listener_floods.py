@@ -79,6 +79,16 @@ def values(number: int) -> dict[str, Any]:
     return {"ctl": f"x{number}", "body": {"x": [{"": 0}] * 20_000}}
 
 
+def faults(number: int) -> dict[str, Any]:
+    """As many faults as a line can have."""
+    return {"ctl": "resume", "running": [0] * 300_000}
+
+
+def escapes(number: int) -> dict[str, Any]:
+    """A line that can be read only with care."""
+    return {"ctl": "x", "body": [{"\u00e9": "\u00e9"}] * 50_000}
+
+
 FLOODS: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
     "accepting": (accepting, _FRAMES),
     "late-results": (late, _FRAMES),
@@ -86,6 +96,8 @@ FLOODS: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
     "pings": (lambda number: {"ctl": "ping", "n": number}, _FRAMES),
     "progress": (progress, _FRAMES),
     "values": (values, 50),
+    "faults": (faults, 8),
+    "escapes": (escapes, 8),
 }
 
 
@@ -93,6 +105,15 @@ FLOODS: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
 def test_a_flood_of_one_guest_is_its_own_affair(host: Host, kind: str) -> None:
     frame, count = FLOODS[kind]
     lines = [json.dumps(frame(number)).encode() for number in range(count)]
+    flood_does_no_harm(host, kind, lines)
+
+
+def test_empty_lines_without_end_are_its_own_affair(host: Host) -> None:
+    flood_does_no_harm(host, "empty", [b"", b" \r"] * (1 << 18))
+
+
+def flood_does_no_harm(host: Host, kind: str, lines: list[bytes]) -> None:
+    """A guest says these lines again and again, while another workspace is given work."""
     evil, stop = f"evil-{kind}", threading.Event()
     took: list[float] = []
     with Guest(host.port, evil, host.enrol(evil)) as guest:

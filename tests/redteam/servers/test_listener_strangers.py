@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import httpx
@@ -114,6 +116,22 @@ def test_what_strangers_say_before_they_prove_anything_is_bounded(host: LiveProc
         for connection in connections:
             connection.close()
     assert peak_mib(host.pid) - before < 150
+
+
+def test_empty_lines_of_strangers_keep_nobody_waiting(host: LiveProcess, http: httpx.Client) -> None:
+    lines = b"\n" * (256 << 10)
+    with ExitStack() as stack:
+        crowd = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port_of(host)), PATIENCE)) for _ in range(50)
+        ]
+        for stranger in crowd:
+            stranger.setblocking(False)
+        for stranger in crowd * 4:
+            with suppress(OSError):  # it is not read, or was shown out
+                stranger.send(lines)
+        began = time.monotonic()
+        assert http.get("/healthz").status_code == 200
+    assert time.monotonic() - began < 1
 
 
 def last_row(http: httpx.Client) -> int:

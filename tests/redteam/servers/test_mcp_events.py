@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
@@ -30,7 +30,7 @@ EVENTS = {
 
 
 @contextmanager
-def hostile(kind: str, body: bytes) -> Iterator[str]:
+def hostile(kind: str, body: bytes) -> Generator[str]:
     """The address of a server that answers every request with that."""
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n".encode()
     with socket.create_server(("127.0.0.1", 0)) as listener:

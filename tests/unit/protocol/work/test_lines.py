@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from agent_runtime.protocol.work import HARD_FACTOR, FrameFault, Lines, TooMuch, decode, encode, read_frame
+from agent_runtime.protocol.work.framing import MOST_EMPTY
 
 from .samples import REQUEST, frames
 
@@ -120,3 +121,23 @@ def test_no_bytes_crash_the_reader(pieces: list[bytes]) -> None:
             str(fault).encode()
         except TooMuch:
             return
+
+
+@pytest.mark.parametrize("empty", [b"\n", b" \r\n", b"\t \n\r\n"])
+def test_empty_lines_are_passed_over_until_there_are_too_many(empty: bytes) -> None:
+    lines, many = Lines(), empty * (MOST_EMPTY // len(empty) - 1)
+    assert list(lines.feed(many + b'{"a":1}\n')) == [b'{"a":1}']
+    assert list(lines.feed(many)) == []
+    [fault] = lines.feed(empty * 4 + b"{")
+    assert isinstance(fault, FrameFault)
+    assert fault.code == "empty_lines"
+    assert list(lines.feed(b"}\n")) == [b"{}"]
+
+
+def test_a_frame_with_room_for_very_many_faults_is_refused_at_once() -> None:
+    for frame in (
+        {"ctl": "resume", "running": [0] * 20_000},
+        {"signal": "ready", **dict.fromkeys(map(str, range(20_000)))},
+    ):
+        with pytest.raises(FrameFault, match="more than 10000 fields and items"):
+            read_frame(frame)
