@@ -28,6 +28,8 @@ READERS_ID = 61001
 """The group that may read skills where commands come by the data folder itself."""
 COMMAND_PATH = os.pathsep.join((f"{sys.prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin"))
 """Where commands are looked for."""
+GIT_SETTINGS = str(Path(__file__).parent / "etc" / "gitconfig")
+"""Settings of git that a repository cannot change."""
 LIFELINE = "{lifeline}"
 """An argument of a Launch that stands for the number of the lifeline's descriptor."""
 
@@ -95,6 +97,7 @@ def environment(box: Box) -> dict[str, str]:
         "SHELL": "/bin/bash",
         "LANG": "C.UTF-8",
         "TERM": "dumb",
+        "GIT_CONFIG_SYSTEM": GIT_SETTINGS,
         **box.env,
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,9 @@ from ..workspace import new_file
 from . import shell
 from .contract import BOTH, Output, Reach, Tool
 from .envelope import HEAD
-from .files import place
+from .files import holds_settings, place
 from .shell_programs import habit
+from .shell_words import shown
 from .space import Space
 from .way_out import WayOut
 
@@ -27,6 +28,8 @@ LONGEST = 600.0
 """Seconds that a call may ask for."""
 SLACK = 10.0
 """Seconds on top of its own deadline in which the command is ended and its output collected."""
+SHOWN = 200
+"""Characters of a path that a reason repeats."""
 COMMAND_LIMIT = 120 * 1024
 """Bytes; the system takes little more in one argument."""
 
@@ -86,21 +89,32 @@ def bash_tool(
     )
 
 
-async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> Reach:
+async def _reach(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
     """Each command that the script runs must be allowed. A rule for `git *` must not be met by a text that also runs
-    something else, so where that cannot be told only a rule for everything allows it."""
+    something else, so where that cannot be told only a rule for everything allows it. Another `workdir` counts as `cd`:
+    a program that is named by its path, and the files that programs read, are others there."""
     _check(arguments["command"])
     read = await shell.read(arguments["command"])
-    opaque = read.opaque or ("" if read.texts else "it runs no command")
+    at = place(arguments.get("workdir", "."), context, "workdir").shown
+    texts = (*read.texts, *(() if at == "." else (f"cd {shown(at)}",)))
+    opaque = read.opaque or ("" if read.texts else "it runs no command") or _reaches_settings(texts, read, context)
     return Reach(
-        requires=None if opaque else REQUIRES.model_copy(update={"shell": [_program(one, read) for one in read.texts]}),
-        subjects=read.texts or (arguments["command"],),
+        requires=None if opaque else REQUIRES.model_copy(update={"shell": [_program(one, read) for one in texts]}),
+        subjects=texts if read.texts else (arguments["command"],),
         starts=read.starts,
         shadows=_shadows(read),
         opaque=opaque,
         anything=read.anything,
-        habits=tuple(dict.fromkeys(map(habit, read.texts))),
+        habits=tuple(dict.fromkeys(map(habit, texts))),
     )
+
+
+def _reaches_settings(texts: Sequence[str], read: shell.Commands, context: ToolContext) -> str:
+    """Why a script may change what programs run; empty: it does not. Rules do not look at redirections, and from hidden
+    files, such as `.git/config`, programs that are harmless themselves take commands."""
+    folders = [word for text in texts if text.startswith("cd ") for word in shlex.split(text)[1:]]
+    hidden = next((path for path in (*read.writes, *folders) if holds_settings(path, context)), None)
+    return "" if hidden is None else f"{hidden[:SHOWN]} is hidden, and programs may take commands from there"
 
 
 def _shadows(read: shell.Commands) -> tuple[tuple[str, ...], ...]:

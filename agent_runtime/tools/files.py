@@ -31,7 +31,7 @@ def reach_of(kinds: Sequence[Kind], default: str | None = None) -> ReachOf:
 
     async def reach(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
         at = place(arguments["path"] if default is None else arguments.get("path", default), context)
-        _keep_copies(at, kinds, context)
+        _protect(at, kinds, context)
         folders = Folders(**{kind: [str(at.path)] for kind in kinds})
         return Reach((at.shown,), (shadows(str(at.path), context),), requires=RequirementSet(fs=folders), habits=("*",))
 
@@ -55,18 +55,37 @@ def _names(path: str, context: ToolContext) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _keep_copies(at: Place, kinds: Sequence[Kind], context: ToolContext) -> None:
-    """Raises ToolFailure where a copy would be changed that the runtime keeps."""
-    folder = folder_of_copies(at.path.parts[len(context.workspace.parts) :]) if at.root == context.workspace else None
-    if folder is not None and "write" in kinds:
+def _protect(at: Place, kinds: Sequence[Kind], context: ToolContext) -> None:
+    """Raises ToolFailure where a copy would be changed that the runtime keeps, or a file from which programs take
+    commands: a rule that allows `git status` must not allow any command to an agent that may write files."""
+    if "write" not in kinds:
+        return
+    below = at.path.parts[len(at.root.parts) :]
+    folder = folder_of_copies(below) if at.root == context.workspace else None
+    if folder is not None:
         raise ToolFailure(f"{at.shown}: the runtime itself keeps {folder}; it can only be read", kind="denied")
+    if ".git" in below:
+        raise ToolFailure(f"{at.shown}: git takes commands from its own files; change them with git", kind="denied")
+    if at.root == context.scratch and below and below[0].startswith("."):
+        raise ToolFailure(
+            f"{at.shown}: scratch is the home folder of commands, and programs take settings from hidden files there; "
+            "take a name without a leading dot",
+            kind="denied",
+        )
+
+
+def holds_settings(path: str, context: ToolContext) -> bool:
+    """Tell whether programs may take commands from a file: it, or a folder on its way, is hidden."""
+    for root in (context.workspace, context.scratch):
+        path = path.removeprefix(f"{root}/")
+    return any(part.startswith(".") and part not in {".", ".."} for part in path.split("/"))
 
 
 def checked(tool: str, kinds: Sequence[Kind], path: str, context: ToolContext) -> Place:
     """The place at the moment of its use: a link that was put in its way since the gate looked leads nowhere that the
     agent may not go. Raises ToolFailure."""
     at = place(path, context)
-    _keep_copies(at, kinds, context)
+    _protect(at, kinds, context)
     capabilities = tuple(f"fs.{kind}" for kind in kinds)
     wanted = RequirementSet(fs=Folders(**{kind: [str(at.path)] for kind in kinds}))
     access = Access(tool, (), capabilities, (), (at.shown,), (shadows(str(at.path), context),))

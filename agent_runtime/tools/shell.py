@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .shell_plain import read_plain
+from .shell_programs import Command, Write
 from .shell_seen import see
 from .shell_words import NotPlain
 
@@ -47,18 +48,19 @@ def commands(script: str) -> Commands:
         return Commands(opaque=f"it is longer than {LIMIT // 1024} KiB", anything=True)
     seen = see(script)
     try:
-        certain = tuple(read_plain(script))
+        found = tuple(read_plain(script))
     except NotPlain as error:
         return Commands(
             seen.texts, opaque=str(error), anything=seen.anything, pipelines=seen.pipelines, writes=seen.writes
         )
+    certain = [one for one in found if isinstance(one, Command)]
     texts = dict.fromkeys(one.text for one in certain)
     return Commands(
         tuple(texts),
         starts={one.text: one.start for one in certain if one.start is not None},
         inner=tuple(text for text in seen.texts if text not in texts),
         pipelines=seen.pipelines,
-        writes=seen.writes,
+        writes=tuple(one.path for one in found if isinstance(one, Write)),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from .shell_programs import Command, commands_of
+from .shell_programs import Command, Write, commands_of
 from .shell_words import NotPlain, Word
 
 MOST_WORDS = 4000
@@ -44,15 +44,17 @@ _GLOB = re.compile(r"[*?\[]")
 _SAFE = re.compile(r"[A-Za-z0-9_.,:/+@%=-]*")
 
 
-def read_plain(script: str, depth: int = 0) -> Iterator[Command]:
-    """Name each command that bash runs for `bash -c script`. Raises NotPlain."""
+def read_plain(script: str, depth: int = 0) -> Iterator[Command | Write]:
+    """Name each command that bash runs for `bash -c script`, and each file that it redirects to. Raises NotPlain."""
     if depth > DEEPEST:
         raise NotPlain(f"it has more than {DEEPEST} scripts within each other")
     strange = next((sign for sign in set(script) if not sign.isprintable() and sign not in "\n\t"), None)
     if strange is not None:
         raise NotPlain(f"it has a character that cannot be seen (U+{ord(strange):04X})")
-    for words in _Lines(script).read():
+    lines = _Lines(script)
+    for words in lines.read():
         yield from commands_of(words, partial(read_plain, depth=depth + 1))
+    yield from lines.writes
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ class _Lines:
     at: int = 0
     count: int = 0
     words: list[Word] = field(default_factory=list[Word])
+    writes: list[Write] = field(default_factory=list[Write])
     redirected: bool = False
     operator: str = ""
     """The one before this command."""
@@ -79,7 +82,7 @@ class _Lines:
                 case "word":
                     self._add(token[0])
                 case "redirect":
-                    self._redirect()
+                    self._redirect(writes=">" in token[0])
                 case "copy":
                     self.redirected = True
                 case "document":
@@ -111,10 +114,13 @@ class _Lines:
             raise NotPlain(f"`{raw}` in front of a redirection is not a word")
         self.words.append(_word(raw))
 
-    def _redirect(self) -> None:
+    def _redirect(self, *, writes: bool) -> None:
         target = _TARGET.match(self.script, self.at)
-        if target is None or _word(target["word"]).start is not None:
+        file = None if target is None else _word(target["word"])
+        if target is None or file is None or file.start is not None:
             raise NotPlain("it redirects to what is not the plain name of a file")
+        if writes:
+            self.writes.append(Write(file.value))
         self.at = target.end()
         self.redirected = True
 

@@ -38,11 +38,10 @@ _RUNNERS = {
 }
 """Programs that run the command behind them; both must be allowed."""
 _LOOKERS = names(
-    "basename cat cd cksum cmp comm cut df diff dirname du echo expr false file fold grep head id jq ls md5sum "
-    "mkdir nl od paste printf pwd readlink realpath seq sha256sum sleep stat tac tail test touch tr true uname uniq "
-    "wc which whoami"
+    "basename cat cksum cmp comm cut df diff dirname du echo expr false fold grep head id jq ls md5sum mkdir nl od "
+    "paste printf pwd readlink realpath seq sha256sum sleep stat tac tail test touch tr true uname wc which whoami"
 )
-"""Programs that run no other, whatever their arguments, and destroy nothing."""
+"""Programs that run no other, write to no file and change nothing for later commands, whatever their arguments."""
 _EXEC = names("-exec -execdir -ok -okdir")
 _FILLED = Word("{}", "{}", start="")
 """An argument that `find` or `xargs` puts in."""
@@ -57,10 +56,17 @@ class Command:
     """Where some argument is only known when it runs: the beginning that is certain."""
 
 
-Read = Callable[[str], Iterator[Command]]
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A file that a redirection writes to."""
+
+    path: str
 
 
-def commands_of(words: Sequence[Word], read: Read) -> Iterator[Command]:
+Read = Callable[[str], Iterator[Command | Write]]
+
+
+def commands_of(words: Sequence[Word], read: Read) -> Iterator[Command | Write]:
     """Name the commands that one simple command runs; `read` reads a script among its arguments. Raises NotPlain."""
     words = _without_settings(words)
     for _ in range(MOST_WRAPPERS):
@@ -78,8 +84,6 @@ def commands_of(words: Sequence[Word], read: Read) -> Iterator[Command]:
         if name == "xargs":
             yield _filled([*words, _FILLED])
             return
-        if name == "time":
-            words = _without_settings(words)
     else:
         raise NotPlain(f"it has more than {MOST_WRAPPERS} programs in front of one command")
     if _evaluates(name, words):
@@ -160,7 +164,7 @@ def _filled(words: Sequence[Word]) -> Command:
     return _command(opened)
 
 
-def _script(name: str, words: Sequence[Word], read: Read) -> Iterator[Command]:
+def _script(name: str, words: Sequence[Word], read: Read) -> Iterator[Command | Write]:
     """`bash -c SCRIPT` runs the script, `bash FILE` is a program like others."""
     first, *rest = [word.value if word.start is None else "-" for word in words[1:3]] or ["-"]
     if first == "-c" and rest and name in {"bash", "sh"}:

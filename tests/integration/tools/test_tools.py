@@ -42,7 +42,7 @@ async def test_bash_starts_in_the_workspace_with_a_clean_environment(house: Hous
     where, homes, names = printed.splitlines()
     assert (where, homes) == (str(workspace), f"{scratch} {scratch} {workspace}")
     assert set(names.split()) == {
-        *("HOME", "LANG", "LOGNAME", "PATH", "PWD", "SCRATCH", "SHELL", "SHLVL"),
+        *("GIT_CONFIG_SYSTEM", "HOME", "LANG", "LOGNAME", "PATH", "PWD", "SCRATCH", "SHELL", "SHLVL"),
         *("TERM", "TMPDIR", "USER", "WORKSPACE", "_"),
     }
 

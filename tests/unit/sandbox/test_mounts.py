@@ -35,7 +35,7 @@ def test_of_etc_only_a_little_is_shown() -> None:
     assert not {"shadow", "gshadow", "sudoers", "ssh", "machine-id"} & {mount.target.name for mount in etc}
     assert Path("/etc") not in {mount.target for mount in etc}
     ours = {mount.target.name: mount.source for mount in etc if mount.source and mount.source.parent == mounts.OUR_ETC}
-    assert set(ours) == {"passwd", "group", "hosts", "nsswitch.conf"}
+    assert set(ours) == {"passwd", "group", "hosts", "nsswitch.conf", "gitconfig"}
 
 
 def test_every_folder_on_the_way_can_be_entered_by_the_confined_user() -> None:
