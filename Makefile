@@ -22,12 +22,13 @@ $(READY): requirements/dev.lock pyproject.toml scripts/setup.sh scripts/system-p
 	@PYTHON=$(PYTHON) scripts/setup.sh $(VENV)
 	@touch $@
 
-$(CLIENT): tests/client/package-lock.json scripts/client.sh scripts/system-packages.sh
-	@scripts/client.sh
+$(CLIENT): tests/client/package-lock.json scripts/npm.sh scripts/system-packages.sh $(READY)
+	@scripts/system-packages.sh node
+	@VENV=$(VENV) scripts/npm.sh tests/client
 	@touch $@
 
-$(CONFORMANCE): tests/conformance/package-lock.json scripts/mcp-conformance.sh $(READY)
-	@VENV=$(VENV) scripts/mcp-conformance.sh
+$(CONFORMANCE): tests/conformance/package-lock.json scripts/npm.sh $(READY)
+	@VENV=$(VENV) scripts/npm.sh tests/conformance
 	@touch $@
 
 $(LOCAL_MODEL): requirements/local-model.lock $(READY)

@@ -8,8 +8,7 @@ wanted=${1:-python3}
 
 missing=()
 if [ "$wanted" = node ]; then
-  command -v node >/dev/null || missing+=(nodejs)
-  command -v npm >/dev/null || missing+=(npm)
+  command -v node >/dev/null || missing+=(nodejs) # what an agent of our tests has on its PATH
   command -v ip >/dev/null || missing+=(iproute2) # networks that tests make themselves
 elif [ "$wanted" = image ]; then
   docker info >/dev/null 2>&1 || command -v podman >/dev/null || command -v buildah >/dev/null || missing+=(podman)

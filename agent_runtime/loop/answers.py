@@ -125,6 +125,8 @@ class Answers:
         elif answer.decision == "reject":
             turn.live.publish(c.ToolOutputDenied(toolCallId=wait.call_id))
             rejected(turn, wait.tool, wait.input, answer.reason, self._hall.learnings)
+        else:
+            turn.live.approved(wait.call_id)
 
     async def _find(self, conversation: Conversation, answered: str) -> tuple[Turn, Wait]:
         turn = self._hall.admission.current(conversation)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 
-from ..protocol.chunks import DONE, Chunk
+from ..protocol.chunks import DONE, Chunk, ToolApprovalRequest
 
 SILENCE_SECONDS = 15.0
 HEARTBEAT = b": keep-alive\n\n"
@@ -25,6 +25,8 @@ class LiveTurn:
 
     def __init__(self) -> None:
         self._log: list[bytes] = []
+        self._requests: dict[str, int] = {}
+        """Where in the log an approval is requested, by the id of its call."""
         self._closed = self._cut = False
         self._ending: bytes | None = None
         """While the turn waits for a person: what those are told who do not wait with it."""
@@ -34,8 +36,16 @@ class LiveTurn:
         self._waiters: list[asyncio.Future[bool]] = []
 
     def publish(self, chunk: Chunk) -> None:
+        if isinstance(chunk, ToolApprovalRequest):
+            self._requests[chunk.toolCallId] = len(self._log)
         self._log.append(chunk.event())
         self._wake()
+
+    def approved(self, call_id: str) -> None:
+        """The call has its approval. Later readers are not sent the request: no chunk takes one back, and a page would
+        ask again while the call runs."""
+        if (at := self._requests.pop(call_id, None)) is not None:
+            self._log[at] = b""
 
     def close(self) -> None:
         """Ends the stream with its terminator."""

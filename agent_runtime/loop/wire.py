@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import InvalidRequest
 from ..protocol import QueuedMessage, SessionMessage, TokenCounts
-from ..sessions import CUSTOM, Cursor, Message, StoredSession, Waiting, branches, listing, shown_metadata
+from ..sessions import CUSTOM, Cursor, Message, StoredSession, Waiting, branches, listing, shown_metadata, shown_parts
 
 
 def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -> Cursor:
@@ -57,7 +57,7 @@ def message(message: Message) -> SessionMessage:
         id=message.id,
         role=message.role,
         metadata=shown_metadata(message.metadata),
-        parts=message.parts,
+        parts=shown_parts(message.parts),
         created_at=message.created_at,
     )
 

@@ -7,7 +7,19 @@ from .history import Message, SessionRow, TurnRow
 from .ids import Ids, is_session_id
 from .listing import CUSTOM, Cursor, StoredSession, Waiting, unknown_session
 from .markers import COMPACTION, Marked, Marker, Shortened
-from .parts import ASKED, NOTICE, RETRY, STEER, STEP_COUNT, MessageParts, past_steps, shown_metadata, text_of, tool_name
+from .parts import (
+    ASKED,
+    NOTICE,
+    RETRY,
+    STEER,
+    STEP_COUNT,
+    MessageParts,
+    past_steps,
+    shown_metadata,
+    shown_parts,
+    text_of,
+    tool_name,
+)
 from .recorder import Recorder
 from .repair import CALL_ERROR, TURN_ERROR, complete_steps, interrupt, reopen
 from .replay import replay, replay_parts
@@ -58,6 +70,7 @@ __all__ = [
     "rows",
     "said",
     "shown_metadata",
+    "shown_parts",
     "text_of",
     "tool_name",
     "transfer",

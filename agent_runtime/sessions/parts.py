@@ -16,11 +16,11 @@ STEER = "data-steer"
 ASKED = "data-approval"
 """A part that says why a call needs a person's approval, and what an approval for good would allow."""
 RETRY = "data-retry"
+"""A part that says: the model call before it broke off, what it had said so far is not part of the conversation."""
 STEP_COUNT = "step_count"
 """Metadata: the model calls of a reply that came to their end. assistant-ui reads `steps` as an array."""
 OLD_STEP_COUNT = "steps"
 """The same in replies of older versions; clients are not shown it."""
-"""A part that says: the model call before it broke off, what it had said so far is not part of the conversation."""
 
 
 @dataclass(slots=True)
@@ -176,3 +176,15 @@ def past_steps(parts: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
 def shown_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     """A message's metadata as clients see it."""
     return {name: value for name, value in metadata.items() if name != OLD_STEP_COUNT}
+
+
+def shown_parts(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A message's parts as the SDK accepts them: a call that failed before its approval was answered has none."""
+    return [
+        {name: value for name, value in part.items() if name != "approval"} if _unanswered(part) else part
+        for part in parts
+    ]
+
+
+def _unanswered(part: dict[str, Any]) -> bool:
+    return part.get("state") == "output-error" and part.get("approval", {}).get("approved") is not True

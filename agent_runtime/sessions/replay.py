@@ -57,7 +57,7 @@ def _tool(part: dict[str, Any]) -> Iterator[c.Chunk]:
     yield c.ToolInputAvailable(
         toolCallId=call, toolName=name, input=part.get("input", {}), dynamic=dynamic, providerExecuted=here
     )
-    if "approval" in part:
+    if "approval" in part and part["state"] in ("approval-requested", "output-denied"):  # the others are settled
         yield c.ToolApprovalRequest(approvalId=part["approval"]["id"], toolCallId=call)
     if part["state"] == "output-available":
         yield c.ToolOutputAvailable(toolCallId=call, output=part["output"], dynamic=dynamic)

@@ -1,6 +1,6 @@
 // The state machine behind `useChat`: what its user sees, and what it sends by itself.
 import assert from "node:assert/strict";
-import { lastAssistantMessageIsCompleteWithToolCalls } from "ai";
+import { lastAssistantMessageIsCompleteWithToolCalls } from "#ai";
 import {
   api, asked, call, Chat, eventually, fresh, hang, release, say, script, test, textOf, transport, types, user,
 } from "./support.mjs";

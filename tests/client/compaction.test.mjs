@@ -1,6 +1,6 @@
 // Conversations that were summed up: what the server keeps of them is a page's messages like any other.
 import assert from "node:assert/strict";
-import { safeValidateUIMessages } from "ai";
+import { safeValidateUIMessages } from "#ai";
 import { api, asked, Chat, say, script, test, textOf } from "./support.mjs";
 
 const WORDS = "word after word ".repeat(60);

@@ -1,6 +1,6 @@
 // The messages that the server keeps, as a page takes them to begin with.
 import assert from "node:assert/strict";
-import { lastAssistantMessageIsCompleteWithToolCalls, safeValidateUIMessages } from "ai";
+import { lastAssistantMessageIsCompleteWithToolCalls, safeValidateUIMessages } from "#ai";
 import { api, asJson, call, Chat, eventually, hang, release, say, script, test, textOf } from "./support.mjs";
 
 const automatic = { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls };

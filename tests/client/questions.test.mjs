@@ -1,6 +1,6 @@
 // The agent asks its person something, and waits. A stock client must be ready by then, or it could not answer.
 import assert from "node:assert/strict";
-import { lastAssistantMessageIsCompleteWithToolCalls } from "ai";
+import { lastAssistantMessageIsCompleteWithToolCalls } from "#ai";
 import {
   api, asJson, asked, AUTHORIZED, call, Chat, CHAT_URL, eventually, fresh, lastMessage, reloaded, say, script, test,
   textOf, transport, types, user,

@@ -6,12 +6,22 @@ import {
 } from "./support.mjs";
 
 /** A chat whose reply stands still after a tool and two words, and what it will say when it goes on. */
-async function halfway() {
+async function halfway(options) {
   await script(call("glob", { pattern: "*.none" }), hang(2, "one two three"));
-  const chat = new Chat();
+  const chat = new Chat(options);
   const sent = chat.sendMessage({ text: "look" });
   await eventually(() => textOf(chat.lastMessage) === "one two ");
   return { chat, sent };
+}
+
+/** A transport whose posts break where the signal says, as when a laptop changes its network. */
+function breakable(signal) {
+  const posting = async (url, init) => {
+    const reply = await fetch(url, init);
+    if (init.method !== "POST") return reply;
+    return new Response(reply.body.pipeThrough(new TransformStream(), { signal }), reply);
+  };
+  return transport({ fetch: posting }).stock;
 }
 
 test("nothing runs in a chat that nobody knows: null, and no error", async () => {
@@ -64,6 +74,20 @@ test("a reader who stopped comes back to the same turn", async () => {
   await release();
   await resumed;
   assert.equal(chat.messages.length, 2);
+  assert.equal(textOf(chat.lastMessage), "one two three");
+});
+
+test("a connection that breaks is an error that the user sees, and the page comes back to the same turn", async () => {
+  const line = new AbortController();
+  const { chat, sent } = await halfway({ transport: breakable(line.signal) });
+  line.abort(new TypeError("the line is cut"));
+  await sent;
+  assert.deepEqual([chat.status, chat.ends[0].isError], ["error", true]);
+  const resumed = chat.resumeStream();
+  await eventually(() => chat.status === "streaming");
+  await release();
+  await resumed;
+  assert.deepEqual([chat.status, chat.messages.length], ["ready", 2], chat.error?.message);
   assert.equal(textOf(chat.lastMessage), "one two three");
 });
 

@@ -2,7 +2,7 @@
 // without React. Whatever a test reads has been read byte by byte here too, each chunk held against the SDK's schema.
 import assert from "node:assert/strict";
 import { test as nodeTest } from "node:test";
-import { AbstractChat, DefaultChatTransport, readUIMessageStream, uiMessageChunkSchema } from "ai";
+import { AbstractChat, DefaultChatTransport, readUIMessageStream, uiMessageChunkSchema } from "#ai";
 
 const { AGENT_URL, AGENT_TOKEN, PROVIDER_URL } = process.env;
 const PATIENCE_MS = 10_000;

@@ -1,6 +1,6 @@
 // Stopping a turn, and how turns end.
 import assert from "node:assert/strict";
-import { lastAssistantMessageIsCompleteWithToolCalls } from "ai";
+import { lastAssistantMessageIsCompleteWithToolCalls } from "#ai";
 import { api, call, Chat, eventually, fresh, hang, release, say, script, test, textOf, types } from "./support.mjs";
 
 const abort = ({ id }) => api("POST", `/chat/${id}/abort`);

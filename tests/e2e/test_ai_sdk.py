@@ -14,14 +14,15 @@ from agent_runtime.protocol import chunks as c
 from agent_runtime.testing import Call, Say, ScriptedProvider
 
 from .live import Runtime, fresh
-from .node import CLIENT, run_node, run_tests, titles
+from .node import CLIENT, PACKAGES, run_node, run_tests, titles
 
 TESTS = [
-    pytest.param(file, title, id=f"{file.name.partition('.')[0]}: {title}")
+    pytest.param(file, sdk, title, id=f"{file.name.partition('.')[0]} {sdk}: {title}")
+    for sdk in PACKAGES
     for file in sorted(CLIENT.glob("*.test.mjs"))
     for title in titles(file)
 ]
-Results = Callable[[Path], dict[str, str]]
+Results = Callable[[Path, str], dict[str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -32,21 +33,22 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
 
 @pytest.fixture(scope="module")
 def results(runtime: Runtime) -> Results:
-    """Each file runs once, when the first of its tests is asked for."""
-    return cache(lambda file: run_tests(runtime, file))
+    """Each file runs once with each version, when the first of its tests is asked for."""
+    return cache(lambda file, sdk: run_tests(runtime, file, sdk))
 
 
-@pytest.mark.parametrize(("file", "title"), TESTS)
-def test_the_sdk_agrees(results: Results, file: Path, title: str) -> None:
-    if fault := results(file)[title]:
+@pytest.mark.parametrize(("file", "sdk", "title"), TESTS)
+def test_the_sdk_agrees(results: Results, file: Path, sdk: str, title: str) -> None:
+    if fault := results(file, sdk)[title]:
         pytest.fail(fault, pytrace=False)
 
 
-def test_a_reply_is_the_row_that_the_stream_named(runtime: Runtime) -> None:
+@pytest.mark.parametrize("sdk", PACKAGES)
+def test_a_reply_is_the_row_that_the_stream_named(runtime: Runtime, sdk: str) -> None:
     runtime.provider.script.replace([
         Say("First.", reasoning="I look", calls=(Call("glob", {"pattern": "*.none"}),)), Say("Then."),
     ])  # fmt: skip
-    done = run_node(runtime, "ask.mjs", fresh("chat"), "look")
+    done = run_node(runtime, "ask.mjs", fresh("chat"), "look", sdk=sdk)
     assert done.returncode == 0, done.stderr
     message = json.loads(done.stdout)
     [row] = runtime.sql("SELECT * FROM chat_messages WHERE id = ?", message["id"])
@@ -63,12 +65,13 @@ def _essence(part: dict[str, Any]) -> dict[str, Any]:
     return {name: part[name] for name in kept if name in part}
 
 
-def test_the_whole_vocabulary_is_the_sdks(runtime: Runtime) -> None:
+@pytest.mark.parametrize("sdk", PACKAGES)
+def test_the_whole_vocabulary_is_the_sdks(runtime: Runtime, sdk: str) -> None:
     samples = [sample for kind in _kinds() for sample in _samples(kind)]
     assert len({sample["type"] for sample in samples}) == len(_kinds())
-    done = run_node(runtime, "vocabulary.mjs", given="\n".join(map(json.dumps, samples)))
+    done = run_node(runtime, "vocabulary.mjs", sdk=sdk, given="\n".join(map(json.dumps, samples)))
     assert done.returncode == 0, done.stderr
-    done = run_node(runtime, "vocabulary.mjs", given='{"type": "text-delta", "id": "without a delta"}')
+    done = run_node(runtime, "vocabulary.mjs", sdk=sdk, given='{"type": "text-delta", "id": "without a delta"}')
     assert done.returncode != 0
 
 

@@ -16,7 +16,7 @@ from agent_runtime.testing import Step as Reply
 from .conftest import Start
 from .live import Runtime, assert_problem, eventually, fresh, in_background
 from .narrow import Narrow, failing, prose, summary_of
-from .node import run_node
+from .node import PACKAGES, run_node
 from .test_compaction import WINDOW, fill, markers, narrow, said, seen, transcript
 
 # ---------------------------------------------------------------- aborts and crashes
@@ -254,5 +254,6 @@ def test_the_sdk_takes_what_a_compaction_says(start: Start, provider: ScriptedPr
     assert [one["type"] for one in told] == ["data-status", "data-compaction"]
     assert all(one["transient"] is True for one in told)
     assert told[1]["data"] == markers(transcript(agent))[0]["data"]
-    done = run_node(agent, "vocabulary.mjs", given="\n".join(lines))
-    assert done.returncode == 0, done.stderr
+    for sdk in PACKAGES:
+        done = run_node(agent, "vocabulary.mjs", sdk=sdk, given="\n".join(lines))
+        assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ import pytest
 from agent_runtime.testing import LiveProcess, Say, ScriptedProvider
 
 from .live import PATIENCE, TOKEN, Runtime, fresh
-from .node import CLIENT, run_node
+from .node import CLIENT, NODE, PACKAGES, run_node
 
 PAGE = (CLIENT.parents[1] / "docs" / "frontend.md").read_text("utf-8")
 
@@ -22,10 +22,17 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
         yield runtime
 
 
+@pytest.fixture(params=PACKAGES)
+def sdk(request: pytest.FixtureRequest) -> str:
+    """A version of the AI SDK."""
+    return request.param
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder where the AI SDK is installed, with the page's programs in it."""
-    (tmp_path / "node_modules").symlink_to(CLIENT / "node_modules")
+def folder(tmp_path: Path, sdk: str) -> Path:
+    """A folder where that version is installed, with the page's programs in it."""
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "ai").symlink_to(CLIENT / "node_modules" / PACKAGES[sdk])
     for name, program in re.findall(r"```js\n// (\S+\.mjs)\n(.*?)```", PAGE, re.DOTALL):
         (tmp_path / name).write_text(program, "utf-8")
     return tmp_path
@@ -38,21 +45,21 @@ def point(program: Path, named: str, real: str) -> None:
     program.write_text(text.replace(named, real), "utf-8")
 
 
-def test_the_program_in_node_chats(runtime: Runtime, folder: Path) -> None:
+def test_the_program_in_node_chats(runtime: Runtime, folder: Path, sdk: str) -> None:
     runtime.provider.script.replace([Say("Your name is Ada."), Say("You are Ada.")])
     point(folder / "chat.mjs", "http://localhost:8400", runtime.url)
     thread = fresh("thread")
     for words, answer in (("I am Ada", "Your name is Ada.\n"), ("Who am I?", "You are Ada.\n")):
-        done = run_node(runtime, "chat.mjs", thread, words, cwd=folder)
+        done = run_node(runtime, "chat.mjs", thread, words, sdk=sdk, cwd=folder)
         assert (done.returncode, done.stdout) == (0, answer), done.stderr
     said = str(runtime.provider.completions[-1].messages)
     assert "I am Ada" in said
 
 
-def test_the_page_works_through_the_proxy(runtime: Runtime, folder: Path) -> None:
+def test_the_page_works_through_the_proxy(runtime: Runtime, folder: Path, sdk: str) -> None:
     env = {"AGENT_URL": runtime.url, "AGENT_TOKEN": TOKEN, "PORT": "0"}
-    with LiveProcess(["node", folder / "proxy.mjs"], env) as proxy:
+    with LiveProcess([NODE, folder / "proxy.mjs"], env) as proxy:
         address = proxy.wait_for_output(r"http://\S+/agent", PATIENCE)[0]
         point(folder / "agent.mjs", '"/agent"', f'"{address}"')
-        done = run_node(runtime, "page.mjs", folder / "agent.mjs")
+        done = run_node(runtime, "page.mjs", folder / "agent.mjs", sdk=sdk)
     assert done.returncode == 0, done.stderr
