@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import MeshUnavailable
-from ..ports import ToolContext
+from ..ports import EgressMeter, ToolContext
 
 SkillSearch = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
 """Finds pages for the arguments of web_search, within what the agent of the context may. Raises MeshUnavailable."""
@@ -19,11 +19,18 @@ class Caller:
     def __init__(self, search: SkillSearch | None) -> None:
         self._search = search
         self._context: ToolContext | None = None
+        self._egress: EgressMeter | None = None
+
+    def charge(self, context: ToolContext | None) -> None:
+        """Count what the worker sends for this call, until it works for another one: what a plugin sends while it is
+        imported, and what is still on its way when a call has ended."""
+        self._egress = context.egress if context is not None else None
 
     @contextmanager
     def of(self, context: ToolContext | None) -> Generator[None]:
         """Works for this one while the block lasts."""
         self._context = context
+        self.charge(context)
         try:
             yield
         finally:
@@ -37,5 +44,5 @@ class Caller:
 
     def count(self, size: int) -> None:
         """Counts bytes that are about to leave. Raises ToolFailure when they may not."""
-        if self._context is not None and self._context.egress is not None:
-            self._context.egress.let_out(size)
+        if self._egress is not None:
+            self._egress.let_out(size)

@@ -76,7 +76,7 @@ class Pool:
         await asyncio.to_thread(self._staged.discard)
 
     async def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None) -> Result:
-        process = await self._ready()
+        process = await self._ready(context)
         return await self._kept(process, process.call(name, arguments, context))
 
     async def _counted(self, call: Awaitable[T]) -> T:
@@ -105,7 +105,7 @@ class Pool:
             if self._on_set_aside is not None:
                 self._on_set_aside(self)
 
-    async def _ready(self) -> Process:
+    async def _ready(self, context: ToolContext | None) -> Process:
         """An idle worker, or a new one. One that died in the meantime costs nobody a call."""
         if (process := self._setup.idle.take(self)) is not None:
             if process.wake():
@@ -113,22 +113,24 @@ class Pool:
             await process.close()
         if self._closed:
             raise ToolFailure("the runtime is stopping", kind="unavailable")
-        return (await self._begun())[0]
+        return (await self._begun(context))[0]
 
-    async def _begun(self, *, on_trial: bool = False) -> tuple[Process, list[Mapping[str, Any]]]:
+    async def _begun(
+        self, context: ToolContext | None = None, *, on_trial: bool = False
+    ) -> tuple[Process, list[Mapping[str, Any]]]:
         """A new worker and what it declares. A machine that is full for a moment costs nobody a skill."""
         pauses = PAUSES if self._setup.confinement.name != "none" else ()
         for pause in (*pauses, None):
             try:
-                return await self._begin(on_trial=on_trial)
+                return await self._begin(context, on_trial=on_trial)
             except ToolFailure as failure:
                 if failure.kind != "unavailable" or pause is None:
                     raise
                 await asyncio.sleep(pause)
         raise AssertionError  # the last one raises or returns
 
-    async def _begin(self, *, on_trial: bool) -> tuple[Process, list[Mapping[str, Any]]]:
-        process = await self._setup.start(self._staged)
+    async def _begin(self, context: ToolContext | None, *, on_trial: bool) -> tuple[Process, list[Mapping[str, Any]]]:
+        process = await self._setup.start(self._staged, context)
         try:
             return process, await process.load(on_trial=on_trial)
         except BaseException:

@@ -69,11 +69,12 @@ class Setup:
     linger_seconds: float = LINGER_SECONDS
     """How long more than one idle worker of a build is kept: calls that come side by side come so again."""
 
-    async def start(self, staged: Staged) -> Process:
-        """A worker that is about to import its plugin. Raises ToolFailure when it cannot be started."""
+    async def start(self, staged: Staged, context: ToolContext | None = None) -> Process:
+        """A worker that is about to import its plugin, for this call. Raises ToolFailure when it cannot be started."""
         packages = (staged.environment,) if staged.environment is not None else ()
         async with AsyncExitStack() as stack:
             caller = Caller(self.search)
+            caller.charge(context)
             network = await open_network(staged, self.confinement, self.upstream, stack, caller.count)
             child = await self.confinement.spawn(
                 (*ARGV, *map(str, (staged.folder, staged.plugin, self.workspace, *packages))),
