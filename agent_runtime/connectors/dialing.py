@@ -99,7 +99,9 @@ class Ground:
         return await asyncio.to_thread(self._advice, server.where)
 
     def _advice(self, where: Local) -> list[str]:
-        return advice(where, installed(where, self.data_dir, os.environ), self.workspace)
+        found = installed(where, self.data_dir, os.environ)
+        held = self.confinement
+        return advice(where, found, self.workspace, held.uid, by_path=held.by_path)
 
     async def _network(self, name: str, where: Local, stack: AsyncExitStack) -> Path | None:
         """The socket of a proxy of its own, for as long as the stack lasts."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..sandbox import COMMAND_PATH
 from .config import Local
+from .readable import unreadable
 
 SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev")))
 """What every confined program sees anyway."""
@@ -51,8 +52,11 @@ def installed(where: Local, data_dir: Path, environment: Mapping[str, str]) -> I
     return Installed((found or name, *arguments), shown, env)
 
 
-def advice(where: Local, found: Installed, workspace: Path) -> list[str]:
-    """Say what a confined program will miss, each with its fix. Reads the disk."""
+def advice(
+    where: Local, found: Installed, workspace: Path, uid: int | None = None, *, by_path: bool = False
+) -> list[str]:
+    """Say what a confined program will miss, each with its fix. `uid` and `by_path` are those of the confinement. Reads
+    the disk."""
     program = Path(where.argv[0]).name
     lines: list[str] = []
     if not Path(where.cwd or "/", found.argv[0]).exists():
@@ -74,7 +78,10 @@ def advice(where: Local, found: Installed, workspace: Path) -> list[str]:
         wanted = ", ".join(dict.fromkeys(f'"{_project_of(path)}"' for path in unseen))
         given = "".join(f'"{folder}", ' for folder in where.read)
         lines.append(f'args: it cannot see {", ".join(map(str, unseen))}; add "read": [{given}{wanted}]')
-    return lines
+    scripts = [Path(word) for word in where.argv[1:] if word.startswith("/") and Path(word).is_file()]
+    given = [*(("read", folder) for folder in where.read), *(("command", folder) for folder in found.folders)]
+    given += [*([("cwd", where.cwd)] if where.cwd else []), *(("args", script) for script in scripts)]
+    return [*lines, *dict.fromkeys(unreadable(given, uid, by_path=by_path))]
 
 
 def _around_links(program: Path) -> Iterator[Path]:

@@ -95,6 +95,24 @@ async def test_a_script_that_is_not_seen_is_named_with_its_fix(grow: Grow, node_
     assert await mended.value("node_ok") == "hello"
 
 
+async def test_a_folder_that_is_closed_to_the_user_of_servers_is_named_with_its_fix(grow: Grow, tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o700)
+    (folder / "notes.txt").write_text("hello")
+    given = {"command": "python3", "args": ["-c", f"open({str(folder / 'notes.txt')!r})"], "read": [str(folder)]}
+    plant = grow(ONCE, notes=given)
+    await plant.prepare()
+    user = plant.confinement.uid
+    if user is None:
+        pytest.skip("servers run as the runtime itself, who owns the folder")
+    wanted = f"read: {folder} is closed to user {user}, whom servers run as; run chmod o+rx {folder}, or give it to"
+    assert wanted in plant.state("notes").error
+    folder.chmod(0o705)
+    mended = grow(ONCE, notes=given)
+    await mended.prepare()
+    assert "is closed to user" not in mended.state("notes").error
+
+
 async def test_a_script_in_the_folder_that_it_runs_in(grow: Grow, node_folder: Path) -> None:
     plant = grow(ONCE, node={"command": "node", "args": ["build/server.js"]})
     await plant.prepare()
@@ -140,6 +158,27 @@ def test_programs_that_cannot_run_or_cannot_run_alone(tmp_path: Path) -> None:
     assert inside == "command: docker cannot be used from inside; run the container elsewhere and give its url"
     [gone] = told(Local(("no-such-program",), {}), tmp_path)
     assert gone == "command: there is no program no-such-program; install it, or write its absolute path"
+
+
+def test_all_that_a_server_cannot_read_is_named(tmp_path: Path) -> None:
+    script, somebody = tmp_path / "server.py", os.geteuid() + 1
+    script.touch(mode=0o600)
+    (tmp_path / "cwd").mkdir(mode=0o710)
+    (tmp_path / "read").mkdir(mode=0o704)
+    for folder in (tmp_path, tmp_path / "open"):
+        folder.mkdir(mode=0o755, exist_ok=True)
+        folder.chmod(0o755)
+    where = Local(
+        ("python3", str(script)), {}, read=(tmp_path, tmp_path / "read", tmp_path / "open"), cwd=tmp_path / "cwd"
+    )
+    about = installed(where, tmp_path / "data", os.environ)
+    closed = [line.partition(" is closed to ")[0] for line in advice(where, about, tmp_path, somebody)]
+    assert closed == [f"read: {tmp_path}/read", f"cwd: {tmp_path}/cwd", f"args: {script}"]
+    tmp_path.chmod(0o700)
+    [*_, last] = advice(where, about, tmp_path, somebody, by_path=True)
+    assert last.startswith("args: ")
+    assert "; run chmod o+x /" in last, "a folder on the way to the script"
+    assert "is closed to" not in "".join(advice(where, about, tmp_path, os.geteuid()))
 
 
 def test_folders_that_are_arguments_are_named_too(tmp_path: Path) -> None:
