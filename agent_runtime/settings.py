@@ -52,6 +52,11 @@ class Settings(BaseModel):
     """Minutes between backups of the database, of which {AGENT_DATA_DIR}/backups keeps the newest two; 0 makes none."""
     daily_log_days: int = Field(default=30, ge=0, le=36_500)
     """Days that the daily log of turns is kept (docs/workspace.md); 0 writes none."""
+    retention_days: int = Field(default=90, ge=0, le=36_500)
+    """Days without activity after which a session is deleted with all that belongs to it, at least 7; 0: never
+    (docs/storage.md)."""
+    retention_rows: int = Field(default=5_000_000, ge=0)
+    """Parts of messages that are kept; beyond them the sessions go that were idle for longest; 0: all."""
     token: SecretStr | None = Field(default=None, min_length=1, validate_default=True)
     """Bearer token callers must send; none means loopback only."""
     mesh_url: str = "http://127.0.0.1:8420"

@@ -5,7 +5,7 @@ from .answers import Answer, Answers
 from .cautions import Cautions
 from .chats import Chats, Finished, Incoming, reply_of
 from .compactions import Compactions
-from .conversations import Conversation, Conversations
+from .conversations import MAIN, Conversation, Conversations
 from .events import EventBus
 from .fitting import Fitting
 from .hallway import Hallway
@@ -23,9 +23,11 @@ from .streams import CutOff, LiveTurn
 from .subagents import Subagents
 from .summariser import Cast
 from .tasks import MIGRATIONS, Assigned, Tasks, record_of
+from .tasks import forget as forget_tasks
 
 __all__ = [
     "IN_ERROR",
+    "MAIN",
     "MIGRATIONS",
     "Admission",
     "Answer",
@@ -64,6 +66,7 @@ __all__ = [
     "TurnRunner",
     "archive_session",
     "close_session",
+    "forget_tasks",
     "record_of",
     "reply_of",
     "standing",

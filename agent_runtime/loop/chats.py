@@ -23,6 +23,7 @@ from ..sessions import (
     briefs,
     history,
     is_session_id,
+    retention,
     rows,
     text_of,
     tool_name,
@@ -249,6 +250,8 @@ class Chats:
         def unit(connection: sqlite3.Connection) -> None:
             if session is not None:
                 rows.insert_session(connection, session, now)
+            elif not retention.is_kept(connection, row.session_id):  # it was too old at the very moment
+                raise unknown_session(turn.session_name)
             if brief is not None and turn.agent != turn.conversation.agent:
                 briefs.add(connection, turn.conversation.id, turn.agent, brief)
             if incoming.again and incoming.message_id is not None:

@@ -172,6 +172,16 @@ class Conversations:
         if not conversation.stored and conversation.users == 0 and conversation.id in self._known:
             self._drop(conversation.id)
 
+    def in_use(self) -> list[str]:
+        """Ids of the sessions that a turn or a request holds."""
+        return [known.id for known in self._known.values() if known.users]
+
+    def drop(self, session_id: str) -> None:
+        """Forgets a session that is being deleted, unless it is held: then its rows refuse what is about to come."""
+        known = self._known.get(session_id)
+        if known is not None and not known.users:
+            self._drop(session_id)
+
     def _begin(self, principal: str, name: str, agent: str) -> Conversation:
         if is_session_id(name):
             raise unknown_session(name)

@@ -274,7 +274,8 @@ class Sessions:
         if parcel.principal != principal:
             text = f"the session belongs to {parcel.principal}: send X-Agent-User: {parcel.principal}"
             raise Conflict(text, code="other_principal")
-        await self._hall.database.write(lambda connection: transfer.store(connection, file, parcel), durable=True)
+        now = self._hall.clock.now_ms()
+        await self._hall.database.write(lambda connection: transfer.store(connection, file, parcel, now), durable=True)
         return await self.get(principal, parcel.session_id)
 
     # -- helpers

@@ -1,10 +1,10 @@
-"""Tasks: assignments with a result contract, each in a session of its own, kept by id for good."""
+"""Tasks: assignments with a result contract, each in a session of its own, kept by id for as long as that."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -245,6 +245,11 @@ def record_of(connection: sqlite3.Connection, message_id: str) -> TaskRecord | N
     """The record of the task behind a turn, as it stands in this transaction."""
     row = connection.execute("SELECT record_json FROM tasks WHERE message_id = ?", (message_id,)).fetchone()
     return TaskRecord.model_validate_json(row[0]) if row is not None else None
+
+
+def forget(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
+    """Deletes the tasks behind messages that are deleted."""
+    connection.executemany("DELETE FROM tasks WHERE message_id = ?", [(message_id,) for message_id in message_ids])
 
 
 def assignment_of(connection: sqlite3.Connection, message_id: str) -> Stored | None:

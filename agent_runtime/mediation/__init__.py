@@ -7,7 +7,7 @@ from .constraints import ConstraintKeeper
 from .files import answer, read_request, write_result
 from .gate import ChannelGate
 from .identity import Identity
-from .ledger import MIGRATIONS
+from .ledger import MIGRATIONS, needed_sessions
 from .outbox import Outbox
 from .veil import Veil
 from .work import Job, Turns, Worker
@@ -28,6 +28,7 @@ __all__ = [
     "Veil",
     "Worker",
     "answer",
+    "needed_sessions",
     "read_request",
     "write_result",
 ]

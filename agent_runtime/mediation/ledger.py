@@ -145,6 +145,12 @@ def outbox(connection: sqlite3.Connection, *, unsent: bool = False) -> tuple[str
     return tuple(row[0] for row in connection.execute(query).fetchall())
 
 
+def needed_sessions(connection: sqlite3.Connection) -> list[str]:
+    """Sessions of the requests whose result the host does not have yet."""
+    query = "SELECT DISTINCT m.session_id FROM work w JOIN chat_messages m ON m.id = w.message_id"
+    return [row[0] for row in connection.execute(f"{query} WHERE w.acked_at IS NULL")]
+
+
 def last_epoch(connection: sqlite3.Connection) -> int:
     row = connection.execute("SELECT value FROM channel WHERE name = 'epoch'").fetchone()
     return row[0] if row is not None else 0

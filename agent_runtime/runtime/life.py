@@ -36,7 +36,7 @@ from ..sessions import Ids
 from ..settings import Settings
 from ..store import BackupKeeper, Database
 from ..telemetry import logger
-from ..workspace import Home
+from ..workspace import Home, MemoryKeeper
 from .briefing import Briefing
 from .equipment import Workshop
 from .household import Closable, Household, T
@@ -44,6 +44,7 @@ from .keys import bearer, mesh_token, secrets
 from .limits import TurnLimits
 from .mediated import Mediated
 from .migrations import MIGRATIONS
+from .retention import Elsewhere, Keep, Retention
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -138,7 +139,7 @@ class Runtime:
         keepers = mediated.wire(hallway, chats, tasks, events, confined=confinement.name != "off")
         await Recovery(hallway, tasks, limits.chat(), keepers).run()
         self._own(Greeting(catalog, settings.model_url)).start()
-        self._own(BackupKeeper(self.database, settings.backup_minutes)).start()
+        self._look_after_records(conversations, house.memory)
         self.front.desk = Desk(
             settings=settings,
             hallway=hallway,
@@ -187,6 +188,13 @@ class Runtime:
             except Exception:  # what fails to close must not keep the database open
                 log.exception("could not be closed", thing=type(thing).__name__)
         self.database.close()
+
+    def _look_after_records(self, conversations: Conversations, memory: MemoryKeeper) -> None:
+        """Start to make backups, and to delete what is old."""
+        self._own(BackupKeeper(self.database, self.settings.backup_minutes)).start()
+        elsewhere = Elsewhere(conversations, self.home, memory.forget_messages)
+        keep = Keep(self.settings.retention_days, self.settings.retention_rows)
+        self._own(Retention(self.database, self.clock, keep, elsewhere)).start()
 
     def _own(self, thing: T) -> T:
         self._closing.append(thing)

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import BinaryIO
 
+from ..clock import SystemClock
 from ..errors import StartError
 from ..sessions import transfer
 from ..settings import Settings
@@ -25,9 +26,10 @@ def import_session(settings: Settings, path: str) -> str:
     async def store(file: BinaryIO) -> str:
         parcel = transfer.check(file)
         home.prepare()
+        now = SystemClock().now_ms()
         database.open()
         try:
-            await database.write(lambda connection: transfer.store(connection, file, parcel), durable=True)
+            await database.write(lambda connection: transfer.store(connection, file, parcel, now), durable=True)
         finally:
             database.close()
         return parcel.session_id

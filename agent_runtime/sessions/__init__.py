@@ -1,6 +1,6 @@
 """What is remembered: sessions, messages, parts, and the ledger of turns."""
 
-from . import branches, briefs, history, listing, markers, rows, said, transfer
+from . import branches, briefs, history, listing, markers, retention, rows, said, transfer
 from .branches import Branch, Rewound
 from .briefs import Brief
 from .history import Message, SessionRow, TurnRow
@@ -67,6 +67,7 @@ __all__ = [
     "reopen",
     "replay",
     "replay_parts",
+    "retention",
     "rows",
     "said",
     "shown_metadata",

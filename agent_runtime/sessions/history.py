@@ -92,7 +92,8 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
     row = connection.execute(
         "SELECT s.*, p.body, (SELECT max(created_at) FROM chat_messages m WHERE m.session_id = s.id) AS last_ms"
         " FROM chat_sessions s LEFT JOIN system_prompts p"
-        " ON p.digest = json_extract(s.metadata_json, '$.system_prompt_digest') WHERE s.id = ?",
+        " ON p.digest = json_extract(s.metadata_json, '$.system_prompt_digest') WHERE s.id = ?"
+        " AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = s.id AND r.marked_at IS NOT NULL)",
         (session_id,),
     ).fetchone()
     if row is None:

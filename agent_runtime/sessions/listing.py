@@ -23,6 +23,7 @@ WHERE json_extract(metadata_json, '$.principal') = :principal
   AND (updated_at, id) < (:at, :id)
   AND (:archived OR archived_at IS NULL)
   AND (:ephemeral OR json_extract(metadata_json, '$.ephemeral') IS NULL)
+  AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = id AND r.marked_at IS NOT NULL)
 ORDER BY updated_at DESC, id DESC LIMIT :limit
 """
 _MESSAGES = """

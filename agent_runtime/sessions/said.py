@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import markers
+from . import markers, retention
 from .listing import Cursor, snapshot
 from .parts import RETRY, text_of
 from .rows import dump, load
@@ -64,6 +64,12 @@ def shown(connection: sqlite3.Connection, message_ids: Iterable[str]) -> dict[st
     away for good."""
     found = connection.execute(_SHOWN, (dump(list(message_ids)),))
     return {row["id"]: (row["session_id"], row["role"]) for row in found}
+
+
+def is_kept(connection: sqlite3.Connection, message_id: str) -> bool:
+    """Whether a message is stored, and its session is not being deleted."""
+    row = connection.execute("SELECT session_id FROM chat_messages WHERE id = ?", (message_id,)).fetchone()
+    return row is not None and retention.is_kept(connection, row[0])
 
 
 def begins(connection: sqlite3.Connection, session_id: str) -> Cursor:

@@ -145,8 +145,33 @@ def _markers(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX chat_parts_markers ON chat_parts (session_id) WHERE type = 'data-compaction'")
 
 
+_RETENTION = (
+    """
+    CREATE TABLE session_retention (
+      session_id TEXT PRIMARY KEY REFERENCES chat_sessions (id) ON DELETE CASCADE,
+      imported_at INTEGER,
+      marked_at INTEGER
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX session_retention_marked ON session_retention (session_id) WHERE marked_at IS NOT NULL",
+    "CREATE TABLE retention_clock (id INTEGER PRIMARY KEY CHECK (id = 1), seen_at INTEGER NOT NULL,"
+    " reached INTEGER NOT NULL)",
+    "CREATE INDEX chat_sessions_idle ON chat_sessions (updated_at)",
+    "CREATE INDEX chat_sessions_prompt ON chat_sessions (json_extract(metadata_json, '$.system_prompt_digest'))",
+    "CREATE INDEX session_aliases_session ON session_aliases (session_id)",
+)
+"""A session has a row here once it is imported, which counts as activity, or marked to be deleted. `reached` is the
+time by which sessions were aged last, and `seen_at` what the wall clock said then."""
+
+
+def _retention(connection: sqlite3.Connection) -> None:
+    for statement in _RETENTION:
+        connection.execute(statement)
+
+
 MIGRATIONS = (
     Migration(1, "sessions, messages, parts, turns", _create),
     Migration(3, "turns that wait and turns that go on, sessions by principal", _waits_and_lives),
     Migration(5, "markers of compactions", _markers),
+    Migration(9, "sessions that are old", _retention),
 )

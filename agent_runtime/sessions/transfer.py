@@ -14,6 +14,7 @@ from typing import BinaryIO
 from pydantic_core import to_json
 
 from ..errors import Conflict, InvalidRequest
+from . import retention
 from .listing import snapshot, unknown_session
 from .parcel import COLUMNS, Line, Parcel, read_lines
 
@@ -141,7 +142,7 @@ def check(file: BinaryIO) -> Parcel:
     return parcel
 
 
-def store(connection: sqlite3.Connection, file: BinaryIO, parcel: Parcel) -> None:
+def store(connection: sqlite3.Connection, file: BinaryIO, parcel: Parcel, now: int) -> None:
     """Stores a checked export, in the same transaction as whatever is around it.
 
     Raises Conflict `session_exists` for a session that is here, InvalidRequest for rows that belong to another one.
@@ -154,6 +155,7 @@ def store(connection: sqlite3.Connection, file: BinaryIO, parcel: Parcel) -> Non
         except sqlite3.IntegrityError as error:
             fault = f"it is here already, in another session ({error})"
             raise InvalidRequest("the export cannot be stored", faults=[(f"line {number}", fault)]) from error
+    retention.note_import(connection, parcel.session_id, now)
 
 
 def _insert(connection: sqlite3.Connection, line: Line) -> None:

@@ -3,6 +3,7 @@
 from .backups import Backup
 from .database import Database, Migration
 from .keeper import BackupKeeper
+from .pages import give_back
 from .writer import Unit
 
-__all__ = ["Backup", "BackupKeeper", "Database", "Migration", "Unit"]
+__all__ = ["Backup", "BackupKeeper", "Database", "Migration", "Unit", "give_back"]

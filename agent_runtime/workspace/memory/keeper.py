@@ -123,6 +123,10 @@ class MemoryKeeper:
             raise ToolFailure(f"id: there is no fact {name}; memory_search shows the ids of facts", kind="invalid")
         return text
 
+    async def forget_messages(self, message_ids: Sequence[str]) -> None:
+        """Takes what was said in messages out of memory, before they are deleted; facts stay. Raises StoreError."""
+        await self._tending.forget(message_ids)
+
     # -- searches
 
     async def search(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -82,7 +83,9 @@ class Past:
         """In units of a bounded size; the first one takes away what a life has left that died in between."""
         one, parts = message.said, message.passages
 
-        def begin(connection: sqlite3.Connection) -> int:
+        def begin(connection: sqlite3.Connection) -> int | None:
+            if not said.is_kept(connection, one.message_id):
+                return None
             scope = make_scope(connection, "session", one.principal)
             for row in index.at_place(connection, scope.id, one.message_id):
                 index.drop(connection, scope.id, row["id"], Indexed.of(row["text"]))
@@ -90,9 +93,21 @@ class Past:
             return scope.id
 
         scope = await self._database.write(begin)
+        if scope is None:
+            return
         for start in range(0, len(parts), IN_A_UNIT):
             some = parts[start : start + IN_A_UNIT]
             await self._database.write(lambda connection, some=some: _add(connection, scope, one, some))
+
+    async def forget(self, message_ids: Sequence[str]) -> None:
+        """Takes what was said in messages out of the index, before they are deleted. Raises StoreError."""
+        found = await self._database.read(
+            lambda connection: connection.execute(_SAID, (json.dumps(list(message_ids)),)).fetchall()
+        )
+        for start in range(0, len(found), IN_A_UNIT):
+            some = found[start : start + IN_A_UNIT]
+            gone = await asyncio.to_thread(_with_terms, some)
+            await self._database.write(lambda connection, gone=gone: _drop(connection, gone))
 
     async def _note(self, todo: _Round) -> None:
         """What was reached, and what is to be asked for again. Where nothing is new nothing is written."""
@@ -116,8 +131,20 @@ def _next_round(connection: sqlite3.Connection) -> _Round:
 
 
 def _add(connection: sqlite3.Connection, scope: int, message: said.Said, some: Sequence[Indexed]) -> None:
+    if not said.is_kept(connection, message.message_id):
+        return
     for what in some:
         index.add(connection, scope, what, message.at, message.message_id)
+
+
+def _with_terms(entries: Sequence[sqlite3.Row]) -> list[tuple[sqlite3.Row, Indexed]]:
+    return [(row, Indexed.of(row["text"])) for row in entries]
+
+
+def _drop(connection: sqlite3.Connection, gone: Sequence[tuple[sqlite3.Row, Indexed]]) -> None:
+    for row, what in gone:
+        if connection.execute("SELECT 1 FROM memory_entries WHERE id = ?", (row["id"],)).fetchone():
+            index.drop(connection, row["scope"], row["id"], what)
 
 
 def _drop_oldest(connection: sqlite3.Connection, scope: int, many: int) -> None:
@@ -126,4 +153,11 @@ def _drop_oldest(connection: sqlite3.Connection, scope: int, many: int) -> None:
             index.drop(connection, scope, row["id"], Indexed.of(row["text"]))
 
 
+_SAID = """
+SELECT e.id, e.scope, e.text FROM json_each(?) asked
+JOIN chat_messages m ON m.id = asked.value
+JOIN chat_sessions s ON s.id = m.session_id
+JOIN memory_scopes o ON o.kind = 'session' AND o.principal = json_extract(s.metadata_json, '$.principal')
+JOIN memory_entries e ON e.scope = o.id AND e.place = m.id AND e.place != ''
+"""
 _OLDEST = "SELECT id, text FROM memory_entries WHERE scope = ? ORDER BY id LIMIT ?"

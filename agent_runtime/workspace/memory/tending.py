@@ -119,6 +119,10 @@ class Tending:
                 return False
         return self._reached >= commits
 
+    async def forget(self, message_ids: Sequence[str]) -> None:
+        """Takes what was said in messages out of the index. Raises StoreError."""
+        await self._past.forget(message_ids)
+
     async def files(self, principal: str) -> bool:
         """Takes in the files that have changed; whether that is all."""
         both = (self._looks_of(None), self._looks_of(principal))

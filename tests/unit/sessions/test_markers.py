@@ -159,7 +159,7 @@ def test_an_export_carries_it() -> None:
         file = io.BytesIO()
         transfer.export(db, session, file, (), whole=False)
         file.seek(0)
-        transfer.store(other, file, transfer.check(file))
+        transfer.store(other, file, transfer.check(file), 0)
         found = markers.latest(other, session)
         assert found is not None
         assert found.marker == marker

@@ -56,7 +56,7 @@ def stored(db: sqlite3.Connection, data: bytes) -> str:
     parcel = transfer.check(file)
     db.execute("BEGIN")
     try:
-        transfer.store(db, file, parcel)
+        transfer.store(db, file, parcel, 0)
     except BaseException:
         db.execute("ROLLBACK")
         raise

@@ -1,0 +1,188 @@
+"""Keeps the database from growing for ever: the owned task that deletes old sessions, a little at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from ..errors import AgentRuntimeError
+from ..loop import MAIN, forget_tasks
+from ..mediation import needed_sessions
+from ..ports import Clock
+from ..sessions import retention
+from ..sessions.retention import DAY_MS, ID_DAYS, Old
+from ..store import Database, Unit, give_back
+from ..telemetry import logger
+from ..workspace import Home
+
+log = logger(__name__)
+T = TypeVar("T")
+PASS_SECONDS = 3600.0
+"""Between two passes."""
+STEP_SECONDS = 0.02
+"""That one step may take on the writer's thread: turns wait for it."""
+PAUSE_SECONDS = 0.05
+"""Between two steps: turns come first."""
+SESSIONS_AT_ONCE, MESSAGES_AT_ONCE = 50, 50
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What is kept. Nought is without a limit."""
+
+    days: int
+    rows: int
+    """Parts of messages."""
+
+
+class Held(Protocol):
+    """The sessions in memory."""
+
+    def in_use(self) -> Sequence[str]: ...
+
+    def drop(self, session_id: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What other rooms keep of sessions."""
+
+    held: Held
+    home: Home
+    forget_messages: Callable[[Sequence[str]], Awaitable[None]]
+    """Takes messages out of memory's index."""
+
+
+class Retention:
+    """Makes a pass at its start, and then one an hour, until it is closed."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        keep: Keep,
+        elsewhere: Elsewhere,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._database, self._clock, self._keep, self._elsewhere = database, clock, keep, elsewhere
+        self._sleep = sleep
+        self._reached: int | None = None
+        """The time by which sessions are aged; none before the first look."""
+        self._stored = self._looked = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="retention")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def sweep(self) -> int:
+        """Delete all sessions that are too old now; how many. Raises StoreError."""
+        gone = await self._finish()
+        if self._keep.days or self._keep.rows:
+            now = await self._now()
+            old = await self._old(now)
+            while found := await self._read(lambda connection: retention.find(connection, old, SESSIONS_AT_ONCE)):
+                marked = await self._mark(found, old)
+                gone += await self._finish()
+                if not marked:  # all of them are in use
+                    break
+        return gone
+
+    # -- which
+
+    async def _old(self, now: int) -> Old:
+        """What no setting can shorten is the week in which ids are known."""
+        needed = [*self._elsewhere.held.in_use(), *await self._read(needed_sessions)]
+        latest = Old(now - ID_DAYS * DAY_MS, needed, MAIN)
+        by_age = now - max(self._keep.days, ID_DAYS) * DAY_MS if self._keep.days else 0
+        most = self._keep.rows
+        by_rows = await self._read(lambda connection: retention.beyond(connection, most, latest)) if most else 0
+        return Old(max(by_age, by_rows), needed, MAIN)
+
+    async def _now(self) -> int:
+        """The time by which sessions are aged: it follows the wall clock, at twice the speed of time at most, so that
+        no jump of the wall clock makes everything old at once."""
+        wall, lived = self._clock.now_ms(), self._clock.monotonic()
+        if self._reached is None:
+            reached = await self._read(lambda connection: retention.read_clock(connection, wall))
+        else:
+            reached = min(wall, self._reached + round(2000 * (lived - self._looked)))
+        if self._reached is None or abs(reached - self._stored) >= DAY_MS:
+            await self._database.write(lambda connection: retention.keep_clock(connection, wall, reached))
+            self._stored = reached
+        self._reached, self._looked = reached, lived
+        return reached
+
+    # -- deleting
+
+    async def _mark(self, session_ids: Sequence[str], old: Old) -> list[str]:
+        now = self._clock.now_ms()
+        needed = [*old.needed, *self._elsewhere.held.in_use()]
+        sure = Old(old.before, needed, old.main)
+        return await self._database.write(lambda connection: retention.mark(connection, session_ids, sure, now))
+
+    async def _finish(self) -> int:
+        """Delete what is marked, also by an earlier life; how many sessions."""
+        going = await self._read(retention.marked)
+        if not going:
+            return 0
+        for session_id in going:
+            self._elsewhere.held.drop(session_id)
+            await self._remove_scratch(session_id)
+        while messages := await self._read(lambda connection: retention.next_messages(connection, MESSAGES_AT_ONCE)):
+            await self._elsewhere.forget_messages(messages)
+            await self._step(lambda connection, ids=messages: _delete(connection, ids))
+        prompts = await self._read(retention.unused_prompts)
+        gone = await self._step(lambda connection: retention.delete_sessions(connection, prompts))
+        for session_id in going:  # a request may have read it at the last moment
+            self._elsewhere.held.drop(session_id)
+        while await self._step(lambda connection: give_back(connection, _timer())):
+            pass
+        return gone
+
+    async def _remove_scratch(self, session_id: str) -> None:
+        home = self._elsewhere.home
+        try:
+            if home.scratch(session_id).is_dir():
+                await asyncio.to_thread(home.remove_scratch, session_id)
+        except (OSError, ValueError) as error:  # an imported session may have an id that names no folder
+            log.warning("the scratch folder of an old session stays", session_id=session_id, reason=str(error))
+
+    async def _step(self, unit: Unit[int]) -> int:
+        done = await self._database.write(unit)
+        await self._sleep(PAUSE_SECONDS)
+        return done
+
+    async def _read(self, unit: Unit[T]) -> T:
+        return await self._database.read_long(unit)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if gone := await self.sweep():
+                    log.info("old sessions deleted", count=gone)
+            except (AgentRuntimeError, sqlite3.Error) as error:  # a disk that fails now may work in an hour
+                log.error("old sessions could not be deleted", reason=str(error))
+            await self._sleep(PASS_SECONDS)
+
+
+def _delete(connection: sqlite3.Connection, message_ids: Sequence[str]) -> int:
+    gone = retention.delete_messages(connection, message_ids, _timer())
+    forget_tasks(connection, gone)
+    return len(gone)
+
+
+def _timer() -> Callable[[], bool]:
+    """Whether the time of a step that begins now is over."""
+    end = time.monotonic() + STEP_SECONDS
+    return lambda: time.monotonic() >= end

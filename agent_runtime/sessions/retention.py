@@ -1,0 +1,180 @@
+"""Old sessions that are deleted: which ones, and in what order their rows go. Each function is a part of a unit.
+
+A session is marked first; from then on nothing finds it. Then its messages go, a few at a time, and its own row last.
+What if we die here: what is marked stays out of sight, and the next life deletes the rest of it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from . import rows
+from .rows import dump
+
+DAY_MS = 86_400_000
+ID_DAYS = 7
+"""Ids of messages and tasks are known for a week at least, whatever is set: a host may send work again for as long."""
+MOST_OFF_MS = 7 * DAY_MS
+"""The most that the time between two lives counts for."""
+_AT_ONCE = 20
+"""Parts that one statement deletes. One may have megabytes."""
+_OLD = """
+SELECT s.id, s.updated_at FROM chat_sessions s
+WHERE s.updated_at < :before AND json_valid(s.metadata_json)
+  AND s.id NOT IN (SELECT value FROM json_each(:needed))
+  AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = s.id
+    AND (r.marked_at IS NOT NULL OR r.imported_at >= :before))
+  AND NOT EXISTS (SELECT 1 FROM session_aliases a WHERE a.session_id = s.id AND a.alias = :main)
+  AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_id = s.id AND t.state != 'ended')
+  AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.message_id = s.parent_message_id AND t.state != 'ended')
+  AND NOT EXISTS (SELECT 1 FROM chat_sessions c WHERE c.parent_id = s.id)
+  AND NOT EXISTS (SELECT 1 FROM chat_messages m WHERE m.session_id = s.id AND m.created_at >= :before)
+  AND s.id IS NOT (SELECT session_id FROM chat_messages ORDER BY rowid DESC LIMIT 1)
+"""
+"""The session of the last message stays: SQLite would give its row's number again, and the index of memory, which goes
+through messages by that number, would leave out the new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """Which sessions are old."""
+
+    before: int
+    """Epoch milliseconds of the last activity; sessions that were active at that time or later stay."""
+    needed: Collection[str]
+    """Ids of sessions that stay for other reasons."""
+    main: str
+    """The name of the sessions that must always exist, one for each principal."""
+
+    def values(self) -> dict[str, object]:
+        return {"before": self.before, "needed": dump(list(self.needed)), "main": self.main}
+
+
+def find(connection: sqlite3.Connection, old: Old, most: int) -> list[str]:
+    """Old sessions, the one that was idle for longest first."""
+    found = connection.execute(f"{_OLD} ORDER BY s.updated_at LIMIT :most", {**old.values(), "most": most})
+    return [row["id"] for row in found]
+
+
+def beyond(connection: sqlite3.Connection, most_parts: int, old: Old) -> int:
+    """The time of last activity before which old sessions must go so that at most so many parts are left; 0 when there
+    are not too many."""
+    excess: int = connection.execute("SELECT count(*) FROM chat_parts").fetchone()[0] - most_parts
+    if excess <= 0:
+        return 0
+    for row in connection.execute(f"{_OLD} ORDER BY s.updated_at", old.values()):
+        count = connection.execute("SELECT count(*) FROM chat_parts WHERE session_id = ?", (row["id"],))
+        excess -= count.fetchone()[0]
+        if excess <= 0:
+            return row["updated_at"] + 1
+    return old.before
+
+
+def mark(connection: sqlite3.Connection, session_ids: Sequence[str], old: Old, now: int) -> list[str]:
+    """Put those of the sessions out of sight that are still old; the others stay as they are."""
+    query = f"{_OLD} AND s.id IN (SELECT value FROM json_each(:asked))"  # noqa: S608  it is a constant
+    found = connection.execute(query, {**old.values(), "asked": dump(list(session_ids))}).fetchall()
+    for row in found:
+        rows.archive(connection, row["id"], now)
+        connection.execute(
+            "INSERT INTO session_retention (session_id, marked_at) VALUES (?, ?)"
+            " ON CONFLICT DO UPDATE SET marked_at = excluded.marked_at",
+            (row["id"], now),
+        )
+    return [row["id"] for row in found]
+
+
+def marked(connection: sqlite3.Connection) -> list[str]:
+    """Sessions that are being deleted."""
+    return [row[0] for row in connection.execute(_MARKED)]
+
+
+def is_kept(connection: sqlite3.Connection, session_id: str) -> bool:
+    """Whether a session is stored and not being deleted."""
+    return connection.execute(_KEPT, (session_id,)).fetchone() is not None
+
+
+def next_messages(connection: sqlite3.Connection, most: int) -> list[str]:
+    """Some messages of sessions that are being deleted."""
+    query = f"SELECT id FROM chat_messages WHERE session_id IN ({_MARKED}) LIMIT ?"  # noqa: S608  it is a constant
+    return [row[0] for row in connection.execute(query, (most,))]
+
+
+def delete_messages(
+    connection: sqlite3.Connection, message_ids: Sequence[str], out_of_time: Callable[[], bool]
+) -> list[str]:
+    """Delete messages with their parts and turns until the time is over; those that are gone whole."""
+    gone: list[str] = []
+    for message_id in message_ids:
+        while connection.execute(_DELETE_PARTS, (message_id,)).rowcount == _AT_ONCE:
+            if out_of_time():
+                return gone
+        connection.execute("DELETE FROM chat_messages WHERE id = ?", (message_id,))
+        gone.append(message_id)
+        if out_of_time():
+            break
+    return gone
+
+
+def unused_prompts(connection: sqlite3.Connection) -> list[str]:
+    """Digests of the prompts that only sessions have which are being deleted."""
+    return [row[0] for row in connection.execute(_UNUSED)]
+
+
+def delete_sessions(connection: sqlite3.Connection, prompts: Sequence[str]) -> int:
+    """Delete the marked sessions that have no messages any more, and those of the prompts that no other session begins
+    with; how many sessions. An agent that lost its prompt to one that was stored meanwhile is told a new one."""
+    connection.execute(_DELETE_PROMPTS, {"digests": dump(list(prompts))})
+    return connection.execute(_DELETE_SESSIONS).rowcount
+
+
+def note_import(connection: sqlite3.Connection, session_id: str, now: int) -> None:
+    """Count the age of a session from its import: its own times may be years old."""
+    connection.execute(
+        "INSERT OR REPLACE INTO session_retention (session_id, imported_at) VALUES (?, ?)", (session_id, now)
+    )
+
+
+def read_clock(connection: sqlite3.Connection, wall: int) -> int:
+    """The time by which sessions were aged last, moved on by what has passed between two lives of the server. See
+    `docs/storage.md`: a wall clock that has jumped counts for a week, however often the server starts."""
+    row = connection.execute("SELECT seen_at, reached FROM retention_clock").fetchone()
+    if row is None:
+        newest: int | None = connection.execute("SELECT max(updated_at) FROM chat_sessions").fetchone()[0]
+        row = (newest or wall, newest or wall)
+    return min(wall, row[1] + min(max(wall - row[0], 0), MOST_OFF_MS))
+
+
+def keep_clock(connection: sqlite3.Connection, wall: int, reached: int) -> None:
+    connection.execute("INSERT OR REPLACE INTO retention_clock VALUES (1, ?, ?)", (wall, reached))
+
+
+_MARKED = "SELECT session_id FROM session_retention WHERE marked_at IS NOT NULL"
+_KEPT = """
+SELECT 1 FROM chat_sessions s WHERE s.id = ?
+  AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = s.id AND r.marked_at IS NOT NULL)
+"""
+_DELETE_PARTS = f"""
+DELETE FROM chat_parts WHERE rowid IN (SELECT rowid FROM chat_parts WHERE message_id = ? LIMIT {_AT_ONCE})
+"""  # noqa: S608  it is a constant
+_DIGEST = "json_extract(s.metadata_json, '$.system_prompt_digest')"
+_BRIEFED = """
+SELECT json_extract(b.value, '$.digest') FROM chat_sessions s, json_each(s.metadata_json, '$.briefs') b
+WHERE json_extract(s.metadata_json, '$.briefs') IS NOT NULL AND b.type = 'object'
+"""
+_UNUSED = f"""
+SELECT {_DIGEST} FROM chat_sessions s WHERE s.id IN ({_MARKED})
+UNION {_BRIEFED} AND s.id IN ({_MARKED})
+EXCEPT SELECT {_DIGEST} FROM chat_sessions s WHERE s.id NOT IN ({_MARKED})
+EXCEPT {_BRIEFED} AND s.id NOT IN ({_MARKED})
+"""  # noqa: S608  they are constants
+_DELETE_PROMPTS = f"""
+DELETE FROM system_prompts WHERE digest IN (SELECT value FROM json_each(:digests))
+  AND NOT EXISTS (SELECT 1 FROM chat_sessions s WHERE {_DIGEST} = digest AND s.id NOT IN ({_MARKED}))
+"""  # noqa: S608  they are constants
+_DELETE_SESSIONS = f"""
+DELETE FROM chat_sessions WHERE id IN ({_MARKED})
+  AND NOT EXISTS (SELECT 1 FROM chat_messages m WHERE m.session_id = chat_sessions.id)
+"""  # noqa: S608  it is a constant

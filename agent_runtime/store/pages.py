@@ -1,0 +1,23 @@
+"""Room that deleted rows leave behind in the file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+_AT_ONCE = 20
+_INCREMENTAL = 2
+
+
+def give_back(connection: sqlite3.Connection, out_of_time: Callable[[], bool]) -> bool:
+    """Give free pages back to the file system until the time is over; whether there are more. A part of a unit of work.
+
+    A database that an older version made does not give them back: its free pages are used again.
+    """
+    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != _INCREMENTAL:
+        return False
+    while connection.execute("PRAGMA freelist_count").fetchone()[0]:
+        if out_of_time():
+            return True
+        connection.execute(f"PRAGMA incremental_vacuum({_AT_ONCE})").fetchall()  # a row, and a step, for each page
+    return False
