@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_runtime.workspace.memory.asking import LONGEST, MOST_TERMS, wanted
@@ -62,13 +62,15 @@ def test_any_text_has_terms_that_the_index_takes_as_they_are(text: str) -> None:
 
 
 @given(st.text(min_size=1, max_size=6 * LONGEST))
+@example("000000\U00016e40")
 def test_a_query_of_any_length_asks_for_so_much_and_no_more(text: str) -> None:
     asked = wanted(text)
     assert len(asked) <= MOST_TERMS
     assert len({one.term for one in asked}) == len(asked)
     assert all(one.weight > 0 for one in asked)
     stems = {f"{kind}{one.word[:STEM]}" for one in asked for kind in "wp"}
-    assert {one.term for one in wanted(text[:200])} <= terms(text[:200]) | stems
+    parts_of_names = {f"w{one.word}" for one in asked}
+    assert {one.term for one in wanted(text[:200])} <= terms(text[:200]) | stems | parts_of_names
 
 
 def test_words_without_end_are_cut() -> None:
