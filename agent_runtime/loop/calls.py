@@ -11,13 +11,14 @@ from typing import Any
 from ..context import Call, Step, error_envelope
 from ..json_reader import JsonLimits, JsonRefused, read_json_async
 from ..ports import HumanWait, Learnings, SideEffectGate, ToolCall, ToolContext, ToolResult
+from ..protocol import Usage, is_object
 from ..protocol import chunks as c
-from ..protocol import is_object
 from ..protocol.authority import Authority
 from .egress import Egress
 from .guard import RepeatGuard
+from .model_calls import CallMeter
 from .pen import Pen
-from .progress import EGRESS
+from .progress import EGRESS, MODEL_USAGE
 from .toolbox import Toolbox
 
 CANCEL_SECONDS = 2.0
@@ -70,17 +71,24 @@ class Runner:
         async with slots:
             await self.gate.passed()
             egress = Egress(above=self.context.egress)
+            asked = CallMeter(self.context.model_calls) if self.context.model_calls is not None else None
             context = replace(
                 self.context,
                 egress=egress,
+                model_calls=asked,
                 call_id=call.id,
                 approved=call.approved,
                 approved_for=call.approved_for,
                 authority=self.authority(),
             )
             result = await self.tools.now.run(call.name, call.input, context)
-        if egress.sent and isinstance(result, ToolResult):
+        if not isinstance(result, ToolResult):
+            return result
+        if egress.sent:
             result = replace(result, metadata={**result.metadata, EGRESS: egress.sent})
+        if asked is not None and asked.used != Usage():
+            used = asked.used.model_dump(exclude_defaults=True)
+            result = replace(result, metadata={**result.metadata, MODEL_USAGE: used})
         return result
 
     def _waiting(self, call: Call, wait: HumanWait) -> Iterable[c.Chunk]:

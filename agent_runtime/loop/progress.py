@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from ..context import Step, steps_of
@@ -12,6 +13,8 @@ from ..sessions import Message, MessageParts, complete_steps
 
 EGRESS = "egress_bytes"
 """In the metadata of a call's result: the bytes that it has sent out of the workspace."""
+MODEL_USAGE = "model_usage"
+"""In the same place: what the models that the tool asked have used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,18 @@ class Progress:
     @property
     def egress(self) -> int:
         """Bytes that its tools have sent out."""
+        return sum(about.get(EGRESS, 0) for about in self._metadata())
+
+    @property
+    def model_usage(self) -> Usage:
+        """What the models that its tools asked have used."""
+        used = (Usage.model_validate(about[MODEL_USAGE]) for about in self._metadata() if MODEL_USAGE in about)
+        return reduce(Usage.plus, used, Usage())
+
+    def _metadata(self) -> Iterator[dict[str, Any]]:
+        """Of the results of its tool calls."""
         steps = (*self.past, *((self.current,) if self.current is not None else ()))
-        metadata = (call.output.get("metadata", {}) for step in steps for call in step.calls if is_object(call.output))
-        return sum(about.get(EGRESS, 0) for about in metadata)
+        return (call.output.get("metadata", {}) for step in steps for call in step.calls if is_object(call.output))
 
     @classmethod
     def of(cls, reply: Message, parts: MessageParts) -> Progress:

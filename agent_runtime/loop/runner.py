@@ -32,6 +32,7 @@ from ..workspace import Home, NoLearnings
 from .jotting import Diary, NoDiary, jot
 from .kit import Kit
 from .limits import INTERNAL, UNRECORDED, Outcome
+from .model_calls import TurnMeter
 from .noting import note
 from .overhearing import overhear
 from .pen import Pen
@@ -181,7 +182,8 @@ class TurnRunner:
             return reply, ids, _spent_for(connection, turn) if turn.task_id else Usage()
 
         reply, ids, helpers = await self._read(unit)
-        if not turn.books.tokens:  # else the books of this life know more
+        fresh = not turn.books.tokens  # else the books of this life know more
+        if fresh:
             turn.books.charge(helpers)
         if reply is None:
             return Progress()
@@ -191,6 +193,8 @@ class TurnRunner:
         turn.books.steps = progress.steps
         turn.books.calls = progress.calls
         turn.books.egress.sent = progress.egress
+        if fresh:
+            turn.books.charge(progress.model_usage)
         return progress
 
     async def _read(self, unit: Unit[T]) -> T:
@@ -229,6 +233,7 @@ class TurnRunner:
             packages=brief.packages,
             skills=self.skills,
             egress=turn.books.egress,
+            model_calls=TurnMeter(turn.books, self.prices),
         )
         tools = await open_toolbox(turn, self.catalog, partial(self.powers.of, turn), self.database)
         return Kit(

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import MeshUnavailable
 from ..net import http_client
-from ..ports import OpenGate, SideEffectGate
-from ..protocol import ModelCard
+from ..ports import ModelMeter, OpenGate, SideEffectGate
+from ..protocol import ModelCard, is_object
 from .catalog import Catalog
+from .usage import priced, usage_of
 
 if TYPE_CHECKING:
     import httpx
@@ -41,15 +42,17 @@ class MeshClient:
     async def models(self) -> Sequence[ModelCard]:
         return await self._catalog.models()
 
-    async def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
-        """One completion: `{content, finish_reason, usage}`."""
+    async def chat(
+        self, messages: Sequence[Mapping[str, Any]], meter: ModelMeter | None = None, /, **options: Any
+    ) -> dict[str, Any]:
+        """One completion: `{content, finish_reason, usage}`. Raises ToolFailure when the meter does not admit it."""
         if unknown := sorted(set(options) - OPTIONS):
             raise MeshUnavailable(f"chat has no option {unknown[0]!r}; it takes {', '.join(sorted(OPTIONS))}")
         _check("messages", messages, dict, "objects such as {'role': 'user', 'content': '...'}")
         _check_words(messages)
         client = await self._client()
         body = {"model": self._model, **options, "messages": list(messages)}
-        raw = await self._call(client.post("/chat/completions", cast_to=object, body=body))
+        raw = await self._metered("/chat/completions", body, client, meter)
         with _answer_expected():
             choice = raw["choices"][0]
             return {
@@ -58,17 +61,30 @@ class MeshClient:
                 "usage": raw.get("usage") or {},
             }
 
-    async def embed(self, texts: Sequence[str], *, model: str | None = None) -> list[list[float]]:
+    async def embed(
+        self, texts: Sequence[str], meter: ModelMeter | None = None, /, *, model: str | None = None
+    ) -> list[list[float]]:
         _check("texts", texts, str, "texts")
         client = await self._client()
         body = {"model": model or self._model, "input": list(texts)}
-        raw = await self._call(client.post("/embeddings", cast_to=object, body=body))
+        raw = await self._metered("/embeddings", body, client, meter)
         with _answer_expected():
             return [entry["embedding"] for entry in raw["data"]]
 
     async def close(self) -> None:
         if self._http is not None:
             await self._http.aclose()
+
+    async def _metered(self, path: str, body: dict[str, Any], client: AsyncOpenAI, meter: ModelMeter | None) -> Any:
+        """Call a model, and charge what it has used to the turn that it works for."""
+        model = body["model"]
+        if meter is not None:
+            await meter.admit(model)
+        raw = await self._call(client.post(path, cast_to=object, body=body))
+        if meter is not None and is_object(raw) and is_object(report := raw.get("usage")):
+            card = await self._catalog.card(model)
+            meter.spend(priced(usage_of(report), card.pricing if card else None))
+        return raw
 
     async def _call(self, call: Any) -> Any:
         from openai import OpenAIError

@@ -104,14 +104,28 @@ class ModelCards(Protocol):
         ...
 
 
+class ModelMeter(Protocol):
+    """Counts the model calls of a tool against the budget of the turn that called it."""
+
+    async def admit(self, model: str) -> None:
+        """Raises ToolFailure when the budget is used up, or when it limits the cost and the model has no price."""
+        ...
+
+    def spend(self, usage: Usage) -> None: ...
+
+
 class Mesh(Protocol):
     """What the host offers besides streaming completions. Raises MeshUnavailable."""
 
     async def models(self) -> Sequence[ModelCard]: ...
 
-    async def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]: ...
+    async def chat(
+        self, messages: Sequence[Mapping[str, Any]], meter: ModelMeter | None = None, /, **options: Any
+    ) -> dict[str, Any]: ...
 
-    async def embed(self, texts: Sequence[str], *, model: str | None = None) -> list[list[float]]: ...
+    async def embed(
+        self, texts: Sequence[str], meter: ModelMeter | None = None, /, *, model: str | None = None
+    ) -> list[list[float]]: ...
 
 
 class Search(Protocol):

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from ..protocol import NewRule, SkillState, ToolContract, ToolSource
 from ..protocol.authority import Authority
+from .model import ModelMeter
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ class ToolContext:
     """Where to look for tools that are not in the list."""
     egress: EgressMeter | None = None
     """None: nothing counts what is sent out."""
+    model_calls: ModelMeter | None = None
+    """None: nothing counts what the tool asks of models."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Skill packages that the agent was told of when it entered the session: name -> where it was found."""
 

@@ -102,8 +102,8 @@ class _NoMesh:
     async def models(self) -> NoReturn:
         raise MeshUnavailable("`skill test` has no mesh; try this with a running server")
 
-    async def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> NoReturn:
+    async def chat(self, messages: Sequence[Mapping[str, Any]], meter: object = None, /, **options: Any) -> NoReturn:
         return await self.models()
 
-    async def embed(self, texts: Sequence[str], *, model: str | None = None) -> NoReturn:
+    async def embed(self, texts: Sequence[str], meter: object = None, /, *, model: str | None = None) -> NoReturn:
         return await self.models()

@@ -73,7 +73,7 @@ class Setup:
         """A worker that is about to import its plugin, for this call. Raises ToolFailure when it cannot be started."""
         packages = (staged.environment,) if staged.environment is not None else ()
         async with AsyncExitStack() as stack:
-            caller = Caller(self.search)
+            caller = Caller(self.mesh, self.search)
             caller.charge(context)
             network = await open_network(staged, self.confinement, self.upstream, stack, caller.count)
             child = await self.confinement.spawn(
@@ -90,7 +90,7 @@ class Setup:
                 ),
                 line_limit=ANSWER_LIMIT,
             )
-            return Process(child, self.mesh, self.load_seconds, stack.pop_all(), caller)
+            return Process(child, self.load_seconds, stack.pop_all(), caller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,10 @@ class Result:
 class Process:
     """One worker. It is used for one exchange at a time, and not again after one that failed."""
 
-    def __init__(self, child: Child, mesh: Mesh, load_seconds: float, held: AsyncExitStack, caller: Caller) -> None:
+    def __init__(self, child: Child, load_seconds: float, held: AsyncExitStack, caller: Caller) -> None:
         self._child, self._caller = child, caller
         self._held = held
         """Closed with the process: its way out."""
-        self._mesh = mesh
         self._load_seconds = load_seconds
         self._printed = Printed()
         self._family: dict[int, str] = {}
@@ -265,7 +264,7 @@ class Process:
         await self._write(line)
 
     async def _ask(self, what: Any, arguments: Any) -> Any:
-        offers = {"chat": self._mesh.chat, "embed": self._mesh.embed, "search": self._caller.find}
+        offers = {"chat": self._caller.chat, "embed": self._caller.embed, "search": self._caller.find}
         offer: Any = offers.get(what) if isinstance(what, str) else None
         if offer is None:
             raise MeshUnavailable(f"this host does not offer {what}; there are: {', '.join(offers)}")

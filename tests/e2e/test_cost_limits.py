@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from .live import Runtime, assert_problem, assignment, eventually
 
 DOLLAR = {"prompt_tokens": 1000, "completion_tokens": 0, "total_tokens": 1000}
 """What a call of `priced` reports that costs one US dollar."""
+CENT = {"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 10}
 LIMIT = {"max_cost_usd": 2.5}
 
 
@@ -147,3 +149,78 @@ def test_a_summary_is_written_by_a_model_with_a_price(tmp_path: Path) -> None:
         assert summaries
         assert {request.fields["model"] for request in provider.completions} == {"priced"}
         eventually(lambda: agent.status()["sessions"]["running"] == 0)
+
+
+ASKING = """
+    from agent_runtime.skills import skill
+
+    @skill(name="ask", description="Ask a model.", parameters={"model": {"type": "string"}})
+    async def ask(model: str, *, mesh_client=None):
+        return await mesh_client.chat([{"role": "user", "content": "question of a skill"}], model=model)
+"""
+
+
+@pytest.fixture
+def skilled(start: Start, tmp_path: Path) -> Runtime:
+    (tmp_path / "skills").mkdir()
+    (tmp_path / "skills" / "ask.py").write_text(textwrap.dedent(ASKING))
+    return start(AGENT_MODEL="priced", AGENT_SKILLS_DIR=tmp_path / "skills")
+
+
+def ask(times: int, model: str = "priced", last: Any = None) -> Any:
+    """An agent that calls the skill this often, one call a step."""
+
+    def answer(request: Any) -> Any:
+        if "question of a skill" in str(request.messages[-1]["content"]):
+            return Say("answer", usage=DOLLAR)
+        made = sum(message["role"] == "tool" for message in request.messages)
+        if made < times:
+            return Say("", calls=(Call("ask", {"model": model}),), usage=CENT)
+        return last or Say("over", usage=CENT)
+
+    return answer
+
+
+def test_the_model_calls_of_skills_count_to_the_limit(skilled: Runtime) -> None:
+    skilled.provider.script.replace(ask(5))
+    found = skilled.run(token_budget=LIMIT)
+    assert (found["error_code"], found["limit"]) == ("budget_exhausted", "cost")
+    asked = [request for request in skilled.provider.completions if "question of" in str(request.messages[-1])]
+    assert len(asked) == 3  # 2.5 dollars allow a third call
+
+
+def test_a_skill_that_asks_on_behind_the_limit_is_refused(skilled: Runtime) -> None:
+    """One call of a tool asks again and again."""
+    (Path(skilled.env["AGENT_SKILLS_DIR"]) / "ask.py").write_text(
+        textwrap.dedent(ASKING).replace("    return await", "    for _ in range(9):\n        await")
+    )
+    skilled.process.kill9()
+    skilled.start()
+    skilled.provider.script.replace(ask(1))
+    found = skilled.run(token_budget=LIMIT)
+    assert (found["error_code"], found["limit"]) == ("budget_exhausted", "cost")
+    asked = [request for request in skilled.provider.completions if "question of" in str(request.messages[-1])]
+    assert len(asked) == 3
+
+
+def test_a_skill_may_not_ask_a_model_without_a_price(skilled: Runtime) -> None:
+    skilled.provider.script.replace(ask(1, model="default"))
+    assert skilled.run(token_budget={"max_cost_usd": 100})["status"] == "complete"
+    assert {request.fields["model"] for request in skilled.provider.completions} == {"priced"}
+    (envelope,) = [message for message in skilled.provider.completions[-1].messages if message["role"] == "tool"]
+    assert "no known price" in envelope["content"]
+
+
+def test_what_skills_asked_in_an_earlier_life_counts_too(skilled: Runtime) -> None:
+    skilled.provider.script.replace(ask(2, last=Hang(after=0, reply=Say("over"))))
+    task_id = skilled.assign(token_budget=LIMIT, timeout=60)
+    skilled.provider.wait_for(5)
+    skilled.process.kill9()
+    skilled.provider.release()
+    skilled.provider.clear()
+    skilled.provider.script.replace(ask(5))
+    skilled.start()
+    found = skilled.result(task_id)
+    assert (found["error_code"], found["limit"]) == ("budget_exhausted", "cost")
+    asked = [request for request in skilled.provider.completions if "question of" in str(request.messages[-1])]
+    assert len(asked) == 1

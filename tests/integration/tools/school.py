@@ -53,7 +53,9 @@ class Mesh:
     async def models(self) -> Sequence[ModelCard]:
         return []
 
-    async def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
+    async def chat(
+        self, messages: Sequence[Mapping[str, Any]], meter: object = None, /, **options: Any
+    ) -> dict[str, Any]:
         self.asked.append((messages, options))
         if options.get("model") == "broken":
             raise ZeroDivisionError
@@ -63,7 +65,9 @@ class Mesh:
         self.at_once -= 1
         return {"content": f"{len(messages)} messages"}
 
-    async def embed(self, texts: Sequence[str], *, model: str | None = None) -> list[list[float]]:
+    async def embed(
+        self, texts: Sequence[str], meter: object = None, /, *, model: str | None = None
+    ) -> list[list[float]]:
         raise MeshUnavailable("no embeddings here")
 
 

@@ -48,10 +48,14 @@ class Embedder:
     async def models(self) -> Sequence[ModelCard]:
         return ()
 
-    async def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
+    async def chat(
+        self, messages: Sequence[Mapping[str, Any]], meter: object = None, /, **options: Any
+    ) -> dict[str, Any]:
         raise NotImplementedError
 
-    async def embed(self, texts: Sequence[str], *, model: str | None = None) -> list[list[float]]:
+    async def embed(
+        self, texts: Sequence[str], meter: object = None, /, *, model: str | None = None
+    ) -> list[list[float]]:
         self.asked.append(list(texts))
         if self.hangs:
             await asyncio.Event().wait()
@@ -213,7 +217,7 @@ async def test_what_is_forgotten_has_no_vector(meant: Meant) -> None:
     "answer", [[], [[]], [[0.0, 0.0]], [["a"]], [[float("nan")]], None, [[1.0], [1.0]], [[1.0] * 9000]]
 )
 async def test_an_answer_that_is_none_is_a_failure(meant: Meant, answer: Any) -> None:
-    async def embed(texts: Sequence[str], *, model: str | None = None) -> Any:
+    async def embed(texts: Sequence[str], meter: object = None, /, *, model: str | None = None) -> Any:
         return answer
 
     embedder = Embedder()
