@@ -46,7 +46,7 @@ class Local:
     read: tuple[Path, ...] = ()
     """Further folders that it may read."""
     cwd: Path | None = None
-    """The folder that it runs in, and may read; none: the workspace."""
+    """The folder that it runs in, and may read; none: `/`."""
     memory: int = 1024 * 2**20
     """Bytes that all its processes may use together."""
 
@@ -170,7 +170,7 @@ def _server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str
         found = [_fault(one) for one in error.errors(include_input=False)]
         raise Faults([*lines, *dict.fromkeys(one for one in found if one.partition(":")[0] not in told)]) from None
     folders = [("read", folder) for folder in written.read]
-    if written.cwd is not None:
+    if written.cwd is not None and Path(written.cwd) != data_dir / "workspace":
         folders.append(("cwd", written.cwd))
     lines += [
         f"{field}: {folder} lies in the data folder, or around it; name a folder outside of it"

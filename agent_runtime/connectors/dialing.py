@@ -79,9 +79,11 @@ class Ground:
     async def _start(self, where: Local, network: Path | None) -> Child:
         limits = replace(self.limits, memory=max(where.memory, LEAST_ADDRESSES), total_memory=where.memory)
         found = await asyncio.to_thread(installed, where, self.data_dir, os.environ)
-        readable = (*found.folders, *where.read, *((where.cwd,) if where.cwd else ()))
+        own = (where.cwd,) if where.cwd and where.cwd != self.workspace else ()
+        readable = (*found.folders, *where.read, *own)
         box = Box(
-            where.cwd or self.workspace,
+            # Not the workspace: interpreters run code that they find where they are, and the agent can write there.
+            where.cwd or Path("/"),
             writable=(self.workspace,) if where.write else (),
             readable=readable if where.write else (self.workspace, *readable),
             # Node goes by these two only when it is told to.

@@ -72,8 +72,8 @@ def advice(
         if path.is_absolute() and len(path.parts) > 1 and path.exists():
             if not any(path.resolve().is_relative_to(folder.resolve()) for folder in visible):
                 unseen.append(path)
-        elif word.endswith(SCRIPTS) and where.cwd is None and not Path(workspace, word).exists():
-            lines.append(f'args[{number}]: {word} is looked for in the workspace; add "cwd": its folder')
+        elif word.endswith(SCRIPTS) and where.cwd is None and not path.is_absolute():
+            lines.append(f'args[{number}]: {word} is a relative path; add "cwd": its folder')
     if unseen:
         wanted = ", ".join(dict.fromkeys(f'"{_project_of(path)}"' for path in unseen))
         given = "".join(f'"{folder}", ' for folder in where.read)

@@ -116,11 +116,25 @@ async def test_a_folder_that_is_closed_to_the_user_of_servers_is_named_with_its_
 async def test_a_script_in_the_folder_that_it_runs_in(grow: Grow, node_folder: Path) -> None:
     plant = grow(ONCE, node={"command": "node", "args": ["build/server.js"]})
     await plant.prepare()
-    assert 'build/server.js is looked for in the workspace; add "cwd"' in plant.state("node").error
+    assert 'args[0]: build/server.js is a relative path; add "cwd": its folder' in plant.state("node").error
     mended = grow(ONCE, node={"command": "node", "args": ["build/server.js"], "cwd": str(node_folder)})
     await mended.prepare()
     assert mended.state("node").error is None
     assert await mended.value("node_ok") == "hello"
+
+
+async def test_the_agent_plants_no_code_in_a_server(grow: Grow, venv_folder: Path) -> None:
+    """Python imports from the folder that it runs in before all others, and npx runs what it finds there."""
+    given = {"command": f"{venv_folder}/bin/python", "args": ["-m", "served"], "env": {"NOTES_TOKEN": "secret"}}
+    plant = grow(ONCE, it=given)
+    for name in ("served", "json"):
+        (plant.home.workspace / f"{name}.py").write_text("import sys; sys.exit('planted')")
+    await plant.prepare()
+    assert plant.state("it").error is None
+    assert await plant.value("it_ok") == "fine"
+    chosen = grow(ONCE, it={**given, "cwd": str(plant.home.workspace)})
+    await chosen.prepare()
+    assert "planted" in chosen.state("it").error, "the operator may choose the workspace all the same"
 
 
 async def test_a_program_on_the_path_of_the_runtime_is_found(
