@@ -35,6 +35,8 @@ SET_FILTER, NEW_LISTENER, GO_ON = 1, 1 << 3, 1
 QUESTION, ANSWER = 0xC0502100, 0xC0182101
 """SECCOMP_IOCTL_NOTIF_RECV and SECCOMP_IOCTL_NOTIF_SEND."""
 SCM_RIGHTS = 1
+ANSWER_PAUSE = 0.0005
+"""Seconds after each answer: the launcher has the server's priority, and a command can ask without end."""
 TRIES = 8
 """Looks at a process whose parents end meanwhile."""
 
@@ -177,6 +179,7 @@ def _judge(listener: int) -> None:
         number, receiver = *struct.unpack_from("=Q", question), *struct.unpack_from("=i", question, 32)
         fault = _fault_of(receiver)
         fcntl.ioctl(listener, ANSWER, struct.pack("=QqiI", number, 0, -fault, 0 if fault else GO_ON))
+    select.select((), (), (), ANSWER_PAUSE)
 
 
 def _fault_of(receiver: int) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from ..errors import ToolFailure
 from ..telemetry import logger
+from ..workspace import Place
 
 MOST_BYTES = 8 * 1024 * 1024
 """Of one plugin, and of all helpers together."""
@@ -163,7 +164,10 @@ def _is_round(path: Path) -> bool:
     """A link to itself, or to a folder that it lies in."""
     if not path.is_symlink():
         return False
-    real = os.path.realpath(path)
+    try:
+        real = os.path.realpath(path)
+    except OSError:  # it is another thing by now
+        return True
     return os.path.islink(real) or Path(os.path.realpath(path.parent)).is_relative_to(real)
 
 
@@ -183,17 +187,21 @@ def _contents(folder: Path, entry: str) -> dict[str, bytes]:
 
 def _read(folder: Path, name: str, most: int) -> bytes | None:
     """None for what is no regular file, or is gone by now. A link is followed as far as it stays in the folder: a
-    mounted volume is often made of them, and elsewhere lies what no worker may see."""
+    mounted volume is often made of them, and elsewhere lies what no worker may see. One that turns up later is not."""
     try:
-        real = os.path.realpath(folder / name, strict=True)
-        if not Path(real).is_relative_to(os.path.realpath(folder)):
+        root, real = Path(os.path.realpath(folder)), Path(os.path.realpath(folder / name, strict=True))
+        if not real.is_relative_to(root):
             raise Unreadable(f"{name} is a link that leads out of the folder; put the file itself there")
-        with open(os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            return file.read(most) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+        with Place(root, real, name).open() as file:
+            return file.read(most)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise Unreadable(f"{name} cannot be read: {error.strerror}") from error
+    except ToolFailure as failure:
+        if failure.kind == "invalid":
+            return None
+        raise Unreadable(failure.message) from failure
 
 
 def _bounded(files: Mapping[str, bytes], what: str) -> None:
