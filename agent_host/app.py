@@ -13,7 +13,7 @@ from agent_runtime.net import ConnectionLimit, ForwardLimits, Listening, Shares
 
 from . import fleet, listener, probes, problems, proxy
 from .access import Guard, TokenStore
-from .body import BodyLimit
+from .body import MOST_HELD, BodyLimit
 from .budget import Budget
 from .clock import Clock, SystemClock
 from .database import Database, Keep
@@ -56,7 +56,8 @@ def create_app(
     drivers = drivers_of(settings, Ways(partial(_doors, app, "doors"), partial(_doors, app, "egress_doors")))
     parts = _Parts(settings, database, catalog, search, drivers, mesh_url, budget, outlet, mediation)
     problems.install(app)
-    app.add_middleware(BodyLimit)
+    app.state.held = Shares(MOST_HELD)
+    app.add_middleware(BodyLimit, held=app.state.held)
     for router in (proxy.router, fleet.router, listener.router, probes.router):
         app.include_router(router)
     return app
@@ -82,7 +83,8 @@ def create_listen_app(
 
     app = FastAPI(title="agent mediation", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     problems.install(app)
-    app.add_middleware(BodyLimit)
+    app.state.held = Shares(MOST_HELD)
+    app.add_middleware(BodyLimit, held=app.state.held)
     for router in (fleet.router, listener.router, probes.router):
         app.include_router(router)
     return app
@@ -182,6 +184,6 @@ async def _open(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | Non
     state = app.state
     state.database, state.catalog, state.ledger = database, catalog, ledger
     calls = Shares(parts.budget.calls)
-    model_proxy = ModelProxy(guard, catalog, providers, ledger, clock, calls, settings.media)
+    model_proxy = ModelProxy(guard, catalog, providers, ledger, clock, calls, state.held, settings.media)
     app.router.routes[:0] = proxy.model_routes(model_proxy)
     return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -11,14 +10,17 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent_runtime.net import Shares
+
 from .access import Guard
 from .errors import RequestError, TooLarge
 from .problems import database_failed, render
 
 MAX_BODY = 32 * 1024 * 1024
 """Bytes of one body."""
-MOST_HELD = 4 * MAX_BODY
-"""Bytes of all bodies of a caller whose requests are not answered yet."""
+MOST_HELD = 8 * MAX_BODY
+"""Bytes of all requests that are not answered yet, and of models' answers that are not sent yet. Callers share them:
+one alone may have half, and however many there are, the host's memory is bounded."""
 PATIENCE = 120.0
 """Seconds in which a body must have come."""
 
@@ -26,13 +28,10 @@ PATIENCE = 120.0
 class BodyLimit:
     """Middleware before every route. A body over a limit is refused by its declared length, or as soon as it is."""
 
-    def __init__(
-        self, app: ASGIApp, limit: int = MAX_BODY, most_held: int = MOST_HELD, patience: float = PATIENCE
-    ) -> None:
-        self._app, self._limit, self._most_held, self._patience = app, limit, most_held, patience
+    def __init__(self, app: ASGIApp, held: Shares, limit: int = MAX_BODY, patience: float = PATIENCE) -> None:
+        """`held`: shares of bytes in memory."""
+        self._app, self._held, self._limit, self._patience = app, held, limit, patience
         self._too_large = f"the body is larger than {limit} bytes; send less"
-        self._held: Counter[str] = Counter()
-        """Bytes by caller."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
@@ -60,25 +59,20 @@ class BodyLimit:
         try:
             await self._app(scope, body.receive, send)
         finally:
-            self._let_go(body)
+            if body.size:
+                self._held.give_back(body.caller, body.size)
 
     def took(self, body: _Body, size: int) -> None:
         """Raises HTTPException, the one error that FastAPI lets through from a body."""
-        body.size += size
-        self._held[body.caller] += size
-        if body.size > self._limit:
+        if body.size + size > self._limit:
             raise HTTPException(413, self._too_large)
-        if self._held[body.caller] > self._most_held:
-            why = f"your unanswered requests have more than {self._most_held} bytes; wait for answers"
+        if size and not self._held.take(body.caller, size):
+            why = "your requests that are not answered yet have too many bytes; wait for answers"
             raise HTTPException(429, why, {"retry-after": "5"})
+        body.size += size
 
     def too_slow(self) -> HTTPException:
         return HTTPException(408, f"the body has not come within {self._patience:g} s", {"connection": "close"})
-
-    def _let_go(self, body: _Body) -> None:
-        self._held[body.caller] -= body.size
-        if not self._held[body.caller]:
-            del self._held[body.caller]
 
 
 _FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain")

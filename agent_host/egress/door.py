@@ -9,6 +9,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent_runtime.net import Direct, Forward, ForwardLimits, HostPatterns, Listening, Passage, Upstream
+from agent_runtime.telemetry import Seldom
 
 from ..access import Guard
 from ..errors import Unauthorized, Unavailable
@@ -43,10 +44,18 @@ def egress_door(
             return None
         return f"{host} is not among the hosts that the mesh lets its agents reach (MESH_EGRESS_HOSTS)"
 
-    return Forward(upstream or Direct(), admit, authenticate=known, note=_note, limits=limits)
+    strangers = Seldom()
+
+    def note(passage: Passage) -> None:
+        skipped = 0 if passage.agent else strangers.skipped(str(passage.status))
+        if skipped is not None:
+            _note(passage, skipped)
+
+    return Forward(upstream or Direct(), admit, authenticate=known, note=note, limits=limits)
 
 
-def _note(passage: Passage) -> None:
+def _note(passage: Passage, skipped: int) -> None:
+    more = {"others_since": skipped} if skipped else {}
     log.info(
         "egress",
         agent=passage.agent or None,
@@ -58,4 +67,5 @@ def _note(passage: Passage) -> None:
         sent=passage.sent,
         received=passage.received,
         seconds=round(passage.seconds, 3),
+        **more,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -29,6 +29,7 @@ from ..clock import Clock
 from ..errors import InvalidRequest, RequestError, TooMany
 from .addresses import check_addresses
 from .catalog import Catalog, Model, Operation
+from .held import Held, send_in_pieces
 from .ledger import CallRecord, Ledger
 from .lines import Refusals, log_call
 from .loose import members
@@ -66,6 +67,8 @@ class ModelProxy:
     ledger: Ledger
     clock: Clock
     calls: Shares
+    held: Shares
+    """Bytes of answers in memory."""
     media: HostPatterns
     """Hosts whose addresses a provider may be asked to fetch."""
 
@@ -108,7 +111,7 @@ class ModelProxy:
             self.ledger.record(record)
             log_call(record, relay.outcome.code)
         for message in last:
-            await send(message)
+            await send_in_pieces(send, message)
 
 
 class ModelEndpoint:
@@ -128,11 +131,13 @@ class ModelEndpoint:
             except RequestError as error:
                 self._refusals.log(caller.agent_id, error)
                 raise
-            relay = Relay(send, order.request_id, order.model.pricing, hide_usage=order.hide_usage)
-            async with anyio.create_task_group() as group:
-                group.start_soon(_end_when_gone, receive, relay, group.cancel_scope)
-                await self._proxy.carry_out(order, relay, send)
-                group.cancel_scope.cancel()
+            held = Held(self._proxy.held, caller.agent_id)
+            relay = Relay(send, order.request_id, order.model.pricing, held, hide_usage=order.hide_usage)
+            with closing(held):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_end_when_gone, receive, relay, group.cancel_scope)
+                    await self._proxy.carry_out(order, relay, send)
+                    group.cancel_scope.cancel()
 
 
 async def _end_when_gone(receive: Receive, relay: Relay, scope: anyio.CancelScope) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import structlog
 
+from agent_runtime.telemetry import Seldom
+
 from ..clock import Clock
 from ..errors import RequestError
 from .ledger import CallRecord
@@ -38,17 +40,12 @@ class Refusals:
     """Calls that never reached a provider."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._said: dict[str, tuple[float, int]] = {}
-        """Agent -> when its last line was written, and how many refusals had none since. Agents hold tokens: the
-        operator bounds their number."""
+        self._seldom = Seldom(REFUSALS_EVERY, clock.monotonic)  # agents hold tokens: the operator bounds their number
 
     def log(self, agent_id: str, error: RequestError) -> None:
-        now, (last, unsaid) = self._clock.monotonic(), self._said.get(agent_id, (float("-inf"), 0))
-        if now - last < REFUSALS_EVERY:
-            self._said[agent_id] = last, unsaid + 1
+        skipped = self._seldom.skipped(agent_id)
+        if skipped is None:
             return
-        self._said[agent_id] = now, 0
-        more = {"others_since": unsaid} if unsaid else {}
+        more = {"others_since": skipped} if skipped else {}
         facts = {"status": error.status, "code": error.code, "error": error.message}
         log.warning("model_call_refused", agent_id=agent_id, **facts, **more)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from pydantic_core import from_json, to_json
 from starlette.types import Message, Send
 
-from agent_runtime.json_reader import INLINE_BYTES, JsonLimits, by_size, read_json
+from agent_runtime.json_reader import INLINE_BYTES, JsonLimits, read_json
 from agent_runtime.protocol import Pricing, Usage
 
 from ..errors import ProviderFailed
 from ..problems import openai_error
+from .held import Held
 from .ledger import CallStatus
 from .loose import members
 from .providers import Answer, Call, Provider
 from .tap import UsageTap
-from .usage import read_usage
+from .usage import find_usage, read_usage
 
 _PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
 _MOST_ANSWERED = 64 * 1024 * 1024
@@ -40,8 +40,8 @@ class Outcome:
 class Relay:
     """One call. `carry` returns the messages that are still to be sent, so that its row can be written before."""
 
-    def __init__(self, send: Send, request_id: str, pricing: Pricing | None, *, hide_usage: bool) -> None:
-        self._send = send
+    def __init__(self, send: Send, request_id: str, pricing: Pricing | None, held: Held, *, hide_usage: bool) -> None:
+        self._send, self._held = send, held
         self._request_id = request_id
         self._pricing = pricing
         self._tap = UsageTap(pricing, hidden=hide_usage)
@@ -81,19 +81,52 @@ class Relay:
         return [{"type": "http.response.body", "body": rest}]
 
     async def _whole(self, answer: Answer) -> list[Message]:
-        body = await _read(answer)
+        body = await self._read(answer)
+        if len(body) <= INLINE_BYTES:
+            body = self._reported(body, answer.status)
+        elif body.lstrip().startswith(b"{"):
+            body = self._found(body)
+        else:
+            raise _no_json(answer.status, body)
+        self._ended("complete")
+        return self._reply(answer.status, body, answer)
+
+    def _reported(self, body: bytes, status: int) -> bytes:
+        """Note the usage of an answer, and add its cost."""
         try:
-            reply: Any = await by_size(len(body), partial(from_json, body))
+            reply: Any = from_json(body)
         except ValueError as error:
-            raise ProviderFailed(f"the provider answered {answer.status} with no JSON: {_quote(body)}") from error
+            raise _no_json(status, body) from error
         reported = members(members(reply).get("usage"))
         if reported:
             self.outcome.usage = read_usage(reported, self._pricing)
             if self._pricing is not None:
                 reported["cost_usd"] = self.outcome.usage.cost_usd
-                body = to_json(reply)
-        self._ended("complete")
-        return self._reply(answer.status, body, answer)
+                return to_json(reply)
+        return body
+
+    def _found(self, body: bytes) -> bytes:
+        """Do the same for a large answer, which would take a multiple of its bytes if it were parsed."""
+        reported, end = find_usage(body)
+        if reported:
+            self.outcome.usage = read_usage(reported, self._pricing)
+            if self._pricing is not None and "cost_usd" not in reported:
+                return b'%b,"cost_usd":%b%b' % (body[:end], to_json(self.outcome.usage.cost_usd), body[end:])
+        return body
+
+    async def _read(self, answer: Answer) -> bytes:
+        declared = answer.headers.get("content-length", "")
+        counted = min(int(declared), _MOST_ANSWERED) if declared.isascii() and declared.isdigit() else 0
+        self._held.take(counted)  # all of it or nothing: of many answers at once some get through
+        body = bytearray()
+        async for data in answer.body:
+            body += data
+            if len(body) > _MOST_ANSWERED:
+                raise ProviderFailed(f"the provider's answer is longer than {_MOST_ANSWERED} bytes")
+            if len(body) > counted:
+                self._held.take(len(body) - counted)
+                counted = len(body)
+        return bytes(body)
 
     def _ended(self, status: CallStatus) -> None:
         """For who has gone, the call ended with that."""
@@ -102,7 +135,7 @@ class Relay:
 
     async def _refused(self, answer: Answer) -> list[Message]:
         """Status and words of the provider as they are; its words take OpenAI's shape if they have not."""
-        body = await _read(answer)
+        body = await self._read(answer)
         self.outcome.status = "failed"
         if answer.status < 400:
             return self._failed(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
@@ -130,19 +163,14 @@ class Relay:
         return {"type": "http.response.start", "status": status, "headers": pairs}
 
 
-async def _read(answer: Answer) -> bytes:
-    body = bytearray()
-    async for data in answer.body:
-        body += data
-        if len(body) > _MOST_ANSWERED:
-            raise ProviderFailed(f"the provider's answer is longer than {_MOST_ANSWERED} bytes")
-    return bytes(body)
+def _no_json(status: int, body: bytes) -> ProviderFailed:
+    return ProviderFailed(f"the provider answered {status} with no JSON: {_quote(body)}")
 
 
 def _code(body: bytes) -> str | None:
     """The provider's own code of its refusal."""
     try:
-        error = members(members(from_json(body)).get("error"))
+        error = members(members(read_json(body, _ERROR)).get("error"))
     except ValueError:
         return None
     code = error.get("code") or error.get("type")
@@ -164,4 +192,4 @@ def _shaped(status: int, body: bytes) -> bytes:
 
 
 def _quote(body: bytes) -> str:
-    return repr(body.decode("utf-8", "replace")[:_QUOTED])
+    return repr(body[: 4 * _QUOTED].decode("utf-8", "replace")[:_QUOTED])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +12,10 @@ from agent_runtime.protocol import Pricing, Usage
 from .loose import members
 
 _MOST = 2**40  # tokens; more is no count, and a database has no room for every number that JSON has
+_USAGE = re.compile(rb'"usage"\s*:\s*\{')
+_LONGEST_USAGE = 4096
+_MOST_TRIES = 100
+_DECODER = json.JSONDecoder()
 
 
 def read_usage(reported: Mapping[str, Any], pricing: Pricing | None) -> Usage:
@@ -32,6 +38,26 @@ def read_usage(reported: Mapping[str, Any], pricing: Pricing | None) -> Usage:
         cache_write=cache_write,
     )
     return usage.model_copy(update={"cost_usd": cost_of(usage, pricing)}) if pricing else usage
+
+
+def find_usage(body: bytes) -> tuple[dict[str, Any], int]:
+    """The last object named `usage` in a JSON document that is too large to be parsed, and where its `}` is. Empty when
+    there is none. In a string the quotes would be escaped, so no text of a model is taken for it."""
+    at = len(body)
+    for _ in range(_MOST_TRIES):
+        at = body.rfind(b'"usage"', 0, at)
+        if at < 0:
+            break
+        found = _USAGE.match(body, at)
+        if found is None:
+            continue
+        try:
+            text = body[found.end() - 1 : found.end() + _LONGEST_USAGE].decode("latin-1")
+            value, length = _DECODER.raw_decode(text)
+        except (ValueError, RecursionError):
+            continue
+        return members(value), found.end() - 2 + length
+    return {}, 0
 
 
 def cost_of(usage: Usage, pricing: Pricing) -> float:

@@ -30,18 +30,20 @@ class Shares:
         self._free = places
         self._held: Counter[str] = Counter()
 
-    def take(self, holder: str) -> bool:
-        """Take a place; False when the holder has its share. The holder `""`, which is no one's name, may have all."""
-        if self._free <= (self._held[holder] if holder else 0):
+    def take(self, holder: str, places: int = 1) -> bool:
+        """Take places; False when the holder would have more than its share. The holder `""`, which is no one's name,
+        may have all."""
+        left, held = self._free - places, self._held[holder] + places
+        if left < (held - 1 if holder else 0):
             return False
-        self._free -= 1
-        self._held[holder] += 1
+        self._free = left
+        self._held[holder] = held
         return True
 
-    def give_back(self, holder: str) -> None:
-        """Free one place of the holder."""
-        self._free += 1
-        self._held[holder] -= 1
+    def give_back(self, holder: str, places: int = 1) -> None:
+        """Free places of the holder."""
+        self._free += places
+        self._held[holder] -= places
         if not self._held[holder]:
             del self._held[holder]
 

@@ -10,6 +10,8 @@ from collections.abc import MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from .seldom import SeldomWarnings
+
 LogFormat = Literal["auto", "json", "text"]
 _FACTS = "facts"
 _to_json = json.JSONEncoder(default=str).encode
@@ -39,6 +41,10 @@ class Logger:
         self._logger.error(event, extra={_FACTS: facts}, exc_info=sys.exc_info())
 
 
+_of_strangers = SeldomWarnings()
+"""uvicorn warns of each request that is no HTTP, or wants a websocket."""
+
+
 def logger(name: str) -> Logger:
     """The logger of a module: `log = logger(__name__)`."""
     return Logger(name)
@@ -56,6 +62,7 @@ def configure(level: str, shape: LogFormat = "auto") -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(_of_strangers)
 
 
 def facts_of(_: object, __: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:

@@ -31,6 +31,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveProcess]:
         "MESH_LISTENER_URL": "tcp://127.0.0.1:0",
         "MESH_DATA_DIR": str(tmp_path_factory.mktemp("mesh")),
         "MESH_ADMIN_TOKEN": OPERATOR,
+        "MESH_EGRESS_HOSTS": "*",
+        "MESH_EGRESS_PORT": "0",
     }
     with LiveProcess(limited(UP, HOST_MIB), env, timeout=PATIENCE) as process:
         process.wait_for_output("agents come for work")
@@ -132,6 +134,32 @@ def test_empty_lines_of_strangers_keep_nobody_waiting(host: LiveProcess, http: h
         began = time.monotonic()
         assert http.get("/healthz").status_code == 200
     assert time.monotonic() - began < 1
+
+
+REQUESTS = {
+    "no HTTP": ("listens on", b"\0\r\n\r\n"),
+    "a websocket": (
+        "listens on",
+        b"GET /healthz HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+    ),
+    "half a head": ("go out through", b"CONNECT example.org:443 HTTP/1.1\r\n"),
+    "no token": ("go out through", b"CONNECT example.org:443 HTTP/1.1\r\n\r\n"),
+    "a wrong token": ("go out through", b"CONNECT example.org:443 HTTP/1.1\r\nproxy-authorization: Bearer x\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_requests_of_strangers_do_not_fill_the_log(host: LiveProcess, kind: str) -> None:
+    where, request = REQUESTS[kind]
+    port = int(host.wait_for_output(rf"{where} http://127.0.0.1:(\d+)")[1])
+    before = len(host.output())
+    for _ in range(300):
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as stranger:
+            stranger.sendall(request)
+            stranger.shutdown(socket.SHUT_WR)
+            while stranger.recv(4096):
+                continue
+    assert len(host.output()) - before < 2000
 
 
 def last_row(http: httpx.Client) -> int:

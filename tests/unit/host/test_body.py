@@ -15,8 +15,9 @@ from sqlalchemy.exc import OperationalError
 
 from agent_host import problems
 from agent_host.access import Guard, TokenStore
-from agent_host.body import BodyLimit
+from agent_host.body import MOST_HELD, BodyLimit
 from agent_host.database import Database, open_database
+from agent_runtime.net import Shares
 from agent_runtime.testing import ManualClock
 
 OPERATOR = "the-operator-s-token"
@@ -26,12 +27,12 @@ PATIENCE = 10
 class Door:
     """An app behind the middleware; `pieces` counts what was fetched of bodies."""
 
-    def __init__(self, database: Database, **limits: Any) -> None:
+    def __init__(self, database: Database, *, held: Shares | None = None, **limits: Any) -> None:
         self.app, self.tokens = FastAPI(), TokenStore(database, ManualClock())
         self.app.state.guard = Guard(self.tokens, ManualClock(), OPERATOR)
         self.pieces, self.answer = 0, asyncio.Event()
         problems.install(self.app)
-        self.app.add_middleware(BodyLimit, **limits)
+        self.app.add_middleware(BodyLimit, held=held or Shares(MOST_HELD), **limits)
         self.app.add_api_route("/take", self._take, methods=["POST"])
 
     async def _take(self, request: Request) -> dict[str, int]:
@@ -100,7 +101,7 @@ async def test_an_answer_may_take_longer_than_a_body(database: Database) -> None
 
 
 async def test_what_a_caller_has_under_way_is_bounded_and_given_back(database: Database) -> None:
-    door = Door(database, most_held=100)
+    door = Door(database, held=Shares(200))
     writer = await door.tokens.mint("writer", "manual")
     first = asyncio.create_task(door.post(b"x" * 60, token=writer))
     await door.until(1)

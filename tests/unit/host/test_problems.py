@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from agent_host import problems
 from agent_host.body import BodyLimit
+from agent_runtime.net import Shares
 
 
 @pytest.fixture
@@ -49,5 +50,5 @@ async def test_what_is_no_request_passes_the_body_limit() -> None:
     async def app(scope: object, receive: object, send: object) -> None:
         seen.append(scope["type"])  # pyright: ignore  # type: ignore
 
-    await BodyLimit(app)({"type": "lifespan"}, None, None)  # pyright: ignore  # type: ignore
+    await BodyLimit(app, Shares(1))({"type": "lifespan"}, None, None)  # pyright: ignore  # type: ignore
     assert seen == ["lifespan"]
