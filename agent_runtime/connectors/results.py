@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ToolFailure
+from ..json_reader import JsonRefused, read_json
+from .pace import MESSAGE
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
@@ -55,8 +56,8 @@ def _says(texts: Sequence[str], value: Any) -> bool:
 
 def _is_json(text: str, value: Any) -> bool:
     try:
-        return text == value or json.loads(text) == value
-    except (ValueError, RecursionError):
+        return text == value or read_json(text.encode(errors="replace"), MESSAGE) == value
+    except JsonRefused:
         return False
 
 
