@@ -13,8 +13,8 @@ from ..errors import InvalidRequest, NotReady
 from ..json_reader import JsonLimits, JsonRefused, by_size, read_json
 from ..protocol import faults_of
 from ..workspace import OPERATOR
+from .bodies import BODY_LIMIT, release_body
 from .front import Desk, Front
-from .guard import BODY_LIMIT
 
 M = TypeVar("M", bound=BaseModel)
 USER_HEADER = "x-agent-user"
@@ -54,8 +54,11 @@ async def body(request: Request, shape: type[M]) -> M:
 
 async def one_of(request: Request, shape: Callable[[Any], type[M]]) -> M:
     """The same where the parsed body says which message it is."""
-    raw = await request.body() or b"{}"
-    return await by_size(len(raw), partial(_checked, raw, shape))
+    try:
+        raw = b"".join([piece async for piece in request.stream()]) or b"{}"  # `request.body` would keep it
+        return await by_size(len(raw), partial(_checked, raw, shape))
+    finally:
+        release_body(request.scope)
 
 
 def _checked(raw: bytes, shape: Callable[[Any], type[M]]) -> M:

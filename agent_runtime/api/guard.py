@@ -9,9 +9,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..heads import authorised
+from .bodies import BODY_LIMIT, MOST_BYTES, BodyBudget, BodyTooLarge, NoRoom
 from .problems import problem
 
-BODY_LIMIT = 8 * 1024 * 1024
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Routes that answer without a token: they carry reason codes, no data."""
@@ -20,19 +20,16 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class _TooLarge(Exception):
-    """The body went over its limit while it was read."""
-
-
 class Guard:
     """ASGI middleware: 401 without the token, 403 for a browser's cross-site request where there is none, 413 over the
-    body limit."""
+    body limit, 429 over the budget of all bodies."""
 
     def __init__(self, app: ASGIApp, token: str | None, *, mediated: bool = False) -> None:
         """`mediated`: work comes over the channel only, except from this very machine (spec/mediation.md 3.8)."""
         self._app = app
         self._expected = token.encode() if token else None
         self._mediated = mediated
+        self._bodies = BodyBudget()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -66,25 +63,32 @@ class Guard:
         return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._expected or b"")
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A body without a length is counted while it is read."""
-        received = 0
+        """A body is counted while it is read."""
+        body = self._bodies.enter(scope)
 
         async def counted() -> Message:
-            nonlocal received
             message = await receive()
-            received += len(message.get("body", b""))
-            if received > BODY_LIMIT:
-                raise _TooLarge
+            body.received(len(message.get("body", b"")))
             return message
 
         try:
             await self._app(scope, counted, send)
-        except _TooLarge:
+        except BodyTooLarge:
             await _too_large(scope["path"])(scope, receive, send)
+        except NoRoom:
+            body.release()  # before a slow caller reads the answer
+            await _no_room(scope["path"])(scope, receive, send)
+        finally:
+            body.release()
 
 
 def _too_large(path: str) -> Response:
     return problem(413, "body_too_large", f"the body is larger than {BODY_LIMIT} bytes", path)
+
+
+def _no_room(path: str) -> Response:
+    detail = f"the bodies that this server reads at the moment have {MOST_BYTES} bytes: send this one again later"
+    return problem(429, "too_many_bytes", detail, path, headers={"Retry-After": "1", "Connection": "close"})
 
 
 def _at_home(headers: dict[bytes, bytes]) -> bool:
