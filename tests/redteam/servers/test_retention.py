@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import insert
 
 from agent_host.database import model_calls, open_database, work, work_audit
 from tests.integration.host.live import PATIENCE, Host, said
+from tests.unit.host.postgresql import new_database, postgresql
 from tests.unit.host.test_retention import call, frame, request
 
 OLD = 3000
@@ -23,17 +26,25 @@ def aged(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value + late if name in times and value is not None else value for name, value in row.items()}
 
 
-def test_a_host_prunes_its_ledgers_and_serves_meanwhile(tmp_path: Path) -> None:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'mesh.db'}"
+        return
+    with postgresql() as server:
+        yield new_database(server, "mesh")
+
+
+def test_a_host_prunes_its_ledgers_and_serves_meanwhile(tmp_path: Path, url: str) -> None:
     rows = {
         work_audit: [frame(days) for days in [100.0] * OLD + [1.0]],
         model_calls: [call(days) for days in [100.0] * OLD + [1.0]],
         work: [*(request(f"old-{number}", 100) for number in range(OLD)), request("unread", 100, "resulted")],
     }
-    tmp_path.joinpath("data").mkdir()
-    with closing(open_database(f"sqlite:///{tmp_path / 'data' / 'mesh.db'}")) as database:
+    with closing(open_database(url)) as database:
         for table, made in rows.items():
             database.run_now(lambda one, to=table, of=made: one.execute(insert(to), [aged(row) for row in of]))
-    with Host(tmp_path / "data") as host:
+    with Host(tmp_path / "data", MESH_DATABASE_URL=url) as host:
         assert host.operator.post("/workspaces", json={"id": "a", "driver": "external"}).status_code == 201
         deadline, number, slowest = time.monotonic() + PATIENCE, 0, 0.0
         while left(host):

@@ -1,0 +1,55 @@
+"""A PostgreSQL server of the tests' own, where this machine has the programs and the driver."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+_SETTINGS = ("fsync=off", "listen_addresses=", "max_connections=30")
+
+
+@contextmanager
+def postgresql() -> Generator[str]:
+    """The URL of a server that listens on a socket; a `%s` in it stands for the database."""
+    if shutil.which("initdb") is None or shutil.which("pg_ctl") is None:
+        pytest.skip("PostgreSQL's initdb and pg_ctl are not on the PATH")
+    if importlib.util.find_spec("psycopg") is None:
+        pytest.skip("psycopg, the driver for PostgreSQL, is not installed")
+    with tempfile.TemporaryDirectory() as folder:  # the path of a socket must be short
+        yield from _serve(Path(folder), "nobody" if os.geteuid() == 0 else None)
+
+
+def _serve(folder: Path, user: str | None) -> Generator[str]:
+    """`user` is whom the server runs as, which refuses to be root; none: this one."""
+    if user is not None:
+        os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+    data, options = folder / "data", " ".join(f"-c {one}" for one in (*_SETTINGS, f"unix_socket_directories={folder}"))
+
+    def run(*command: str | Path) -> None:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, user=user, cwd=folder, timeout=60)
+
+    run("initdb", "--no-sync", "--auth=trust", "--username=tests", "--encoding=UTF8", data)
+    run("pg_ctl", "start", "--wait", "-D", data, "-o", options, "-l", folder / "log")
+    try:
+        yield f"postgresql+psycopg://tests@/%s?host={folder}"
+    finally:
+        run("pg_ctl", "stop", "--wait", "--mode=immediate", "-D", data)
+
+
+def new_database(server: str, name: str) -> str:
+    """Make a database on a server; its URL."""
+    engine = create_engine(server % "postgres", isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f'CREATE DATABASE "{name}"'))
+    engine.dispose()
+    return server % name
