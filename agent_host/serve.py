@@ -19,7 +19,7 @@ from agent_runtime.net import Endpoint, Listening, Tcp, Unix, Vsock, http_url, l
 
 from .budget import Budget, budget_of
 from .errors import StartError
-from .settings import Settings
+from .settings import Settings, without_user
 
 if TYPE_CHECKING:
     from .egress import Outlet
@@ -195,6 +195,8 @@ def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, onl
 
 def _announce(settings: Settings, url: str, token: str | None, say: Say, *, only_listen: bool) -> None:
     models = settings.models or f"the built-in models of the provider {settings.builtin_provider!r}"
+    if settings.models is None and settings.builtin_provider == "openai":
+        models = f"{models}: default is {settings.openai_model} at {without_user(settings.openai_base_url)}"
     if settings.demo_unasked and not only_listen:
         say("OPENAI_MODEL is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL: the demo answers; set one of them")
     say(f"agent-host listens on {url} with {'no models' if only_listen else models}")

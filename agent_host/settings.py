@@ -11,12 +11,21 @@ import os
 import re
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from agent_runtime.net import Endpoint, HostPatterns, Tcp, parse_endpoint, parse_endpoints, split_patterns
+from agent_runtime.net import (
+    Endpoint,
+    HostPatterns,
+    Tcp,
+    checked_bearer,
+    parse_endpoint,
+    parse_endpoints,
+    split_patterns,
+)
 from agent_runtime.telemetry import LogFormat
 
 from .errors import StartError
@@ -132,6 +141,11 @@ class Settings(BaseSettings):
             raise ValueError("must begin with http:// or https://")
         return value.rstrip("/")
 
+    @field_validator("openai_api_key")
+    @classmethod
+    def _sent(cls, value: SecretStr | None) -> SecretStr | None:
+        return SecretStr(checked_bearer(value.get_secret_value())) if value else None
+
     @field_validator("search")
     @classmethod
     def _search(cls, value: str) -> str:
@@ -246,6 +260,12 @@ class _SecretFiles(PydanticBaseSettingsSource):
 
 def _own(host: str, port: int) -> tuple[Endpoint, ...]:
     return () if host == OFF else (Tcp(host, port),)
+
+
+def without_user(url: str) -> str:
+    """The URL without a user, a password and a query, which may be secrets, for errors and logs."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def env_name(field_name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from .errors import StartError
-from .net import parse_endpoint, parse_http
+from .net import checked_bearer, parse_endpoint, parse_http
 from .protocol import CompactionPolicy
 from .telemetry import LogFormat
 
@@ -208,6 +208,11 @@ class Settings(BaseModel):
         if value is None and host not in _LOOPBACK:
             raise ValueError(f"must be set to listen on {host}; without it only loopback is allowed")
         return value
+
+    @field_validator("mesh_token")
+    @classmethod
+    def _sent(cls, value: SecretStr | None) -> SecretStr | None:
+        return SecretStr(checked_bearer(value.get_secret_value())) if value else None
 
     @property
     def model_url(self) -> str:

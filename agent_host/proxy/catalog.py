@@ -9,6 +9,7 @@ from typing import Any, Literal
 from agent_runtime.protocol import Caching, ModelCard, Pricing
 
 from ..errors import InvalidRequest, NotFound
+from ..settings import without_user
 
 Operation = Literal["chat", "embeddings"]
 Kind = Literal["openai", "demo", "local"]
@@ -24,6 +25,12 @@ class ProviderSpec:
     api_key: str | None = field(default=None, repr=False)
     stream_usage: bool = True
     """Ask for usage in streams; off for endpoints that refuse `stream_options`."""
+    set_by: str = ""
+    """What an operator sets to give it a key."""
+
+    @property
+    def shown_url(self) -> str:
+        return without_user(self.base_url)
 
 
 @dataclass(frozen=True, slots=True)

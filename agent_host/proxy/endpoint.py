@@ -109,7 +109,7 @@ class ModelProxy:
             duration_ms = round((self.clock.monotonic() - began) * 1000)
             record = _record(order, relay, began_at, duration_ms)
             self.ledger.record(record)
-            log_call(record, relay.outcome.code)
+            log_call(record, relay.outcome.code, relay.outcome.error)
         for message in last:
             await send_in_pieces(send, message)
 

@@ -15,7 +15,7 @@ REFUSALS_EVERY = 1.0
 """Seconds between two lines about refusals of one agent: it may ask as often as it likes."""
 
 
-def log_call(call: CallRecord, code: str | None) -> None:
+def log_call(call: CallRecord, code: str | None, error: str | None) -> None:
     """One call that has ended. `request_id` is also in the agent's own line, and in the ledger."""
     facts = {
         "request_id": call.request_id,
@@ -24,6 +24,7 @@ def log_call(call: CallRecord, code: str | None) -> None:
         "provider": call.provider,
         "status": call.status,
         "code": code,
+        "error": error,
         "http_status": call.http_status,
         "input": call.usage.input if call.usage else None,
         "output": call.usage.output if call.usage else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agent_runtime.net import checked_bearer
 from agent_runtime.protocol import Caching, Pricing
 
 from ..errors import StartError
@@ -64,7 +66,7 @@ def load_catalog(settings: Settings) -> Catalog:
 def _builtin_providers(settings: Settings) -> dict[str, ProviderSpec]:
     key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else None
     return {
-        "openai": ProviderSpec("openai", "openai", settings.openai_base_url, key),
+        "openai": ProviderSpec("openai", "openai", settings.openai_base_url, key, set_by="OPENAI_API_KEY"),
         "demo": ProviderSpec("demo", "demo"),
         "local": ProviderSpec("local", "local"),
     }
@@ -109,11 +111,17 @@ def _where(location: tuple[int | str, ...]) -> str:
 
 
 def _provider(name: str, entry: _ProviderEntry) -> ProviderSpec:
+    setting = f"MESH_MODELS: providers.{name}.api_key_env"
     key = read_key(entry.api_key_env) if entry.api_key_env else None
     url = (entry.base_url or "https://api.openai.com/v1").rstrip("/")
     if entry.api_key_env and key is None:
-        raise StartError(f"MESH_MODELS: providers.{name}.api_key_env: {entry.api_key_env} is not set")
-    return ProviderSpec(name, entry.kind, url if entry.kind == "openai" else "", key, entry.stream_usage)
+        raise StartError(f"{setting}: {entry.api_key_env} is not set")
+    try:
+        key = checked_bearer(key) if key else None
+    except ValueError as error:
+        raise StartError(f"{setting}: {entry.api_key_env} {error}") from None
+    spec = ProviderSpec(name, entry.kind, url if entry.kind == "openai" else "", key, entry.stream_usage)
+    return replace(spec, set_by=entry.api_key_env or setting)
 
 
 def _model(name: str, entry: _ModelEntry) -> Model:
@@ -145,8 +153,10 @@ def _unusable(catalog: Catalog) -> list[str]:
     used = {model.provider for model in catalog.models.values()}
     for spec in (catalog.providers[name] for name in sorted(used)):
         if urlsplit(spec.base_url).hostname == "api.openai.com" and spec.api_key is None:
-            hint = "OPENAI_API_KEY" if spec.name == "openai" else f"MESH_MODELS: providers.{spec.name}.api_key_env"
-            faults.append(f"{hint}: must be set, {spec.base_url} takes no call without a key")
+            faults.append(f"{spec.set_by}: must be set, {spec.base_url} takes no call without a key")
+        if spec.base_url.endswith("/chat/completions"):
+            hint = "OPENAI_BASE_URL" if spec.name == "openai" else f"MESH_MODELS: providers.{spec.name}.base_url"
+            faults.append(f"{hint}: must end before /chat/completions, which is added to it")
     if "local" in catalog.used_kinds() and (missing := local_model_missing()):
         faults.append(missing)
     return faults

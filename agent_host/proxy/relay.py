@@ -35,6 +35,8 @@ class Outcome:
     usage: Usage | None = None
     code: str | None = None
     """Why it failed, as the client was told."""
+    error: str | None = None
+    """The same in words."""
 
 
 class Relay:
@@ -139,11 +141,11 @@ class Relay:
         self.outcome.status = "failed"
         if answer.status < 400:
             return self._failed(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
-        self.outcome.code = _code(body)
+        self.outcome.code, self.outcome.error = _code(body), _words(body)
         return self._reply(answer.status, body if _has_shape(body) else _shaped(answer.status, body), answer)
 
     def _failed(self, error: ProviderFailed) -> list[Message]:
-        self.outcome.code = error.code
+        self.outcome.code, self.outcome.error = error.code, error.message
         if not self._streaming:
             self._ended("failed")
             return self._reply(error.status, to_json(openai_error(error)))
@@ -178,11 +180,20 @@ def _code(body: bytes) -> str | None:
 
 
 def _has_shape(body: bytes) -> bool:
+    return isinstance(_message(body), str)
+
+
+def _message(body: bytes) -> Any:
+    """What is at the place of OpenAI's message; none when the body is another kind of error."""
     try:
-        error = members(members(read_json(body, _ERROR)).get("error"))
+        return members(members(read_json(body, _ERROR)).get("error")).get("message")
     except ValueError:
-        return False
-    return isinstance(error.get("message"), str)
+        return None
+
+
+def _words(body: bytes) -> str:
+    message = _message(body)
+    return message[:_QUOTED] if isinstance(message, str) else _quote(body)
 
 
 def _shaped(status: int, body: bytes) -> bytes:

@@ -17,6 +17,8 @@ from .caching import CacheWatch
 OK, REFUSALS = 200, (401, 403)
 TOKEN_HINT = "set AGENT_MESH_TOKEN to one that `agent-host token ID` has made, or to the endpoint's own key"  # noqa: S105
 FRESH_SECONDS = 60.0
+DOUBT_SECONDS = 1.0
+"""The same before a model is said not to be there: the operator may have added it just now."""
 _TIMEOUT_SECONDS = 5.0
 MOST_NAMED = 20
 """Models that an error lists."""
@@ -66,19 +68,19 @@ class Catalog:
     def names(self) -> list[str]:
         return list(self._cards)
 
-    async def models(self) -> Sequence[ModelCard]:
-        """All cards, at most a minute old. Raises MeshUnavailable."""
+    async def models(self, age: float = FRESH_SECONDS) -> Sequence[ModelCard]:
+        """All cards, at most that many seconds old. Raises MeshUnavailable."""
         async with self._lock:
             now = self._clock.monotonic()
-            if self._fetched is None or now - self._fetched > FRESH_SECONDS:
+            if self._fetched is None or now - self._fetched > age:
                 await self._fetch()
                 self._fetched = now
         return list(self._cards.values())
 
-    async def card(self, name: str) -> ModelCard | None:
+    async def card(self, name: str, age: float = FRESH_SECONDS) -> ModelCard | None:
         """The card of one model; none when the mesh cannot say."""
         with contextlib.suppress(MeshUnavailable):
-            await self.models()
+            await self.models(age)
         return self.known(name)
 
     async def require(self, name: str) -> None:
@@ -86,13 +88,24 @@ class Catalog:
         if not self._complete:
             return
         with contextlib.suppress(MeshUnavailable):
-            if name not in {card.id for card in await self.models()}:
+            if name in {card.id for card in await self.models()}:
+                return
+            if name not in {card.id for card in await self.models(DOUBT_SECONDS)}:
                 text = f"there is no model {name!r}; {self.listed()}"
                 raise InvalidRequest(text, code="unknown_model", faults=[("model", text)])
 
+    async def explained(self, refusal: str, name: str) -> str:
+        """What an endpoint said of a model that it does not have, with what to do about it."""
+        card = await self.card(name, DOUBT_SECONDS)
+        if card is None:
+            return f"there is no model {name!r}; {self.listed()}" if self._complete else f"{refusal}; {self.listed()}"
+        if card.upstream in (None, name):
+            return refusal
+        return f"{refusal}; {name!r} stands for {card.upstream!r}: correct the host's OPENAI_MODEL or catalog"
+
     def listed(self) -> str:
         """The names, for a person who chose a wrong one."""
-        names = sorted(self._cards)
+        names = sorted(name for name, card in self._cards.items() if card.chats)
         rest = f" and {len(names) - MOST_NAMED} more (GET /capabilities lists all)" if len(names) > MOST_NAMED else ""
         return f"{self._url} lists {', '.join(names[:MOST_NAMED]) or 'none'}{rest}"
 

@@ -36,6 +36,10 @@ _UNKNOWN_MODEL = re.compile(
     r"\bmodel\b.{0,200}\b(not found|does not exist|not exist)|\b(no|no such|invalid|unknown|not a valid) model\b",
     re.IGNORECASE | re.DOTALL,
 )
+_BASE_URL = (
+    "if its base URL is wrong: it must end before /chat/completions, often in /v1 (the host's OPENAI_BASE_URL"
+    " or base_url, or AGENT_LLM_BASE_URL)"
+)
 _DETAIL_CHARACTERS = 500
 ERROR_BODY = JsonLimits(max_bytes=64 * 1024)
 """A larger one is taken for text."""
@@ -58,7 +62,9 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Model
         return ModelError(text, code=kind, transient=True, retry_after=wait)
     if code == "model_not_found" or (status in (400, 404, 422) and _UNKNOWN_MODEL.search(message)):
         return ModelError(text, code="unknown_model")
-    if status in (400, 404, 405, 415, 422):
+    if status in (404, 405):
+        return ModelError(f"{text}; {_BASE_URL}", code="model_config")
+    if status in (400, 415, 422):
         return ModelError(text, code="model_config")
     return ModelError(text)
 

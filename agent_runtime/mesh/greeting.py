@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from ..errors import MeshUnavailable
+from ..errors import InvalidRequest, MeshUnavailable
 from ..telemetry import logger
 from .catalog import Catalog
 
@@ -15,10 +15,14 @@ AGAIN_SECONDS = 5.0
 
 
 class Greeting:
-    """Asks the mesh for its models at the start, and again while it cannot be reached or refuses the token."""
+    """Asks the mesh for its models at the start, and again while it cannot be reached or refuses the token.
 
-    def __init__(self, catalog: Catalog, url: str) -> None:
-        self._catalog, self._url = catalog, url
+    The first answer also tells whether AGENT_MODEL is one of them.
+    """
+
+    def __init__(self, catalog: Catalog, url: str, model: str) -> None:
+        """`model`: the one that AGENT_MODEL names."""
+        self._catalog, self._url, self._model = catalog, url, model
         self._asking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -36,7 +40,10 @@ class Greeting:
                 self._catalog.doubt.clear()
                 try:
                     await self._catalog.ask()
+                    await self._catalog.require(self._model)
                     wrong = None
+                except InvalidRequest as error:
+                    wrong = f"AGENT_MODEL: {error}"
                 except MeshUnavailable as error:
                     wrong = str(error)
                 if wrong is not None and wrong != told:

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ..errors import MeshUnavailable, ModelError
+from ..errors import ModelError
 from ..net import HttpPool, Reply, TransportFault
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
 from ..protocol import Caching
@@ -107,7 +107,7 @@ class ModelClient:
                 line.answered(reply)
                 if reply.status != 200:
                     error = failures.from_response(reply.status, reply.headers, await reply.body())
-                    raise await self._explained(error)
+                    raise await self._explained(error, request.model)
                 _check_encoding(reply)
                 if reply.headers.get("content-type", "").startswith("application/json"):
                     for event in assembly.take_whole(await read_event(await reply.body())):
@@ -128,13 +128,11 @@ class ModelClient:
         line.ended(completion)
         yield completion
 
-    async def _explained(self, error: ModelError) -> ModelError:
-        """An unknown model with the names that there are."""
+    async def _explained(self, error: ModelError, model: str) -> ModelError:
+        """An unknown model with the names that there are, or with what stands behind the name that is one of them."""
         if error.code != "unknown_model":
             return error
-        with contextlib.suppress(MeshUnavailable):
-            await self._catalog.models()
-        return ModelError(f"{error.message}; {self._catalog.listed()}", code=error.code)
+        return ModelError(await self._catalog.explained(error.message, model), code=error.code)
 
     def _watch(self, request: ModelRequest, completion: Completion, *, reported: bool) -> None:
         card = self._catalog.known(request.model)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .bearer import checked_bearer
 from .endpoints import Endpoint, Tcp, Unix, Vsock, http_url, parse_endpoint, parse_endpoints, parse_http
 from .http import http_client
 from .listen import Listening, listen_at, serve_socket
@@ -47,6 +48,7 @@ __all__ = [
     "Url",
     "Vsock",
     "canonical_host",
+    "checked_bearer",
     "connect",
     "gateway",
     "http_client",

@@ -38,6 +38,11 @@ class ModelCard(Peer):
     caching: Caching = "none"
     """`automatic`, `key` and `breakpoints`: its provider caches prompts, and reports what it read from the cache."""
 
+    @property
+    def chats(self) -> bool:
+        """Whether it may be asked to chat; a list that does not say so leaves it open."""
+        return not self.capabilities or "chat" in self.capabilities
+
     @field_validator("caching", mode="before")
     @classmethod
     def _known(cls, value: Any) -> Any:

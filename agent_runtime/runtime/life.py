@@ -138,7 +138,7 @@ class Runtime:
         tasks, chats = Tasks(hallway, limits.task, prices), Chats(hallway, limits.chat)
         keepers = mediated.wire(hallway, chats, tasks, events, confined=confinement.name != "off")
         await Recovery(hallway, tasks, limits.chat(), keepers).run()
-        self._own(Greeting(catalog, settings.model_url)).start()
+        self._own(Greeting(catalog, settings.model_url, settings.model)).start()
         self._look_after_records(conversations, house.memory)
         self.front.desk = Desk(
             settings=settings,

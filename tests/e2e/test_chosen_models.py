@@ -36,7 +36,7 @@ def test_an_unknown_model_of_the_mesh_is_refused_with_the_list(behind_the_mesh: 
         agent.post("/chat/steer", {"message": "hi", "session_id": session, "model": "gpt-9"}),
     ):
         told = assert_problem(reply, 422, "unknown_model", "model")
-        assert "default, demo, embedding, plain, unpriced, unreachable" in told["detail"]
+        assert "default, demo, plain, unpriced, unreachable" in told["detail"]
     assert_problem(agent.get(f"/sessions/{session}"), 404, "unknown_session")
     assert agent.chat("hi", session_id=session, model="plain").json()["response"] == "hello"
     assert_problem(agent.http.patch(f"/sessions/{session}", json={"model": "gpt-9"}), 422, "unknown_model", "model")

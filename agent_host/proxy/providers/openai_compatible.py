@@ -43,7 +43,9 @@ class OpenAICompatible:
         except httpx.TransportError as error:
             code = "provider_dropped" if reached else "provider_unreachable"
             what = "broke off its answer" if reached else "cannot be reached"
-            text = f"{self._name} {what}: {error or type(error).__name__} ({self._spec.base_url})"
+            # Our own request was at fault: such an error may quote it, the key included.
+            why = "" if isinstance(error, httpx.LocalProtocolError) else str(error)
+            text = f"{self._name} {what}: {why or type(error).__name__} ({self._spec.shown_url})"
             raise ProviderFailed(text, code=code) from error
 
     async def close(self) -> None:
@@ -77,5 +79,6 @@ class OpenAICompatible:
     def _check_key(self, status: int) -> None:
         # Not passed on as it came: to the agent a 401 means that its own token is wrong.
         if status in (401, 403):
-            text = f"{self._name} refused the host's key (HTTP {status}); the operator must mend it"
-            raise ProviderFailed(text, code="provider_auth")
+            refused = "refused the host's key" if self._spec.api_key else "wants a key, and the host has none"
+            mend = f"the operator must set {self._spec.set_by} to one that it takes"
+            raise ProviderFailed(f"{self._name} {refused} (HTTP {status}); {mend}", code="provider_auth")

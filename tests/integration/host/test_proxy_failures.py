@@ -110,7 +110,8 @@ def test_a_refused_key_is_the_hosts_trouble_and_not_the_agents(
 ) -> None:
     provider.script.replace([Fail(status, "Incorrect API key provided: sk-upstream")])
     message = assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_auth")
-    assert message == f"the provider 'upstream' refused the host's key (HTTP {status}); the operator must mend it"
+    mend = "the operator must set UPSTREAM_KEY to one that it takes"
+    assert message == f"the provider 'upstream' refused the host's key (HTTP {status}); {mend}"
     assert host.recent(limit=1)[0]["status"] == "failed"
 
 
