@@ -171,8 +171,10 @@ class Retention:
             try:
                 if gone := await self.sweep():
                     log.info("old sessions deleted", count=gone)
-            except (AgentRuntimeError, sqlite3.Error) as error:  # a disk that fails now may work in an hour
-                log.error("old sessions could not be deleted", reason=str(error))
+            except AgentRuntimeError as error:  # a disk that fails now may work in an hour
+                log.error("old sessions could not be deleted", reason=error.message)
+            except Exception:  # a bug in here must not end all passes
+                log.exception("old sessions could not be deleted")
             await self._sleep(PASS_SECONDS)
 
 

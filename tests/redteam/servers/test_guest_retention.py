@@ -156,6 +156,18 @@ def test_old_sessions_go_and_what_is_needed_stays(guest: Runtime) -> None:
     sound(guest)
 
 
+def test_a_message_for_a_session_that_goes_at_that_moment_is_refused(guest: Runtime) -> None:
+    """The guest still has the session in memory."""
+    guest.chat("hello", session_id="going")
+    asked = len(guest.provider.completions)
+    with closing(opened(guest)) as db:
+        db.execute("PRAGMA busy_timeout = 5000")
+        db.execute("INSERT INTO session_retention (session_id, marked_at) SELECT id, 1 FROM chat_sessions")
+    assert_problem(guest.chat("again", session_id="going"), 404, "unknown_session")
+    assert len(guest.provider.completions) == asked
+    assert guest.get("/sessions").json()["sessions"] == []
+
+
 def test_a_kill_at_any_point_leaves_every_session_whole_or_gone(guest: Runtime) -> None:
     guest.chat("hello")
     stop(guest)
