@@ -7,11 +7,13 @@ LOCAL_MODEL := $(VENV)/.local-model
 IMAGE_TOOLS := $(VENV)/.image-tools
 CLIENT := tests/client/node_modules/.ready
 CONFORMANCE := tests/conformance/node_modules/.ready
+BROWSER := tests/browser/node_modules/.ready
+CHAT_PAGE := examples/chat-page/node_modules/.ready
 IMAGE := .image
 IMAGE_SOURCES := Dockerfile .dockerignore LICENSE pyproject.toml requirements/runtime.lock $(shell find images agent_runtime -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test test-local check format bench soak lock schemas docs clean image rootfs container-test microvm-test mcp-conformance
+.PHONY: help setup demo serve mesh test test-local check format bench soak lock schemas docs clean image rootfs container-test microvm-test mcp-conformance page-test
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +31,14 @@ $(CLIENT): tests/client/package-lock.json scripts/npm.sh scripts/system-packages
 
 $(CONFORMANCE): tests/conformance/package-lock.json scripts/npm.sh $(READY)
 	@VENV=$(VENV) scripts/npm.sh tests/conformance
+	@touch $@
+
+$(BROWSER): tests/browser/package-lock.json scripts/npm.sh $(READY)
+	@VENV=$(VENV) scripts/npm.sh tests/browser
+	@touch $@
+
+$(CHAT_PAGE): examples/chat-page/package-lock.json scripts/npm.sh $(READY)
+	@VENV=$(VENV) scripts/npm.sh examples/chat-page
 	@touch $@
 
 $(LOCAL_MODEL): requirements/local-model.lock $(READY)
@@ -100,6 +110,10 @@ microvm-test: $(READY) rootfs $(IMAGE)/initrd.gz ## Boot the image in microVMs: 
 
 mcp-conformance: $(READY) $(CONFORMANCE) ## Play the official conformance suite of MCP with our client
 	MCP_CONFORMANCE=1 $(BIN)/pytest tests/conformance $(ARGS)
+
+page-test: $(READY) $(CLIENT) $(BROWSER) $(CHAT_PAGE) ## Click through the chat page of examples in headless Chromium
+	@scripts/system-packages.sh browser
+	PAGE_TEST=1 $(BIN)/pytest tests/browser $(ARGS)
 
 lock: $(READY) ## Resolve the dependencies anew (ARGS=--upgrade: to the newest)
 	@scripts/lock.sh $(ARGS)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The Debian packages beside Python: installs what is missing when it may, else names it and goes on.
 # system-packages.sh [PYTHON]: what the agent needs, for that interpreter; system-packages.sh node: what tests need besides;
-# image: what builds the guest's image and its disk; container: what runs it; microvm: what boots it (the guest's kernel is
-# fetched by images/initrd/build.sh and not installed).
+# browser: what looks at a page; image: what builds the guest's image and its disk; container: what runs it; microvm: what
+# boots it (the guest's kernel is fetched by images/initrd/build.sh and not installed).
 set -euo pipefail
 wanted=${1:-python3}
 
@@ -10,6 +10,8 @@ missing=()
 if [ "$wanted" = node ]; then
   command -v node >/dev/null || missing+=(nodejs) # what an agent of our tests has on its PATH
   command -v ip >/dev/null || missing+=(iproute2) # networks that tests make themselves
+elif [ "$wanted" = browser ]; then
+  command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || missing+=(chromium-headless-shell)
 elif [ "$wanted" = image ]; then
   docker info >/dev/null 2>&1 || command -v podman >/dev/null || command -v buildah >/dev/null || missing+=(podman)
   command -v mmdebstrap >/dev/null || missing+=(mmdebstrap) # the base, where none is pulled

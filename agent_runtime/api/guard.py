@@ -21,8 +21,11 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Guard:
-    """ASGI middleware: 401 without the token, 403 for a browser's cross-site request where there is none, 413 over the
-    body limit, 429 over the budget of all bodies."""
+    """ASGI middleware: 401 without the token, 403 for a browser's cross-site request, 413 over the body limit, 429 over
+    the budget of all bodies.
+
+    A browser's request may carry the token where a proxy adds it, and pages of all sites reach that proxy.
+    """
 
     def __init__(self, app: ASGIApp, token: str | None, *, mediated: bool = False) -> None:
         """`mediated`: work comes over the channel only, except from this very machine (spec/mediation.md 3.8)."""
@@ -41,6 +44,9 @@ class Guard:
             detail = "send the server's token: Authorization: Bearer TOKEN"
             refusal = problem(401, "unauthorized", detail, path, headers={"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
+        elif headers.get(b"sec-fetch-site") == b"cross-site":
+            detail = "a page of another site had a browser send this: serve your page and its proxy as one site"
+            await problem(403, "cross_site", detail, path)(scope, receive, send)
         elif self._expected is None and not _at_home(headers):
             detail = "without a token this server answers only those who speak to it on this machine: set AGENT_TOKEN"
             await problem(403, "cross_site", detail, path)(scope, receive, send)
@@ -92,13 +98,11 @@ def _no_room(path: str) -> Response:
 
 
 def _at_home(headers: dict[bytes, bytes]) -> bool:
-    """False for what a web page of elsewhere has a browser send to this machine: its name in Origin, the browser's own
-    word for it, or a name in Host that it has led here (DNS rebinding). Listening on loopback alone keeps no browser
-    out."""
+    """False for what a web page of elsewhere has a browser send to this machine: its name in Origin, or a name in Host
+    that it has led here (DNS rebinding). Listening on loopback alone keeps no browser out."""
     host = headers.get(b"host") or b"localhost"
     origin = headers.get(b"origin", b"http://localhost").partition(b"://")[2]
-    near = _is_loopback(host) and _is_loopback(origin)
-    return near and headers.get(b"sec-fetch-site") != b"cross-site"
+    return _is_loopback(host) and _is_loopback(origin)
 
 
 def _is_loopback(named: bytes) -> bool:

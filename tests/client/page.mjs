@@ -1,8 +1,8 @@
 // `node page.mjs AGENT.MJS` is the page of docs/frontend.md without React: it chats, comes back, stops and answers.
 import assert from "node:assert/strict";
-import { asJson, call, Chat, eventually, hang, release, say, script, textOf } from "./support.mjs";
+import { api, asJson, call, Chat, eventually, hang, release, say, script, textOf } from "./support.mjs";
 
-const { agent, history, abort } = await import(process.argv[2]);
+const { agent, history, abort, reason } = await import(process.argv[2]);
 
 await script(hang(1, "hello there"), hang(1, "too long"));
 const chat = new Chat(agent);
@@ -29,3 +29,23 @@ await chat.sendMessage({ text: "do it" });
 await chat.addToolOutput({ tool: "question", toolCallId: "q1", output: { answers: [["yes"]] } });
 await eventually(() => chat.status === "ready" && textOf(chat.lastMessage) === "As you wish.");
 assert.equal((await history(chat.id)).length, chat.messages.length);
+
+const bash = call("bash", { command: "echo painted" }, { id: "b1" });
+const question = call("question", { questions: [{ question: "Which?" }] }, { id: "q2" });
+await script(say("Well.", { calls: [bash, question] }), say("Done."));
+await api("PUT", `/sessions/${chat.id}/permissions`, { rules: [{ permission: "bash", pattern: "*", action: "ask" }] });
+await chat.sendMessage({ text: "paint" });
+await chat.addToolOutput({ tool: "question", toolCallId: "q2", output: { answers: [["red"]] } });
+assert.deepEqual([chat.status, textOf(chat.lastMessage)], ["ready", "Well."]);
+await chat.addToolApprovalResponse({ id: "approval_b1", approved: true });
+await eventually(() => chat.status === "ready" && textOf(chat.lastMessage) === "Well.Done.");
+
+await script(call("question", { questions: [{ question: "Shall I?" }] }), say("Never mind."));
+await chat.sendMessage({ text: "do it" });
+await chat.sendMessage({ text: "something else" });
+assert.equal(textOf(chat.lastMessage), "Never mind.", chat.error && reason(chat.error));
+
+const refused = new Chat({ ...agent, id: "no/slash" });
+await refused.sendMessage({ text: "hi" });
+assert.equal(reason(refused.error), "id: must not contain a slash");
+assert.equal(reason(new Error("plain words")), "plain words");

@@ -34,6 +34,7 @@ def run_node(
     cwd: Path = CLIENT,
     given: str = "",
     env: Mapping[str, str] | None = None,
+    within: float = MOST_SECONDS,
 ) -> subprocess.CompletedProcess[str]:
     """A Node program that knows where the runtime and its model are, with that version of the AI SDK."""
     package = PACKAGES[sdk]
@@ -47,16 +48,18 @@ def run_node(
     }
     return subprocess.run(
         [NODE, f"--conditions={package}", *argv],
-        cwd=cwd, env=environment, input=given, capture_output=True, text=True, check=False, timeout=MOST_SECONDS,
+        cwd=cwd, env=environment, input=given, capture_output=True, text=True, check=False, timeout=within,
     )  # fmt: skip
 
 
-def run_tests(runtime: Runtime, file: Path, sdk: str, env: Mapping[str, str] | None = None) -> dict[str, str]:
+def run_tests(
+    runtime: Runtime, file: Path, sdk: str, env: Mapping[str, str] | None = None, within: float = MOST_SECONDS
+) -> dict[str, str]:
     """Runs a file of tests: name -> what went wrong, nothing when it passed."""
     try:
-        done = run_node(runtime, "--test", "--test-reporter=tap", file, sdk=sdk, env=env)
+        done = run_node(runtime, "--test", "--test-reporter=tap", file, sdk=sdk, env=env, within=within)
     except subprocess.TimeoutExpired:
-        return dict.fromkeys(titles(file), f"all of {file.name} together took longer than {MOST_SECONDS:g} s")
+        return dict.fromkeys(titles(file), f"all of {file.name} together took longer than {within:g} s")
     results = _results(done.stdout)
     missing = set(titles(file)) - results.keys()
     return {**results, **dict.fromkeys(missing, f"it did not run:\n{done.stdout}\n{done.stderr}")}

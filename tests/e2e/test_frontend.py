@@ -13,7 +13,9 @@ from agent_runtime.testing import LiveProcess, Say, ScriptedProvider
 from .live import PATIENCE, TOKEN, Runtime, fresh
 from .node import CLIENT, NODE, PACKAGES, run_node
 
-PAGE = (CLIENT.parents[1] / "docs" / "frontend.md").read_text("utf-8")
+ROOT = CLIENT.parents[1]
+PAGE = (ROOT / "docs" / "frontend.md").read_text("utf-8")
+PROGRAMS = re.findall(r"```js\n// (\S+\.mjs)\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def folder(tmp_path: Path, sdk: str) -> Path:
     """A folder where that version is installed, with the page's programs in it."""
     (tmp_path / "node_modules").mkdir()
     (tmp_path / "node_modules" / "ai").symlink_to(CLIENT / "node_modules" / PACKAGES[sdk])
-    for name, program in re.findall(r"```js\n// (\S+\.mjs)\n(.*?)```", PAGE, re.DOTALL):
+    for name, program in PROGRAMS:
         (tmp_path / name).write_text(program, "utf-8")
     return tmp_path
 
@@ -63,3 +65,11 @@ def test_the_page_works_through_the_proxy(runtime: Runtime, folder: Path, sdk: s
         point(folder / "agent.mjs", '"/agent"', f'"{address}"')
         done = run_node(runtime, "page.mjs", folder / "agent.mjs", sdk=sdk)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_the_page_shows_of_the_example_is_the_example() -> None:
+    shown = re.findall(r"```jsx?\n// (examples/\S+)\n(.*?)```", PAGE, re.DOTALL)
+    shown += [(f"examples/chat-page/src/{name}", text) for name, text in PROGRAMS if name == "agent.mjs"]
+    assert len(shown) == 4
+    for path, text in shown:
+        assert text in (ROOT / path).read_text("utf-8"), f"docs/frontend.md and {path} differ"

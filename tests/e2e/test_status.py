@@ -159,3 +159,12 @@ def test_a_page_from_elsewhere_gives_a_server_without_token_no_work(start: Start
         work = {"content-type": "text/plain", **headers}
         assert_problem(anyone.post("/task", content=b"{}", headers=work), 403, "cross_site")
         assert anyone.get("/status", headers={"Origin": "http://localhost:3000"}).status_code == 200
+
+
+def test_a_page_from_elsewhere_gets_no_work_done_by_a_proxy_that_adds_the_token(agent: Runtime) -> None:
+    agent.provider.clear()
+    headers = {"content-type": "text/plain", "Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}
+    assert_problem(agent.http.post("/chat", content=b'{"message": "hello"}', headers=headers), 403, "cross_site")
+    assert agent.provider.completions == []
+    for site in ("same-origin", "same-site", "none"):
+        assert agent.http.get("/status", headers={"Sec-Fetch-Site": site}).status_code == 200

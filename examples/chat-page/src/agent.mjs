@@ -1,0 +1,37 @@
+import {
+  DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
+} from "ai";
+
+const AGENT = "/agent";
+const chatUrl = (id) => `${AGENT}/chat/${encodeURIComponent(id)}`;
+
+/** Whether everything that the agent asked has its answer: then the answers are sent. */
+const isAnswered = (chat) =>
+  lastAssistantMessageIsCompleteWithApprovalResponses(chat) ||
+  (lastAssistantMessageIsCompleteWithToolCalls(chat) &&
+    !chat.messages.at(-1).parts.some(({ state }) => state === "approval-requested"));
+
+/** What `useChat` needs to talk to the agent. A message that is written instead of an answer ends the turn that asked. */
+export const agent = {
+  transport: new DefaultChatTransport({ api: `${AGENT}/chat`, body: { on_busy: "interrupt" } }),
+  sendAutomaticallyWhen: isAnswered,
+};
+
+/** What was said in a conversation so far. */
+export const history = async (id) => {
+  const reply = await fetch(`${AGENT}/sessions/${encodeURIComponent(id)}/messages`);
+  return reply.ok ? (await reply.json()).messages : [];
+};
+
+/** Ends the turn that runs. */
+export const abort = (id) => fetch(`${chatUrl(id)}/abort`, { method: "POST" });
+
+/** What went wrong, in words. A request that was refused has a problem as JSON. */
+export const reason = ({ message }) => {
+  try {
+    return JSON.parse(message).detail;
+  } catch {
+    return message;
+  }
+};
