@@ -29,6 +29,7 @@ from ..clock import Clock
 from ..errors import InvalidRequest, RequestError, TooMany
 from .addresses import check_addresses
 from .catalog import Catalog, Model, Operation
+from .fields import check_fields
 from .held import Held, send_in_pieces
 from .ledger import CallRecord, Ledger
 from .lines import Refusals, log_call
@@ -94,6 +95,7 @@ class ModelProxy:
         payload = _payload(body, operation)
         check_addresses(payload, self.media)
         model = self.catalog.resolve(payload["model"], operation)
+        check_fields(payload, model)
         payload["model"] = model.upstream
         streamed = operation == "chat" and bool(payload.get("stream"))
         hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
@@ -199,8 +201,10 @@ def _idempotency_key(caller: Caller, headers: Mapping[str, str]) -> str | None:
 
 
 def _record(order: Order, relay: Relay, began_at: int, duration_ms: int) -> CallRecord:
-    usage, estimated = relay.outcome.usage, False
-    if usage is None and relay.outcome.status == "client_gone":
+    outcome = relay.outcome
+    usage, estimated = outcome.usage, False
+    answered = outcome.http_status is not None and outcome.http_status < 300
+    if usage is None and (answered or outcome.status == "client_gone"):
         usage, estimated = _estimate(order, relay.tokens), True
     return CallRecord(
         request_id=order.request_id,
@@ -210,8 +214,8 @@ def _record(order: Order, relay: Relay, began_at: int, duration_ms: int) -> Call
         provider=order.model.provider,
         upstream_model=order.model.upstream,
         streamed=order.call.streamed,
-        status=relay.outcome.status,
-        http_status=relay.outcome.http_status,
+        status=outcome.status,
+        http_status=outcome.http_status,
         started_at=began_at,
         duration_ms=duration_ms,
         usage=usage,
@@ -220,7 +224,7 @@ def _record(order: Order, relay: Relay, began_at: int, duration_ms: int) -> Call
 
 
 def _estimate(order: Order, output: int) -> Usage:
-    """Usage of a call that was ended before its provider reported any: four bytes of the request are a token."""
+    """Usage of a call whose provider reported none: four bytes of the request are a token."""
     most = order.model.context_limit or order.size
     usage = Usage(input=min(order.size // 4, most), output=output)
     pricing = order.model.pricing

@@ -45,9 +45,9 @@ class CallRecord:
     """Epoch milliseconds."""
     duration_ms: int
     usage: Usage | None
-    """None when the provider said nothing about it."""
+    """None when the provider refused the call or could not be reached."""
     estimated: bool = False
-    """The usage is our own estimate: the client had gone before the provider said it."""
+    """The usage is our own estimate: the provider said none, or the client had gone before it did."""
 
     def row(self) -> dict[str, Any]:
         names = ("input", "output", "reasoning", "cache_read", "cache_write", "cost_usd")

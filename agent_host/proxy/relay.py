@@ -48,14 +48,15 @@ class Relay:
         self._pricing = pricing
         self._tap = UsageTap(pricing, hidden=hide_usage)
         self._streaming = False
+        self._size = 0
         self.client_gone = False
         """Set by whoever watches the client: what comes now is read for its usage alone."""
         self.outcome = Outcome()
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the stream has had so far."""
-        return self._tap.tokens
+        """About how many tokens the answer has had so far."""
+        return self._tap.tokens or self._size // 4
 
     async def carry(self, provider: Provider, call: Call) -> list[Message]:
         try:
@@ -84,6 +85,7 @@ class Relay:
 
     async def _whole(self, answer: Answer) -> list[Message]:
         body = await self._read(answer)
+        self._size = len(body)
         if len(body) <= INLINE_BYTES:
             body = self._reported(body, answer.status)
         elif body.lstrip().startswith(b"{"):

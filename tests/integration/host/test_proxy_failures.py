@@ -157,13 +157,12 @@ def test_an_answer_that_is_shorter_than_it_claims(agent: httpx.Client, provider:
     assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_dropped")
 
 
-def test_an_answer_without_usage_is_written_down_as_such(
-    agent: httpx.Client, provider: ScriptedProvider, host: Host
-) -> None:
+def test_usage_that_an_answer_lacks_is_estimated(agent: httpx.Client, provider: ScriptedProvider, host: Host) -> None:
     provider.script.replace([Garbage('{"choices": []}', content_type="application/json")])
     assert agent.post(CHAT, json=said("hi")).json() == {"choices": []}
     row = host.recent(limit=1)[0]
-    assert (row["status"], row["usage"]) == ("complete", None)
+    assert (row["status"], row["estimated"]) == ("complete", True)
+    assert (row["usage"]["input"] > 0, row["usage"]["output"]) == (True, 3)
 
 
 # ---------------------------------------------------------------- half-way
@@ -186,7 +185,8 @@ def test_a_stream_that_breaks_says_so(
     assert last["error"]["code"] == code
     assert last["error"]["message"].startswith("the provider 'upstream' ")
     row = host.recent(limit=1)[0]
-    assert (row["status"], row["http_status"], row["usage"]) == ("dropped", 200, None)
+    assert (row["status"], row["http_status"], row["estimated"]) == ("dropped", 200, True)
+    assert row["usage"]["output"] > 0
 
 
 @contextmanager

@@ -178,6 +178,31 @@ def test_no_tool_of_a_providers_own_is_sent_to_an_address(agent: httpx.Client) -
     assert_openai_error(reply, 400, "address_not_allowed", "input[0].image")
 
 
+BEYOND: tuple[tuple[str, Any], ...] = (
+    ("tools[0]", {"tools": [part("web_search")]}),
+    ("tools[0]", {"tools": [part("web_fetch_20250910", name="web_fetch")]}),
+    ("tools[1]", {"tools": [part("function", function={"name": "f"}), {"google_search": {}}]}),
+    ("tools[0]", {"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]}),
+    ("tools[0]", {"tools": [part("mcp", server_label="x", connector_id="connector_gmail")]}),
+    ("tools[0]", {"tools": ["web_search"]}),
+    *((name, {name: {}}) for name in ("web_search_options", "search_parameters", "mcp_servers", "tool_resources")),
+    *((name, {name: True}) for name in ("enable_search", "plugins", "grounding")),
+    *((name, {name: ["large-9"]}) for name in ("models", "fallbacks", "context_window_fallbacks", "model_list")),
+    *((name, {name: "x"}) for name in ("route", "preset", "provider", "api_base", "API_KEY", "extra_body", "headers")),
+)
+
+
+@pytest.mark.parametrize(("where", "fields"), BEYOND)
+def test_a_provider_does_no_more_than_answer_with_the_model_that_was_named(
+    agent: httpx.Client, provider: ScriptedProvider, where: str, fields: dict[str, Any]
+) -> None:
+    """A search of the provider's own would carry data out, and another model would be paid for at this one's price."""
+    provider.clear()
+    provider.script.replace([], otherwise=Say("ok"))
+    assert_openai_error(agent.post(CHAT, json=said("x", **fields)), 400, "field_not_allowed", where)
+    assert provider.requests == []
+
+
 def test_words_data_and_listed_hosts_pass(agent: httpx.Client, provider: ScriptedProvider) -> None:
     provider.script.replace([], otherwise=Say("ok"))
     function = {
