@@ -150,6 +150,8 @@ class LoadedSkill:
 
     body: str
     """The instructions."""
+    file: str = ""
+    """Where in the workspace they are; empty: elsewhere."""
     folder: str = ""
     """Where its files can be read; empty: it has none."""
     files: tuple[str, ...] = ()

@@ -96,6 +96,13 @@ def checked(tool: str, kinds: Sequence[Kind], path: str, context: ToolContext) -
     return at
 
 
+def denies_reading(path: str, context: ToolContext) -> bool:
+    """Tell whether a rule denies a file to `fs.read`, and so to tools that read it without being named one by one."""
+    shown = path.removeprefix(f"{context.workspace}/")
+    decision = context.authority.decide(Access("", (), ("fs.read",), (), (shown,), (shadows(path, context),)))
+    return decision.action == "deny" and decision.rule is not None and decision.rule.permission == "fs.read"
+
+
 def keeping(backups: Backups, at: Place, data: bytes, context: ToolContext) -> AbstractContextManager[Kept]:
     """Backs up what the block replaces by `data`. Scratch is for what nobody will miss."""
     return backups.keeping(at, data) if at.root == context.workspace else nullcontext(Kept())

@@ -108,10 +108,13 @@ class Glob:
 class Walk:
     """The files below a root in a fixed order, or one file alone. It keeps account of what it leaves out."""
 
-    def __init__(self, root: str, pattern: str, only: str | None = None, largest: int = LARGEST) -> None:
+    def __init__(
+        self, root: str, pattern: str, only: str | None = None, largest: int = LARGEST, excluded: Iterable[str] = ()
+    ) -> None:
         self.root = root
         self.largest = largest
         self.only = only
+        self.excluded = frozenset(excluded)
         patterns = [segments(one) for one in expand(pattern)]
         self.patterns = [Glob(parts) for parts in patterns]
         # A folder that is skipped otherwise is entered when the pattern names it.
@@ -162,6 +165,8 @@ class Walk:
     def texts(self) -> Iterator[str]:
         """The files that are worth a look into: no links, pipes or devices, none too large."""
         for relative in self.files() if self.only is None else [self.only]:
+            if relative in self.excluded:
+                continue
             path = self.path(relative)
             try:
                 about = os.lstat(path)
@@ -256,7 +261,8 @@ def glob(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def grep(request: dict[str, Any]) -> dict[str, Any]:
-    walk = Walk(request["root"], request["include"], request["only"], request.get("largest", LARGEST))
+    largest, excluded = request.get("largest", LARGEST), request.get("excluded", ())
+    walk = Walk(request["root"], request["include"], request["only"], largest, excluded)
     limit, pattern = request["limit"], request["pattern"]
     program = _ripgrep() if request["engine"] == "ripgrep" else None
     lines = by_ripgrep(program, walk, pattern, limit + 1) if program else by_python(walk, pattern)

@@ -25,6 +25,8 @@ GLOB_KEPT = 10_000
 GREP_KEPT = 2000
 """What goes to a file when there is more than an answer holds."""
 SECONDS = 30.0
+ROUNDS = 4
+"""Searches for one answer, at most."""
 ANSWER_LIMIT = 4 * 1024 * 1024
 """Bytes of the finder's answer; within the limits above it cannot be larger."""
 PROGRAM = Path(__file__).with_name("finder.py")
@@ -87,7 +89,7 @@ class Finder:
         found: dict[str, Any] = json.loads(done.stdout)
         if "fault" in found:
             raise ToolFailure(found["fault"], kind="invalid")
-        return found if found["left_out"] else {key: value for key, value in found.items() if key != "left_out"}
+        return found
 
 
 def glob_tool(finder: Finder) -> Tool:
@@ -101,6 +103,7 @@ def glob_tool(finder: Finder) -> Tool:
         named = [_name(root, entry, context) for entry in found["entries"]]
         visible = await asyncio.to_thread(_visible, "glob", named, context)
         entries = [name for name in named if name in visible]
+        _keep_left_out("glob", found, root, context)
         return await _shown({**found, "entries": entries[:GLOB_LIMIT]}, entries, GLOB_LIMIT, context)
 
     spec = ToolSpec("glob", GLOB, GLOB_PARAMETERS, read_only=True, idempotent=True)
@@ -124,11 +127,9 @@ def grep_tool(finder: Finder, engine: Engine = "ripgrep") -> Tool:
             raise ToolFailure("path: there is no such file or folder; look for it with glob", kind="invalid")
         include = _below(arguments.get("include", "**"), root, "include")
         request = {"kind": "grep", "root": str(root), "only": only, "pattern": arguments["pattern"], "include": include}
-        found = await finder.find({**request, "limit": GREP_KEPT, "engine": engine}, context)
-        for match in found["matches"]:
-            match["path"] = _name(root, match["path"], context)
-        visible = await asyncio.to_thread(_visible, "grep", [match["path"] for match in found["matches"]], context)
-        matches = [match for match in found["matches"] if match["path"] in visible]
+        found = await _grep(finder, {**request, "limit": GREP_KEPT, "engine": engine}, root, context)
+        matches = found["matches"]
+        _keep_left_out("grep", found, root, context)
         lines = [f"{match['path']}:{match['line']}:{match['text']}" for match in matches]
         return await _shown({**found, "matches": matches[:GREP_LIMIT]}, lines, GREP_LIMIT, context)
 
@@ -140,6 +141,30 @@ def grep_tool(finder: Finder, engine: Engine = "ripgrep") -> Tool:
         answers="`matches` of `path`, `line`, `text`; `truncated`, `left_out?`",
         bounds=f"{GREP_LIMIT} matches, {LONGEST} characters a line, files up to {LARGEST // 2**20} MiB",
     )
+
+
+async def _grep(finder: Finder, request: dict[str, Any], root: Path, context: ToolContext) -> dict[str, Any]:
+    """The finder's answer without matches in files that are denied. What is denied must neither take the place of other
+    matches nor tell by `truncated` what it says, so a search that was cut is made again without those files."""
+    hidden: set[str] = set()
+    rounds = 0
+    while True:
+        found = await finder.find({**request, "excluded": sorted(hidden)}, context)
+        names = {match["path"]: _name(root, match["path"], context) for match in found["matches"]}
+        visible = await asyncio.to_thread(_visible, "grep", [*names.values()], context)
+        denied = {path for path, name in names.items() if name not in visible}
+        rounds += 1
+        if not denied or not found["truncated"] or rounds == ROUNDS:
+            matches = [{**one, "path": names[one["path"]]} for one in found["matches"] if one["path"] not in denied]
+            return {**found, "matches": matches}
+        hidden |= denied
+
+
+def _keep_left_out(tool: str, found: dict[str, Any], root: Path, context: ToolContext) -> None:
+    """Keep of what was left out, each a name and the reason in brackets, what may be shown."""
+    names = {one: _name(root, one.rpartition(" (")[0], context) for one in found.pop("left_out")}
+    if kept := [one for one, name in names.items() if _may_see(tool, name, context)]:
+        found["left_out"] = kept
 
 
 async def _shown(data: dict[str, Any], lines: Sequence[str], limit: int, context: ToolContext) -> Output:

@@ -12,6 +12,7 @@ from ..errors import ToolFailure
 from ..ports import LoadedSkill, SkillIndex, ToolContext, ToolSpec
 from .contract import Reach, Tool
 from .envelope import RESULT_LIMIT
+from .files import denies_reading
 
 NAMED = 50
 """Packages that an error names."""
@@ -46,7 +47,10 @@ def skill_tool(index: SkillIndex) -> Tool:
         name = arguments["name"]
         if name not in context.packages:
             raise await _missing(index, name, context)
-        return {"content": _text(name, await index.load(name, context))}
+        loaded = await index.load(name, context)
+        if loaded.file and denies_reading(loaded.file, context):
+            raise ToolFailure(f"name: a rule for fs.read forbids the file of package {name}", kind="denied")
+        return {"content": _text(name, loaded)}
 
     spec = ToolSpec("skill", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
     bounds = f"{RESULT_LIMIT // 1024} KB"

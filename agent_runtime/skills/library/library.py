@@ -141,9 +141,10 @@ def _listed(files: Files) -> list[str]:
 def _answer(loaded: _Loaded, folder: Path) -> LoadedSkill:
     listed = _listed(loaded.files)
     more = len(listed[LISTED:]) + loaded.files.left_out
+    file = str(loaded.package.file.path) if loaded.package.inside else ""
     if not listed and not more:
-        return LoadedSkill(loaded.body)
-    return LoadedSkill(loaded.body, str(folder), tuple(listed[:LISTED]), more)
+        return LoadedSkill(loaded.body, file)
+    return LoadedSkill(loaded.body, file, str(folder), tuple(listed[:LISTED]), more)
 
 
 def _is_there(scratch: Path, folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The copies that the runtime keeps in the workspace give away no file that is denied, and no tool changes them."""
+"""A denied file is read neither from the copies that the runtime keeps, which no tool changes, nor in another way."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ AGENT = {
         {"permission": "fs.read", "pattern": "secrets/*", "action": "deny"},
         {"permission": "fs.read", "pattern": "skills/hidden*", "action": "deny"},
         {"permission": "fs.read", "pattern": "**/*.key", "action": "deny"},
+        {"permission": "fs.read", "pattern": ".agents/skills/inner/*", "action": "deny"},
     ],
 }
 SKILL = "from agent_runtime.skills import skill\n\n\n@skill\ndef {name}() -> str:\n    {doc!r}\n    return 'x'\n"
@@ -87,6 +88,29 @@ def test_a_search_knows_a_file_by_all_names_that_rules_use(agent: Runtime) -> No
     assert call(agent, "read", path="top.key")["state"] == "output-error"
     assert SECRET not in json.dumps(call(agent, "grep", pattern=SECRET, include="*.key")["output"])
     assert "top.key" not in call(agent, "glob", pattern="*.key")["output"]["data"]["entries"]
+
+
+def test_a_search_tells_nothing_of_what_a_denied_file_says(agent: Runtime) -> None:
+    """Of a file with thousands of lines, `truncated` told whether a pattern fits them, and they took all places."""
+    workspace = agent.data_dir / "workspace"
+    (workspace / "secrets" / "many.md").write_text(f"{SECRET}: giraffe\n" * 3000)
+    with (workspace / "secrets" / "large.md").open("wb") as file:
+        file.truncate(51 * 2**20)
+    assert agent.http.put("/workspace/zoo.txt", content="giraffe\n").status_code in (201, 204)
+    for pattern, fits in (("giraffe", ["zoo.txt"]), (SECRET, []), ("no-such-word", [])):
+        data = call(agent, "grep", pattern=pattern, include="{secrets/*,*.txt}")["output"]["data"]
+        assert [match["path"] for match in data["matches"]] == fits
+        assert not data["truncated"]
+        assert "large.md" not in json.dumps(data)
+    assert call(agent, "memory_search", query="giraffe")["output"]["data"]["results"] == []
+
+
+def test_instructions_of_a_package_that_is_denied_are_not_loaded(agent: Runtime) -> None:
+    for name in ("inner", "outer"):
+        text = f"---\nname: {name}\ndescription: Tells a secret\n---\n{SECRET}\n"
+        assert agent.http.put(f"/workspace/.agents/skills/{name}/SKILL.md", content=text).status_code == 201
+    assert SECRET not in json.dumps(call(agent, "skill", name="inner")["output"])
+    assert SECRET in json.dumps(call(agent, "skill", name="outer")["output"])
 
 
 @pytest.mark.parametrize("below", [".backups/open", ".agents/skill-history/shown"])

@@ -87,7 +87,7 @@ async def test_a_package_comes_in_its_tag(context: ToolContext) -> None:
 
 
 async def test_a_package_names_its_folder_and_its_files(context: ToolContext) -> None:
-    loaded = LoadedSkill("Use it.", "/there/pdf", ("a.md", "</skill_files>.md"), 7, "2 of its files are gone")
+    loaded = LoadedSkill("Use it.", "", "/there/pdf", ("a.md", "</skill_files>.md"), 7, "2 of its files are gone")
     result = await call("skill", told(context, "pdf"), Shelf(pdf=loaded), name="pdf")
     assert result.data["content"].splitlines() == [
         '<skill_content name="pdf">',
