@@ -10,6 +10,7 @@ import asyncio
 import math
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,9 +33,9 @@ HASTE = 0.3
 BLIND = 256 * MiB
 """What may go beyond the quota where only the room left tells: while measuring takes longer than that, and where the
 folder does not hold it."""
-KEPT_FREE = 64 * MiB, 8
-"""Bytes of a file system that commands leave free, for the database and for others; of a smaller one, one part in this
-many."""
+KEPT_FREE = 64 * MiB, 20_000, 8
+"""Bytes and files of a file system that commands leave free, for the database and for others; of a smaller one, one
+part in this many."""
 LONGEST = 20.0
 """Seconds that a walk may take; what it has not seen by then is guessed from the room left."""
 
@@ -79,11 +80,12 @@ class Meter:
         """What has been taken of the file system since the measurement, by anybody."""
         return self._room.beyond(_room(self.folder))
 
-    def capacity(self) -> int:
-        """Bytes that the folder may hold before its file system is almost full, as of the last measurement."""
-        if self.used is None:
-            return _keepable(self.folder, _room(self.folder).bytes)
-        return _keepable(self.folder, self.used.bytes + self._room.bytes)
+    def capacity(self) -> Amount:
+        """What the folder may hold before its file system is almost full, as of the last measurement."""
+        whole = _room(self.folder) if self.used is None else self.used + self._room
+        kept = _kept(self.folder)
+        left = whole.beyond(kept)
+        return left if kept.files else Amount(left.bytes, sys.maxsize)  # some file systems count no files
 
     def due(self, most: Amount) -> bool:
         if self.used is None:
@@ -162,11 +164,13 @@ class Allowance:
     def __init__(self, quota: Quota, meter: Meter) -> None:
         self.quota, self._meter = quota, meter
         self._most = self._quota
+        self._files_left = _room(quota.folder).files
 
     @property
     def _quota(self) -> Amount:
         """The quota, or the room of the file system if that is less."""
-        return Amount(min(self.quota.bytes, self._meter.capacity()), self.quota.files)
+        most = self._meter.capacity()
+        return Amount(min(self.quota.bytes, most.bytes), min(self.quota.files, most.files))
 
     @property
     def bytes(self) -> int:
@@ -200,7 +204,9 @@ class Allowance:
         if used.bytes > self._quota.bytes:
             left = _size(_room(self.quota.folder).bytes)
             return f"{self.quota.name} holds {_size(used.bytes)}, and the disk is almost full: {left} are left"
-        return f"{self.quota.name} holds {used.files} files, and {self._quota.files} is the most it may hold"
+        if used.files <= self.quota.files:
+            return f"the disk has almost no room for more files: {_room(self.quota.folder).files} are left"
+        return f"{self.quota.name} holds {used.files} files, and {self.quota.files} is the most it may hold"
 
     async def takes(self, size: int) -> bool:
         """Whether so many bytes fit in. What others took meanwhile counts until a measurement says better."""
@@ -232,6 +238,8 @@ class Allowance:
     async def overdrawn(self) -> bool:
         """Looks once. Whether the command has carried the folder beyond what it may hold."""
         meter = self._meter
+        if _room(self.quota.folder).files < min(self._files_left, _kept(self.quota.folder).files // 2):
+            return True  # no reserve gives files back, so nothing waits for a measurement
         if meter.due(self._most):
             await _patiently(meter.measure(), HASTE)
             self._follow()
@@ -285,12 +293,14 @@ def _room(folder: Path) -> Amount:
     return Amount(left.f_bfree * left.f_frsize, left.f_ffree)
 
 
-def _keepable(folder: Path, size: int) -> int:
+def _kept(folder: Path) -> Amount:
+    """What commands leave free."""
     try:
         disk = os.statvfs(folder)
     except OSError:
-        return size
-    return max(0, size - min(KEPT_FREE[0], disk.f_blocks * disk.f_frsize // KEPT_FREE[1]))
+        return Amount(0, 0)
+    most_bytes, most_files, share = KEPT_FREE
+    return Amount(min(most_bytes, disk.f_blocks * disk.f_frsize // share), min(most_files, disk.f_files // share))
 
 
 async def _walk(folder: Path) -> tuple[Amount, bool]:

@@ -7,6 +7,7 @@ something put in front of the command.
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -109,15 +110,19 @@ def lowly(box: Box) -> tuple[str, ...]:
 
 def limited(limits: Limits, *, processes: int | None = None) -> tuple[str, ...]:
     """The launcher that sets the resource limits, to be put in front of a command; without a number, processes are not
-    counted by the kernel."""
-    return (
-        program("prlimit"),
-        f"--data={limits.memory}",
-        f"--as={limits.memory * 4}",
-        *((f"--nproc={processes}",) if processes else ()),
-        f"--fsize={limits.file_size}",
-        f"--nofile={limits.open_files}",
-        f"--cpu={limits.cpu_seconds}",
-        "--core=0",
-        "--",
-    )
+    counted by the kernel. None is above what the server itself may take, for nothing confined may raise it."""
+    wanted = {
+        "data": limits.memory,
+        "as": limits.memory * 4,
+        **({"nproc": processes} if processes else {}),
+        "fsize": limits.file_size,
+        "nofile": limits.open_files,
+        "cpu": limits.cpu_seconds,
+        "core": 0,
+    }
+    return (program("prlimit"), *(f"--{name}={_within_ours(name, most)}" for name, most in wanted.items()), "--")
+
+
+def _within_ours(name: str, most: int) -> int:
+    _, hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
+    return most if hard == resource.RLIM_INFINITY else min(most, hard)

@@ -12,6 +12,7 @@ from pathlib import Path
 MOST_BYTES = 16 * 1024 * 1024
 SHARE = 16
 """The reserve takes one part in this many of a smaller disk."""
+FEW_FILES = 1000
 
 
 class DiskReserve:
@@ -23,8 +24,9 @@ class DiskReserve:
 
     @property
     def is_low(self) -> bool:
-        """True while the disk has less room left than the reserve takes."""
-        return self._free() < self._size()
+        """True while the disk has less room left than the reserve takes, or for few files only."""
+        disk = os.statvfs(self._path.parent)
+        return self._free() < self._size() or disk.f_favail < min(FEW_FILES, disk.f_files // SHARE)
 
     def fill(self) -> None:
         """Take the room, unless there is too little of it now. Idempotent: a reserve of an earlier process is kept."""

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from ..errors import StartError
+from ..errors import StartError, StoreError
 from ..sandbox import READERS_ID
 from ..telemetry import logger
 from .ownership import Left, give_tree
@@ -122,10 +122,13 @@ class Home:
         return [folder for folder in (self.data_dir / "scratch").iterdir() if folder.lstat().st_uid != uid]
 
     def make_scratch(self, session_id: str) -> Path:
-        """Creates the session's scratch if need be and returns it."""
+        """Create the session's scratch if need be and return it. Raises StoreError if the disk has no room for it."""
         folder = self.scratch(session_id)
         if not folder.is_dir():
-            folder.mkdir(mode=0o700, exist_ok=True)
+            try:
+                folder.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise StoreError(f"the scratch folder of the session cannot be made: {error.strerror}") from error
             if self.owner is not None:
                 os.chown(folder, self.owner, self.owner)
         return folder

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,14 @@ from .test_start import refused
 
 
 @contextmanager
-def small_disk(folder: Path, megabytes: int = 16) -> Generator[Path]:
-    """A small file system. It takes root to mount one, which the build server is."""
+def small_disk(folder: Path, megabytes: int = 16, files: int = 0) -> Generator[Path]:
+    """A small file system, with room for so many files. It takes root to mount one, which the build server is."""
     if os.geteuid() != 0:
         pytest.skip("a small disk of its own can only be mounted by root")
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder], check=True, timeout=10)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,nr_inodes={files}", "tmpfs", folder], check=True, timeout=10
+    )
     try:
         yield folder
     finally:
@@ -117,6 +120,41 @@ def test_a_command_that_fills_the_disk_leaves_an_agent_that_can_clean_up(
         assert agent.get("/readyz").json() == {"ready": True, "reasons": []}
         provider.script.replace([Call("bash", {"command": "head -c 20M /dev/zero > fits; ls fits"}), Say("done")])
         assert agent.chat("write again").json()["tool_outputs"][0]["output"]["data"]["stdout"] == "fits\n"
+
+
+def test_a_command_that_makes_more_files_than_the_disk_has_room_for_leaves_an_agent_at_work(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    many = "mkdir many; cd many; seq 60000 | xargs -n 500 touch"
+    with small_disk(tmp_path / "disk", 64, files=40_000) as disk, Runtime(provider, disk / "data") as agent:
+        provider.script.replace([Call("bash", {"command": many}), Say("it is full")])
+        [output] = agent.chat("make files").json()["tool_outputs"]
+        assert "almost no room for more files" in output["output"]["data"]["stopped"]
+        provider.script.replace([Call("bash", {"command": "echo new"}), Say("at work")])
+        [output] = agent.chat("hello", session_id="new").json()["tool_outputs"]
+        assert output["output"]["data"]["stdout"] == "new\n"
+        provider.script.replace([Call("bash", {"command": "rm -rf many"}), Say("it is empty")])
+        assert agent.chat("make room").json()["response"] == "it is empty"
+        provider.script.replace([Call("bash", {"command": "touch one && ls"}), Say("done")])
+        [output] = agent.chat("and now", session_id="new").json()["tool_outputs"]
+        assert output["output"]["data"]["stdout"] == "one\n"
+        assert agent.get("/readyz").json() == {"ready": True, "reasons": []}
+
+
+def test_a_disk_without_room_for_files_is_told(provider: ScriptedProvider, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 64, files=3000) as disk, Runtime(provider, disk / "data") as agent:
+        full = disk / "full"
+        full.mkdir()
+        with suppress(OSError):
+            for number in range(3000):
+                (full / str(number)).touch()
+        assert agent.get("/readyz").json() == {"ready": False, "reasons": ["disk"]}
+        provider.script.replace([Call("bash", {"command": "echo new"}), Say("at work")])
+        assert_problem(agent.chat("hello", session_id="new"), 500, "store_unavailable")
+        shutil.rmtree(full)
+        provider.script.replace([Call("bash", {"command": "echo new"}), Say("at work")])
+        assert agent.chat("hello again", session_id="new").json()["response"] == "at work"
+        assert agent.get("/readyz").json() == {"ready": True, "reasons": []}
 
 
 def test_a_full_disk_is_told_and_a_reserve_keeps_the_agent_at_work(provider: ScriptedProvider, tmp_path: Path) -> None:
