@@ -134,11 +134,12 @@ def token(
 def models() -> None:
     """Show the models an agent may name."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from .proxy import load_catalog
 
-    table = Table("model", "provider", "its name there", "context", "output", "$/M in", "$/M out", "capabilities")
+    names = (Column(head, no_wrap=True) for head in ("model", "provider", "its name there"))
+    table = Table(*names, "context", "output", "$/M in", "$/M out", "capabilities")
     for model in load_catalog(load_settings()).models.values():
         prices = (model.pricing.input, model.pricing.output) if model.pricing else (None, None)
         known = [model.context_limit, model.max_output_tokens, *prices]

@@ -94,8 +94,10 @@ def _back_up(file: Path | None) -> None:
 def _skill(given: argparse.Namespace) -> None:
     from .runtime import allow_skill, test_skill
     from .settings import load_settings
+    from .telemetry import configure
 
     settings = load_settings()
+    configure(settings.log_level, settings.log_format)
     gc.enable()
     if given.action == "test":
         print(test_skill(settings, given.file, given.skill, given.arguments))

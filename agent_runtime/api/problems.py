@@ -60,7 +60,10 @@ def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     code = _CODES.get(error.status_code, "http_error")
     headers = dict(error.headers) if error.headers else None
-    return problem(error.status_code, code, str(error.detail), request.url.path, headers=headers)
+    detail = str(error.detail)
+    if code in ("not_found", "method_not_allowed"):
+        detail = f"there is no route {request.method} {request.url.path}; GET /openapi.json lists those that there are"
+    return problem(error.status_code, code, detail, request.url.path, headers=headers)
 
 
 def _store(request: Request, error: Exception) -> Response:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic_core import to_json
+
 from ..context import user_text
 from ..errors import Conflict
 from .answers import Answer, Decision
@@ -31,7 +33,8 @@ def spoken_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> Answer:
     if wait.kind == "approval":
         return _decision(turn, wait, text)
     if len(wait.questions) != 1:
-        raise _refused(turn, f"{len(wait.questions)} questions are open: answer them together by the request's id")
+        shape = to_json({"id": wait.id, "answers": [["..."] for _ in wait.questions]}).decode()
+        raise _refused(turn, f"{len(wait.questions)} questions are open: answer them together, as {shape}")
     return Answer(wait.id, answers=[_choice(wait.questions[0], text)])
 
 

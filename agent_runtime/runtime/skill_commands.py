@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -12,12 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..errors import MeshUnavailable, StartError
+from ..errors import MeshUnavailable, StartError, ToolFailure
 from ..sandbox import Limits, choose_confinement
 from ..settings import Settings
 from ..skills import Environments, PackageIndex, Setup, SkillTest, SkillTrials, Source, Staging, find_source
 from ..workspace import Home
 from .keys import mesh_token, skill_grants
+
+_ARGUMENTS = """must be a JSON object, as in '{"path": "notes.md"}'"""
+_WANTING = re.compile(r"(?m)KeyError: '[A-Z][A-Z0-9_]*'$|(Connection|Connect|URL|gai)Error|Temporary failure in name")
+"""How a call ends that misses a secret or the network."""
+_ALLOW = "It has no secret and no network unless `agent-runtime skill allow` gives it some"
 
 
 def test_skill(settings: Settings, file: Path, skill: str | None, arguments: str | None) -> str:
@@ -26,7 +32,12 @@ def test_skill(settings: Settings, file: Path, skill: str | None, arguments: str
     source, test = _source(file), None
     if arguments is not None:
         test = SkillTest(_parsed(arguments), skill)
-    return asyncio.run(_tried(settings, source, test))
+    try:
+        return asyncio.run(_tried(settings, source, test))
+    except ToolFailure as fault:
+        if _WANTING.search(str(fault)) and not _has_grant(settings, source):
+            raise StartError(f"{str(fault).rstrip()}\n{_ALLOW}") from fault
+        raise
 
 
 def allow_skill(settings: Settings, file: Path, secrets: Sequence[str], hosts: Sequence[str]) -> str:
@@ -38,7 +49,18 @@ def allow_skill(settings: Settings, file: Path, secrets: Sequence[str], hosts: S
     if not secrets and not hosts:
         return f"{source.file} may have no secrets and reach no hosts"
     named = ", ".join((*secrets, *hosts))
-    return f"{source.file} ({source.build[:12]}) may have {named}, until its code changes"
+    told = [
+        f"{source.file} ({source.build[:12]}) may have {named}, until its code or a file beside it changes",
+        "A server that runs takes that up when the plugin is saved again, or at its next start",
+    ]
+    if file.resolve().parent != settings.skills_path.resolve():
+        told.append(f"Once the plugin is in {settings.skills_path}, where it has other files beside it, allow it again")
+    return "\n".join(told)
+
+
+def _has_grant(settings: Settings, source: Source) -> bool:
+    grant = skill_grants(settings).of(source)
+    return bool(grant.env) or grant.hosts is not None
 
 
 def _source(file: Path) -> Source:
@@ -52,9 +74,9 @@ def _parsed(arguments: str) -> Mapping[str, Any]:
     try:
         parsed: Any = json.loads(arguments)
     except ValueError as error:
-        raise StartError(f"--arguments: {error}") from None
+        raise StartError(f"--arguments: {_ARGUMENTS} ({error})") from None
     if not isinstance(parsed, dict):
-        raise StartError("--arguments: must be a JSON object")
+        raise StartError(f"--arguments: {_ARGUMENTS}")
     return parsed  # pyright: ignore[reportUnknownVariableType]
 
 

@@ -98,7 +98,7 @@ class Waiting:
 
 def unknown_session(name: str) -> NotFound:
     """The error for a session that is not there, or not the caller's."""
-    return NotFound(f"there is no session {name}", code="unknown_session")
+    return NotFound(f"there is no session {name}; one begins with its first message", code="unknown_session")
 
 
 def read_cursor(text: str) -> Cursor | None:

@@ -75,8 +75,8 @@ class Grants:
             return Grant()
         if entry.sha256 != source.build:
             raise ToolFailure(
-                f"{source.file} is not the code that the operator has allowed secrets or hosts; look at it, then "
-                f"run `agent-runtime skill allow {source.file} ...` again",
+                f"{source.file} is not the code that the operator has allowed secrets or hosts, or the files beside it"
+                f" are not; look at them, then run `agent-runtime skill allow {source.file} ...` again",
                 kind="denied",
             )
         missing = [name for name in entry.secrets if not self._environment.get(name)]
@@ -99,7 +99,9 @@ class Grants:
             try:
                 entries[source.file] = _Entry(sha256=source.build, secrets=tuple(secrets), hosts=tuple(hosts))
             except ValidationError as error:
-                raise StartError("; ".join(one["msg"] for one in error.errors())) from None
+                raise StartError(
+                    "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
+                ) from None
         text = json.dumps(_ENTRIES.dump_python(entries, mode="json"), indent=2) + "\n"
         with tempfile.NamedTemporaryFile("w", dir=self._file.parent, prefix=self._file.name, delete=False) as new:
             new.write(text)

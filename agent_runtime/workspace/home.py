@@ -78,7 +78,7 @@ class Home:
                 if folder.stat().st_mode & 0o777 == LET_THROUGH:  # commands were held otherwise in the last life
                     folder.chmod(mode)
             except OSError as error:
-                raise StartError(f"the folder {folder} cannot be created: {error.strerror}") from error
+                raise StartError(f"AGENT_DATA_DIR: the folder {folder} cannot be created: {error.strerror}") from error
             if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 raise StartError(f"the folder {folder} cannot be written by user {os.geteuid()}: mend its permissions")
 

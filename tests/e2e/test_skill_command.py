@@ -72,7 +72,13 @@ def test_a_plugin_is_tried_and_called_without_a_server(tmp_path: Path) -> None:
         ("@skill\ndef count(): return 1", (), "count has no description"),
         (COUNT.replace("len(text.split())", "1 / 0"), ("--arguments", '{"text": "x"}'), "ZeroDivisionError"),
         (COUNT, ("--arguments", '{"txt": "x"}'), "the arguments do not fit count"),
-        (COUNT, ("--arguments", "[]"), "--arguments: must be a JSON object"),
+        (COUNT, ("--arguments", "[]"), "--arguments: must be a JSON object, as in '{"),
+        (COUNT, ("--arguments", "text=x"), "--arguments: must be a JSON object, as in '{"),
+        (
+            COUNT.replace("len(text.split())", "__import__('os').environ['WEATHER_KEY']"),
+            ("--arguments", '{"text": "x"}'),
+            "It has no secret and no network unless `agent-runtime skill allow` gives it some",
+        ),
     ],
 )
 def test_a_fault_is_told_and_the_exit_code_says_so(
@@ -135,6 +141,8 @@ def test_secrets_and_hosts_are_for_the_code_that_the_operator_has_allowed(tmp_pa
         environment = {"AGENT_DATA_DIR": str(agent.data_dir)}
         allowed = skill(tmp_path, "allow", str(plugin), "--secret", "WEATHER_KEY", "--host", "localhost", **environment)
         assert allowed.returncode == 0, allowed.stderr
+        assert "when the plugin is saved again, or at its next start" in allowed.stdout
+        assert "allow it again" not in allowed.stdout
         agent.start()
         eventually(active)
         assert forecast(agent, port) == "sunny"
@@ -153,4 +161,12 @@ def test_variables_of_the_server_cannot_be_allowed(tmp_path: Path, name: str) ->
     (tmp_path / "count.py").write_text(COUNT)
     done = skill(tmp_path, "allow", str(tmp_path / "count.py"), "--secret", name)
     assert done.returncode == 1
-    assert "cannot be a secret of a skill" in done.stderr
+    assert done.stderr.startswith(f"agent-runtime: {name!r} cannot be a secret of a skill")
+
+
+def test_what_is_allowed_elsewhere_must_be_allowed_again_in_the_servers_folder(tmp_path: Path) -> None:
+    (tmp_path / "count.py").write_text(COUNT)
+    (tmp_path / "too-large").write_bytes(b" " * (9 << 20))
+    done = skill(tmp_path, "allow", str(tmp_path / "count.py"), "--host", "example.org")
+    assert f"Once the plugin is in {tmp_path}/data/skills" in done.stdout
+    assert "too-large" in done.stderr, "what a plugin does not see is named"

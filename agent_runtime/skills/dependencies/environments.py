@@ -177,4 +177,5 @@ def _failure(requirements: Sequence[str], done: Finished) -> str:
     if done.timed_out:
         return f"dependencies ({names}) were not installed within {INSTALL_SECONDS:g} s"
     told = " ".join((done.stopped or done.stderr).split())[-600:]
-    return f"dependencies ({names}) cannot be installed: {told}"
+    hint = "; AGENT_SKILL_INDEX names another index, if this one cannot be reached" if "Failed to fetch" in told else ""
+    return f"dependencies ({names}) cannot be installed: {told}{hint}"

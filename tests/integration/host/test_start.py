@@ -214,3 +214,10 @@ def test_an_ipv6_address_serves_too(tmp_path: Path) -> None:
     with Host(tmp_path, MESH_HOST="::1") as host:
         assert host.url.startswith("http://[::1]:")
         assert httpx.get(f"{host.url}/healthz", trust_env=False).status_code == 200
+
+
+def test_the_names_of_models_are_whole_on_a_narrow_terminal() -> None:
+    code, told = run("models", COLUMNS=80, MESH_PROVIDER="openai", OPENAI_API_KEY="k", OPENAI_MODEL="large")
+    assert code == 0
+    assert "embedding" in told
+    assert "text-embedding-3-small" in told

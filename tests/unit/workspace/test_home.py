@@ -35,7 +35,7 @@ def test_a_link_to_the_data_directory_is_resolved(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_stops_the_start_and_says_which(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StartError, match="file/data cannot be created: Not a directory"):
+    with pytest.raises(StartError, match=r"AGENT_DATA_DIR: the folder .*file/data cannot be created: Not a directory"):
         Home(tmp_path / "file" / "data").prepare()
 
 
