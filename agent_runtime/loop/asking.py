@@ -42,9 +42,13 @@ class _Answer:
 
     pieces: list[str] = field(default_factory=list[str])
     ids: dict[str, str] = field(default_factory=dict[str, str])
-    """The provider's call ids -> ours, which are unique in the turn."""
+    """The provider's call ids -> ours, which are unique in the session."""
     received: int = 0
     """Characters of all kinds."""
+
+    def check(self) -> None:
+        if self.received > MOST_CHARACTERS:
+            raise ModelError(f"the model's answer is longer than {MOST_CHARACTERS} characters")
 
 
 class Asker:
@@ -121,17 +125,24 @@ class Asker:
                     async for chunk in self._completed(step, event, answer.ids, tools=tools):
                         yield chunk
                 else:
+                    if isinstance(event, CallStarted):
+                        answer.ids[event.id] = await self._call_id(event.id)
                     if not isinstance(event, Retrying):
                         self.turn.retrying = self.turn.attempt = None
                     for chunk in self._heard(answer, event):
                         yield chunk
-                    if answer.received > MOST_CHARACTERS:
-                        raise ModelError(f"the model's answer is longer than {MOST_CHARACTERS} characters")
+                    answer.check()
         except (ModelError, asyncio.CancelledError):
             self._heard_of = answer.received > 0
             if answer.received:  # what broke off was generated all the same, and will be charged
                 self.books.spend(Usage.estimated(self.kit.view.size, answer.received))
             raise
+
+    async def _call_id(self, provider_id: str) -> str:
+        """The id of a call. Some providers count from one in every turn, and a frontend gives a person's answer to the
+        first call of that id in the conversation."""
+        call_id = self.pen.call_id(provider_id)
+        return self.pen.call_id(f"call_{self.turn.reply_id}") if await self.kit.has_call(call_id) else call_id
 
     def _heard(self, answer: _Answer, event: ModelEvent) -> Iterator[c.Chunk]:
         """What a piece of the model's answer looks like in the stream."""
@@ -145,7 +156,6 @@ class Asker:
                 yield from self.pen.reasoning(text)
             case CallStarted(call_id, name):
                 answer.received += len(name)
-                answer.ids[call_id] = self.pen.call_id(call_id)
                 yield from self.pen.call_started(answer.ids[call_id], name)
             case CallPiece(call_id, text):
                 answer.received += len(text)

@@ -17,6 +17,10 @@ from .state import Turn
 from .toolbox import Toolbox
 
 
+async def _no_call(_: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Kit:
     """Wired by the runner for one run of a turn."""
@@ -40,6 +44,8 @@ class Kit:
     learnings: Learnings = field(default_factory=NoLearnings)
     room: Room = field(default_factory=Endless)
     gate: SideEffectGate = field(default_factory=OpenGate)
+    has_call: Callable[[str], Awaitable[bool]] = _no_call
+    """Whether an earlier reply of the session has a tool call of that id."""
     prices: PriceCheck | None = None
     """None: no model needs a price."""
 

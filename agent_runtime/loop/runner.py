@@ -251,6 +251,9 @@ class TurnRunner:
             learnings=self.learnings,
             room=self.rooms.room(turn, conversation.view, recorder, brief.prompt),
             gate=self.gate,
+            has_call=lambda call: self.database.read(
+                lambda connection: history.has_call(connection, conversation.id, call)
+            ),
             prices=self.prices,
         )
 

@@ -173,6 +173,12 @@ def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
     return _message(row, [load(part[0]) for part in parts])
 
 
+def has_call(connection: sqlite3.Connection, session_id: str, call_id: str) -> bool:
+    """Whether a message of the session has a tool call of that id."""
+    query = "SELECT EXISTS(SELECT 1 FROM chat_parts WHERE tool_call_id = ? AND session_id = ?)"
+    return bool(connection.execute(query, (call_id, session_id)).fetchone()[0])
+
+
 def part_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:
     """The ids of a message's parts, in order."""
     return [

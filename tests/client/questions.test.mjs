@@ -75,6 +75,18 @@ test("a question can follow a question", async () => {
   assert.deepEqual(chat.ends.map(({ finishReason }) => finishReason), ["tool-calls", "tool-calls", "stop"]);
 });
 
+test("a question whose call id the model has used before is answered where it is asked", async () => {
+  await script(question("call_1"), say("One."), question("call_1"), say("Two."));
+  const chat = new Chat(automatic);
+  for (const end of ["One.", "Two."]) {
+    await chat.sendMessage({ text: "do it" });
+    const { toolCallId } = chat.lastMessage.parts.at(-1);
+    await chat.addToolOutput(answer(toolCallId, [end]));
+    await settled(chat, end);
+  }
+  assert.match(JSON.stringify((await asked()).at(-1)), /One\..*Two\./);
+});
+
 test("two questions of one step are answered together", async () => {
   const calls = [call("question", ASKED, { id: "q1" }), call("question", ASKED, { id: "q2" })];
   await script(say("", { calls }), say("Both."));
