@@ -10,6 +10,7 @@ missing=()
 if [ "$wanted" = node ]; then
   command -v node >/dev/null || missing+=(nodejs) # what an agent of our tests has on its PATH
   command -v ip >/dev/null || missing+=(iproute2) # networks that tests make themselves
+  command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 elif [ "$wanted" = browser ]; then
   command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || missing+=(chromium-headless-shell)
 elif [ "$wanted" = image ]; then
@@ -38,6 +39,11 @@ fi
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
   echo "Installing ${missing[*]}" >&2
   export DEBIAN_FRONTEND=noninteractive
+  if [[ " ${missing[*]} " = *" postgresql "* ]]; then # tests start a server of their own: no other one is made
+    mkdir -p /etc/postgresql-common
+    [ -e /etc/postgresql-common/createcluster.conf ] ||
+      echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+  fi
   { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >&2 && exit 0
 fi
 echo "Missing: ${missing[*]}. Install with: sudo apt-get install ${missing[*]}" >&2

@@ -20,6 +20,7 @@ LOADED_BY_OTHERS = {
     "editables",
     "hatchling",
     "import-linter",
+    "psycopg",
     "pyright",
     "pytest-asyncio",
     "pytest-timeout",
