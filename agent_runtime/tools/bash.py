@@ -105,7 +105,7 @@ async def _reach(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
         shadows=_shadows(read),
         opaque=opaque,
         anything=read.anything,
-        habits=tuple(dict.fromkeys(map(habit, texts))),
+        habits=tuple(dict.fromkeys(habit(text, writes=bool(read.writes)) for text in texts)),
     )
 
 

@@ -95,11 +95,12 @@ def commands_of(words: Sequence[Word], read: Read) -> Iterator[Command | Write]:
         yield from _script(name, words, read)
 
 
-def habit(text: str) -> str:
+def habit(text: str, *, writes: bool = False) -> str:
     """A pattern for a rule that would allow such commands for good. Most programs can be made to run another one, so it
-    is the very text for all but a few. In a pattern a star would be any text: it becomes any one character."""
+    is the very text for all but a few, and for those too where the script writes files: a rule does not say which. In a
+    pattern a star would be any text: it becomes any one character."""
     program = text.partition(" ")[0]
-    return f"{program} *" if program in _LOOKERS else text.replace("*", "?")
+    return f"{program} *" if program in _LOOKERS and not writes else text.replace("*", "?")
 
 
 def _without_settings(words: Sequence[Word]) -> Sequence[Word]:

@@ -32,6 +32,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     (data / "agents").mkdir()
     (data / "agents" / "stays.yaml").write_text(WRITER.format(more='"ls": allow'))
     (data / "agents" / "goes.yaml").write_text(WRITER.format(more=MAY_GO))
+    (data / "agents" / "asks.yaml").write_text("description: Asks.\nmode: all\npermissions: {bash: ask}\n")
     with ScriptedProvider() as provider, Runtime(provider, data) as runtime:
         (data / "workspace" / "tests").mkdir()
         (data / "workspace" / "tests" / "run.sh").write_text("echo the tests pass\n")
@@ -136,3 +137,9 @@ def test_a_setting_behind_time_is_no_setting_to_the_program_of_that_name(agent: 
     scripts = [f"{before} TZ=a/b echo x" for before in ("LANG=C time", "env time", "nice time -p", "timeout 9 time")]
     answers = attempt(agent, "goes", *map(bash, scripts))
     assert all("sets a variable" in one for one in answers)
+
+
+def test_an_approval_for_good_of_what_is_written_to_one_file_is_none_for_others(agent: Runtime) -> None:
+    agent.provider.script.replace([bash("echo one > notes")])
+    [waits] = agent.chat("note it", session_id="asks", agent="asks").json()["pending"]
+    assert [rule["pattern"] for rule in waits["always"]] == ["echo one"]

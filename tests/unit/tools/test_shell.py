@@ -330,6 +330,10 @@ def test_only_programs_that_run_no_other_are_suggested_as_a_kind(text: str, patt
     assert habit(text) == pattern
 
 
+def test_what_a_script_writes_into_files_is_not_suggested_as_a_kind() -> None:
+    assert habit("echo x", writes=True) == "echo x"
+
+
 # ---------------------------------------------------------------- any text
 
 PIECES = st.sampled_from([*"ab $`'\"\\\n;&|(){}<>#=[]!*?~-", "$(", "<<E\n", "\nE\n", "if ", "case ", "((", "\0", "é"])
