@@ -122,11 +122,18 @@ def test_a_command_that_fills_the_disk_leaves_an_agent_that_can_clean_up(
         assert agent.chat("write again").json()["tool_outputs"][0]["output"]["data"]["stdout"] == "fits\n"
 
 
+def make_files(folder: Path, count: int) -> None:
+    folder.mkdir()
+    for number in range(count):
+        (folder / str(number)).touch()
+
+
 def test_a_command_that_makes_more_files_than_the_disk_has_room_for_leaves_an_agent_at_work(
     provider: ScriptedProvider, tmp_path: Path
 ) -> None:
-    many = "mkdir many; cd many; seq 60000 | xargs -n 500 touch"
-    with small_disk(tmp_path / "disk", 64, files=40_000) as disk, Runtime(provider, disk / "data") as agent:
+    many = "mkdir many; cd many; for n in $(seq 1400); do touch $n; sleep 0.002; done"
+    with small_disk(tmp_path / "disk", 64, files=8000) as disk, Runtime(provider, disk / "data") as agent:
+        make_files(disk / "others", os.statvfs(disk).f_ffree - 1300)
         provider.script.replace([Call("bash", {"command": many}), Say("it is full")])
         [output] = agent.chat("make files").json()["tool_outputs"]
         assert "almost no room for more files" in output["output"]["data"]["stopped"]
@@ -135,7 +142,7 @@ def test_a_command_that_makes_more_files_than_the_disk_has_room_for_leaves_an_ag
         assert output["output"]["data"]["stdout"] == "new\n"
         provider.script.replace([Call("bash", {"command": "rm -rf many"}), Say("it is empty")])
         assert agent.chat("make room").json()["response"] == "it is empty"
-        provider.script.replace([Call("bash", {"command": "touch one && ls"}), Say("done")])
+        provider.script.replace([Call("bash", {"command": "touch one && ls one"}), Say("done")])
         [output] = agent.chat("and now", session_id="new").json()["tool_outputs"]
         assert output["output"]["data"]["stdout"] == "one\n"
         assert agent.get("/readyz").json() == {"ready": True, "reasons": []}
@@ -144,10 +151,8 @@ def test_a_command_that_makes_more_files_than_the_disk_has_room_for_leaves_an_ag
 def test_a_disk_without_room_for_files_is_told(provider: ScriptedProvider, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 64, files=3000) as disk, Runtime(provider, disk / "data") as agent:
         full = disk / "full"
-        full.mkdir()
         with suppress(OSError):
-            for number in range(3000):
-                (full / str(number)).touch()
+            make_files(full, 3000)
         assert agent.get("/readyz").json() == {"ready": False, "reasons": ["disk"]}
         provider.script.replace([Call("bash", {"command": "echo new"}), Say("at work")])
         assert_problem(agent.chat("hello", session_id="new"), 500, "store_unavailable")
