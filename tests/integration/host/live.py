@@ -61,9 +61,11 @@ class Host:
     def start(self) -> None:
         """A new life; an older one is over."""
         self._life.close()
-        self.process = self._life.enter_context(LiveProcess(self.command, self.env, timeout=PATIENCE))
-        self.url = self.process.wait_for_output(r"agent-host listens on (\S+)")[1]
-        self.operator = self._life.enter_context(self.client(OPERATOR))
+        with ExitStack() as life:
+            self.process = life.enter_context(LiveProcess(self.command, self.env, timeout=PATIENCE))
+            self.url = self.process.wait_for_output(r"agent-host listens on (\S+)")[1]
+            self.operator = life.enter_context(self.client(OPERATOR))
+            self._life = life.pop_all()
 
     def client(self, token: str | None) -> httpx.Client:
         headers = {"authorization": f"Bearer {token}"} if token else {}
