@@ -28,6 +28,7 @@ from .kit import Kit
 from .limits import LimitReached, Outcome
 from .pen import Pen
 from .state import Turn
+from .waits import QUESTION
 
 OVERFLOW = "context_overflow"
 MOST_RECOVERIES = 3
@@ -42,7 +43,7 @@ class _Answer:
 
     pieces: list[str] = field(default_factory=list[str])
     ids: dict[str, str] = field(default_factory=dict[str, str])
-    """The provider's call ids -> ours, which are unique in the session."""
+    """The provider's call ids -> ours, which are unique in the turn."""
     received: int = 0
     """Characters of all kinds."""
 
@@ -126,7 +127,7 @@ class Asker:
                         yield chunk
                 else:
                     if isinstance(event, CallStarted):
-                        answer.ids[event.id] = await self._call_id(event.id)
+                        answer.ids[event.id] = await self._call_id(event)
                     if not isinstance(event, Retrying):
                         self.turn.retrying = self.turn.attempt = None
                     for chunk in self._heard(answer, event):
@@ -138,11 +139,13 @@ class Asker:
                 self.books.spend(Usage.estimated(self.kit.view.size, answer.received))
             raise
 
-    async def _call_id(self, provider_id: str) -> str:
+    async def _call_id(self, call: CallStarted) -> str:
         """The id of a call. Some providers count from one in every turn, and a frontend gives a person's answer to the
-        first call of that id in the conversation."""
-        call_id = self.pen.call_id(provider_id)
-        return self.pen.call_id(f"call_{self.turn.reply_id}") if await self.kit.has_call(call_id) else call_id
+        first call of that id in the conversation, so a question gets an id that is new there."""
+        call_id = self.pen.call_id(call.id)
+        if call.name == QUESTION and await self.kit.has_call(call_id):
+            call_id = self.pen.call_id(f"call_{self.turn.reply_id}")
+        return call_id
 
     def _heard(self, answer: _Answer, event: ModelEvent) -> Iterator[c.Chunk]:
         """What a piece of the model's answer looks like in the stream."""
