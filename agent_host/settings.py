@@ -56,8 +56,7 @@ class Settings(BaseSettings):
     data_dir: Path = Field(default_factory=lambda: Path.home() / ".local/share/agent-mesh")
     """Folder for the database and the workspaces."""
     database_url: SecretStr | None = Field(default=None, min_length=1)
-    """SQLAlchemy URL of the database, `postgresql+psycopg://` with the extra `postgresql`; unset it is SQLite in
-    {MESH_DATA_DIR}/mesh.db."""
+    """SQLAlchemy URL: `postgresql+psycopg://...` needs the extra `postgresql`; unset it is {MESH_DATA_DIR}/mesh.db."""
     admin_token: SecretStr | None = Field(default=None, min_length=1)
     """The operator's bearer token; unset one is made at the first start and shown once."""
     models: Path | None = None
