@@ -175,7 +175,7 @@ def test_a_command_can_hand_in_the_work(tmp_path: Path) -> None:
             drive,
             "--json",
             "--timeout",
-            "3",
+            "10",
             "--only",
             "L04,L09,L17",
         )
