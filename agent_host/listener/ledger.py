@@ -141,13 +141,15 @@ class Ledger:
 
     # ---------------------------------------------------------------- out
 
-    def _log_end(self, work: Work) -> None:
+    def _log_failure(self, work: Work) -> None:
+        """Warn of work that did not end well. The audit trail has the end of all work."""
         answered = work.result.status if work.result is not None else None
-        well = answered == "completed" or work.status == "cancelled"
-        facts = {"request_id": work.id, "workspace": work.workspace, "status": work.status, "result": answered,
-                 "error": work.error or (work.result.error if work.result is not None else None)}  # fmt: skip
-        known = {name: value for name, value in facts.items() if value is not None}
-        (log.info if well else log.warning)("work_ended", **known)
+        if answered == "completed" or work.status == "cancelled":
+            return
+        error = work.error or (work.result.error if work.result is not None else None)
+        facts = {"request_id": work.id, "workspace": work.workspace, "status": work.status, "result": answered}
+        known = {name: value for name, value in {**facts, "error": error}.items() if value is not None}
+        log.warning("work_failed", **known)
 
     def finish(
         self,
@@ -179,7 +181,7 @@ class Ledger:
             self._metrics.count("results", result.status)
         self._trail.event(status, error or (result.status if result else None), workspace=work.workspace,
                           epoch=work.epoch, request_id=work.id)  # fmt: skip
-        self._log_end(work)
+        self._log_failure(work)
 
         def ended() -> None:
             work.recorded = True
