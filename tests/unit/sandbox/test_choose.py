@@ -55,7 +55,7 @@ async def test_required_without_a_rung_stops_the_start(tmp_path: Path) -> None:
 class Leaky:
     """A rung that starts what it is given and holds nothing."""
 
-    name, uid, by_path = "bubblewrap", None, False
+    name, uid, by_path = "landlock", None, False
 
     def settle(self, data_dir: Path) -> None:
         """Nothing."""
