@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from functools import cache
 from typing import Any, cast
 
 from ..protocol import NOTES_TAG, is_object
@@ -65,7 +66,13 @@ _NEEDED = "|".join(
 )
 """Where such a character, which has just been read, belongs to the text."""
 _SUSPECT = re.compile(f"[{_ASCII}{_UNSEEN}]")
-_EACH = re.compile(f"[{_ASCII}{_UNSEEN}](?P<needed>{_NEEDED})?")
+
+
+@cache
+def _each() -> re.Pattern[str]:
+    return re.compile(f"[{_ASCII}{_UNSEEN}](?P<needed>{_NEEDED})?")
+
+
 _MANY = re.compile(f"([{_ASCII}{_UNSEEN}]{{{MOST_IN_A_ROW}}})([{_ASCII}{_UNSEEN}]+)")
 _TAG = re.compile(rf"<(?=(?:[\s/]|\\[nrtfb])*{NOTES_TAG})", re.IGNORECASE)
 _OWN_TAGS = re.compile(
@@ -81,7 +88,7 @@ _CONTROLS = bytes((*range(9), *range(11, 32), 127))
 
 def visible(text: str) -> str:
     """Plain text in which all that cannot be seen is written as `\\u{...}`."""
-    return _EACH.sub(_plain_escape, _shortened(text)) if _is_suspect(text) else text
+    return _each().sub(_plain_escape, _shortened(text)) if _is_suspect(text) else text
 
 
 def words(text: str) -> str:
@@ -102,7 +109,7 @@ def in_words(value: Any) -> Any:
 def result_json(text: str) -> str:
     """A tool's result as JSON: the same value, in which all that cannot be seen, and the runtime's tag, are escapes."""
     if _is_suspect(text):
-        text = _EACH.sub(_json_escape, _shortened(text))
+        text = _each().sub(_json_escape, _shortened(text))
     return _TAG.sub(r"\\u003c", text) if "<" in text else text
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 from .shell_programs import Command, Write, commands_of
 from .shell_words import NotPlain, Word
@@ -23,21 +23,35 @@ DEEPEST = 4
 _BARE = r"[A-Za-z0-9_.,:/+@%=^~!{}*?\[\]\#\u0080-\U0010ffff-]++"
 _DOUBLE = r'"(?:[^"\\$`]++|\\.|\$(?=[ |)"]))*+"'
 _WORD = rf"(?:{_BARE}|\\[^\n]|'[^']*+'|{_DOUBLE})++"
-_TOKEN = re.compile(
-    rf"""
-      (?P<gap>[ \t](?:[ \t]|\\\n)*+ | \#[^\n]*+)
-    | (?P<end>&&|\|\||[;|\n])
-    | (?P<copy>[0-9]?>&[0-9](?![^ \t\n;|]))
-    | (?P<document><<-?[ \t]*(?:'[A-Za-z0-9_.-]+'|"[A-Za-z0-9_.-]+")(?![^ \t\n;|&<>]))
-    | (?P<redirect>&>>?|[0-9]?(?:>>|>\||[<>]))
-    | (?P<word>{_WORD})
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_TARGET = re.compile(rf"[ \t]*+(?!\#)(?P<word>{_WORD})", re.DOTALL)
-_PIECE = re.compile(
-    rf"(?P<bare>{_BARE})|\\(?P<escaped>.)|'(?P<single>[^']*+)'|\"(?P<double>(?:[^\"\\]++|\\.)*+)\"", re.DOTALL
-)
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    return re.compile(
+        rf"""
+          (?P<gap>[ \t](?:[ \t]|\\\n)*+ | \#[^\n]*+)
+        | (?P<end>&&|\|\||[;|\n])
+        | (?P<copy>[0-9]?>&[0-9](?![^ \t\n;|]))
+        | (?P<document><<-?[ \t]*(?:'[A-Za-z0-9_.-]+'|"[A-Za-z0-9_.-]+")(?![^ \t\n;|&<>]))
+        | (?P<redirect>&>>?|[0-9]?(?:>>|>\||[<>]))
+        | (?P<word>{_WORD})
+        """,
+        re.VERBOSE | re.DOTALL,
+    )
+
+
+@cache
+def _target() -> re.Pattern[str]:
+    return re.compile(rf"[ \t]*+(?!\#)(?P<word>{_WORD})", re.DOTALL)
+
+
+@cache
+def _piece() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<bare>{_BARE})|\\(?P<escaped>.)|'(?P<single>[^']*+)'|\"(?P<double>(?:[^\"\\]++|\\.)*+)\"", re.DOTALL
+    )
+
+
 _ESCAPED = re.compile(r'\\([$`"\\\n])')
 _TILDE = re.compile(r"(?:^|[:=])~")
 _GLOB = re.compile(r"[*?\[]")
@@ -74,7 +88,7 @@ class _Lines:
 
     def read(self) -> Iterator[list[Word]]:
         while self.at < len(self.script):
-            token = _TOKEN.match(self.script, self.at)
+            token = _token().match(self.script, self.at)
             if token is None:
                 raise NotPlain(f"it uses {self.script[self.at : self.at + 2].strip()!r}")
             self.at = token.end()
@@ -115,7 +129,7 @@ class _Lines:
         self.words.append(_word(raw))
 
     def _redirect(self, *, writes: bool) -> None:
-        target = _TARGET.match(self.script, self.at)
+        target = _target().match(self.script, self.at)
         file = None if target is None else _word(target["word"])
         if target is None or file is None or file.start is not None:
             raise NotPlain("it redirects to what is not the plain name of a file")
@@ -145,7 +159,7 @@ def _word(raw: str) -> Word:
         return Word(raw, raw)
     value: list[str] = []
     bare: list[str] = []
-    for piece in _PIECE.finditer(raw):
+    for piece in _piece().finditer(raw):
         kind = piece.lastgroup or ""
         text = piece[kind]
         value.append(_ESCAPED.sub(lambda one: one[1].removeprefix("\n"), text) if kind == "double" else text)

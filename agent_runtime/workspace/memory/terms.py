@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from typing import Literal
 
 from .folding import folded, spelled_out
@@ -42,10 +43,16 @@ _UNSPACED = (
 _MARKED = "\u0900-\u0963\u0966-\u0dff\u0f71-\u0f84\u1800-\u18af\u0780-\u07ff\U00011000-\U00011fff"
 """Scripts whose vowels are marks, which Python counts to no word."""
 _SIGN = "\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001f1ff\U0001f300-\U0001faff"
-_RUNS = re.compile(
-    f"(?P<han>[{_HAN}]+)|(?P<hangul>[{_HANGUL}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<sign>[{_SIGN}])"
-    f"|(?P<word>(?:[^\\W_{_HAN}{_HANGUL}{_UNSPACED}]|[{_MARKED}])+)"
-)
+
+
+@cache
+def _runs() -> re.Pattern[str]:
+    return re.compile(
+        f"(?P<han>[{_HAN}]+)|(?P<hangul>[{_HANGUL}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<sign>[{_SIGN}])"
+        f"|(?P<word>(?:[^\\W_{_HAN}{_HANGUL}{_UNSPACED}]|[{_MARKED}])+)"
+    )
+
+
 _PLAIN = re.compile("[a-z0-9]+")
 _ACCENTED = re.compile("[a-z]*[\u00df-\u024f\u1e00-\u1eff][a-z\u00df-\u024f\u1e00-\u1eff]*")
 _VOWELLESS = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
@@ -61,7 +68,7 @@ def runs(text: str) -> Iterator[tuple[Kind, str]]:
         for word in _PLAIN.findall(text):
             yield ("number" if word.isdigit() else "word"), word[:LONGEST_WORD]
         return
-    for found in _RUNS.finditer(text):
+    for found in _runs().finditer(text):
         run = found[0]
         match found.lastgroup:
             case "word":
