@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -16,6 +17,8 @@ from .ownership import Left, give_tree
 LET_THROUGH = 0o711
 """The mode of a folder through which others may go to places that they know."""
 WALK_SECONDS = 300.0
+SPARES = 8
+"""Empty folders kept for the scratch of new sessions: a disk without room for more files can still be cleaned up."""
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 log = logger(__name__)
@@ -81,6 +84,7 @@ class Home:
                 raise StartError(f"AGENT_DATA_DIR: the folder {folder} cannot be created: {error.strerror}") from error
             if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 raise StartError(f"the folder {folder} cannot be written by user {os.geteuid()}: mend its permissions")
+        self._make_spares()
 
     def owned_by(self, uid: int | None, *, by_path: bool = False) -> Home:
         """This home with its workspace and scratch in the hands of that user. Raises StartError when it cannot be.
@@ -127,11 +131,30 @@ class Home:
         if not folder.is_dir():
             try:
                 folder.mkdir(mode=0o700, exist_ok=True)
+                self._make_spares()
             except OSError as error:
-                raise StoreError(f"the scratch folder of the session cannot be made: {error.strerror}") from error
+                if not self._take_spare(folder):
+                    raise StoreError(f"the scratch folder of the session cannot be made: {error.strerror}") from error
             if self.owner is not None:
                 os.chown(folder, self.owner, self.owner)
         return folder
+
+    def _spare(self, number: int) -> Path:
+        return self.data_dir / "scratch" / f".spare-{number}"  # no session can have this name
+
+    def _make_spares(self) -> None:
+        """Make those that are missing, as far as there is room. They are taken from the last to the first."""
+        with contextlib.suppress(OSError):
+            for number in range(SPARES if not self._spare(SPARES - 1).is_dir() else 0):
+                self._spare(number).mkdir(mode=0o700, exist_ok=True)
+
+    def _take_spare(self, folder: Path) -> bool:
+        """Give a spare folder another name, for which no room is needed. False when none is left."""
+        for number in reversed(range(SPARES)):
+            with contextlib.suppress(OSError):
+                self._spare(number).rename(folder)
+                return True
+        return False
 
     def remove_scratch(self, session_id: str) -> None:
         """Deletes the session's scratch: links are removed, what they point to is left alone. Raises OSError.

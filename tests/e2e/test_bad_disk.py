@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_runtime.workspace.home import SPARES
 
 from .conftest import Start
 from .live import (
@@ -154,6 +155,10 @@ def test_a_disk_without_room_for_files_is_told(provider: ScriptedProvider, tmp_p
         with suppress(OSError):
             make_files(full, 3000)
         assert agent.get("/readyz").json() == {"ready": False, "reasons": ["disk"]}
+        for number in range(SPARES):
+            provider.script.replace([Call("bash", {"command": "echo new"}), Say("at work")])
+            [output] = agent.chat("hello", session_id=f"new-{number}").json()["tool_outputs"]
+            assert output["output"]["data"]["stdout"] == "new\n"
         provider.script.replace([Call("bash", {"command": "echo new"}), Say("at work")])
         assert_problem(agent.chat("hello", session_id="new"), 500, "store_unavailable")
         shutil.rmtree(full)

@@ -109,9 +109,11 @@ def test_every_202_and_data_queue_says_what_is_open(agent: Runtime) -> None:
         assert place.data["pending"] == [pending]
         assert agent.chat("blue", session_id=session).json()["response"] == "painted"
         stream.rest()
+    agent.provider.clear()
     agent.provider.script.replace([Hang(reply=Say("slow"))])
     running = agent.chat("slowly", session_id=session, wait=0)
     assert (running.status_code, running.json()["status"], running.json()["pending"]) == (202, "running", [])
+    agent.provider.wait_for(1)
     agent.provider.release()
 
 

@@ -103,10 +103,12 @@ def test_whoever_leaves_only_stops_watching(agent: Runtime) -> None:
 
 
 def test_a_json_caller_who_leaves_only_stops_waiting(agent: Runtime) -> None:
+    agent.provider.clear()
     agent.provider.script.replace([Hang(reply=Say("anyway"))])
     body = {"message": "go", "session_id": fresh("s"), "message_id": fresh("m")}
     with agent.client(Authorization=f"Bearer {TOKEN}") as hasty, pytest.raises(httpx.ReadTimeout):
         hasty.post("/chat", json=body, timeout=0.2)
+    agent.provider.wait_for(1)
     agent.provider.release()
     assert agent.post("/chat", body).json()["response"] == "anyway"
 

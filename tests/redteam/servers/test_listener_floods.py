@@ -22,6 +22,8 @@ FLOOD_SECONDS = 3.0
 MOST_SECONDS = 1.0
 """That handing in work for another workspace may take."""
 MOST_MIB = 400
+REQUESTS = 500
+"""Requests of a flood, handed in again and again: the ledger holds 10000 open ones."""
 _FRAMES = 20_000
 
 
@@ -123,10 +125,10 @@ def flood_does_no_harm(host: Host, kind: str, lines: list[bytes]) -> None:
             over = time.monotonic() + FLOOD_SECONDS
             while time.monotonic() < over:
                 began = time.monotonic()
-                given = {"workspace": "good", "request": {"request_id": f"{kind}-{len(took)}", "content": "x"}}
-                taken = host.http.post("/work", json=given)
+                request = {"request_id": f"{kind}-{len(took) % REQUESTS}", "content": "x"}
+                taken = host.http.post("/work", json={"workspace": "good", "request": request})
                 took.append(time.monotonic() - began)
-                assert taken.status_code == 202, taken.text
+                assert taken.status_code == (202 if len(took) <= REQUESTS else 200), taken.text
         finally:
             stop.set()
             flood.join()
