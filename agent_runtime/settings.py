@@ -285,7 +285,7 @@ def setting_names() -> list[str]:
 
 
 def _unknown_names() -> list[str]:
-    """A name with a slip in it would be a setting that nobody made."""
+    """Return a line for each misspelt setting in the environment: ignored, it would leave the default in force."""
     known = setting_names()
     unknown = sorted(name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in known)
     return [f"{name}: there is no such setting{_hint(name, known)}" for name in unknown]

@@ -26,11 +26,11 @@ class Window:
     """False: nothing is known of it, and the limit is what most models have."""
 
     @classmethod
-    def of(cls, limit: int, max_output: int | None, reserve: int | None = None) -> Window:
+    def of(cls, limit: int, max_output: int | None, reserve: int | None = None, *, known: bool = True) -> Window:
         """DESIGN.md 5: the reserve is the least of 20,000, what the model answers at most, and a quarter; or what the
         operator wants, as far as a quarter goes."""
         wanted = min(RESERVE, max_output or RESERVE) if reserve is None else reserve
-        return cls(limit, min(wanted, limit // 4))
+        return cls(limit, min(wanted, limit // 4), known)
 
     @property
     def usable(self) -> int:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from ..errors import ModelError
-from ..json_reader import INLINE_BYTES, JsonLimits, JsonRefused, by_size, read_json
+from ..json_reader import JsonLimits, JsonRefused, by_size, read_json
 from ..ports import CallPiece, CallStarted, Completion, ModelEvent, ReasoningPiece, TextPiece, ToolCall
 from ..protocol import Usage, is_object
 from . import failures
@@ -51,13 +51,17 @@ class Lines:
             raise ModelError(f"the model's stream holds a line of more than {LONGEST_LINE} bytes")
 
 
-async def read_event(payload: bytes) -> dict[str, Any] | None:
-    """The event in a `data:` payload; None for the end of the stream. Raises ModelError."""
-    if payload == b"[DONE]":
-        return None
-    if len(payload) <= INLINE_BYTES:  # nearly all: a few hundred a turn
-        return _parse(payload)
-    return await by_size(len(payload), partial(_parse, payload))
+def read_event(payload: bytes) -> dict[str, Any] | None:
+    """The event in a `data:` payload; None for the end of the stream. Raises ModelError.
+
+    Larger ones than json_reader.INLINE_BYTES are for `read_large_event`.
+    """
+    return None if payload == b"[DONE]" else _parse(payload)
+
+
+async def read_large_event(payload: bytes) -> dict[str, Any] | None:
+    """Do the same as `read_event`, in a thread when the payload is large. Raises ModelError."""
+    return await by_size(len(payload), partial(read_event, payload))
 
 
 @dataclass(slots=True)
@@ -107,7 +111,8 @@ class Assembly:
             self.report = event["usage"]
         self.model = _text(event.get("model")) or self.model
         for choice in event.get("choices") or ():
-            self.finish = _text(choice.get("finish_reason")) or self.finish
+            if reason := choice.get("finish_reason"):
+                self.finish = _text(reason)
             delta: dict[str, Any] = choice.get("delta") or {}
             if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
                 yield ReasoningPiece(self._counted(reasoning))

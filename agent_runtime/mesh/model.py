@@ -18,12 +18,13 @@ from typing import Any
 from pydantic_core import to_json
 
 from ..errors import ModelError
+from ..json_reader import INLINE_BYTES
 from ..net import HttpPool, Reply, TransportFault
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
 from ..protocol import Caching
 from ..telemetry import logger
 from . import failures
-from .assembly import Assembly, Lines, read_event
+from .assembly import Assembly, Lines, read_event, read_large_event
 from .caching import additions, marked
 from .catalog import Catalog
 from .usage import priced
@@ -110,11 +111,12 @@ class ModelClient:
                     raise await self._explained(error, request.model)
                 _check_encoding(reply)
                 if reply.headers.get("content-type", "").startswith("application/json"):
-                    for event in assembly.take_whole(await read_event(await reply.body())):
+                    for event in assembly.take_whole(await read_large_event(await reply.body())):
                         yield event
                 async for data in reply.pieces:
                     for payload in lines.feed(data):
-                        for event in assembly.take(await read_event(payload)):
+                        small = len(payload) <= INLINE_BYTES  # nearly all: hundreds a turn
+                        for event in assembly.take(read_event(payload) if small else await read_large_event(payload)):
                             yield event
                     if assembly.done:
                         break
@@ -129,7 +131,7 @@ class ModelClient:
         yield completion
 
     async def _explained(self, error: ModelError, model: str) -> ModelError:
-        """An unknown model with the names that there are, or with what stands behind the name that is one of them."""
+        """Return the error; that of an unknown model lists the known names, or the upstream model of a known name."""
         if error.code != "unknown_model":
             return error
         return ModelError(await self._catalog.explained(error.message, model), code=error.code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ..context import Window
@@ -25,8 +24,8 @@ class TurnLimits:
             most = min(most, told)
         limit = most or told or DEFAULT_CONTEXT
         reserve = self._settings.compaction.reserve_tokens
-        window = Window.of(limit, card.max_output_tokens if card else None, reserve)
-        return replace(window, known=most is not None or told is not None)
+        known = most is not None or told is not None
+        return Window.of(limit, card.max_output_tokens if card else None, reserve, known=known)
 
     def chat(self) -> Limits:
         return Limits(self._settings.max_rounds, self._settings.turn_timeout, max_output=self._max_output())

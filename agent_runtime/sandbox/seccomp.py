@@ -136,8 +136,12 @@ ON_PROCESSES: dict[str, tuple[int, int]] = {
     "move_pages": (279, 239),
 }
 """Their first argument names a process, 0 being the caller."""
-ON_SOMEBODY: dict[str, tuple[tuple[int, int], int]] = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
-"""Their second argument does, unless the first one is this: then all processes of a user are meant."""
+ON_PROCESSES_OR_USERS: dict[str, tuple[tuple[int, int], int]] = {
+    "setpriority": ((141, 140), 2),
+    "ioprio_set": ((251, 30), 3),
+}
+"""Their second argument names a process, unless the first one has this value: it then names a user, and so all
+processes of that user."""
 SHARED: Calls = {
     "shmget": (29, 194),
     "shmat": (30, 196),
@@ -237,7 +241,7 @@ def _shared(column: int) -> bpf.Program:
         *(line for pair in ON_PROCESSES.values() for line in bpf.if_equal(pair[column], _itself(0))),
         *(
             line
-            for pair, user in ON_SOMEBODY.values()
+            for pair, user in ON_PROCESSES_OR_USERS.values()
             for line in bpf.if_equal(pair[column], [bpf.load_argument(0), *bpf.if_equal(user, refuse), *_itself(1)])
         ),
     ]

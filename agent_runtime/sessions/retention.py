@@ -15,7 +15,7 @@ from .rows import dump
 
 DAY_MS = 86_400_000
 ID_DAYS = 7
-"""Ids of messages and tasks are known for a week at least, whatever is set: a host may send work again for as long."""
+"""Ids of messages and tasks are kept for a week at least: a host may send work again for as long."""
 MOST_OFF_MS = 7 * DAY_MS
 """The most that the time between two lives counts for."""
 _AT_ONCE = 20

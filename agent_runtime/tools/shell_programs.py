@@ -41,7 +41,7 @@ _LOOKERS = names(
     "basename cat cksum cmp comm cut df diff dirname du echo expr false fold grep head id jq ls md5sum mkdir nl od "
     "paste printf pwd readlink realpath seq sha256sum sleep stat tac tail test touch tr true uname wc which whoami"
 )
-"""Programs that run no other, write to no file and change nothing for later commands, whatever their arguments."""
+"""Programs that, with any arguments, run no other program, write to no file and change nothing for later commands."""
 _EXEC = names("-exec -execdir -ok -okdir")
 _FILLED = Word("{}", "{}", start="")
 """An argument that `find` or `xargs` puts in."""

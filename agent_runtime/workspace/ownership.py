@@ -99,7 +99,7 @@ def _give(name: str, folder: int, uid: int) -> bool:
             return False
         if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
             return False
-        os.chown(f"/proc/self/fd/{opened}", uid, uid)  # what was opened, under whatever name it is by now
+        os.chown(f"/proc/self/fd/{opened}", uid, uid)  # not by path, which may lead elsewhere now
     finally:
         os.close(opened)
     return True

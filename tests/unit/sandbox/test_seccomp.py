@@ -154,7 +154,7 @@ def test_without_namespaces_no_socket_and_no_other_process(machine: str, column:
     assert says(seccomp.SOCKETPAIR[column], 1) == bpf.ALLOW
     for pair in seccomp.ON_PROCESSES.values():
         assert (says(pair[column], 0), says(pair[column], 4711)) == (bpf.ALLOW, refused(errno.EPERM))
-    for pair, user in seccomp.ON_SOMEBODY.values():
+    for pair, user in seccomp.ON_PROCESSES_OR_USERS.values():
         assert (says(pair[column], 1, 0), says(pair[column], 0, 4711)) == (bpf.ALLOW, refused(errno.EPERM))
         assert says(pair[column], user, 0) == refused(errno.EPERM), "all of its user"
     for name in ("shmget", "inotify_init1", "process_madvise"):
