@@ -34,6 +34,7 @@ ENV PATH=/opt/agent/bin:/usr/local/bin:/usr/bin:/bin \
     HOME=/home/agent \
     LANG=C.UTF-8 \
     PYTHONDONTWRITEBYTECODE=1 \
+    PYDANTIC_DISABLE_PLUGINS=__all__ \
     AGENT_HOST=0.0.0.0 \
     AGENT_DATA_DIR=/data
 USER 10001:10001

@@ -21,7 +21,7 @@ FILE = "permissions.yaml"
 
 
 class _Written(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     ceiling: RequirementSet | None = None
     """What any agent may touch at most."""

@@ -28,7 +28,7 @@ _RESERVED = re.compile(
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     sha256: str
     secrets: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class _Entry(BaseModel):
         return hosts
 
 
-_ENTRIES = TypeAdapter(dict[str, _Entry])
+_ENTRIES = TypeAdapter(dict[str, _Entry], config=ConfigDict(defer_build=True))
 
 
 @dataclass(frozen=True, slots=True)

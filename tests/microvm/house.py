@@ -65,12 +65,13 @@ class House:
             assert seen["state"] in ("running", "starting", "failed"), seen
             return bool(seen["mediationReady"]["ready"])
 
-        def said() -> list[int]:
-            """The trail is written a moment after the fact."""
-            return [entry["at"] for entry in self.audit() if entry["type"] == "signal.ready"]
+        def said() -> list[float]:
+            """Those of this boot: the trail is written a moment after the fact."""
+            signals = [entry["at"] / 1000 for entry in self.audit() if entry["type"] == "signal.ready"]
+            return [at for at in signals if at > born(self.monitor)]
 
         eventually(ready, "the guest is ready")
-        at = max(eventually(said, "its signal is in the audit trail")) / 1000
+        at = max(eventually(said, "its signal is in the audit trail"))
         if done := [done for seen, done in work if seen <= at]:  # else it was ready before anybody asked
             self.boots.append(Took(at - born(self.monitor), done[-1]))
 
