@@ -140,11 +140,12 @@ class Home:
         return folder
 
     def _spare(self, number: int) -> Path:
-        return self.data_dir / "scratch" / f".spare-{number}"  # no session can have this name
+        return self.data_dir / "spare-scratch" / str(number)
 
     def _make_spares(self) -> None:
         """Make those that are missing, as far as there is room. They are taken from the last to the first."""
         with contextlib.suppress(OSError):
+            self._spare(0).parent.mkdir(mode=0o700, exist_ok=True)
             for number in range(SPARES if not self._spare(SPARES - 1).is_dir() else 0):
                 self._spare(number).mkdir(mode=0o700, exist_ok=True)
 

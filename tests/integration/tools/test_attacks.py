@@ -96,6 +96,7 @@ async def test_the_data_folder_around_the_workspace_is_not_writable(house: House
         "scratch",
         "skill-environments",
         "skills",
+        "spare-scratch",
         "staged",
         "workspace",
     ]

@@ -169,7 +169,7 @@ def test_nothing_else_can_be_written(rung: Rung) -> None:
         "echo x > $f; rm -f $f; done; mv $DATA/workspace $DATA/away; chmod 777 $DATA $DATA/agent.db; rmdir $OTHER; "
         'truncate -s 0 $DATA/agent.db; python3 -c \'import os; os.truncate(os.environ["DATA"] + "/agent.db", 0)\''
     )
-    there = ["agent.db", "agents", "scratch", "skill-environments", "skills", "staged", "workspace"]
+    there = ["agent.db", "agents", "scratch", "skill-environments", "skills", "spare-scratch", "staged", "workspace"]
     assert sorted(path.name for path in rung.data.iterdir()) == there
     assert (rung.data / "agent.db").read_text() == SECRET
     assert (rung.data / "agent.db").stat().st_mode & 0o002 == 0
