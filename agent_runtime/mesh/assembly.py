@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, cast
 
+from pydantic_core import from_json
+
 from ..errors import ModelError
 from ..json_reader import JsonLimits, JsonRefused, by_size, read_json
 from ..ports import CallPiece, CallStarted, Completion, ModelEvent, ReasoningPiece, TextPiece, ToolCall
@@ -185,9 +187,12 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 def _parse(payload: bytes) -> dict[str, Any]:
     try:
-        event: Any = read_json(payload, EVENT)
-    except JsonRefused as refusal:
-        if refusal.code != "invalid_json" or not _CUT_IN_TWO.search(payload):
+        # A byte holds no more than one value, and the parser itself ends nesting: a small event needs no count before.
+        small = len(payload) <= EVENT.max_values
+        event: Any = from_json(payload, allow_inf_nan=False) if small else read_json(payload, EVENT)
+    except ValueError as refusal:
+        too_costly = isinstance(refusal, JsonRefused) and refusal.code != "invalid_json"
+        if too_costly or not _CUT_IN_TWO.search(payload):
             raise ModelError(f"the model's stream is not JSON ({refusal}): {payload[:100]!r}", transient=True) from None
         event = _parse_with_lone_surrogates(payload)
     if not is_object(event):
