@@ -23,7 +23,7 @@ from agent_runtime.testing import LiveProcess, Say, ScriptedProvider
 
 SERVE = [sys.executable, "-m", "agent_runtime", "serve"]
 TOKEN = "sesame"
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a wait has failed."""
 _numbers = itertools.count(1)
 

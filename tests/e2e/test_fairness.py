@@ -11,7 +11,7 @@ from tests.pulse import Pulse
 
 from .live import TOKEN, Runtime, eventually, fresh
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 BOMBS = {
     "forks": "printf 'import os\\nwhile True:\\n try: os.fork()\\n except OSError: pass\\n' > bomb.py; python3 bomb.py",

@@ -16,7 +16,7 @@ import httpx
 
 from agent_runtime.testing import LiveProcess
 
-PATIENCE = 25.0
+PATIENCE = 60.0
 LAUNCH = [sys.executable, "-m", "tests.redteam.launch"]
 SERVE = [sys.executable, "-m", "agent_runtime", "serve"]
 

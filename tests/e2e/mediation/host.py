@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from agent_runtime.protocol.work import Offer, mac_is_good, new_challenge
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 CLOCK = "2026-11-22T02:00:00Z"
 KEY = b"a key of the workspace"
 

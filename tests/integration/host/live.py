@@ -15,7 +15,7 @@ from agent_runtime.testing import LiveProcess, ScriptedProvider
 
 UP = [sys.executable, "-m", "agent_host", "up"]
 OPERATOR = "operator-token"
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a wait has failed."""
 CATALOG = """
 providers:

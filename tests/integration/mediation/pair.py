@@ -26,7 +26,7 @@ from tests.unit.mediation.support import Hands, Piece
 
 from .hours import HandLoop, Hours
 
-PATIENCE = 15.0
+PATIENCE = 60.0
 STEP = 5.0
 NAME = "a"
 ENDS = "SELECT type FROM work_audit WHERE request_id = :id AND direction = 'host' AND type IN ('resulted', 'dead')"

@@ -11,7 +11,7 @@ from typing import Any, Self
 from agent_runtime.protocol.work import mac_of, new_sid
 
 NOW = "2026-11-22T02:19:05Z"
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 _PIECE = 256 << 10
 
 

@@ -18,7 +18,7 @@ from tests.integration.host.live import UP, Host, assert_openai_error, catalog, 
 from tests.memory_limit import HOST_MIB, limited, peak_mib
 
 CHAT = "/v1/chat/completions"
-PATIENCE = 20.0
+PATIENCE = 60.0
 CALLS = 560
 """Streams of one agent; the host may open 1024 files."""
 

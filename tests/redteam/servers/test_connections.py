@@ -21,7 +21,7 @@ from .guest import SmallGuest
 FILES = 256
 """Descriptors that the servers may have; each attack opens more connections than that."""
 ATTACKERS = 300
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 def with_files(command: list[str], files: str) -> list[str]:

@@ -16,7 +16,7 @@ from tests.integration.host.live import PATIENCE, Host, said
 from tests.unit.host.postgresql import new_database, postgresql
 from tests.unit.host.test_retention import call, frame, request
 
-OLD = 3000
+OLD = 1500
 
 
 def aged(row: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from agent_runtime.net import Shares
 from agent_runtime.testing import ManualClock
 
 OPERATOR = "the-operator-s-token"
-PATIENCE = 10
+PATIENCE = 60
 
 
 class Door:

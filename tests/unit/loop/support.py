@@ -61,7 +61,7 @@ from agent_runtime.store import Database
 from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import Home, NoLearnings
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds after which a test that waits has failed."""
 PROMPT = "You are a test."
 

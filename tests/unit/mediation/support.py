@@ -20,7 +20,7 @@ from agent_runtime.runtime.migrations import MIGRATIONS
 from agent_runtime.store import Database
 from agent_runtime.testing import ManualClock
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 def request(request_id: str = "req-1", content: str = "ping", **changes: Any) -> WorkRequest:

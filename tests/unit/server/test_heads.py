@@ -13,7 +13,7 @@ import pytest
 from agent_runtime.heads import MOST_BYTES, BoundedHttp, authorised, bounded_http
 from agent_runtime.lean import Config, Server
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 ASK = b"POST / HTTP/1.1\r\nhost: x\r\n"
 
 

@@ -24,7 +24,7 @@ from agent_runtime.testing import ManualClock
 from tests.unit.sessions.support import begin, of_json, opened, parts, raw_parts, recorder, text
 
 PIECES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=6)
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 def call(call_id: str, *, broken: bool = False, failed: bool = False, dynamic: bool | None = None) -> list[c.Chunk]:

@@ -20,7 +20,7 @@ from agent_runtime.workspace import DiaryKeeper, Home, PathLocks, Place, own_fol
 from agent_runtime.workspace.diary import LARGEST, MOST_WAITING, line_of, remove_old
 
 NOON = int(datetime(2026, 11, 5, 12, 3, tzinfo=UTC).timestamp() * 1000)
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 @pytest.fixture

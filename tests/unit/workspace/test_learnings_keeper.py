@@ -20,7 +20,7 @@ from agent_runtime.workspace import LearningKeeper
 from agent_runtime.workspace.learnings.keeper import MOST_WAITING
 from agent_runtime.workspace.learnings.notebook import LARGEST, MOST_ENTRIES, Notebook
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 @pytest.fixture

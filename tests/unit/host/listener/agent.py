@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from agent_runtime.protocol.work import mac_of, new_sid
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 NOW = "2026-11-22T02:19:05Z"
 Frame = dict[str, Any]
 
