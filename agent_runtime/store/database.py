@@ -202,7 +202,8 @@ def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
 
 def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has an effect only before the first table is made
+    if connection.execute("PRAGMA page_count").fetchone()[0] == 0:  # later it would do nothing but wait for the writer
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute("PRAGMA busy_timeout = 5000")

@@ -235,14 +235,14 @@ def test_an_answer_that_is_on_disk_is_not_asked_for_again(tmp_path: Path) -> Non
         asked = len(script.requests)
         life = Life(script, tmp_path, None)
         async with life.world as it:
-            found = await it.tasks.turn("task-1", "operator")
-            assert found is not None
-            await it.ended(found)
+            resumed = await it.tasks.turn("task-1", "operator")
+            if resumed is not None:
+                await it.ended(resumed)
             done = await it.tasks.record("task-1", "operator")
             assert (done.status, done.result) == ("complete", {"text": "the answer is 3 "})
             assert done.usage == SPENT.plus(SPENT)
             assert len(script.requests) == asked
             assert script.ran == [("put", "call-0-0")]
-            assert shown((await stored(it, found)).parts) == shown(first.parts)
+            assert shown((await stored(it, turn)).parts) == shown(first.parts)
 
     run(tell())

@@ -201,7 +201,7 @@ async def test_a_host_that_acknowledges_nothing_does_not_fill_the_disk(room: Off
     wire = room.wire()
     room.clerk.attached(wire, None)
     await _with_results(room, 3)
-    assert len(wire.results()) == 3
+    assert len({result.request_id for result in wire.results()}) == 3
     room.clock.advance(book.KEPT_MS / 1000 + 1)
     room.clerk.take(request("later"))
     await room.until(lambda: "later" in room.hands.pieces)

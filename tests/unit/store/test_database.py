@@ -213,6 +213,23 @@ async def test_a_full_disk_fails_the_whole_batch_and_the_next_one_works(tmp_path
     writer.close()
 
 
+async def test_a_reader_that_is_opened_late_does_not_wait_for_the_writer(database: Database) -> None:
+    writing, done = threading.Event(), threading.Event()
+
+    def slow(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO notes (text) VALUES ('slow')")
+        writing.set()
+        assert done.wait(60)
+
+    written = database.write(slow)
+    try:
+        await asyncio.to_thread(writing.wait, 60)
+        assert await asyncio.wait_for(database.read(lambda one: one.execute("SELECT 1").fetchone()[0]), 4) == 1
+    finally:
+        done.set()
+        await written
+
+
 async def test_the_queue_of_the_disk_is_bounded(database: Database) -> None:
     loop, blocked = asyncio.get_running_loop(), asyncio.Event()
 
