@@ -60,7 +60,7 @@ def free_port() -> int:
 
 def test_the_guides_agent_keeps_what_the_guide_promises() -> None:
     port = free_port()
-    process = Judge("--agent", f"tcp://127.0.0.1:{port}", "--dialect", "loose", "--json", "--timeout", "3")
+    process = Judge("--agent", f"tcp://127.0.0.1:{port}", "--dialect", "loose", "--json", "--timeout", "30")
     with LiveProcess([sys.executable, "-c", DIALS, str(port), SEED / "seed_agent.py"]):
         code, states, report = process.report()
     assert code == 0, report
@@ -86,7 +86,7 @@ def test_the_guides_listener_keeps_what_the_guide_promises() -> None:
     with LiveProcess([sys.executable, "-u", SEED / "seed_listener.py", str(port)]) as listener:
         listener.wait_for_output("listening")
         url = f"tcp://127.0.0.1:{port}"
-        code, states, report = Judge("--listener", url, "--dialect", "loose", "--json", "--timeout", "3").report()
+        code, states, report = Judge("--listener", url, "--dialect", "loose", "--json", "--timeout", "10").report()
         assert listener.wait(5) == 0
         assert "'request_id': 'req-001', 'ok': True" in listener.output()
     assert code == 0, report
@@ -104,7 +104,7 @@ def test_the_guides_agent_breaks_what_only_the_strict_dialect_asks_for() -> None
 
 def test_the_table_names_each_rule_and_what_was_seen(tmp_path: Path) -> None:
     url = f"unix:{tmp_path}/s"
-    process = Judge("--agent", url, "--timeout", "3", "--only", "A10,A40")
+    process = Judge("--agent", url, "--timeout", "30", "--only", "A10,A40")
     with LiveProcess([sys.executable, "-c", STUB, url], cwd=ROOT):
         code, output, errors = process.ended()
     assert (code, errors) == (0, "")
@@ -175,7 +175,7 @@ def test_a_command_can_hand_in_the_work(tmp_path: Path) -> None:
             drive,
             "--json",
             "--timeout",
-            "10",
+            "60",
             "--only",
             "L04,L09,L17",
         )
