@@ -3,7 +3,8 @@ conformance tester. `python -m scripts.protocols`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +35,28 @@ LOOSE: dict[str, dict[str, str]] = {
         "observed_at": "filled in: now",
     },
 }
-"""Shape -> field -> what the guide's dialect has in its place. A field that is not named may be left out."""
+"""Shape -> field -> what the loose dialect has in its place. A field that is not named may be left out."""
 
 
 def pages() -> dict[Path, str]:
-    """Each page as it should be: the tables are made, what stands around them stays."""
-    protocol, tester = FOLDER / "README.md", FOLDER / "conformance.md"
+    """Return each page with its generated tables; the text around the tables is kept."""
+    protocol, tester = FOLDER / "mediation.md", FOLDER / "conformance.md"
     text = _filled(protocol.read_text(encoding="utf-8"), "dialects", dialects())
-    rules = _filled(tester.read_text(encoding="utf-8"), "agents", rules_of(AGENT_RULES))
+    anchors = _anchors(text)
+    rules = _filled(tester.read_text(encoding="utf-8"), "agents", rules_of(AGENT_RULES, anchors))
     return {
         protocol: _filled(text, "controls", controls()),
-        tester: _filled(rules, "listeners", rules_of(LISTENER_RULES)),
+        tester: _filled(rules, "listeners", rules_of(LISTENER_RULES, anchors)),
     }
 
 
-def rules_of(rules: Sequence[Rule[Any]]) -> str:
-    """The rules of the conformance tester."""
+def rules_of(rules: Sequence[Rule[Any]], anchors: Mapping[str, str]) -> str:
+    """Return the table of the conformance tester's rules. `anchors` maps the number of each section of the protocol's
+    page to its anchor; a rule of any other section raises KeyError."""
     rows = ["| rule | what it says | section | loose |", "|---|---|---|---|"]
     rows += [
-        f"| {rule.id} | {rule.text} | {rule.section} | {'yes' if rule.loose else ''} |"
+        f"| {rule.id} | {rule.text} | [{rule.section}](mediation.md#{anchors[rule.section]}) |"
+        f" {'yes' if rule.loose else ''} |"
         for rule in sorted(rules, key=lambda rule: rule.id)
     ]
     return "\n".join(rows) + "\n"
@@ -81,10 +85,15 @@ def controls() -> str:
     return "\n".join(rows) + "\n"
 
 
+def _anchors(page: str) -> dict[str, str]:
+    headings = re.findall(r"(?m)^#+ ([0-9.]+) (.+)$", page)
+    return {number: f"{number.replace('.', '')}-{title.lower().replace(' ', '-')}" for number, title in headings}
+
+
 def _row(shape: str, field: str, schema: dict[str, Any]) -> str:
     spec = schema["properties"][field]
     needed = "required" if field in schema["required"] else f"default {_default(spec.get('default'))}"
-    loose = LOOSE.get(shape, {}).get(field, "may be left out" if shape in LOOSE else "not shown in the guide")
+    loose = LOOSE.get(shape, {}).get(field, "may be left out" if shape in LOOSE else "not in this dialect")
     return f"| {shape} | `{field}` | {_kind(spec)}, {needed} | {loose} |"
 
 
