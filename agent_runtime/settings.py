@@ -1,4 +1,4 @@
-"""Settings of the runtime: environment variables with the prefix `AGENT_` (DESIGN.md 5).
+"""Settings of the runtime: environment variables with the prefix `AGENT_`.
 
 Each field's docstring is its line in `--help` and its row in `docs/settings.md`. A secret also has a `_FILE` form,
 which names a file that holds it.
@@ -129,7 +129,7 @@ class Settings(BaseModel):
     mediation_key_file: Path | None = None
     """File with the key that answers the host's challenge; read at each attachment."""
     mediation_dialect: Literal["strict", "loose"] = "strict"
-    """`loose` speaks as the microVM guide does, and takes work from principals that nobody has verified: for
+    """`loose` speaks the dialect of microagent's mediation guide, and takes work of unverified principals: for
     development."""
     mediation_window: int = Field(default=1, ge=1, le=256)
     """Requests of the host that are worked on at the same time."""

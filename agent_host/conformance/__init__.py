@@ -1,6 +1,6 @@
-"""The conformance tester: plays the host to anyone's agent, and the agent to anyone's listener (docs/protocols).
+"""The conformance tester: it plays host to any agent, and agent to any listener (docs/protocols/conformance.md).
 
-It stands on the protocol's shapes and the sockets alone; of our own two ends it knows nothing.
+It uses the protocol's shapes and plain sockets, and nothing of our own two ends.
 """
 
 from .command import conformance

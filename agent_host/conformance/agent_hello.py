@@ -132,7 +132,7 @@ def _check(frame: Frame) -> None:
 
 
 def _check_loose(frame: Frame) -> None:
-    """The guide's host reads `ok`, and the name of a signal; it knows nothing of the strict dialect's other fields."""
+    """A loose host reads `ok` and the name of a signal; it does not know the other fields of the strict dialect."""
     try:
         if "signal" in frame:
             loose_signal(frame, now=_AT, agent_id="agent")

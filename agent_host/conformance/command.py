@@ -26,7 +26,7 @@ def conformance(
     listener: Annotated[
         str | None, typer.Option(metavar="URL", help="Dial this listener as an agent, and test it.")
     ] = None,
-    dialect: Annotated[str, typer.Option(help="`strict`, or `loose`: only what the guide promises.")] = "strict",
+    dialect: Annotated[str, typer.Option(help="`strict`, or `loose`: only the rules of that dialect.")] = "strict",
     key_file: Annotated[Path | None, typer.Option(help="The workspace's key, for the challenge.")] = None,
     agent_id: Annotated[
         str, typer.Option(help="Who the agent is told to be, or whom the tester claims to be.")

@@ -32,7 +32,7 @@ class Drive(Protocol):
 
 
 class NoDrive:
-    """The listener sends work when an agent is ready, as that of the guide does."""
+    """The listener sends work by itself when an agent is ready, as that of microagent's mediation guide does."""
 
     async def submit(self, content: str) -> str | None:
         return None

@@ -26,9 +26,9 @@ class Rule(Generic[B]):
     """Stable: `A..` for agents, `L..` for listeners. A number is never used again for something else."""
     text: str
     section: str
-    """Where the rule stands: a section of the specification of the channel."""
+    """Number of the section of docs/protocols/mediation.md that the rule is from, such as `2.4`."""
     loose: bool
-    """The guide promises it, too."""
+    """True if the rule also holds in the loose dialect (docs/protocols/mediation.md#11-two-dialects)."""
     check: Callable[[B], Awaitable[str | None]]
     """Returns what was seen when the rule was kept. Raises RuleBroken or NotApplicable."""
 

@@ -21,7 +21,7 @@ class MediationBlock(BaseModel):
     """Each workspace has a channel, so only true can be kept."""
     required: bool = True
     """Without the channel nothing that its agent does takes effect."""
-    failClosed: bool | None = Field(default=None)  # noqa: N815  the guide's own name
+    failClosed: bool | None = Field(default=None)  # noqa: N815  microagent's own name
     """The same as `required`, which it follows when it is left out."""
     port: int = GUEST_PORT
     """The guest's vsock port."""

@@ -29,7 +29,7 @@ class CreateWorkspace(BaseModel):
     driver: str | None = None
     """How its runtime is run; unset, as a process if this host can do that. `external`: somebody else boots it."""
     dialect: Dialect = "strict"
-    """How its agent speaks on the mediation channel; `loose` is the microVM guide's way."""
+    """The dialect of its agent on the mediation channel (docs/protocols/mediation.md#11-two-dialects)."""
     auth: Auth | None = None
     """How it proves on the channel who it is: `hmac` by a key, `none` by an address of its own. Unset, it is `hmac`,
     and `none` where the dialect is loose."""

@@ -81,7 +81,7 @@ class GivenRequest(Given):
     @field_validator("principal", mode="before")
     @classmethod
     def _by_name(cls, value: Any) -> Any:
-        """The guide writes a principal as its name."""
+        """Accept a principal as a plain name, as the loose dialect has it."""
         return {"name": value} if isinstance(value, str) else value
 
     def filled(self, request_id: str, now_ms: int) -> WorkRequest:

@@ -1,7 +1,7 @@
-"""Constraints: no work before the agent has acknowledged those in force, and no patience without end (spec 1.8, 2.9).
+"""Push constraints, and send no work until the agent has acknowledged those in force (docs/mediation-host.md).
 
-The time that counts is the time in which the agent is attached and owes the acknowledgement: a break does not set it
-back, and a host that cannot be reached is not the agent's fault.
+An agent that does not acknowledge in time raises an alarm and is then halted. Only the time in which it is attached and
+owes the acknowledgement counts: a break does not set it back, and an unreachable host is not the agent's fault.
 """
 
 from __future__ import annotations

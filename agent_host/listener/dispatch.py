@@ -1,4 +1,4 @@
-"""Who gets work when (spec/mediation.md 2.6), and how long anything may take (2.8)."""
+"""Decide when an agent gets work, and how long each state of a request may last (docs/mediation-host.md#limits)."""
 
 from __future__ import annotations
 

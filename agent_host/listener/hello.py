@@ -1,4 +1,4 @@
-"""The first words of a connection, until it is known whose it is (spec/mediation.md 2.4, 2.5, 3).
+"""Greet a new connection until the host knows which agent it is (docs/protocols/mediation.md#24-order).
 
 The host is silent until the guest's first line. A connection that closes without a byte is a readiness probe: it is
 counted, and disturbs nobody.

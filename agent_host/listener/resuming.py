@@ -1,6 +1,8 @@
-"""What becomes of the requests that an agent still has of earlier connections (spec/mediation.md 2.3, 2.7).
+"""Answer `resume`: a verdict for each request that the agent still has of earlier connections
+(docs/protocols/mediation.md#27-reconnects-and-ids).
 
-The host's ledger decides: a guest that was restored from a snapshot may remember what is long over."""
+The host's ledger decides, because a guest that was restored from a snapshot may remember work that ended long ago.
+"""
 
 from __future__ import annotations
 

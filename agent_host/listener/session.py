@@ -1,4 +1,4 @@
-"""One attachment of an agent: what it says, and what that means (spec/mediation.md 2.4, 2.5)."""
+"""One attachment of an agent: read its frames and act on them (docs/protocols/mediation.md#24-order)."""
 
 from __future__ import annotations
 

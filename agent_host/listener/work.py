@@ -155,7 +155,7 @@ def _json(message: WorkRequest | WorkResult | None) -> str | None:
 
 
 def check_sayable(request: WorkRequest) -> None:
-    """Raises InvalidRequest for what the guide's request has no field for, and only the agent could keep."""
+    """Raise InvalidRequest for limits that loose requests have no field for and only the agent could keep."""
     bounds, scope = request.bounds, request.principal.authorization_scope
     names = [
         name for name in ("max_tokens", "max_tool_calls") if bounds is not None and getattr(bounds, name) is not None

@@ -28,7 +28,7 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, token: str | None, *, mediated: bool = False) -> None:
-        """`mediated`: work comes over the channel only, except from this very machine (spec/mediation.md 3.8)."""
+        """`mediated`: refuse work over HTTP unless the caller is on this machine (docs/mediation.md#failing-closed)."""
         self._app = app
         self._expected = token.encode() if token else None
         self._mediated = mediated

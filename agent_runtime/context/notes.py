@@ -1,5 +1,5 @@
-"""What the runtime notes below a user's message when its turn starts: volatile facts, kept out of the prompt so that
-its bytes never change (DESIGN.md 5, "Volatile facts").
+"""Write facts of the moment below a user's message when its turn starts. They stay out of the prompt, whose bytes must
+never change (docs/design.md#the-prompt-prefix-never-changes).
 
 Every message says when it was sent: that is on record anyway. Further notes are composed once, when the turn starts,
 and kept with the message (`kept`, `notes_of`), so that every later request holds the same block. Text that the runtime

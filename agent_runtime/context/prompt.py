@@ -1,4 +1,4 @@
-"""The system prompt: made once per session and then frozen, so that its bytes never change (DESIGN.md 4.12).
+"""Build the system prompt: once per session, then frozen (docs/design.md#the-prompt-prefix-never-changes).
 
 Its sections and their order are fixed (docs/context.md): who the agent is, the rules, the manifest's prompt, project
 instructions, the files of its home, what it has learnt, its skill packages, MCP servers, the environment. There is no

@@ -1,4 +1,4 @@
-"""How much fits into a model's window, and what is cut where it no longer does (spec/agent-system.md K1 to K3)."""
+"""Compute how much fits into a model's window, and what is cut where it no longer fits (docs/compaction.md#when)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Window:
 
     @classmethod
     def of(cls, limit: int, max_output: int | None, reserve: int | None = None, *, known: bool = True) -> Window:
-        """DESIGN.md 5: the reserve is the least of 20,000, what the model answers at most, and a quarter; or what the
-        operator wants, as far as a quarter goes."""
+        """Return the window with its reserve in tokens: the least of 20,000, `max_output` and a quarter of `limit`. An
+        explicit `reserve` replaces the first two; a quarter stays the most. `max_output` None means unknown."""
         wanted = min(RESERVE, max_output or RESERVE) if reserve is None else reserve
         return cls(limit, min(wanted, limit // 4), known)
 

@@ -1,4 +1,5 @@
-"""Answers to what a turn waits for: correlated by id, recorded before they count, one per request (E12)."""
+"""Take answers to a turn's pending requests: matched by id, recorded before they count, one per request
+(docs/waits.md)."""
 
 from __future__ import annotations
 

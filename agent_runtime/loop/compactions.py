@@ -97,8 +97,8 @@ class Compactions:
     # -- when somebody asks for it
 
     async def by_hand(self, conversation: Conversation, name: str) -> CompactReply:
-        """Sums up all that was said and keeps nothing word for word (K4); the session must be held still. Raises
-        Conflict `nothing_to_compact`, ModelError, StoreError, NotReady."""
+        """Summarize the whole conversation and keep nothing verbatim (docs/compaction.md#asked-for). The caller must
+        keep the session from running. Raises Conflict `nothing_to_compact`, ModelError, StoreError, NotReady."""
         patience = asyncio.timeout(None)
         self._asked_for.add(patience)
         try:

@@ -1,4 +1,4 @@
-"""What happens to turns, told to whoever watches (spec/agent-system.md E15): no replay, no back-pressure."""
+"""Send lifecycle events to watchers, without replay and without back-pressure (docs/protocols/chat.md#events)."""
 
 from __future__ import annotations
 

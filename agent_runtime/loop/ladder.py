@@ -1,4 +1,5 @@
-"""Summing up what is too long: from the plain attempt to the last one (spec/agent-system.md K9, K14)."""
+"""Summarize a conversation that is too long, with fallbacks from the plain attempt to the last resort
+(docs/compaction.md#who-sums-up)."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a turn ended (DESIGN.md 5, outcomes)."""
+    """How a turn ended (docs/protocols/task.md#how-it-ends)."""
 
     status: Status
     finish_reason: FinishReason | Literal["abort"]

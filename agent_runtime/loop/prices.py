@@ -1,4 +1,5 @@
-"""What sessions have cost, counted on request (spec/agent-system.md U6, C24), and which models a cost limit admits."""
+"""Compute what sessions have cost, on request, and check which models a cost limit admits
+(docs/design.md#tokens-are-counted-in-five-buckets)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The first thing a new life does with what the last one left: what was queued queues again, what waited waits again,
-tasks go on from the step they had reached, and chats that were cut off are settled truthfully (DESIGN.md 4.18)."""
+"""Recover the turns of the previous process at start: queued ones queue again, waiting ones wait again, tasks continue
+from their last step, and interrupted chats end as such (docs/design.md#a-crash-costs-at-most-one-step)."""
 
 from __future__ import annotations
 

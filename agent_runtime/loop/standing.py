@@ -1,4 +1,4 @@
-"""How a session stands: one of six states (spec/agent-system.md section 4), from the turn at work and the ledger."""
+"""Compute the status of a session, one of six states, from its turn and the ledger (docs/sessions.md#how-it-stands)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Agents that help another one (spec/agent-system.md section 9): on the same loop, with less authority.
+"""Run subagents on the same loop, with no more authority than their caller (docs/agents.md#agents-that-call-agents).
 
-An agent that is to be inspected, or works in the background, gets a session of its own; any other runs inside the call
-and leaves its transcript in the call's result. None of them has a person to ask.
+An inspectable or background subagent gets a session of its own; any other runs inside the call and leaves its
+transcript in the call's result. No subagent can ask a person.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The agent that sums up conversations: run on the same loop, in nobody's name, with no tools (spec K8)."""
+"""Run the agent that summarizes conversations: on the same loop, for no principal, without tools
+(docs/compaction.md#who-sums-up)."""
 
 from __future__ import annotations
 

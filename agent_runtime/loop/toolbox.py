@@ -23,7 +23,8 @@ Keep = Callable[[tuple[str, ...]], object]
 
 
 class Toolbox:
-    """What a model sees of its tools only ever grows at its end, for the life of the session (DESIGN.md 4.12)."""
+    """The tools that a session's model sees. The list only grows, at its end
+    (docs/design.md#the-prompt-prefix-never-changes)."""
 
     def __init__(
         self, catalog: ToolCatalog, order: Sequence[str], authority: Callable[[], Authority], keep: Keep | None = None

@@ -1,4 +1,4 @@
-"""A door: the channel to the host over which work comes and results go (spec/mediation.md, DESIGN.md 4.14)."""
+"""Entry point for work from the host: the mediation channel (docs/mediation.md)."""
 
 from .bounds import Refused
 from .channel import Channel, ChannelStatus

@@ -44,7 +44,8 @@ from .work import refused
 
 log = logger(__name__)
 ATTACHED_SECONDS = 0.25
-"""A connection that has lasted so long is one: the host need not say anything (spec/mediation.md 2.5)."""
+"""A connection that lasts this long counts as attached, even if the host has sent nothing
+(docs/protocols/mediation.md#25-states-of-a-connection)."""
 WELCOME_SECONDS = 10.0
 """A host that has welcomed this workspace before is given so long to do it again: it may say that we are a stale copy,
 and until then its silence is no consent. Work that comes without a welcome is."""

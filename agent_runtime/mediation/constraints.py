@@ -1,6 +1,6 @@
-"""Constraints: the rules that a host gives its agent (spec/mediation.md 2.4, 2.6).
+"""Constraints: the rules that a host gives its agent (docs/mediation.md#constraints).
 
-They come as a file of the image, or over the channel. Either way the bytes of the payload are what is hashed, and the
+They come as a file of the image or over the channel. Either way the hash is that of the payload's raw bytes, and the
 version is acknowledged only once they hold. The payload is text for the agent, or a JSON object
 `{"instructions": "...", "rules": [{"permission", "pattern", "action"}]}` whose rules hold for every call from then on.
 """
@@ -23,7 +23,8 @@ from .payload import MOST_BYTES, Held, Unusable, fetched, held, read_beside, unp
 log = logger(__name__)
 URGENT: frozenset[Severity] = frozenset({"HIGH", "CRITICAL"})
 IMAGE = Path("/agent")
-"""Where an image has its constraints unless a file is named (spec/mediation.md 1.4)."""
+"""Folder of payloads that the host names by file, if no constraints file is set
+(docs/protocols/mediation.md#21-shapes)."""
 
 
 @dataclass(frozen=True, slots=True)

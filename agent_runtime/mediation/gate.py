@@ -1,4 +1,4 @@
-"""The gate that closes while the channel is required and broken (DESIGN.md 4.14)."""
+"""The gate that closes while a required channel is broken (docs/design.md#a-required-channel-fails-closed)."""
 
 from __future__ import annotations
 

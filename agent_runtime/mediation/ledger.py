@@ -1,8 +1,9 @@
-"""The ledger of work and the outbox of its results, in the database of the sessions (spec/mediation.md 2.7).
+"""The ledger of work and the outbox of its results, in the database of the sessions
+(docs/protocols/mediation.md#27-reconnects-and-ids).
 
-A request is entered in the transaction that admits its turn, and its result in the one that ends it. What if we die
-here: before the first, the host never heard `accepting` and sends it again; between them, the turn goes on in the next
-life; behind the second, the result is in the outbox until the host has acknowledged it.
+A request is entered in the transaction that admits its turn, its result in the one that ends it. After a crash before
+the first, the host has not seen `accepting` and sends the request again; between the two, the turn continues in the
+next process; after the second, the result stays in the outbox until the host has acknowledged it.
 """
 
 from __future__ import annotations

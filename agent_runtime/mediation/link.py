@@ -51,8 +51,8 @@ class Link:
         veil: Veil | None = None,
         loose: bool = False,
     ) -> None:
-        """`max_line`: bytes of the longest line, of theirs and, until they say otherwise, of ours. `loose`: frames go
-        out as the guide writes them."""
+        """`max_line`: bytes of the longest line, of theirs and, until they say otherwise, of ours. `loose`: write
+        frames in the loose dialect."""
         self._reader, self._writer, self._clock, self._loose = reader, writer, clock, loose
         self._lines = Lines(max_line)
         self._bad: deque[float] = deque(maxlen=MOST_BAD_LINES + 1)

@@ -1,4 +1,4 @@
-"""How soon to dial again (spec/mediation.md 2.7)."""
+"""Choose how long to wait before dialing again (docs/protocols/mediation.md#27-reconnects-and-ids)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the secrets that this process holds out of what it says (spec/mediation.md 3.4)."""
+"""Redact this process's own secrets from the frames that it sends (docs/protocols/mediation.md#3-who-is-who)."""
 
 from __future__ import annotations
 

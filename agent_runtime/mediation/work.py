@@ -205,7 +205,7 @@ def _result(
     outcome: Outcome,
     now: int,
 ) -> WorkResult:
-    """What is said to the host of a turn that has ended (DESIGN.md 5, outcomes)."""
+    """Return the WorkResult of a turn that has ended (docs/protocols/task.md#how-it-ends)."""
     if outcome.status == "complete":
         status, error = "completed", None
     else:

@@ -1,4 +1,5 @@
-"""A provider's usage report in our five buckets (spec/agent-system.md U2, U3, U5), and what it costs."""
+"""Convert a provider's usage report to our five buckets, and compute its cost
+(docs/design.md#tokens-are-counted-in-five-buckets)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ class Clock(Protocol):
 
 
 class SideEffectGate(Protocol):
-    """Holds back what would take effect while nobody could be told of it (DESIGN.md 4.14)."""
+    """Holds back side effects while the host could not be told of them
+    (docs/design.md#a-required-channel-fails-closed)."""
 
     async def passed(self) -> None:
         """Returns as soon as a model call or a tool call may begin: at once, unless the gate is closed."""
@@ -33,7 +34,7 @@ class OpenGate:
 
 
 class Events(Protocol):
-    """Tells whoever watches what happens to turns (spec/agent-system.md E15)."""
+    """Sends lifecycle events to watchers (docs/protocols/chat.md#events)."""
 
     def emit(self, kind: str, principal: str | None, /, **facts: Any) -> None:
         """Never waits and never fails: a watcher who is too slow is dropped. Without a principal it concerns all."""

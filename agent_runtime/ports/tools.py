@@ -89,7 +89,7 @@ class ToolContext:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What the variables of requirement sets stand for (spec/agent-system.md T8)."""
+        """Return the folders that the variables of requirement sets stand for (docs/permissions.md#grants)."""
         return {"workspace": str(self.workspace), "ad-hoc": str(self.scratch)}
 
 

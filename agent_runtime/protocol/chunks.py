@@ -1,4 +1,4 @@
-"""The AI SDK v6 UI message chunks: the one internal stream (spec/agent-system.md section 2).
+"""The AI SDK v6 UI message chunks: the one internal stream (docs/protocols/chat.md).
 
 Field names are the SDK's own, so that a chunk's JSON is its wire form. Keys that the SDK adds later survive a
 round trip; an unknown `type` does not, except for `data-*`.

@@ -1,4 +1,4 @@
-"""Permission rules and requirement sets (spec/agent-system.md T7, T21): how authority is written down."""
+"""Permission rules and requirement sets: how authority is written down (docs/permissions.md)."""
 
 from __future__ import annotations
 

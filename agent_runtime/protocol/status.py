@@ -1,4 +1,4 @@
-"""AgentStatus and Capabilities (spec/agent-container.md section 1, DESIGN.md 5)."""
+"""AgentStatus and Capabilities: the answers of `GET /status` and `GET /capabilities`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TaskAssignment in, TaskResult out (spec/agent-container.md section 1, DESIGN.md 5)."""
+"""TaskAssignment in, TaskResult out (docs/protocols/task.md)."""
 
 from __future__ import annotations
 

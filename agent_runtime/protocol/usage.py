@@ -1,4 +1,4 @@
-"""Token accounting in five disjoint buckets (spec/agent-system.md section 6)."""
+"""Token accounting (docs/design.md#tokens-are-counted-in-five-buckets)."""
 
 from __future__ import annotations
 

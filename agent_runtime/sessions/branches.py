@@ -1,6 +1,6 @@
-"""Going back and branching off (spec/agent-system.md E1 to E8): rows are hidden and copied, never deleted or rewritten.
+"""Rewind and fork: rows are hidden and copied, never deleted or rewritten (docs/sessions.md#going-back-branching-off).
 
-Each function is a unit of work, or a part of one. The session must be held still by whoever calls.
+Each function is a unit of work or a part of one. The caller must keep the session from running.
 """
 
 from __future__ import annotations

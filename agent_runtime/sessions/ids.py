@@ -1,7 +1,7 @@
-"""Row ids: `ses_`, `msg_`, `prt_` + 12 hex + 14 base62 characters (spec/agent-system.md D3).
+"""Row ids: `ses_`, `msg_`, `prt_` + 12 hex + 14 base62 characters (docs/design.md#rows-are-ordered-by-time-then-id).
 
 The 12 hex digits are milliseconds times 4096 plus a counter, in 48 bits, so they wrap every 795 days: rows are
-ordered by `(created_at, id)`, never by id alone (C4).
+ordered by `(created_at, id)`, never by id alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Where a conversation was compacted: a message of its own, which holds the summary and says where the verbatim rest
-begins (spec/agent-system.md K5, C13). Nothing before it is hidden or deleted: what the model sees follows from the
-latest one that is shown.
+"""Compaction markers: a message that holds the summary and says where the verbatim rest begins
+(docs/compaction.md#on-the-wire). Nothing before it is hidden or deleted: the latest visible marker decides what the
+model sees.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settles truthfully what a crash left open (spec/agent-system.md E10)."""
+"""Close the records that a crash left open (docs/design.md#a-crash-costs-at-most-one-step)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three tables of the guide (spec/agent-system.md section 5) and the three of ours around them.
+"""The three tables of a fixed shape (docs/design.md#three-tables-have-a-fixed-shape) and our own around them.
 
 `turns` is the ledger of everything that was ever admitted: it gives idempotency, finds unfinished work after a
 restart without a scan, and links a user message to its reply. The queue itself is the user rows with `queued_at`.

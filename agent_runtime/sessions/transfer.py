@@ -1,4 +1,4 @@
-"""Sessions out and in again: rows as lines of JSON, from which an equal database is made (spec/agent-system.md O1, O2).
+"""Export and import sessions: rows as lines of JSON, from which equal rows are made (docs/sessions.md#carrying).
 
 The lines: the session, then each message followed by its parts, then the prompt. `*_json` columns stay strings.
 """

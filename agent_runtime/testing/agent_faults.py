@@ -67,4 +67,4 @@ LOOSE_AGENT_FAULTS = {
     "strict_signals": "signs its signals with agent_id and time",
     "strict_results": "writes status in the place of ok",
 }
-"""The same, for one that speaks the guide's dialect."""
+"""The same, for an agent that speaks the loose dialect."""

@@ -47,4 +47,4 @@ LISTENER_FAULTS = {
 LOOSE_LISTENER_FAULTS = {
     "strict_requests": "writes requests with the fields of the strict dialect",
 }
-"""The same, for one that speaks the guide's dialect."""
+"""The same, for a listener that speaks the loose dialect."""

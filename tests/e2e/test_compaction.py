@@ -160,7 +160,7 @@ def test_what_is_said_behind_a_rewind_goes_on_from_there(start: Start, provider:
 
 
 def test_the_prompt_is_the_same_before_and_behind_a_compaction(start: Start, provider: ScriptedProvider) -> None:
-    """Project instructions are none of what is summed up, and what the file says by then changes nothing (K12)."""
+    """A compaction neither summarizes project instructions nor reads their file again."""
     model = Narrow()
     agent = narrow(start, provider, model)
     file = agent.data_dir / "workspace" / "AGENTS.md"

@@ -1,5 +1,5 @@
-"""What the provider has cached stays worth something: in a session each request begins with the bytes of the one before
-(DESIGN.md 4.12)."""
+"""In a session each request begins with the bytes of the one before, so the provider's cache stays useful
+(docs/design.md#the-prompt-prefix-never-changes)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What may be touched at all (spec/agent-system.md T7 to T9): requirement sets held against grants.
+"""Check requirement sets against grants (docs/permissions.md#grants).
 
-Both are written alike. A tool's requirements ask for authority; only a grant gives it, and what lies outside of a grant
-is an error that no person is asked about.
+Both have the same shape. A tool's requirements ask for authority, only a grant gives it. A call outside its grant is an
+error; no person is asked about it.
 """
 
 from __future__ import annotations

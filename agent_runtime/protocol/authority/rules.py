@@ -1,9 +1,8 @@
-"""Which rule holds for a call (spec/agent-system.md T21, T22, C6).
+"""Decide which rule holds for a call (docs/permissions.md#which-rule-holds).
 
-Of the rules that match, the most specific hold: a rule gives way to another one that names the tool at least as exactly
-and whose pattern covers no more. Between rules as specific as each other the narrower scope holds: session over project
-over manifest. A deny gives way only to rules of its own scope: what one scope denies, no other brings back. Of rules
-that cannot be compared the strictest holds.
+Of the rules that match, the most specific hold: a rule gives way to one that names the tool at least as exactly and
+whose pattern covers no more. Between equally specific rules the narrower scope holds: session over project over
+manifest. A deny gives way only to rules of its own scope. Of rules that cannot be compared the strictest holds.
 """
 
 from __future__ import annotations

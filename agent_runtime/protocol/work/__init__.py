@@ -1,5 +1,5 @@
-"""The mediation channel (spec/mediation.md section 2): what goes over it, how frames are told apart, and how they are
-cut out of a stream of bytes. Both ends are built on this; it knows no sockets and no clock."""
+"""The frames of the mediation channel (docs/protocols/mediation.md): their shapes, how they are told apart, and how
+they are cut out of a stream of bytes. Both ends are built on this; it knows no sockets and no clock."""
 
 from .attach import EPOCH_ZERO, Offer, mac_is_good, mac_of, new_challenge, new_sid
 from .control import (

@@ -64,7 +64,8 @@ def new_challenge() -> str:
 
 
 def mac_of(key: bytes, *, challenge: str, sid: str, agent_id: str, epoch: int) -> str:
-    """Hex of the HMAC-SHA256 that answers a challenge (DESIGN.md 5, Attach). The key is stripped first."""
+    """Return the hex HMAC-SHA256 that answers a challenge (docs/protocols/mediation.md#3-who-is-who). White space at
+    the ends of `key` is stripped."""
     text = f"med/1\n{challenge}\n{sid}\n{agent_id}\n{epoch}"
     return hmac.new(key.strip(), text.encode(), hashlib.sha256).hexdigest()
 

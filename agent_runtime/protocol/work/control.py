@@ -1,5 +1,5 @@
-"""Extension frames (spec/mediation.md 2.3): `{"ctl": ...}`. They may be sent once the host has answered an offer with
-`welcome`. Fields that we do not know are ignored, and so are kinds: what comes later must not break what is there."""
+"""Control frames, `{"ctl": ...}` (docs/protocols/mediation.md#23-extensions). They may be sent once the host has
+answered an offer with `welcome`. Unknown fields and kinds are ignored, so that later versions break no earlier one."""
 
 from __future__ import annotations
 

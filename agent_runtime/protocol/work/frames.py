@@ -1,4 +1,4 @@
-"""Which shape a JSON object is (spec/mediation.md 2.1): exactly one must fit."""
+"""Tell which shape a JSON object has: exactly one must fit (docs/protocols/mediation.md#21-shapes)."""
 
 from __future__ import annotations
 

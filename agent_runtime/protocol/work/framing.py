@@ -1,4 +1,4 @@
-"""Newline-delimited JSON, read with suspicion and written plainly (spec/mediation.md 2.2)."""
+"""Newline-delimited JSON, read strictly and written plainly (docs/protocols/mediation.md#22-framing)."""
 
 from __future__ import annotations
 

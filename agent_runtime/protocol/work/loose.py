@@ -1,5 +1,5 @@
-"""The guide's dialect (spec/mediation.md 1.1): what its peers leave out is filled in when it is read, and left out when
-it is written. In between there is the strict dialect alone."""
+"""The loose dialect (docs/protocols/mediation.md#11-two-dialects). Fields that its peers leave out are filled in when a
+frame is read and left out when one is written; inside the program there is only the strict dialect."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def loose_request(value: dict[str, Any], *, now: str, constraints_version: int) 
 
 
 def loosened(frame: BaseModel) -> BaseModel | dict[str, Any]:
-    """The frame as the guide writes it; shapes that the guide does not show stay as they are."""
+    """Return the frame in the loose dialect; shapes that the dialect does not have stay as they are."""
     match frame:
         case WorkRequest():
             return {"request_id": frame.request_id, "principal": frame.principal.name, "content": _content(frame)}

@@ -1,6 +1,6 @@
-"""The base shapes of the strict dialect (spec/mediation.md 2.1), field by field.
+"""The base shapes of the strict dialect, field by field (docs/protocols/mediation.md#21-shapes).
 
-Peers refuse a field they do not know, so none may ever be added here: what is new travels in a control frame.
+Peers refuse a field they do not know, so none may ever be added here: anything new goes into a control frame.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ SignalName = Literal["ready", "accepting", "completed", "mediation_broken", "con
 Bound = Literal["max_duration_seconds", "max_tokens", "max_tool_calls", "max_egress_bytes"]
 
 RETRYABLE = frozenset({"constraints_outdated", "draining", "overloaded"})
-"""Codes of refusals that say nothing about the work: the same id may be sent again (spec/mediation.md 2.7)."""
+"""Codes of refusals that are not kept: the same id may be sent again
+(docs/protocols/mediation.md#27-reconnects-and-ids)."""
 MOST = 2**53 - 1
 """The largest number that every JSON reader takes exactly."""
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -80,8 +81,8 @@ class WorkRequest(Inbound):
     """What it may use."""
 
     def fingerprint(self) -> str:
-        """SHA-256 over what makes it this work and no other (spec/mediation.md 2.7): a retry has another audit_ref and
-        another time, and is the same work. Bounds that bound nothing are none."""
+        """Return the SHA-256 of the fields that identify the work (docs/protocols/mediation.md#27-reconnects-and-ids).
+        A retry has another audit_ref and time and is the same work. Empty bounds count as no bounds."""
         same = {"principal", "content", "content_kind", "constraints_version"}
         if self.bounds is not None and self.bounds != _UNBOUNDED:
             same.add("bounds")

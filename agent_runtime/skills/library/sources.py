@@ -1,4 +1,4 @@
-"""Where packages are looked for, in which order (spec/agent-system.md C12)."""
+"""The folders that skill packages are looked for in, in order (docs/skill-packages.md#where-they-are-found)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forks and restores of live guests: never two that work, and nothing that runs twice (spec/mediation.md 2.7)."""
+"""Forks and restores of live guests: never two of them work, and nothing runs twice (docs/mediation.md#breaks)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listener as a process of its own: killed at every step, with the guide's agent, and a second one beside it."""
+"""The listener as a live process: killed at every step, with microagent's example agent, with a second listener."""
 
 from __future__ import annotations
 

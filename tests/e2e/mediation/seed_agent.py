@@ -1,5 +1,5 @@
 # pyright: basic
-"""The guide's agent, word for word but for its address: `python seed_agent.py PORT`."""
+"""The agent of microagent's mediation guide, word for word but for its address: `python seed_agent.py PORT`."""
 
 # agent.py - runs inside the guest
 import json

@@ -1,4 +1,4 @@
-"""The guide's listener, word for word but for its address: `python seed_listener.py PORT`."""
+"""The listener of microagent's mediation guide, word for word but for its address: `python seed_listener.py PORT`."""
 
 # listener.py - accept one agent, send one request, read the result
 import json

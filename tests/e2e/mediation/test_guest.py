@@ -1,4 +1,5 @@
-"""The guest's end of the channel, seen from the host: a live runtime, a real socket, every line (spec/mediation.md)."""
+"""The guest's end of the channel, seen from the host: a live runtime, a real socket, every line
+(docs/protocols/mediation.md)."""
 
 from __future__ import annotations
 
@@ -462,7 +463,7 @@ def test_an_image_with_broken_constraints_takes_no_work_until_it_gets_better_one
     assert peer.result("req-1")["content"] == "good"
 
 
-# ---------------------------------------------------------------- the guide's listener
+# ---------------------------------------------------------------- microagent's example listener
 
 
 def probe(port: int, times: int) -> None:

@@ -1,4 +1,4 @@
-"""The guide's dialect on the wire, in both directions: live ends, and every line as it was sent."""
+"""The loose dialect on the wire, in both directions: live ends, and every line as it was sent."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .test_guest import mediated
 
 
 def asked(request_id: str, content: Any = "ping") -> dict[str, Any]:
-    """A request as the guide writes it."""
+    """A request in the loose dialect."""
     return {"request_id": request_id, "principal": "operator", "content": content}
 
 
 def told(request_id: str, **result: Any) -> list[dict[str, Any]]:
-    """What an agent of the guide says about a request, word for word."""
+    """What a loose agent sends about a request, word for word."""
     return [
         {"signal": "accepting", "request_id": request_id},
         {"request_id": request_id, **result},

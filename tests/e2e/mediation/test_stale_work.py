@@ -1,4 +1,5 @@
-"""Work that the host does not want any more, in a guest that was away: it must not take effect (DESIGN.md 4.14)."""
+"""Work that the host has given up must not take effect in a guest that was disconnected
+(docs/mediation.md#failing-closed)."""
 
 from __future__ import annotations
 

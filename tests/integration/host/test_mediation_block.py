@@ -1,4 +1,4 @@
-"""A workspace's `mediation` block, and `mediationReady` in the words of the microVM guide."""
+"""A workspace's `mediation` block, and `mediationReady` in the words of microagent's supervisor."""
 
 from __future__ import annotations
 

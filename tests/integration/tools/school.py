@@ -1,4 +1,4 @@
-"""A host of skills over a house, and the seed's example plugin."""
+"""A host of skills over a house, and a plugin that imports nothing."""
 
 from __future__ import annotations
 

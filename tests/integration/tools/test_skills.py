@@ -7,7 +7,7 @@ from .school import SEED, School
 # ---------------------------------------------------------------- good days
 
 
-async def test_the_seed_s_example_runs_to_the_letter(school: School) -> None:
+async def test_a_plugin_without_an_import_runs(school: School) -> None:
     host = await school.teach(seed=SEED)
     assert await school.value("your_tool", param1="x") == {"result": "value"}
     (tool,) = host.tools()

@@ -304,7 +304,7 @@ async def test_a_window_that_was_told_wrongly_is_not_believed_for_long(tmp_path:
 
 
 async def test_another_model_has_another_window(tmp_path: Path) -> None:
-    """The threshold is that of the model that answers next (K2)."""
+    """The threshold is that of the model that answers next."""
     cards = (ModelCard(id="m", context_limit=100_000), ModelCard(id="narrow", context_limit=WINDOW))
     stage = Stage(model := Talker())
     async with stage.open(tmp_path, cards=cards) as world:

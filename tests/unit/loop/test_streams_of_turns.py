@@ -133,7 +133,7 @@ def close_unused(scripts: list[Play]) -> None:
 
 
 def check(said: list[dict[str, Any]]) -> None:
-    """The rules of the stream (spec: a delta inside its start and end, every call answered, one end)."""
+    """Check the rules of docs/protocols/chat.md: a delta inside its start and end, every call answered, one end."""
     kinds = [chunk["type"] for chunk in said]
     assert kinds[0] == "start"
     assert kinds[-1] in ("finish", "abort")

@@ -36,7 +36,7 @@ async def test_a_session_is_read_as_it_was_stored(tmp_path: Path) -> None:
         assert archived.archived
 
 
-async def test_the_tables_are_those_of_the_guide(tmp_path: Path) -> None:
+async def test_the_tables_have_their_fixed_shape(tmp_path: Path) -> None:
     with opened(tmp_path) as database:
 
         def columns(connection: sqlite3.Connection) -> dict[str, list[str]]:

@@ -84,7 +84,7 @@ def test_an_export_makes_an_equal_database() -> None:
         assert refused.value.code == "session_exists"
 
 
-def test_the_lines_are_in_the_guides_order() -> None:
+def test_the_lines_are_in_the_documented_order() -> None:
     with memory() as db:
         log = Log(db)
         session = told(log)

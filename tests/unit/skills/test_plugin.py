@@ -20,7 +20,7 @@ def declare(function: Any, parameters: Any = None, **more: Any) -> Skill:
         return found[0]
 
 
-def test_the_seed_s_example() -> None:
+def test_a_function_with_declared_parameters() -> None:
     async def your_tool(param1: str, *, mesh_client: Any = None) -> dict[str, str]:
         return {"result": "value"}
 

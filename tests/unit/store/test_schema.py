@@ -1,4 +1,5 @@
-"""The schema as a whole: what the guide asks of it to the letter, and the way to it from every released one."""
+"""The schema as a whole: the tables of a fixed shape, and the way to it from every released one
+(docs/design.md#three-tables-have-a-fixed-shape)."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def indexes_of(connection: sqlite3.Connection, table: str) -> dict[tuple[str | N
 
 
 @pytest.mark.parametrize("table", GUIDE)
-def test_the_three_tables_are_those_of_the_guide(tmp_path: Path, table: str) -> None:
+def test_the_three_tables_have_their_fixed_shape(tmp_path: Path, table: str) -> None:
     with closing(brought_up_to_date(tmp_path / "agent.db")) as connection:
         assert columns_of(connection, table) == GUIDE[table]
         indexes = indexes_of(connection, table)

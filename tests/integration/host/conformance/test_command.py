@@ -1,4 +1,4 @@
-"""`agent-host conformance`, and the guide's own pair."""
+"""`agent-host conformance`, also against the example agent and listener of microagent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In the guide's dialect, too, the tester finds each fault, and finds none where there is none."""
+"""In the loose dialect, too, the tester finds each fault, and finds none where there is none."""
 
 from __future__ import annotations
 

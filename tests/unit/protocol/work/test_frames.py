@@ -1,4 +1,4 @@
-"""What is no frame, and which shape a frame is (spec/mediation.md 2.1, 2.2)."""
+"""What is no frame, and which shape a frame has (docs/protocols/mediation.md#21-shapes)."""
 
 from __future__ import annotations
 

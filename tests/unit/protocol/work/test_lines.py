@@ -1,4 +1,4 @@
-"""Lines out of a stream, whatever the pieces it comes in (spec/mediation.md 2.2)."""
+"""Lines are cut out of a stream, whatever pieces it comes in (docs/protocols/mediation.md#22-framing)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fingerprints, times, offers, proofs of identity, and the guide's dialect."""
+"""Fingerprints, times, offers, proofs of identity, and the loose dialect."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_the_hash_of_a_payload_is_over_its_raw_bytes() -> None:
     assert payload_hash(b"{ }") != payload_hash(b"{}")
 
 
-# the guide's dialect
+# the loose dialect
 
 
 def test_a_principal_that_is_a_string_is_an_unverified_user() -> None:
