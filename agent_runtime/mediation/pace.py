@@ -1,4 +1,4 @@
-"""Choose how long to wait before dialing again (docs/protocols/mediation.md#27-reconnects-and-ids)."""
+"""Choose how long to wait before dialing again (docs/mediation.md#switching-it-on)."""
 
 from __future__ import annotations
 
