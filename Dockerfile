@@ -17,6 +17,7 @@ RUN --mount=type=secret,id=pip.conf,mode=0444 --mount=type=secret,id=ca.pem,mode
 FROM system AS source
 COPY --from=dependencies /opt/agent /opt/agent
 COPY LICENSE pyproject.toml images/healthz.py images/sbom.py images/steps/source.sh /build/
+COPY agent_common /build/agent_common
 COPY agent_runtime /build/agent_runtime
 RUN sh /build/source.sh /opt/agent /staged
 

@@ -10,7 +10,7 @@ CONFORMANCE := tests/conformance/node_modules/.ready
 BROWSER := tests/browser/node_modules/.ready
 CHAT_PAGE := examples/chat-page/node_modules/.ready
 IMAGE := .image
-IMAGE_SOURCES := Dockerfile .dockerignore LICENSE pyproject.toml requirements/runtime.lock $(shell find images agent_runtime -type f -not -name '*.pyc')
+IMAGE_SOURCES := Dockerfile .dockerignore LICENSE pyproject.toml requirements/runtime.lock $(shell find images agent_common agent_runtime -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo serve mesh test test-local check format bench soak lock schemas docs clean image rootfs container-test microvm-test mcp-conformance page-test

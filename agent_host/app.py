@@ -9,13 +9,13 @@ from functools import partial
 
 from fastapi import FastAPI
 
-from agent_runtime.net import ConnectionLimit, ForwardLimits, Listening, Shares
+from agent_common.clock import Clock, SystemClock
+from agent_common.net import ConnectionLimit, ForwardLimits, Listening, Shares
 
 from . import fleet, listener, probes, problems, proxy
 from .access import Guard, TokenStore
 from .body import MOST_HELD, BodyLimit
 from .budget import Budget
-from .clock import Clock, SystemClock
 from .database import Database, Keep
 from .doors import Doors
 from .egress import Outlet, egress_door

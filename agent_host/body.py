@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_runtime.net import Shares
+from agent_common.net import Shares
 
 from .access import Guard
 from .errors import RequestError, TooLarge

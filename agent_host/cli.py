@@ -13,7 +13,8 @@ from typing import Annotated, ParamSpec
 
 import typer
 
-from .conformance import conformance
+from agent_conformance import conformance
+
 from .errors import RequestError, StartError
 from .settings import Settings, env_name, is_secret, load_settings
 
@@ -104,8 +105,9 @@ def token(
     ] = False,
 ) -> None:
     """Make a bearer token for an agent and print it. It is shown only now; the host keeps its SHA-256."""
+    from agent_common.clock import SystemClock
+
     from .access import OPERATOR, TokenStore, check_agent_id
-    from .clock import SystemClock
     from .database import open_database
     from .serve import make_data_dir
 

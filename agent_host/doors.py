@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Protocol
 
-from agent_runtime.net import Endpoint, Listening, listen_at
+from agent_common.net import Endpoint, Listening, listen_at
 
 HANG_UP_SECONDS = 5.0
 """What answers under way get once their door is closed."""

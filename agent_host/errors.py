@@ -11,7 +11,7 @@ RequestError
 
 from __future__ import annotations
 
-from agent_runtime.errors import AgentRuntimeError, Conflict, InvalidRequest, NotFound, RequestError, StartError
+from agent_common.errors import AgentRuntimeError, Conflict, InvalidRequest, NotFound, RequestError, StartError
 
 __all__ = [
     "AgentRuntimeError",

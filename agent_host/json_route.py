@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-from agent_runtime.json_reader import JsonLimits, JsonRefused, read_json_async
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 
 from .body import MAX_BODY
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from agent_runtime.telemetry import LogFormat, configure, facts_of
+from agent_common.telemetry import LogFormat, configure, facts_of
 
 
 def configure_logs(level: str, shape: LogFormat = "auto") -> None:

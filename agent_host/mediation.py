@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack
 
 import structlog
 
-from agent_runtime.net import Listening
+from agent_common.clock import Clock
+from agent_common.net import Listening
 
 from .access import Guard
-from .clock import Clock
 from .database import Database
 from .errors import AgentRuntimeError
 from .fleet import Fleet, Mediation

@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from agent_runtime.protocol import MOST_FAULTS, PROBLEM_JSON, FieldFault, Problem, bounded_faults
+from agent_common.protocol import MOST_FAULTS, PROBLEM_JSON, FieldFault, Problem, bounded_faults
 
 from .errors import InvalidRequest, RequestError, Unavailable
 

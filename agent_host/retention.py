@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from .clock import Clock
+from agent_common.clock import Clock
+
 from .database import Database, Keep, give_back, pruning_steps
 
 log = structlog.get_logger(__name__)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_runtime import interpreter
-from agent_runtime.net import Endpoint, Listening, Tcp, Unix, Vsock, http_url, listen_at, raise_file_limit
+from agent_common.http import tune_interpreter
+from agent_common.net import Endpoint, Listening, Tcp, Unix, Vsock, http_url, listen_at, raise_file_limit
 
 from .budget import Budget, budget_of
 from .errors import StartError
@@ -127,7 +127,7 @@ class _Sockets:
 def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, only_listen: bool) -> None:
     import uvicorn
 
-    from agent_runtime.heads import bounded_http
+    from agent_common.http import bounded_http
 
     from .app import create_app, create_listen_app
     from .database import open_database
@@ -146,7 +146,7 @@ def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, onl
             await super().startup(sockets)
             for one in listens.found:
                 await doors.take(one)
-            interpreter.settle()
+            tune_interpreter()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             try:

@@ -17,7 +17,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from agent_runtime.net import (
+from agent_common.net import (
     Endpoint,
     HostPatterns,
     Tcp,
@@ -26,7 +26,7 @@ from agent_runtime.net import (
     parse_endpoints,
     split_patterns,
 )
-from agent_runtime.telemetry import LogFormat
+from agent_common.telemetry import LogFormat
 
 from .errors import StartError
 

@@ -38,8 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve() -> None:
+    from agent_common.telemetry import configure
+
     from .settings import load_settings
-    from .telemetry import configure
 
     settings = load_settings()
     configure(settings.log_level, settings.log_format)
@@ -49,8 +50,9 @@ def _serve() -> None:
 
 
 def _run(source: Path, target: Path) -> bool:
+    from agent_common.telemetry import configure
+
     from .settings import load_settings
-    from .telemetry import configure
 
     settings = load_settings()
     configure(settings.log_level, settings.log_format)
@@ -63,9 +65,10 @@ def _run(source: Path, target: Path) -> bool:
 def _try_servers(name: str | None) -> bool:
     import asyncio
 
+    from agent_common.telemetry import configure
+
     from .runtime import try_servers
     from .settings import load_settings
-    from .telemetry import configure
 
     settings = load_settings()
     configure("error")  # what goes wrong is printed with the server that it is about
@@ -92,9 +95,10 @@ def _back_up(file: Path | None) -> None:
 
 
 def _skill(given: argparse.Namespace) -> None:
+    from agent_common.telemetry import configure
+
     from .runtime import allow_skill, test_skill
     from .settings import load_settings
-    from .telemetry import configure
 
     settings = load_settings()
     configure(settings.log_level, settings.log_format)
@@ -179,7 +183,8 @@ def _add_skill(parser: argparse.ArgumentParser) -> None:
 
 def settings_help() -> str:
     """One entry per setting: name, what it does, default."""
-    from .protocol import field_docs
+    from agent_common.protocol import field_docs
+
     from .settings import PREFIX, Settings, secret_fields
 
     lines: list[str] = []

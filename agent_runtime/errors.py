@@ -18,64 +18,46 @@
     │   └── BrokenRecord        what it holds cannot be read
     └── StartError              the process must not start; the operator reads the text
 
-The docstring of a class is its default message. `agent_runtime.api` maps the tree to HTTP in one place.
+`agent_common.errors` defines the classes that the host uses as well. The docstring of a class is its default
+message. `agent_runtime.api` maps the tree to HTTP in one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Literal
 
+from agent_common.errors import (
+    AgentRuntimeError,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    RequestError,
+    StartError,
+    ToolFailure,
+    ToolFailureKind,
+)
 
-class AgentRuntimeError(Exception):
-    """Something went wrong."""
-
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip())
-
-    @property
-    def message(self) -> str:
-        return str(self)
-
-
-class RequestError(AgentRuntimeError):
-    """The request cannot be carried out."""
-
-    status = 400
-    code = "bad_request"
-
-    def __init__(
-        self,
-        message: str | None = None,
-        *,
-        code: str | None = None,
-        headers: dict[str, str] | None = None,
-        **extra: Any,
-    ) -> None:
-        super().__init__(message)
-        self.code = code or type(self).code
-        self.headers = headers or {}
-        self.extra = extra
-        """Members that the problem+json body carries beside the usual ones."""
-
-
-class InvalidRequest(RequestError):
-    """The request has a field that is wrong."""
-
-    status = 422
-    code = "invalid_request"
-
-    def __init__(
-        self, message: str | None = None, *, code: str | None = None, faults: Sequence[tuple[str, str]] = ()
-    ) -> None:
-        super().__init__(message, code=code)
-        self.faults = tuple(faults)
-        """Pairs of field path and what is wrong with it."""
-
-    @classmethod
-    def of(cls, faults: Sequence[tuple[str, str]]) -> Self:
-        """The request has these faults."""
-        return cls("; ".join(f"{field}: {message}" for field, message in faults), faults=faults)
+__all__ = [
+    "AgentRuntimeError",
+    "BrokenRecord",
+    "Busy",
+    "Conflict",
+    "InvalidRequest",
+    "MeshUnavailable",
+    "ModelError",
+    "ModelErrorCode",
+    "NoRoom",
+    "NotAllowed",
+    "NotFound",
+    "NotReady",
+    "PreconditionFailed",
+    "RequestError",
+    "StartError",
+    "StoreError",
+    "TooLarge",
+    "ToolFailure",
+    "ToolFailureKind",
+]
 
 
 class NotAllowed(RequestError):
@@ -83,20 +65,6 @@ class NotAllowed(RequestError):
 
     status = 403
     code = "not_allowed"
-
-
-class NotFound(RequestError):
-    """There is no such thing."""
-
-    status = 404
-    code = "not_found"
-
-
-class Conflict(RequestError):
-    """The request contradicts what is already there."""
-
-    status = 409
-    code = "conflict"
 
 
 class PreconditionFailed(RequestError):
@@ -169,26 +137,9 @@ class MeshUnavailable(AgentRuntimeError):
     """The mesh does not offer this."""
 
 
-ToolFailureKind = Literal["invalid", "unavailable", "backend", "denied", "timeout"]
-
-
-class ToolFailure(AgentRuntimeError):
-    """The tool failed."""
-
-    def __init__(self, message: str, *, kind: ToolFailureKind = "backend") -> None:
-        super().__init__(message)
-        self.kind: ToolFailureKind = kind
-        """`invalid`: mend the arguments; `unavailable`: not here; `backend`: it broke; `denied`: not allowed;
-        `timeout`: it took too long."""
-
-
 class StoreError(AgentRuntimeError):
     """The database refused."""
 
 
 class BrokenRecord(StoreError):
     """A row of the database cannot be read."""
-
-
-class StartError(AgentRuntimeError):
-    """The process cannot start."""

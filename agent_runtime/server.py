@@ -11,13 +11,14 @@ import socket
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from . import interpreter
+from agent_common.http import tune_interpreter
+from agent_common.net import raise_file_limit, serve_socket
+from agent_common.telemetry import logger
+
 from .entrance import Entrance
 from .errors import StartError
 from .lean import Config, Server, one_heap, without_v1
-from .net import raise_file_limit, serve_socket
 from .settings import Settings
-from .telemetry import logger
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -74,7 +75,7 @@ async def _main(settings: Settings, listening: socket.socket, connections: int) 
         if await _warm(runtime, told):
             if mediated:
                 entrance.open(await asyncio.to_thread(runtime.face))
-            interpreter.settle()
+            tune_interpreter()
             _announce(settings, listening)
             await _first(serving, told)
             await runtime.drain()
@@ -86,7 +87,7 @@ async def _main(settings: Settings, listening: socket.socket, connections: int) 
 
 
 def _config(app: Entrance, connections: int) -> Config:
-    from .heads import bounded_http
+    from agent_common.http import bounded_http
 
     return Config(
         app,

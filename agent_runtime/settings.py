@@ -14,10 +14,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
+from agent_common.net import checked_bearer, parse_endpoint, parse_http
+from agent_common.protocol import CompactionPolicy
+from agent_common.telemetry import LogFormat
+
 from .errors import StartError
-from .net import checked_bearer, parse_endpoint, parse_http
-from .protocol import CompactionPolicy
-from .telemetry import LogFormat
 
 PREFIX = "AGENT_"
 DEFAULT_CONTEXT = 128_000

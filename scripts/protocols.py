@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_host.conformance import AGENT_RULES, LISTENER_RULES, Rule
-from agent_runtime.protocol.work import CONTROLS, work_schemas
+from agent_common.protocol.work import CONTROLS, work_schemas
+from agent_conformance import AGENT_RULES, LISTENER_RULES, Rule
 
 FOLDER = Path(__file__).parent.parent / "docs" / "protocols"
 LOOSE: dict[str, dict[str, str]] = {

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from agent_runtime.protocol import json_schemas
-from agent_runtime.protocol.work import work_schemas
+from agent_common.protocol import json_schemas
+from agent_common.protocol.work import work_schemas
 
 DOCS = Path(__file__).parent.parent / "docs"
 FOLDERS = {"schemas": json_schemas, "protocols": work_schemas}

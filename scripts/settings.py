@@ -8,7 +8,7 @@ from typing import Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from agent_runtime.protocol import field_docs
+from agent_common.protocol import field_docs
 from agent_runtime.settings import PREFIX, Settings, secret_fields
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"

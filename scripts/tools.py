@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from agent_runtime.net import Egress
+from agent_common.net import Egress
+from agent_common.protocol import SearchHit
 from agent_runtime.ports import Errand, ToolContext
-from agent_runtime.protocol import SearchHit
 from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillHost, authoring_tools
 from agent_runtime.tools import Tool, builtin_tools

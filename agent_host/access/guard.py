@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from agent_runtime.heads import authorised
+from agent_common.clock import Clock
+from agent_common.http import authorised
 
-from ..clock import Clock
 from ..errors import Forbidden, TooMany, Unauthorized
 from .tokens import OPERATOR, TokenStore, digest
 

@@ -15,7 +15,8 @@ from typing import Literal
 
 from sqlalchemy import Connection, delete, insert, select
 
-from ..clock import Clock
+from agent_common.clock import Clock
+
 from ..database import Database, tokens
 from ..errors import InvalidRequest
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from agent_runtime.net import Direct, Forward, ForwardLimits, HostPatterns, Listening, Passage, Upstream
-from agent_runtime.telemetry import Seldom
+from agent_common.net import Direct, Forward, ForwardLimits, HostPatterns, Listening, Passage, Upstream
+from agent_common.telemetry import Seldom
 
 from ..access import Guard
 from ..errors import Unauthorized, Unavailable

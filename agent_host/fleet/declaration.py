@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from agent_runtime.net import parse_endpoint
+from agent_common.net import parse_endpoint
 
 from ..errors import InvalidRequest
 from ..listener import GUEST_PORT, parse_address

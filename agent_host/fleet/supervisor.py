@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from ..clock import Clock
+from agent_common.clock import Clock
+
 from ..errors import RequestError
 from .fleet import Fleet
 

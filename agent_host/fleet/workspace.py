@@ -10,7 +10,8 @@ from typing import Literal
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
-from ..clock import Clock
+from agent_common.clock import Clock
+
 from ..database import Database, workspaces
 from ..errors import Conflict, NotFound
 

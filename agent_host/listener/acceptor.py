@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 
-from agent_runtime.net import Endpoint, Listening, Tcp
+from agent_common.net import Endpoint, Listening, Tcp
 
 from .channel import Channel
 from .hello import Hello

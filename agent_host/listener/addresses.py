@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
-from agent_runtime.net import Endpoint, Listening, Tcp, Unix, listen_at, parse_endpoint
+from agent_common.net import Endpoint, Listening, Tcp, Unix, listen_at, parse_endpoint
 
 from ..errors import InvalidRequest, StartError
 

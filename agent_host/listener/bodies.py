@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
-from agent_runtime.protocol import Inbound
-from agent_runtime.protocol.work import (
+from agent_common.protocol import Inbound
+from agent_common.protocol.work import (
     ContentKind,
     Id,
     PrincipalKind,

@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from agent_runtime.net import Endpoint
-from agent_runtime.protocol.work import Severity
+from agent_common.net import Endpoint
+from agent_common.protocol.work import Severity
 
 from .pace import Pace
 from .work import Work

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
-from agent_runtime.net import Unix
-from agent_runtime.protocol.work import Severity, payload_hash
+from agent_common.clock import Clock
+from agent_common.net import Unix
+from agent_common.protocol.work import Severity, payload_hash
 
-from ..clock import Clock
 from ..database import channels, constraint_sets
 from ..errors import Conflict, InvalidRequest, NotFound
 from .addresses import parse_address

@@ -11,7 +11,7 @@ import base64
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from agent_runtime.protocol.work import ConstraintAck, Constraints, ConstraintsPayload
+from agent_common.protocol.work import ConstraintAck, Constraints, ConstraintsPayload
 
 from ..errors import RequestError
 from .channel import WINDOWS, Channel, ConstraintSet

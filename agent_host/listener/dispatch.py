@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from agent_runtime.protocol.work import Cancel, encode, loosened
+from agent_common.protocol.work import Cancel, encode, loosened
 
 from .channel import Channel
 from .pace import ANSWER_UNITS

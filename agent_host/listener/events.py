@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from fastapi.responses import StreamingResponse
 from starlette.types import Message, Send
 
-from agent_runtime.protocol.work import Progress
+from agent_common.protocol.work import Progress
 
 from .bodies import WorkRecord
 from .listener import Listener

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agent_runtime.protocol.work import (
+from agent_common.clock import Clock
+from agent_common.protocol.work import (
     MOST_BAD_LINES,
     ConstraintAck,
     Constraints,
@@ -27,7 +28,6 @@ from agent_runtime.protocol.work import (
     stamp,
 )
 
-from ..clock import Clock
 from .channel import Channel
 from .parts import Parts
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent_runtime.protocol.work import (
+from agent_common.protocol.work import (
     Attach,
     ConstraintAck,
     Control,

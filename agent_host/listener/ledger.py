@@ -13,9 +13,9 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection, RowMapping, select
 
-from agent_runtime.protocol.work import WorkRequest, WorkResult
+from agent_common.clock import Clock
+from agent_common.protocol.work import WorkRequest, WorkResult
 
-from ..clock import Clock
 from ..database import work as table
 from ..errors import Conflict, InvalidRequest, NotFound, RequestError, Unavailable
 from .journal import Journal

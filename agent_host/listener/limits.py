@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent_runtime.protocol.work import SOFT_LINE
+from agent_common.protocol.work import SOFT_LINE
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from typing import Self
 
 from sqlalchemy import Connection
 
-from agent_runtime.net import Endpoint, Listening
-from agent_runtime.protocol.work import Progress, Severity, WorkRequest, stamp
+from agent_common.clock import Clock, SystemClock
+from agent_common.net import Endpoint, Listening
+from agent_common.protocol.work import Progress, Severity, WorkRequest, stamp
 
-from ..clock import Clock, SystemClock
 from ..database import Database
 from ..errors import Conflict, StartError
 from . import constraining, pausing, watching

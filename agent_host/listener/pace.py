@@ -6,9 +6,8 @@ its answer takes: however fast work is done, that never runs out.
 
 from __future__ import annotations
 
-from agent_runtime.protocol.work import FrameFault
-
-from ..clock import Clock
+from agent_common.clock import Clock
+from agent_common.protocol.work import FrameFault
 
 BURST, RATE = 2000.0, 1000.0
 """Units that are kept for a burst, and that are added each second. A unit is about what a small frame costs."""

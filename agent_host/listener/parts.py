@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..clock import Clock
+from agent_common.clock import Clock
+
 from .channels import Channels
 from .journal import Journal
 from .ledger import Ledger

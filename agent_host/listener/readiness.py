@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent_runtime.net import Endpoint
-from agent_runtime.protocol.work import stamp
+from agent_common.net import Endpoint
+from agent_common.protocol.work import stamp
 
 from .channel import Channel
 from .parts import Parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_runtime.protocol.work import RETRYABLE, Ack, LifecycleSignal, Nack, WorkResult
+from agent_common.protocol.work import RETRYABLE, Ack, LifecycleSignal, Nack, WorkResult
 
 from ..errors import Unavailable
 from . import constraining

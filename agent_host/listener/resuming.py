@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_runtime.protocol.work import Resume, ResumeOk, Verdict, encode
+from agent_common.protocol.work import Resume, ResumeOk, Verdict, encode
 
 from .parts import Parts
 from .work import Work

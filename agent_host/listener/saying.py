@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from agent_runtime.protocol.work import (
+from agent_common.protocol.work import (
     ConstraintAck,
     IdentityRevision,
     LifecycleSignal,

@@ -10,8 +10,8 @@ from typing import Any, Literal, cast
 import structlog
 from pydantic import BaseModel
 
-from agent_runtime.json_reader import INLINE_BYTES, by_size
-from agent_runtime.protocol.work import ConstraintAck, Control, Drain, FrameFault, Nack, Offer, Ping, WorkFrame, encode
+from agent_common.json_reader import INLINE_BYTES, by_size
+from agent_common.protocol.work import ConstraintAck, Control, Drain, FrameFault, Nack, Offer, Ping, WorkFrame, encode
 
 from . import constraining, saying
 from .channel import Channel

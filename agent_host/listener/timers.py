@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import structlog
 
-from ..clock import Clock
+from agent_common.clock import Clock
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from ..clock import Clock
+from agent_common.clock import Clock
+
 from .journal import Journal
 from .metrics import Direction, Metrics
 from .statements import Values

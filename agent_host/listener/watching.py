@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from agent_runtime.protocol.work import Progress
+from agent_common.protocol.work import Progress
 
 from .ledger import Ledger
 from .work import Record, Work

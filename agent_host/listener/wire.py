@@ -11,9 +11,9 @@ import socket
 from collections import deque
 from typing import Protocol, cast
 
-from agent_runtime.protocol.work import FrameFault, Lines, TooMuch
+from agent_common.clock import Clock
+from agent_common.protocol.work import FrameFault, Lines, TooMuch
 
-from ..clock import Clock
 from .limits import Limits
 from .timers import Timer, Timers
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from agent_runtime.protocol.work import Progress, WorkRequest, WorkResult
+from agent_common.protocol.work import Progress, WorkRequest, WorkResult
 
 from ..errors import InvalidRequest
 from .states import ACTIVE, ShownStatus, Status, check_move, shown

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, cast
 
-from agent_runtime.errors import ToolFailure
-from agent_runtime.net import HostPatterns, parse_url
+from agent_common.errors import ToolFailure
+from agent_common.net import HostPatterns, parse_url
 
 from ..errors import InvalidRequest
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent_runtime.protocol import Caching, ModelCard, Pricing
+from agent_common.protocol import Caching, ModelCard, Pricing
 
 from ..errors import InvalidRequest, NotFound
 from ..settings import without_user

@@ -19,13 +19,13 @@ from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
-from agent_runtime.json_reader import JsonLimits, JsonRefused, by_size, read_json
-from agent_runtime.net import HostPatterns, Shares
-from agent_runtime.protocol import Usage
+from agent_common.clock import Clock
+from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
+from agent_common.net import HostPatterns, Shares
+from agent_common.protocol import Usage
 
 from ..access import Caller, Guard
 from ..body import MAX_BODY
-from ..clock import Clock
 from ..errors import InvalidRequest, RequestError, TooMany
 from .addresses import check_addresses
 from .catalog import Catalog, Model, Operation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.types import Message, Send
 
-from agent_runtime.net import Shares
+from agent_common.net import Shares
 
 from ..errors import ProviderFailed
 

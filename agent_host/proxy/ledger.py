@@ -11,7 +11,7 @@ import structlog
 from sqlalchemy import Connection, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, StatementError
 
-from agent_runtime.protocol import Usage
+from agent_common.protocol import Usage
 
 from ..database import Database, model_calls
 from ..errors import Unavailable

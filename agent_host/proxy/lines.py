@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import structlog
 
-from agent_runtime.telemetry import Seldom
+from agent_common.clock import Clock
+from agent_common.telemetry import Seldom
 
-from ..clock import Clock
 from ..errors import RequestError
 from .ledger import CallRecord
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agent_runtime.net import checked_bearer
-from agent_runtime.protocol import Caching, Pricing
+from agent_common.net import checked_bearer
+from agent_common.protocol import Caching, Pricing
 
 from ..errors import StartError
 from ..settings import Settings

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 from starlette.types import Message, Send
 
-from agent_runtime.json_reader import INLINE_BYTES, JsonLimits, read_json
-from agent_runtime.protocol import Pricing, Usage
+from agent_common.json_reader import INLINE_BYTES, JsonLimits, read_json
+from agent_common.protocol import Pricing, Usage
 
 from ..errors import ProviderFailed
 from ..problems import openai_error

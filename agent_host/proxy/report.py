@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy import Connection, RowMapping, case, func, select
 
-from agent_runtime.protocol import Usage
+from agent_common.protocol import Usage
 
 from ..database import model_calls
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from agent_runtime.json_reader import INLINE_BYTES, JsonLimits, JsonRefused, read_json
-from agent_runtime.protocol import Pricing, Usage
+from agent_common.json_reader import INLINE_BYTES, JsonLimits, JsonRefused, read_json
+from agent_common.protocol import Pricing, Usage
 
 from ..errors import ProviderFailed
 from .loose import members

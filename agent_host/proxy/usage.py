@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agent_runtime.protocol import Pricing, Usage
+from agent_common.protocol import Pricing, Usage
 
 from .loose import members
 

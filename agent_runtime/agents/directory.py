@@ -11,9 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from agent_common.protocol import AgentCard
+from agent_common.telemetry import logger
+
 from ..errors import InvalidRequest
-from ..protocol import AgentCard
-from ..telemetry import logger
 from . import plain
 from .manifest import BadManifest, Manifest, manifest
 

@@ -8,8 +8,8 @@ from typing import Any, Literal, cast
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ..protocol import NewRule, RequirementSet, Rule, authority
-from ..protocol.authority import ALL_GRANTED, Layer
+from agent_common.protocol import NewRule, RequirementSet, Rule, authority
+from agent_common.protocol.authority import ALL_GRANTED, Layer
 
 Mode = Literal["primary", "subagent", "all", "internal"]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"

@@ -11,9 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from agent_common.protocol import NewRule, RequirementSet, Rule
+from agent_common.protocol.authority import ALL_GRANTED
+
 from ..errors import StartError
-from ..protocol import NewRule, RequirementSet, Rule
-from ..protocol.authority import ALL_GRANTED
 from . import plain
 from .manifest import usable
 

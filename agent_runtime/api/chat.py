@@ -10,9 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ..errors import Conflict, InvalidRequest
-from ..loop import IN_ERROR, Finished, Incoming, Turn, reply_of
-from ..protocol import (
+from agent_common.protocol import (
     DEFAULT_WAIT_SECONDS,
     ChatPending,
     ChatReply,
@@ -22,6 +20,9 @@ from ..protocol import (
     Usage,
     UseChatRequest,
 )
+
+from ..errors import Conflict, InvalidRequest
+from ..loop import IN_ERROR, Finished, Incoming, Turn, reply_of
 from ..sessions import is_session_id
 from . import use_chat
 from .desk import Desk, body, one_of, open_desk, principal

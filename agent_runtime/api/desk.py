@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
+from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
+from agent_common.protocol import faults_of
+
 from ..errors import InvalidRequest, NotReady
-from ..json_reader import JsonLimits, JsonRefused, by_size, read_json
-from ..protocol import faults_of
 from ..workspace import OPERATOR
 from .bodies import BODY_LIMIT, release_body
 from .front import Desk, Front

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from agent_common.protocol import McpServerState
+
 from ..agents import Agents
 from ..context import Window
 from ..loop import Answers, Chats, Counters, EventBus, Hallway, Sessions, Tasks
 from ..ports import Mesh, SkillIndex, ToolCatalog
-from ..protocol import McpServerState
 from ..settings import Settings
 from ..workspace import Shelf
 

@@ -8,7 +8,8 @@ import ipaddress
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..heads import authorised
+from agent_common.http import authorised
+
 from .bodies import BODY_LIMIT, MOST_BYTES, BodyBudget, BodyTooLarge, NoRoom
 from .problems import problem
 

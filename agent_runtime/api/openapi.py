@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from ..protocol import (
+from agent_common.protocol import (
     AbortReply,
     AgentStatus,
     AnswerReply,

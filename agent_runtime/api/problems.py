@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
+from agent_common.protocol import PROBLEM_JSON, FieldFault, Problem, bounded_faults, faults_of
+from agent_common.telemetry import logger
+
 from ..errors import BrokenRecord, InvalidRequest, MeshUnavailable, ModelError, RequestError, StoreError
-from ..protocol import PROBLEM_JSON, FieldFault, Problem, bounded_faults, faults_of
-from ..telemetry import logger
 
 log = logger(__name__)
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}

@@ -10,10 +10,11 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.types import Send
 
+from agent_common.protocol import chunks as c
+from agent_common.telemetry import logger
+
 from ..loop import Admission, CutOff, Turn
-from ..protocol import chunks as c
 from ..sessions import Message, replay
-from ..telemetry import logger
 
 log = logger(__name__)
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic_core import to_json
 
-from ..protocol import (
+from agent_common.protocol import (
     ExportQuery,
     ForkRequest,
     MessagesQuery,
@@ -21,6 +21,7 @@ from ..protocol import (
     SessionPatch,
     SessionsQuery,
 )
+
 from .desk import body, desk, open_desk, principal, query
 from .replies import message
 

@@ -7,10 +7,11 @@ import asyncio
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from agent_common.protocol import AgentStatus, Capabilities, EffectiveLimits, SessionCounts
+
 from .. import __version__
 from ..context import definition
 from ..errors import MeshUnavailable
-from ..protocol import AgentStatus, Capabilities, EffectiveLimits, SessionCounts
 from ..settings import DEFAULT_CONTEXT
 from ..tools import with_aliases
 from .desk import Desk, Front, desk, front

@@ -8,8 +8,9 @@ import contextlib
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from agent_common.protocol import RecordStatus, TaskAssignment, TaskRecord, TaskResult
+
 from ..errors import InvalidRequest, NotFound
-from ..protocol import RecordStatus, TaskAssignment, TaskRecord, TaskResult
 from .desk import Desk, body, desk, open_desk, principal
 from .replies import as_json, live_stream, message, recorded_stream
 

@@ -7,9 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from agent_common.protocol import AbortReply, AnswerReply, AnswerRequest, CancelReply
+
 from ..errors import Conflict, NotFound
 from ..loop import Answer, Conversation
-from ..protocol import AbortReply, AnswerReply, AnswerRequest, CancelReply
 from ..sessions import branches, history, is_session_id, unknown_session
 from .desk import Desk, body, desk, principal
 from .replies import EventStream, live_stream, message

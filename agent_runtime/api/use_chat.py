@@ -8,9 +8,10 @@ from typing import Any
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
 
+from agent_common.protocol import ChatRequest, UIMessage, UseChatRequest, is_object
+
 from ..errors import InvalidRequest
 from ..loop import Answer, Incoming
-from ..protocol import ChatRequest, UIMessage, UseChatRequest, is_object
 from .desk import principal
 
 _ANSWERS = TypeAdapter(list[list[str]])

@@ -13,8 +13,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.convertors import Convertor, register_url_convertor
 
+from agent_common.protocol import NoQuery, WorkspaceQuery
+
 from ..errors import InvalidRequest
-from ..protocol import NoQuery, WorkspaceQuery
 from ..workspace import Conditions, Opened
 from .desk import desk, open_desk, principal, query
 from .problems import problem

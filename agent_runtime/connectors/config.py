@@ -14,8 +14,9 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
+from agent_common.net import HostPatterns
+
 from ..errors import StartError
-from ..net import HostPatterns
 from .copied import translated
 from .filling import Filled, fill
 from .written import OAuth, Written

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from agent_common.protocol import Folders, Net, RequirementSet
+from agent_common.telemetry import logger
+
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
-from ..protocol import Folders, Net, RequirementSet
-from ..telemetry import logger
 from ..tools import Tool
 from .config import Local, Server
 from .names import rule_name, tool_name

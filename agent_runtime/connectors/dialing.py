@@ -13,16 +13,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from agent_common.telemetry import logger
+
 from ..errors import ToolFailure
 from ..sandbox import Box, Child, Confinement, Limits, Quota
-from ..telemetry import logger
 from .config import Local, Remote, Server
 from .ends import Ends, Streams
 from .installed import advice, installed
 from .pace import MESSAGE_LIMIT
 
 if TYPE_CHECKING:
-    from ..net import Passage, Upstream
+    from agent_common.net import Passage, Upstream
+
     from .oauth import Access
 
 LEAST_ADDRESSES = 4096 * 2**20
@@ -107,7 +109,7 @@ class Ground:
 
     async def _network(self, name: str, where: Local, stack: AsyncExitStack) -> Path | None:
         """The socket of a proxy of its own, for as long as the stack lasts."""
-        from ..net import Direct, gateway
+        from agent_common.net import Direct, gateway
 
         hosts = where.network
         if hosts is None or self.confinement.name == "off":  # what is not confined has the machine's network

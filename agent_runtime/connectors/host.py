@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from ..protocol import McpServerState, SkillState
-from ..protocol.authority import Authority
+from agent_common.protocol import McpServerState, SkillState
+from agent_common.protocol.authority import Authority
+
 from ..tools import Tool
 from .config import Local, Server
 from .dialing import Ground

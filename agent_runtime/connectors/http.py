@@ -16,8 +16,9 @@ import anyio
 import httpcore2
 import httpx2
 
+from agent_common.net import ANYWHERE, Direct, Parent, Stream, Upstream, canonical_host
+
 from ..errors import ToolFailure
-from ..net import ANYWHERE, Direct, Parent, Stream, Upstream, canonical_host
 from .events import EventCheck
 from .incoming import take
 from .pace import MESSAGE_LIMIT, Overrun, Pace, check_nodes
@@ -275,7 +276,7 @@ class _Connection(httpcore2.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> httpcore2.AsyncNetworkStream:
-        from ..net import secured
+        from agent_common.net import secured
 
         try:
             return _Connection(await secured(self._stream, server_hostname or "", ssl_context))

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import anyio
 from pydantic import ValidationError
 
+from agent_common.telemetry import logger
+
 from ..errors import ToolFailure
-from ..telemetry import logger
 from ..tools import Tool
 from .config import Local, Server
 from .declared import declare

@@ -15,8 +15,9 @@ from urllib.parse import quote, urlsplit
 
 import httpx2
 
+from agent_common.telemetry import logger
+
 from ..errors import ToolFailure
-from ..telemetry import logger
 from .http import Way, http_client
 from .refusals import WRONG_CREDENTIALS
 from .tokens import TokenFile

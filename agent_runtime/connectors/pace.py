@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ..json_reader import JsonLimits, JsonRefused, check_cost
+from agent_common.json_reader import JsonLimits, JsonRefused, check_cost
 
 MESSAGE_LIMIT = 4 * 1024 * 1024
 """Bytes of one message."""

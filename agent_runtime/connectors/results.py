@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from agent_common.json_reader import JsonRefused, read_json
+
 from ..errors import ToolFailure
-from ..json_reader import JsonRefused, read_json
 from .pace import MESSAGE
 
 if TYPE_CHECKING:

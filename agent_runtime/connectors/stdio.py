@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ..json_reader import JsonRefused, by_size, read_json
+from agent_common.json_reader import JsonRefused, by_size, read_json
+
 from ..sandbox import Child
 from .incoming import take
 from .pace import MESSAGE, Overrun, Pace, refused

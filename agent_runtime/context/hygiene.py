@@ -17,7 +17,7 @@ import sys
 from functools import cache
 from typing import Any, cast
 
-from ..protocol import NOTES_TAG, is_object
+from agent_common.protocol import NOTES_TAG, is_object
 
 MOST_IN_A_ROW = 32
 """Unseen characters in a row that are spelled out; how many more there are is said."""

@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from agent_common.protocol import is_object
+
 from ..ports import Note
-from ..protocol import is_object
 from ..sessions import ASKED, NOTICE, RETRY, STEER, tool_name
 from .hygiene import result_json, words, wrapped
 from .notes import block

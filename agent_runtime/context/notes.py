@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from agent_common.protocol import NOTES_CLOSE, NOTES_OPEN, is_object
+
 from ..ports import Note
-from ..protocol import NOTES_CLOSE, NOTES_OPEN, is_object
 from .hygiene import words, wrapped
 
 MOST_NOTES = 32

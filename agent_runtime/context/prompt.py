@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 
-from ..protocol import NOTES_TAG
+from agent_common.protocol import NOTES_TAG
+
 from ..workspace import PROMPT_CAPS, BootstrapFile, Instructions
 from .hygiene import visible
 from .sections import file_section, instructions_section, joined, servers_section, skills_section

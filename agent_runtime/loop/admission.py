@@ -14,10 +14,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any, Literal
 
+from agent_common.telemetry import logger
+
 from ..errors import Busy, Conflict, NotReady
 from ..ports import Events
 from ..store import Database, Unit
-from ..telemetry import logger
 from .conversations import Conversation
 from .ending import log_end
 from .limits import Outcome

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agent_common.protocol import Rule
+from agent_common.protocol import chunks as c
+
 from ..errors import Conflict, InvalidRequest
-from ..protocol import Rule
-from ..protocol import chunks as c
 from ..sessions import rows, unknown_session
 from ..store import Unit
 from .conversations import Conversation

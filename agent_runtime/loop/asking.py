@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agent_common.protocol import Usage
+from agent_common.protocol import chunks as c
+
 from ..context import Call, Step, error_envelope, lower_tools
 from ..errors import InvalidRequest, MeshUnavailable, ModelError
 from ..ports import (
@@ -20,8 +23,6 @@ from ..ports import (
     TextPiece,
     ToolResult,
 )
-from ..protocol import Usage
-from ..protocol import chunks as c
 from ..sessions import RETRY, STEP_COUNT
 from .calls import parse
 from .kit import Kit

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
+from agent_common.protocol import Usage, is_object
+from agent_common.protocol import chunks as c
+from agent_common.protocol.authority import Authority
+
 from ..context import Call, Step, error_envelope
-from ..json_reader import JsonLimits, JsonRefused, read_json_async
 from ..ports import HumanWait, Learnings, SideEffectGate, ToolCall, ToolContext, ToolResult
-from ..protocol import Usage, is_object
-from ..protocol import chunks as c
-from ..protocol.authority import Authority
 from .egress import Egress
 from .guard import RepeatGuard
 from .model_calls import CallMeter

@@ -6,8 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from agent_common.protocol import SkillState
+
 from ..ports import Note, Occasion
-from ..protocol import SkillState
 
 FULL = 0.8
 """Of what is usable of a window: from there on it is worth a warning."""

@@ -11,10 +11,11 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from agent_common.protocol import ChatReply, OnBusy, ToolOutput, Usage
+from agent_common.protocol import chunks as c
+
 from ..agents import DEFAULT
 from ..errors import Conflict
-from ..protocol import ChatReply, OnBusy, ToolOutput, Usage
-from ..protocol import chunks as c
 from ..sessions import (
     Message,
     NewTurn,

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from agent_common.protocol import CompactionPolicy, CompactReply
+
 from ..context import Gauge, Meters, Own, Trials, View, Window, cut_all, read_view
 from ..errors import Conflict, ModelError, NotReady
 from ..ports import Memory
-from ..protocol import CompactionPolicy, CompactReply
 from ..sessions import Marker, MessageRow, Recorder, history, listing, markers, past_steps
 from .conversations import Conversation
 from .ladder import Ladder, NoSummary, Summary

@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from ..protocol import TaskAssignment, TaskRecord, Usage, is_object
+from agent_common.protocol import TaskAssignment, TaskRecord, Usage, is_object
+
 from ..sessions import text_of, tool_name
 from .limits import Outcome
 

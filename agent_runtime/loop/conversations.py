@@ -7,11 +7,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from agent_common.protocol import Rule
+
 from ..agents import DEFAULT, Agents, Manifest
 from ..context import Gauge, Meter, Trials, View
 from ..errors import InvalidRequest
 from ..ports import Clock
-from ..protocol import Rule
 from ..sessions import Brief, Ids, NewSession, SessionRow, history, is_session_id, unknown_session
 from ..store import Database
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..telemetry import logger
+from agent_common.telemetry import logger
+
 from .state import Turn
 
 log = logger(__name__)

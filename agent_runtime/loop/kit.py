@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent_common.protocol.authority import Authority
+
 from ..context import View
 from ..ports import Learnings, Model, OpenGate, SideEffectGate, ToolContext
-from ..protocol.authority import Authority
 from ..workspace import NoLearnings
 from .prices import PriceCheck
 from .progress import Progress

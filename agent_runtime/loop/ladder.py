@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from agent_common.protocol import CompactionPolicy, Usage
+from agent_common.telemetry import logger
+
 from ..context import record
 from ..errors import ModelError
-from ..protocol import CompactionPolicy, Usage
-from ..telemetry import logger
 
 ATTEMPTS = 2
 """Answers that are no summary, before that counts."""

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ..protocol import Usage
-from ..protocol.chunks import FinishReason
+from agent_common.protocol import Usage
+from agent_common.protocol.chunks import FinishReason
+
 from .egress import Egress
 
 Status = Literal["complete", "failed", "timeout", "cancelled"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from agent_common.protocol import Usage
+
 from ..errors import InvalidRequest, ToolFailure
 from ..ports import ModelMeter
-from ..protocol import Usage
 from .limits import Books, LimitReached
 from .prices import PriceCheck
 

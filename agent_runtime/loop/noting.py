@@ -7,12 +7,13 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Protocol
 
+from agent_common.telemetry import logger
+
 from ..context import NOTES_KEY, View, a_time, bounded, kept, user_text
 from ..errors import StoreError
 from ..ports import Clock, Note, NoteTaker, Occasion
 from ..sessions import rows
 from ..store import Database
-from ..telemetry import logger
 from .errands import called
 from .state import Turn
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypedDict
 
+from agent_common.protocol import chunks as c
+
 from ..ports import HumanWait, ToolSpec
-from ..protocol import chunks as c
 from ..sessions import ASKED, tool_name
 from .waits import QUESTION
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from agent_common.protocol.authority import Authority, Layer
+
 from ..agents import Agents, Manifest, Project
-from ..protocol.authority import Authority, Layer
 from .state import Turn
 
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from agent_common.protocol import ModelCard, Usage
+
 from ..errors import InvalidRequest, MeshUnavailable
 from ..ports import ModelCards
-from ..protocol import ModelCard, Usage
 from .limits import Books
 
 Card = Callable[[str], Awaitable[ModelCard | None]]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from agent_common.protocol import Usage, is_object
+
 from ..context import Step, steps_of
-from ..protocol import Usage, is_object
 from ..sessions import Message, MessageParts, complete_steps
 
 EGRESS = "egress_bytes"

@@ -9,10 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar, cast
 
-from ..context import definition, read_view
-from ..errors import Conflict, StoreError
-from ..ports import ToolCatalog
-from ..protocol import (
+from agent_common.protocol import (
     CompactReply,
     ForkRequest,
     MessageList,
@@ -28,6 +25,11 @@ from ..protocol import (
     UIMessage,
     UnrewindReply,
 )
+from agent_common.telemetry import logger
+
+from ..context import definition, read_view
+from ..errors import Conflict, StoreError
+from ..ports import ToolCatalog
 from ..sessions import (
     Branch,
     Message,
@@ -38,7 +40,6 @@ from ..sessions import (
     transfer,
     unknown_session,
 )
-from ..telemetry import logger
 from . import wire
 from .compactions import Compactions
 from .conversations import Conversation

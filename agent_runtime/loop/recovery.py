@@ -11,11 +11,12 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
+from agent_common.protocol import chunks as c
+from agent_common.telemetry import logger
+
 from ..context import notes_of
 from ..errors import BrokenRecord, NotFound
-from ..protocol import chunks as c
 from ..sessions import Message, TurnRow, history, interrupt, reopen, replay_parts, rows
-from ..telemetry import logger
 from . import tasks
 from .errands import report_lost
 from .hallway import Hallway

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from agent_common.protocol import CompactionPolicy, Usage
+from agent_common.protocol import chunks as c
+from agent_common.telemetry import logger
+
 from ..context import LEAST_SUMMARY, Cut, Gauge, Place, Trials, View, Window, cut_for, too_long
 from ..errors import ModelError
-from ..protocol import CompactionPolicy, Usage
-from ..protocol import chunks as c
 from ..sessions import COMPACTION, Marker, Recorder, Shortened
-from ..telemetry import logger
 from .ladder import NoSummary, Summary
 
 if TYPE_CHECKING:

@@ -10,11 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agent_common.protocol import Usage
+from agent_common.protocol import chunks as c
+from agent_common.telemetry import logger
+
 from ..context import Own, View, read_view
 from ..errors import BrokenRecord, StoreError
 from ..ports import Clock, Events, Learnings, Model, NoteTaker, OpenGate, SideEffectGate, ToolCatalog, ToolContext
-from ..protocol import Usage
-from ..protocol import chunks as c
 from ..sessions import (
     Ids,
     Message,
@@ -27,7 +29,6 @@ from ..sessions import (
     tool_name,
 )
 from ..store import Database, Unit
-from ..telemetry import logger
 from ..workspace import Home, NoLearnings
 from .jotting import Diary, NoDiary, jot
 from .kit import Kit

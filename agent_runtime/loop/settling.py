@@ -6,12 +6,13 @@ import asyncio
 import sqlite3
 from dataclasses import dataclass, field
 
+from agent_common.protocol import chunks as c
+from agent_common.telemetry import logger
+
 from ..errors import StoreError
 from ..ports import Clock
-from ..protocol import chunks as c
 from ..sessions import Recorder, history, interrupt, rows
 from ..store import Database
-from ..telemetry import logger
 from .limits import INTERNAL, UNRECORDED, Outcome
 from .state import Settling, Turn
 from .steering import Lane

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..protocol import SessionStatus
+from agent_common.protocol import SessionStatus
+
 from .limits import IN_ERROR
 from .state import Turn
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from agent_common.protocol.authority import Layer
+
 from ..agents import DEFAULT
 from ..context import sent_at
 from ..ports import Note
-from ..protocol.authority import Layer
 from ..store import Unit
 from .conversations import Conversation
 from .limits import Books, Limits, Outcome

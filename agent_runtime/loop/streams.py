@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 
-from ..protocol.chunks import DONE, Chunk, ToolApprovalRequest
+from agent_common.protocol.chunks import DONE, Chunk, ToolApprovalRequest
 
 SILENCE_SECONDS = 15.0
 HEARTBEAT = b": keep-alive\n\n"

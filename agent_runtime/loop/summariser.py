@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from agent_common.protocol import ModelCard, Usage
+
 from ..agents import Agents, Manifest
 from ..context import Gauge, Meters, Trials, Window, digest
 from ..errors import ModelError, ModelErrorCode
 from ..ports import ToolContext
-from ..protocol import ModelCard, Usage
 from ..sessions import text_of
 from .conversations import Conversation
 from .ladder import Summary

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent_common.protocol import TaskAccepted, TaskAssignment, TaskRecord, TokenBudget, Usage
+
 from ..agents import DEFAULT
 from ..errors import Conflict, NotFound
-from ..protocol import TaskAccepted, TaskAssignment, TaskRecord, TokenBudget, Usage
 from ..sessions import Message, NewTurn, history, rows
 from ..store import Migration, Unit
 from .contract import ended, task_message

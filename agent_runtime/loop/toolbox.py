@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from agent_common.protocol.authority import Authority
+from agent_common.telemetry import logger
+
 from ..ports import ToolCatalog, Toolset, ToolSpec
-from ..protocol.authority import Authority
 from ..sessions import briefs
 from ..store import Database
-from ..telemetry import logger
 from .state import Turn
 
 MOST_KEPT = 1000

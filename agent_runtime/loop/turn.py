@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 
+from agent_common.protocol import chunks as c
+from agent_common.telemetry import logger
+
 from ..context import Call, Step, error_envelope, told_by_runtime, told_by_user
 from ..errors import BrokenRecord, ModelError, StoreError
-from ..protocol import chunks as c
 from ..sessions import CALL_ERROR, NOTICE, STEER, TURN_ERROR
-from ..telemetry import logger
 from .asking import Asker
 from .calls import Runner
 from .guard import RepeatGuard

@@ -6,8 +6,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from agent_common.protocol import QueuedMessage, SessionMessage, TokenCounts
+
 from ..errors import InvalidRequest
-from ..protocol import QueuedMessage, SessionMessage, TokenCounts
 from ..sessions import CUSTOM, Cursor, Message, StoredSession, Waiting, branches, listing, shown_metadata, shown_parts
 
 

@@ -7,7 +7,7 @@ import contextlib
 import math
 from collections.abc import Callable, Coroutine
 
-from ..protocol.work import (
+from agent_common.protocol.work import (
     Ack,
     Attach,
     Cancel,
@@ -34,7 +34,8 @@ from ..protocol.work import (
     read_frame,
     stamp,
 )
-from ..telemetry import logger
+from agent_common.telemetry import logger
+
 from .clerk import Clerk
 from .constraints import ConstraintKeeper, Pushed
 from .identity import Identity

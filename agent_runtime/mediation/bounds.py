@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from agent_common.protocol import Rule
+from agent_common.protocol.authority import Layer
+from agent_common.protocol.work import WorkBounds, WorkRequest
+
 from ..loop import Limits
-from ..protocol import Rule
-from ..protocol.authority import Layer
-from ..protocol.work import WorkBounds, WorkRequest
 
 _SCOPE = re.compile(r"([A-Za-z0-9_*][A-Za-z0-9_.:*/-]*?)(?:\(([^()]*)\))?")
 

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..protocol.work import Progress, WorkRequest
+from agent_common.protocol.work import Progress, WorkRequest
+
 from .veil import Veil
 from .work import Job
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..net import Endpoint
+from agent_common.net import Endpoint
+from agent_common.telemetry import logger
+
 from ..ports import Events
-from ..telemetry import logger
 from . import ledger
 from .attachment import Attachment
 from .clerk import Clerk

@@ -7,11 +7,22 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 
+from agent_common.protocol.work import (
+    Cancel,
+    Nack,
+    Progress,
+    Resume,
+    ResumeOk,
+    Verdict,
+    WorkRequest,
+    WorkResult,
+    WorkUsage,
+)
+from agent_common.telemetry import logger
+
 from ..errors import StoreError
 from ..ports import Clock
-from ..protocol.work import Cancel, Nack, Progress, Resume, ResumeOk, Verdict, WorkRequest, WorkResult, WorkUsage
 from ..store import Database
-from ..telemetry import logger
 from . import ledger
 from .bounds import Full, Refused, check_bounds
 from .case import Case, Coming

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_common.protocol.work import Constraints, ConstraintsPayload, FrameFault, Severity, decode, read_frame
+from agent_common.telemetry import logger
+
 from ..errors import StartError
 from ..ports import Note, Occasion
-from ..protocol.work import Constraints, ConstraintsPayload, FrameFault, Severity, decode, read_frame
-from ..telemetry import logger
 from .payload import MOST_BYTES, Held, Unusable, fetched, held, read_beside, unpacked
 
 log = logger(__name__)

@@ -15,10 +15,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ..errors import StartError
-from ..ports import Clock
-from ..protocol import TaskAssignment
-from ..protocol.work import (
+from agent_common.protocol import TaskAssignment
+from agent_common.protocol.work import (
     MAX_LINE,
     FrameFault,
     ResumeOk,
@@ -28,6 +26,9 @@ from ..protocol.work import (
     loose_request,
     stamp,
 )
+
+from ..errors import StartError
+from ..ports import Clock
 from .clerk import Clerk
 from .veil import Veil
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..protocol.work import WorkRequest, WorkResult
+from agent_common.protocol.work import WorkRequest, WorkResult
+
 from ..store import Migration
 
 KEPT_MS = 24 * 3_600_000

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from ..json_reader import INLINE_BYTES, by_size
-from ..net import Endpoint, open_endpoint
+from agent_common.json_reader import INLINE_BYTES, by_size
+from agent_common.net import Endpoint, open_endpoint
+from agent_common.protocol import is_object
+from agent_common.protocol.work import MOST_BAD_LINES, FrameFault, Lines, TooMuch, decode, encode, loosened
+from agent_common.telemetry import logger
+
 from ..ports import Clock
-from ..protocol import is_object
-from ..protocol.work import MOST_BAD_LINES, FrameFault, Lines, TooMuch, decode, encode, loosened
-from ..telemetry import logger
 from .veil import Veil
 
 log = logger(__name__)

@@ -10,11 +10,12 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
+from agent_common.protocol.work import LifecycleSignal, SignalName, Verdict, WorkResult, encode, stamp
+from agent_common.telemetry import logger
+
 from ..errors import StoreError
 from ..ports import Clock
-from ..protocol.work import LifecycleSignal, SignalName, Verdict, WorkResult, encode, stamp
 from ..store import Database
-from ..telemetry import logger
 from . import ledger
 from .together import Together
 from .veil import Veil

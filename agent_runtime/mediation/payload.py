@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..protocol import NewRule, Rule, is_object
-from ..protocol.authority import Layer
-from ..protocol.work import Constraints, ConstraintsPayload, FrameFault, decode, payload_hash
+from agent_common.protocol import NewRule, Rule, is_object
+from agent_common.protocol.authority import Layer
+from agent_common.protocol.work import Constraints, ConstraintsPayload, FrameFault, decode, payload_hash
 
 MOST_BYTES = 1024 * 1024
 MOST_TOLD = 16 * 1024

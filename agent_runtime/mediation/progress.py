@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from agent_common.protocol.work import Progress, WorkUsage
+
 from ..loop import CutOff, LiveTurn
-from ..protocol.work import Progress, WorkUsage
 
 EVERY_SECONDS = 0.25
 MOST_TEXT = 64 * 1024

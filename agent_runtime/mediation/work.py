@@ -12,10 +12,11 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from agent_common.protocol import TaskAssignment, is_object
+from agent_common.protocol.work import Progress, WorkRequest, WorkResult, WorkUsage, stamp
+
 from ..errors import Busy, Conflict, MeshUnavailable, NotReady, RequestError
 from ..loop import Chats, Finished, Hallway, Incoming, Mandate, Outcome, Tasks, Turn, record_of
-from ..protocol import TaskAssignment, is_object
-from ..protocol.work import Progress, WorkRequest, WorkResult, WorkUsage, stamp
 from ..sessions import TurnRow, history, text_of
 from . import ledger
 from .bounds import Refused, limits_within, scope_layer

@@ -11,10 +11,11 @@ from typing import Any, Literal, cast
 
 from pydantic_core import from_json
 
+from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
+from agent_common.protocol import Usage, is_object
+
 from ..errors import ModelError
-from ..json_reader import JsonLimits, JsonRefused, by_size, read_json
 from ..ports import CallPiece, CallStarted, Completion, ModelEvent, ReasoningPiece, TextPiece, ToolCall
-from ..protocol import Usage, is_object
 from . import failures
 from .usage import usage_of
 

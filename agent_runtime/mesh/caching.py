@@ -10,9 +10,10 @@ import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
+from agent_common.protocol import Caching, Usage
+from agent_common.telemetry import logger
+
 from ..ports import Clock, ModelRequest
-from ..protocol import Caching, Usage
-from ..telemetry import logger
 
 LEAST_TOKENS = 1024
 """A shorter prompt is cached by nobody."""

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
+from agent_common.net import HttpPool, TransportFault
+from agent_common.protocol import ModelCard, ModelList
+
 from ..errors import InvalidRequest, MeshUnavailable
-from ..net import HttpPool, TransportFault
 from ..ports import Clock
-from ..protocol import ModelCard, ModelList
 from .caching import CacheWatch
 
 OK, REFUSALS = 200, (401, 403)

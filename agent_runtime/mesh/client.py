@@ -8,10 +8,11 @@ import importlib
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from agent_common.net import http_client
+from agent_common.protocol import ModelCard, is_object
+
 from ..errors import MeshUnavailable
-from ..net import http_client
 from ..ports import ModelMeter, OpenGate, SideEffectGate
-from ..protocol import ModelCard, is_object
 from .catalog import Catalog
 from .usage import priced, usage_of
 

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from agent_common.json_reader import JsonLimits, read_json
+from agent_common.net import TransportFault
+from agent_common.protocol import is_object
+
 from ..context import overflow_of
 from ..errors import ModelError
-from ..json_reader import JsonLimits, read_json
-from ..net import TransportFault
-from ..protocol import is_object
 
 _OVERFLOW_CODES = {"context_length_exceeded", "string_above_max_length", "request_too_large"}
 _OVERFLOW_WORDS = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from agent_common.telemetry import logger
+
 from ..errors import InvalidRequest, MeshUnavailable
-from ..telemetry import logger
 from .catalog import Catalog
 
 log = logger(__name__)

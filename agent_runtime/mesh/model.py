@@ -17,12 +17,13 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from agent_common.json_reader import INLINE_BYTES
+from agent_common.net import HttpPool, Reply, TransportFault
+from agent_common.protocol import Caching
+from agent_common.telemetry import logger
+
 from ..errors import ModelError
-from ..json_reader import INLINE_BYTES
-from ..net import HttpPool, Reply, TransportFault
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
-from ..protocol import Caching
-from ..telemetry import logger
 from . import failures
 from .assembly import Assembly, Lines, read_event, read_large_event
 from .caching import additions, marked

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
+from agent_common.net import HttpPool, TransportFault
+from agent_common.protocol import SearchHit, SearchRequest, SearchResults
+
 from ..errors import MeshUnavailable, ToolFailure, ToolFailureKind
-from ..net import HttpPool, TransportFault
-from ..protocol import SearchHit, SearchRequest, SearchResults
 from .failures import told
 
 SECONDS = 15.0

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..protocol import Pricing, Usage, is_object
+from agent_common.protocol import Pricing, Usage, is_object
 
 MOST_TOKENS = 2**40
 """More than any call can use; a provider's odd number must not outgrow the columns that add it up."""

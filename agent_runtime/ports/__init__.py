@@ -1,5 +1,7 @@
 """The seams of the runtime, as Protocols. A room that needs something above its floor asks for one of these."""
 
+from agent_common.clock import Clock
+
 from .knowledge import (
     Correction,
     Diary,
@@ -27,7 +29,7 @@ from .model import (
     TextPiece,
     ToolCall,
 )
-from .surroundings import Clock, Events, OpenGate, SideEffectGate, Snapshots
+from .surroundings import Events, OpenGate, SideEffectGate, Snapshots
 from .tools import (
     EgressMeter,
     Errand,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from ..protocol import ModelCard, SearchHit, Usage
+from agent_common.protocol import ModelCard, SearchHit, Usage
 
 
 @dataclass(frozen=True, slots=True)

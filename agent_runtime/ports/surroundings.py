@@ -5,18 +5,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 
-class Clock(Protocol):
-    """Wall clock for stamps, monotonic clock for durations."""
-
-    def now_ms(self) -> int:
-        """Epoch milliseconds, UTC."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds from an arbitrary point; never goes back."""
-        ...
-
-
 class SideEffectGate(Protocol):
     """Holds back side effects while the host could not be told of them
     (docs/design.md#a-required-channel-fails-closed)."""

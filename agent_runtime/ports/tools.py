@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from ..protocol import NewRule, SkillState, ToolContract, ToolSource
-from ..protocol.authority import Authority
+from agent_common.protocol import NewRule, SkillState, ToolContract, ToolSource
+from agent_common.protocol.authority import Authority
+
 from .model import ModelMeter
 
 

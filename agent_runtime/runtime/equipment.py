@@ -31,7 +31,7 @@ from .searching import skill_search
 from .servers import named_servers, room, servers_ground
 
 if TYPE_CHECKING:
-    from ..net import Upstream
+    from agent_common.net import Upstream
 
 SKILL_PROCESSES = 64
 """Processes and threads that a skill may have."""
@@ -73,8 +73,9 @@ class Workshop:
         return Equipment(tools, library, connectors)
 
     def _own_tools(self, helpers: Spawner, library: SkillLibrary) -> tuple[Tool, ...]:
+        from agent_common.net import Egress
+
         from ..mesh import MeshSearch
-        from ..net import Egress
 
         settings = self.settings
         return builtin_tools(
@@ -110,7 +111,7 @@ class Workshop:
 
     @property
     def _upstream(self) -> Upstream | None:
-        from ..net import Egress
+        from agent_common.net import Egress
 
         return Egress.through(self.settings.egress_url, mesh_token(self.settings)).upstream
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_common.clock import SystemClock
+from agent_common.telemetry import logger
+
 from ..agents import Agents, Project
 from ..api import Desk, Front, create_app
-from ..clock import SystemClock
 from ..loop import (
     Admission,
     Answers,
@@ -35,7 +37,6 @@ from ..sandbox import choose_confinement, take_precedence
 from ..sessions import Ids
 from ..settings import Settings
 from ..store import BackupKeeper, Database
-from ..telemetry import logger
 from ..workspace import Home, MemoryKeeper
 from .briefing import Briefing
 from .equipment import Workshop

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent_common.protocol import TaskAssignment
+
 from ..context import Window
 from ..loop import Limits
-from ..protocol import TaskAssignment
 from ..settings import DEFAULT_CONTEXT, Settings
 
 

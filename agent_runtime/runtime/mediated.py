@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent_common.net import parse_endpoint
+
 from ..loop import Chats, EventBus, Hallway, Keeper, Tasks
 from ..mediation import (
     Channel,
@@ -21,7 +23,6 @@ from ..mediation import (
     read_request,
     write_result,
 )
-from ..net import parse_endpoint
 from ..settings import Settings
 from ..workspace import Home
 from .keys import secrets

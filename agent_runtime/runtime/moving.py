@@ -6,7 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import BinaryIO
 
-from ..clock import SystemClock
+from agent_common.clock import SystemClock
+
 from ..errors import StartError
 from ..sessions import transfer
 from ..settings import Settings

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from agent_common.telemetry import logger
+
 from ..errors import AgentRuntimeError
 from ..loop import MAIN, forget_tasks
 from ..mediation import needed_sessions
@@ -17,7 +19,6 @@ from ..ports import Clock
 from ..sessions import retention
 from ..sessions.retention import DAY_MS, ID_DAYS, Old
 from ..store import Database, Unit, give_back
-from ..telemetry import logger
 from ..workspace import Home
 
 log = logger(__name__)

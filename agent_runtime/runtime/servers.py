@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 
+from agent_common.protocol.authority import Authority, Layer
+
 from ..connectors import AT_ONCE, Connectors, Ground, Patience, Server, read_servers
 from ..errors import StartError
-from ..protocol.authority import Authority, Layer
 from ..sandbox import Confinement, Limits, choose_confinement
 from ..settings import Settings
 from ..workspace import Home
@@ -25,7 +26,7 @@ def named_servers(settings: Settings, home: Home) -> tuple[Server, ...]:
 
 
 def servers_ground(settings: Settings, home: Home, confinement: Confinement) -> Ground:
-    from ..net import Egress
+    from agent_common.net import Egress
 
     token = mesh_token(settings)
     return Ground(

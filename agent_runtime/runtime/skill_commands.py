@@ -99,7 +99,7 @@ async def _tried(settings: Settings, source: Source, test: SkillTest | None) -> 
 @asynccontextmanager
 async def _trials(settings: Settings) -> AsyncGenerator[SkillTrials]:
     """Everything that a plugin is tried with, over a workspace of its own that is deleted afterwards."""
-    from ..net import Egress
+    from agent_common.net import Egress
 
     lasting = Home(settings.data_dir)
     lasting.prepare()

@@ -19,8 +19,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
+from agent_common.telemetry import logger
+
 from ..errors import ToolFailure
-from ..telemetry import logger
 from .rung import LIFELINE, Launch, Missing, program
 from .tree import command_line, descendants, thread_count
 

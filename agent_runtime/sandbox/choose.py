@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from agent_common.telemetry import logger
+
 from ..errors import AgentRuntimeError, StartError
-from ..telemetry import logger
 from .bare import Bare
 from .bubblewrap import Bubblewrap
 from .confinement import Confinement

@@ -10,6 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+import agent_common
+import agent_runtime
+
 from .box import Box
 
 LINKED = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin")
@@ -46,10 +49,10 @@ class Mount:
 
 
 def python_roots() -> tuple[Path, ...]:
-    """The folders without which this Python, and this package, do not run."""
+    """The folders without which this Python, and our packages, do not run."""
     program = Path(sys.executable).resolve()
-    package = Path(__file__).parents[1]
-    return tuple(dict.fromkeys((Path(sys.prefix), Path(sys.base_prefix), program.parent.parent, package)))
+    ours = (Path(module.__file__).parent for module in (agent_common, agent_runtime) if module.__file__)
+    return tuple(dict.fromkeys((Path(sys.prefix), Path(sys.base_prefix), program.parent.parent, *ours)))
 
 
 @cache

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agent_common.protocol import METADATA_BYTES, TITLE_CHARACTERS, Usage
+
 from ..errors import Conflict, InvalidRequest, NotFound
-from ..protocol import METADATA_BYTES, TITLE_CHARACTERS, Usage
 from . import history, rows
 from .history import Message, TurnRow
 from .ids import Kind

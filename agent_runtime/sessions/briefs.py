@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol import is_object
+from agent_common.protocol import is_object
+
 from .rows import dump
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..protocol import Rule, Usage
+from agent_common.protocol import Rule, Usage
+
 from . import briefs
 from .briefs import Brief
 from .rows import load

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_common.protocol import Usage
+
 from ..errors import BrokenRecord, NotFound
-from ..protocol import Usage
 from .history import Message
 from .rows import dump, load
 

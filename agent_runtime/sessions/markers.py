@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, cast
 
-from ..protocol import Usage, is_object
+from agent_common.protocol import Usage, is_object
+
 from . import rows
 from .rows import MessageRow, PartRow
 

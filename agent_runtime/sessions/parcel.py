@@ -9,9 +9,10 @@ from typing import Any, BinaryIO, cast
 
 from pydantic import ValidationError
 
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json
+from agent_common.protocol import Usage, is_object
+
 from ..errors import InvalidRequest
-from ..json_reader import JsonLimits, JsonRefused, read_json
-from ..protocol import Usage, is_object
 from .parts import NOTICE, STEER, tool_name
 
 Line = dict[str, Any]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol import chunks as c
+from agent_common.protocol import chunks as c
+
 from .history import Message
 
 NOTICE = "data-notice"

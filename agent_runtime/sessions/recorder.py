@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent_common.protocol import Usage
+from agent_common.protocol import chunks as c
+from agent_common.telemetry import logger
+
 from ..ports import Clock
-from ..protocol import Usage
-from ..protocol import chunks as c
 from ..store import Database
-from ..telemetry import logger
 from . import rows
 from .growth import GrowingText
 from .ids import Ids

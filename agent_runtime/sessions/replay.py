@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..protocol import chunks as c
+from agent_common.protocol import chunks as c
+
 from .history import Message
 from .parts import shown_metadata, tool_name
 

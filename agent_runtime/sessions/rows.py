@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from agent_common.protocol import Rule, Usage
+
 from ..errors import BrokenRecord
-from ..protocol import Rule, Usage
 from .growth import UPSERT_PART
 
 Row = sqlite3.Row

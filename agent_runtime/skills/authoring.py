@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from agent_common.protocol import RequirementSet
+
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
-from ..protocol import RequirementSet
 from ..tools import RESERVED, Output, Reach, Tool
 from .host import SkillHost
 from .plugins import HELD, Plugin

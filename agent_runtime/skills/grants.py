@@ -16,8 +16,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_validator
 
+from agent_common.net import HostPatterns
+
 from ..errors import StartError, ToolFailure
-from ..net import HostPatterns
 from .source import Source
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")

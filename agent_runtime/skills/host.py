@@ -11,11 +11,12 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from agent_common.protocol import SkillState
+from agent_common.protocol.authority import Authority
+from agent_common.telemetry import logger
+
 from ..errors import StoreError, ToolFailure
 from ..ports import Events
-from ..protocol import SkillState
-from ..protocol.authority import Authority
-from ..telemetry import logger
 from ..tools import Tool
 from . import folder as files
 from .dependencies import Environments

@@ -9,13 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from agent_common.telemetry import logger
+
 from ..errors import ToolFailure
 from ..sandbox import Confinement
-from ..telemetry import logger
 from .staging import Staged
 
 if TYPE_CHECKING:
-    from ..net import HostPatterns, Passage, Stream, Upstream
+    from agent_common.net import HostPatterns, Passage, Stream, Upstream
 
 log = logger(__name__)
 
@@ -35,7 +36,7 @@ async def open_network(
         return None
     if confinement.name != "bubblewrap":
         raise ToolFailure(f"{plugin} may reach hosts, and only bubblewrap can give it a network", kind="unavailable")
-    from ..net import gateway
+    from agent_common.net import gateway
 
     async def admit(host: str, _port: int, _agent: str) -> str | None:
         return None if hosts.match(host) else f"plugin {plugin} may not reach {host}"
@@ -57,7 +58,7 @@ class _Way:
     upstream: Upstream | None
 
     async def open(self, host: str, port: int) -> Stream:
-        from ..net import ANYWHERE, Addresses, Direct
+        from agent_common.net import ANYWHERE, Addresses, Direct
 
         rules = ANYWHERE if host in self.hosts.names else Addresses()
         return await (self.upstream or Direct(rules)).open(host, port)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_common.protocol import Folders, RequirementSet, SkillState
+from agent_common.telemetry import logger
+
 from ..ports import ToolContext
-from ..protocol import Folders, RequirementSet, SkillState
-from ..telemetry import logger
 from ..tools import Output, Tool
 from .declared import Declared
 from .pool import Pool

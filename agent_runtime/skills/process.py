@@ -15,12 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
+from agent_common.protocol import is_object
+from agent_common.telemetry import logger
+
 from ..errors import AgentRuntimeError, MeshUnavailable, ToolFailure
-from ..json_reader import JsonLimits, JsonRefused, by_size, read_json
 from ..ports import Mesh, ToolContext
-from ..protocol import is_object
 from ..sandbox import Box, Child, Confinement, Limits, Quota
-from ..telemetry import logger
 from .caller import Caller, SkillSearch
 from .idle import Idle
 from .network import open_network
@@ -29,7 +30,7 @@ from .staging import Staged
 from .wire import ANSWER_LIMIT, MOST_VALUES, Broken, Message, pack, unpack
 
 if TYPE_CHECKING:
-    from ..net import Upstream
+    from agent_common.net import Upstream
 
 MOST_ASKS = 8
 """Questions to the mesh that a call may have open; further ones wait in the pipe."""

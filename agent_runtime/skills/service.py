@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from agent_common.telemetry import logger
+
 from ..errors import ToolFailure
 from ..ports import Events
-from ..telemetry import logger
 from .plugins import Plugin, Skills, catalog
 from .pool import Pool
 from .trial import Build

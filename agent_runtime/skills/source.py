@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from agent_common.telemetry import logger
+
 from ..errors import ToolFailure
-from ..telemetry import logger
 from ..workspace import Place
 
 MOST_BYTES = 8 * 1024 * 1024

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from agent_common.telemetry import logger
+
 from ..errors import ToolFailure
 from ..ports import Clock
 from ..store import Database, Migration
-from ..telemetry import logger
 from ..workspace import SKILL_HISTORY, Place
 from .source import Source
 

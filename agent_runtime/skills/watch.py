@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from ..telemetry import logger
+from agent_common.telemetry import logger
 
 STEP_MS = 25
 """A burst is over when nothing has changed for this long."""

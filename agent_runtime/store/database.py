@@ -16,8 +16,9 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from agent_common.telemetry import logger
+
 from ..errors import StartError, StoreError
-from ..telemetry import logger
 from .health import broken, damaged, examine, is_broken, is_damage, is_unreadable
 from .reserve import DiskReserve
 from .shape import require_parts

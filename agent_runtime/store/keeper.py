@@ -9,8 +9,9 @@ import time
 from concurrent.futures import Future
 from pathlib import Path
 
+from agent_common.telemetry import logger
+
 from ..errors import StoreError
-from ..telemetry import logger
 from .backups import Backup, clear_drafts, newest_backup
 from .database import Database
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agent_common.protocol import ANY_PROGRAM, ArgPattern, Folders, Program, RequirementSet
+
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
-from ..protocol import ANY_PROGRAM, ArgPattern, Folders, Program, RequirementSet
 from ..sandbox import OUTPUT_LIMIT, Box, Confinement, Finished, Limits
 from ..workspace import new_file
 from . import shell
@@ -22,7 +23,7 @@ from .space import Space
 from .way_out import WayOut
 
 if TYPE_CHECKING:
-    from ..net import Upstream
+    from agent_common.net import Upstream
 
 LONGEST = 600.0
 """Seconds that a call may ask for."""

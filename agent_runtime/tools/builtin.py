@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..clock import SystemClock
+from agent_common.clock import SystemClock
+
 from ..ports import Learnings, Search, SkillIndex, Spawner
 from ..sandbox import Confinement, Limits
 from ..workspace import Backups, PathLocks
@@ -27,7 +28,7 @@ from .web_search import web_search_tool
 from .write import write_tool
 
 if TYPE_CHECKING:
-    from ..net import Egress
+    from agent_common.net import Egress
 
 
 AGENT_TIMEOUT = 600.0

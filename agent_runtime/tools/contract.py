@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from agent_common.protocol import Folders, RequirementSet, SkillState
+from agent_common.protocol.authority import Authority
+
 from ..ports import HumanWait, ToolContext, ToolSpec
-from ..protocol import Folders, RequirementSet, SkillState
-from ..protocol.authority import Authority
 
 LOCKED = (
     *("bash", "edit", "glob", "grep", "question", "read", "skill"),

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
+from agent_common.protocol import Folders, RequirementSet
+from agent_common.protocol.authority import Access
+
 from ..errors import ToolFailure
 from ..ports import ToolContext
-from ..protocol import Folders, RequirementSet
-from ..protocol.authority import Access
 from ..workspace import Backups, Kept, Place, Roots, folder_of_copies, originals
 from .contract import Reach, ReachOf
 

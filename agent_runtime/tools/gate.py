@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from agent_common.telemetry import logger
+
 from ..errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ..ports import HumanWait, ToolContext, ToolResult, ToolSpec
-from ..telemetry import logger
 from . import schema
 from .contract import NeedsHuman, Output, Tool
 from .deadline import Deadline, Expired

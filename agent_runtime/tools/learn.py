@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agent_common.protocol import Folders, RequirementSet
+
 from ..errors import ToolFailure
 from ..ports import Correction, Learnings, ToolContext, ToolSpec
-from ..protocol import Folders, RequirementSet
 from .contract import Reach, Tool
 
 FILE = "learnings/corrections.md"

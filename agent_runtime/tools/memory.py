@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from agent_common.protocol import RequirementSet
+
 from ..errors import ToolFailure
 from ..ports import Recalled, ToolContext, ToolSpec
-from ..protocol import RequirementSet
 from ..workspace import Answer, Saved
 from .contract import Tool
 from .files import checked

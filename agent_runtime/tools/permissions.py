@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent_common.protocol import NewRule, RequirementSet
+from agent_common.protocol.authority import Access, Decision, covers
+
 from ..ports import ToolContext
-from ..protocol import NewRule, RequirementSet
-from ..protocol.authority import Access, Decision, covers
 from .contract import ALIASES, Reach, Tool
 from .verdict import Verdict
 

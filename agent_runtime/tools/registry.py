@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent_common.protocol import SkillState, ToolContract
+from agent_common.protocol.authority import Authority
+from agent_common.telemetry import logger
+
 from ..ports import HumanWait, ToolContext, ToolResult, ToolSpec
-from ..protocol import SkillState, ToolContract
-from ..protocol.authority import Authority
-from ..telemetry import logger
 from . import schema
 from .contract import ALIASES, RESERVED, Tool, ToolProvider
 from .gate import Gate, error

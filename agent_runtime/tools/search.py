@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_common.protocol.authority import Access
+
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
-from ..protocol.authority import Access
 from ..sandbox import Box, Confinement, Limits
 from .contract import READS, Output, Tool
 from .envelope import HEAD, spill_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..protocol import Action, NewRule
+from agent_common.protocol import Action, NewRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from agent_common.telemetry import logger
+
 from ..errors import StartError
 from ..ports import ToolContext, ToolSpec
-from ..telemetry import logger
 from . import shell
 from .gate import NoWatchdog, Watchdog
 from .policy import Rule, load

@@ -14,13 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from agent_common.protocol import Net, RequirementSet
+from agent_common.telemetry import logger
+
 from ..ports import ToolContext
-from ..protocol import Net, RequirementSet
 from ..sandbox import Confinement
-from ..telemetry import logger
 
 if TYPE_CHECKING:
-    from ..net import Passage, Upstream
+    from agent_common.net import Passage, Upstream
 
 SHELL_NET = "shell.net"
 """The permission of commands to reach a host. It must be named: a rule for everything does not open the network."""
@@ -43,7 +44,7 @@ class WayOut:
         if self.upstream is None or not wanted:
             yield None
             return
-        from ..net import gateway
+        from agent_common.net import gateway
 
         async def admit(host: str, _port: int, _agent: str) -> str | None:
             return None if _may_reach(host, context) else f"commands of agent {context.agent} may not reach {host}"

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_common.protocol import Net, RequirementSet
+from agent_common.protocol.authority import Access
+
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
-from ..protocol import Net, RequirementSet
-from ..protocol.authority import Access
 from ..sandbox import SPILL_LIMIT, Box, Confinement, Limits
 from .contract import Output, Reach, Tool
 from .envelope import HEAD, spill_text
 from .webtext import Kind, decoded, kind_of
 
 if TYPE_CHECKING:
-    from ..net import Egress, Fetched
+    from agent_common.net import Egress, Fetched
 
 FETCH_LIMIT = 200 * 1024
 """Bytes of text in one answer."""
@@ -110,7 +111,7 @@ async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> Reach:
 
 def _host(url: str) -> str:
     """Raises ToolFailure for a URL that cannot be fetched."""
-    from ..net import parse_url
+    from agent_common.net import parse_url
 
     return parse_url(url).host
 

@@ -6,9 +6,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+from agent_common.protocol import Net, RequirementSet
+
 from ..errors import ToolFailure
 from ..ports import Search, ToolContext, ToolSpec
-from ..protocol import Net, RequirementSet
 from .contract import Reach, Tool
 
 SECONDS = 15.0

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from agent_common.protocol import Folders, RequirementSet
+
 from ..ports import ToolContext, ToolSpec
-from ..protocol import Folders, RequirementSet
 from ..workspace import Backups, PathLocks
 from .contract import BOTH, Output, Tool
 from .files import PATH, TEXT_LIMIT, Kind, checked, keeping, place, reach_of, too_large

@@ -21,9 +21,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from agent_common.telemetry import logger
+
 from ..errors import ToolFailure
 from ..ports import Clock
-from ..telemetry import logger
 from .copies import folder_of_copies
 from .personal import BACKUPS
 from .place import Place

@@ -17,9 +17,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from agent_common.telemetry import logger
+
 from ..errors import ToolFailure
 from ..ports import Clock, DiaryEntry
-from ..telemetry import logger
 from .home import Home
 from .learnings.notebook import quoted
 from .learnings.secrets import redacted

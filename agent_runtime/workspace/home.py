@@ -9,9 +9,10 @@ import subprocess
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from agent_common.telemetry import logger
+
 from ..errors import StartError, StoreError
 from ..sandbox import READERS_ID
-from ..telemetry import logger
 from .ownership import Left, give_tree
 
 LET_THROUGH = 0o711

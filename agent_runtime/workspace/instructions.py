@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from ..telemetry import logger
+from agent_common.telemetry import logger
+
 from .bootstrap import CAPS, BootstrapFile, read
 from .home import Home
 from .place import Place

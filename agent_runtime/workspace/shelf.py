@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote, unquote_to_bytes
 
+from agent_common.protocol import BootstrapState, EntryType, WorkspaceEntry, WorkspaceListing
+
 from ..errors import NotAllowed, NotFound, PreconditionFailed, TooLarge, ToolFailure
-from ..protocol import BootstrapState, EntryType, WorkspaceEntry, WorkspaceListing
 from .backups import DEEPEST, Backups
 from .bootstrap import CAPS, read
 from .conditions import Conditions

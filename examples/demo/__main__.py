@@ -17,7 +17,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from agent_runtime.protocol import TaskAssignment, TokenBudget
+from agent_common.protocol import TaskAssignment, TokenBudget
 
 from .mesh import DemoError, running_mesh, running_runtime
 from .task import begun, follow, result_of, signals, submit

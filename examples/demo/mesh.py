@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 from pydantic import ValidationError
 
-from agent_runtime.protocol import Problem
-from agent_runtime.testing import LiveProcess
+from agent_common.protocol import Problem
+from agent_testing import LiveProcess
 
 READY_SECONDS = 30.0
 AGENT = "demo"

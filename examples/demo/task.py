@@ -12,7 +12,7 @@ import httpx
 from pydantic import ValidationError
 from rich.console import Console
 
-from agent_runtime.protocol import TaskAssignment, TaskResult, chunks
+from agent_common.protocol import TaskAssignment, TaskResult, chunks
 
 from .mesh import AGENT, DemoError, checked
 

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.status import Status
 from rich.text import Text
 
-from agent_runtime.protocol import Usage, chunks
+from agent_common.protocol import Usage, chunks
 
 KEY_ARGUMENTS = ("path", "command", "pattern", "query", "url", "name")
 WIDTH = 64

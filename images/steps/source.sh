@@ -6,9 +6,8 @@ venv=$1 staged=$2
 packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 
 mkdir -p "$staged$packages" "$staged$venv/bin" "$staged/usr/share/agent-runtime"
-cp -R /build/agent_runtime "$staged$packages/"
+cp -R /build/agent_common /build/agent_runtime "$staged$packages/"
 find "$staged" -name __pycache__ -prune -exec rm -rf {} +
-rm -rf "$staged$packages/agent_runtime/testing"
 cp /build/LICENSE "$staged/usr/share/agent-runtime/"
 cat >"$staged$venv/bin/agent-runtime" <<EOF
 #!$venv/bin/python -I

@@ -7,7 +7,7 @@ import statistics
 import time
 from typing import Any
 
-from agent_runtime.testing import Hang, Say, step_to_json
+from agent_testing import Hang, Say, step_to_json
 
 from .client import Client, Exchange
 from .load import Samples, new_session, provider_work

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.store import Database
-from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import Home, MemoryKeeper
 from agent_runtime.workspace.memory import facts as stored
+from agent_testing import ManualClock
 from tests.corpora.memory import corpus
 from tests.corpora.memory.baselines import Plain
 from tests.corpora.memory.corpus import Fact

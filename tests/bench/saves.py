@@ -8,11 +8,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from agent_runtime.protocol import chunks as c
+from agent_common.protocol import chunks as c
 from agent_runtime.sessions import MIGRATIONS, Ids, MessageRow, NewSession, Recorder, rows
 from agent_runtime.sessions.recorder import FLUSH_SECONDS
 from agent_runtime.store import Database
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 
 from .load import Samples
 from .targets import Live

@@ -15,8 +15,8 @@ from agent_runtime.context import digest
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.sessions import Ids, MessageRow, NewSession, NewTurn, rows
 from agent_runtime.store import Database
-from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import Home
+from agent_testing import ManualClock
 
 from . import floor
 

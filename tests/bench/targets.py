@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from agent_runtime.testing import LiveProcess
+from agent_testing import LiveProcess
 
 from .stored import Contents, fill_floor, fill_ours
 
@@ -110,7 +110,7 @@ def running(target: Target, provider: str, contents: Contents | None = None) -> 
 @contextmanager
 def provider() -> Generator[str]:
     """The scripted provider as a process of its own; gives its base URL."""
-    with LiveProcess([sys.executable, "-m", "agent_runtime.testing"]) as process:
+    with LiveProcess([sys.executable, "-m", "agent_testing"]) as process:
         yield process.wait_for_output(r"^http://\S+$")[0]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent_runtime.context import read_view
 from agent_runtime.sessions import MIGRATIONS, Ids, Marker, MessageRow, NewSession, markers, rows
 from agent_runtime.store import Database
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 
 from .load import Samples
 from .stored import write_turn

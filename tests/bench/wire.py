@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import uvicorn
 
-from agent_runtime.net import HttpPool, Tcp, Unix, http_url, listen_at
-from agent_runtime.testing import LiveProcess
+from agent_common.net import HttpPool, Tcp, Unix, http_url, listen_at
+from agent_testing import LiveProcess
 
 from .load import Samples
 from .targets import Live

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.testing import LiveProcess, ScriptedProvider
+from agent_testing import LiveProcess, ScriptedProvider
 from tests.e2e.live import PATIENCE, TOKEN, Runtime
 from tests.e2e.node import NODE, run_tests, titles
 

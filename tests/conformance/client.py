@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from agent_common.protocol.authority import Authority
 from agent_runtime.connectors import Connectors, Ground, Patience
 from agent_runtime.connectors.config import servers
 from agent_runtime.ports import ToolContext
-from agent_runtime.protocol.authority import Authority
 from agent_runtime.sandbox import Confinement, Limits
 from agent_runtime.tools import Gate, ToolRegistry
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.protocol import ModelCard, Pricing
-from agent_runtime.testing import ScriptedProvider
+from agent_common.protocol import ModelCard, Pricing
+from agent_testing import ScriptedProvider
 from tests.measured import MEASURED
 
 from .live import Runtime

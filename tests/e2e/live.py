@@ -18,8 +18,8 @@ from typing import Any, Self
 
 import httpx
 
-from agent_runtime.protocol import chunks as c
-from agent_runtime.testing import LiveProcess, Say, ScriptedProvider
+from agent_common.protocol import chunks as c
+from agent_testing import LiveProcess, Say, ScriptedProvider
 
 SERVE = [sys.executable, "-m", "agent_runtime", "serve"]
 TOKEN = "sesame"

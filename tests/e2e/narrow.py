@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from agent_runtime.context.tokens.encodings import encoder
-from agent_runtime.testing import Call, Fail, Garbage, Recorded, Say
-from agent_runtime.testing import Step as Reply
+from agent_testing import Call, Fail, Garbage, Recorded, Say
+from agent_testing import Step as Reply
 
 FACT = re.compile(r"FACT-\d+: key-\d+")
 SAYS = "This model's maximum context length is {window} tokens. However, your messages resulted in {count} tokens."

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 import pytest
 
-from agent_runtime.protocol import chunks as c
-from agent_runtime.testing import Call, Say, ScriptedProvider
+from agent_common.protocol import chunks as c
+from agent_testing import Call, Say, ScriptedProvider
 
 from .live import Runtime, fresh
 from .node import CLIENT, PACKAGES, run_node, run_tests, titles

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_runtime.protocol import chunks as c
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_common.protocol import chunks as c
+from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import Runtime, assert_problem, eventually, fresh, text_of, types

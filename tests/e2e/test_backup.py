@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-from agent_runtime.testing import Say, ScriptedProvider
+from agent_testing import Say, ScriptedProvider
 
 from .conftest import Start
 from .live import Runtime, eventually, fresh

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
 from agent_runtime.workspace.home import SPARES
+from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import (

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import Runtime, assert_problem, eventually, fresh

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Call, Recorded, Say
+from agent_testing import Call, Recorded, Say
 
 from .conftest import Start
 from .live import Runtime, eventually, fresh

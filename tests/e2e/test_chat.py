@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.protocol import chunks as c
-from agent_runtime.testing import Call, Fail, Hang, Say
+from agent_common.protocol import chunks as c
+from agent_testing import Call, Fail, Hang, Say
 
 from .live import PATIENCE, Runtime, assert_problem, eventually, fresh, in_background, text_of, types
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_runtime.testing import Call, Fail, Say, ScriptedProvider
+from agent_testing import Call, Fail, Say, ScriptedProvider
 from tests.integration.host.live import Host, catalog
 
 from .conftest import Start

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.protocol import ModelCard
-from agent_runtime.protocol import chunks as c
-from agent_runtime.testing import Call, Fail, Hang, Recorded, Say, ScriptedProvider
-from agent_runtime.testing import Step as Reply
+from agent_common.protocol import ModelCard
+from agent_common.protocol import chunks as c
+from agent_testing import Call, Fail, Hang, Recorded, Say, ScriptedProvider
+from agent_testing import Step as Reply
 
 from .conftest import Start
 from .live import Runtime, assert_problem, eventually

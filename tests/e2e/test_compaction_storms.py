@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 
-from agent_runtime.testing import Hang, Recorded, ScriptedProvider
-from agent_runtime.testing import Step as Reply
+from agent_testing import Hang, Recorded, ScriptedProvider
+from agent_testing import Step as Reply
 
 from .conftest import Start
 from .live import Runtime, assert_problem, eventually, in_background

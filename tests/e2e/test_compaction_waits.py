@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_runtime.protocol import ModelCard, Pricing, Usage
-from agent_runtime.testing import Call, Fail, Hang, Recorded, Say, ScriptedProvider
-from agent_runtime.testing import Step as Reply
+from agent_common.protocol import ModelCard, Pricing, Usage
+from agent_testing import Call, Fail, Hang, Recorded, Say, ScriptedProvider
+from agent_testing import Step as Reply
 
 from .conftest import Start
 from .live import Runtime, assert_problem, eventually, fresh, in_background

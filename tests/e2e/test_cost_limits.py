@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.protocol import ModelCard, Pricing
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_common.protocol import ModelCard, Pricing
+from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import Runtime, assert_problem, assignment, eventually

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import psutil
 
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import Runtime, assert_problem, assignment, eventually, fresh, types

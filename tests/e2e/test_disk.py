@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.testing import Call, Say, ScriptedProvider
-from agent_runtime.testing.record import Recorded
+from agent_testing import Call, Say, ScriptedProvider
+from agent_testing.record import Recorded
 
 from .live import SERVE, Runtime, assert_problem, assignment, eventually, fresh
 

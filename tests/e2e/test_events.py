@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from agent_runtime.testing import Call, Fail, Hang, Say
+from agent_testing import Call, Fail, Hang, Say
 
 from .live import PATIENCE, TOKEN, Runtime, assert_problem, eventually, fresh, in_background
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agent_runtime.testing import Call, Say
+from agent_testing import Call, Say
 from tests.pulse import Pulse
 
 from .live import TOKEN, Runtime, eventually, fresh

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agent_runtime.testing import LiveProcess, Say, ScriptedProvider
+from agent_testing import LiveProcess, Say, ScriptedProvider
 from tests.integration.host.live import OPERATOR, Host, catalog
 
 from .live import Runtime, eventually, fresh

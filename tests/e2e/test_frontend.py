@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.testing import LiveProcess, Say, ScriptedProvider
+from agent_testing import LiveProcess, Say, ScriptedProvider
 
 from .live import PATIENCE, TOKEN, Runtime, fresh
 from .node import CLIENT, NODE, PACKAGES, run_node

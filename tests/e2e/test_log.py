@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Call, Fail, LiveProcess, Say, ScriptedProvider
+from agent_testing import Call, Fail, LiveProcess, Say, ScriptedProvider
 from tests.integration.host.live import Host, catalog, said
 
 from .live import SERVE, Runtime, eventually, fresh

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
-from agent_runtime.testing.record import Recorded
+from agent_testing import Call, Hang, Say, ScriptedProvider
+from agent_testing.record import Recorded
 
 from .conftest import Start
 from .live import Runtime, assert_problem, fresh

@@ -10,7 +10,7 @@ import httpx
 import psutil
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import PATIENCE, TOKEN, Runtime, eventually, fresh, in_background

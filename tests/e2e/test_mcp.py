@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from agent_runtime.testing import Call, Say, ScriptedProvider
+from agent_testing import Call, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import Runtime, eventually, fresh

@@ -6,8 +6,8 @@ import concurrent.futures
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
 from agent_runtime.workspace.memory.walking import MOST_FILES
+from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import Runtime, eventually, fresh

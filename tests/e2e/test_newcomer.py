@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.testing import ScriptedProvider
+from agent_testing import ScriptedProvider
 from tests.integration.host.live import Host
 from tests.integration.tools.package_index import package_index
 from tests.measured import MEASURED

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from agent_runtime.testing import Call, Drop, Fail, Garbage, Hang, Say, ScriptedProvider
+from agent_testing import Call, Drop, Fail, Garbage, Hang, Say, ScriptedProvider
 
 from .conftest import MODELS, Start
 from .live import Runtime, assert_problem, assignment, eventually, fresh

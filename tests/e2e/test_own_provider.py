@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Fail, LiveProcess, Say, ScriptedProvider
-from agent_runtime.testing.record import Recorded
+from agent_testing import Fail, LiveProcess, Say, ScriptedProvider
+from agent_testing.record import Recorded
 from tests.integration.host.live import UP, Host
 
 from .live import Runtime, eventually, fresh

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import TOKEN, Runtime, assert_problem, eventually, fresh

@@ -6,8 +6,8 @@ from __future__ import annotations
 import itertools
 import re
 
-from agent_runtime.testing import Call, Recorded, Say, ScriptedProvider
-from agent_runtime.testing import Step as Reply
+from agent_testing import Call, Recorded, Say, ScriptedProvider
+from agent_testing import Step as Reply
 
 from .conftest import Start
 

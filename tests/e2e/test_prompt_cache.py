@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.protocol import ModelCard
-from agent_runtime.testing import Call, Recorded, Say, ScriptedProvider
+from agent_common.protocol import ModelCard
+from agent_testing import Call, Recorded, Say, ScriptedProvider
 
 from .live import Runtime, eventually, fresh
 

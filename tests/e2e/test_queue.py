@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_runtime.protocol import chunks as c
-from agent_runtime.testing import Hang, Say, ScriptedProvider
+from agent_common.protocol import chunks as c
+from agent_testing import Hang, Say, ScriptedProvider
 
 from .live import Runtime, assert_problem, assignment, eventually, fresh
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say, Step
+from agent_testing import Call, Hang, Say, Step
 
 from .conftest import Start
 from .live import PATIENCE, TOKEN, Runtime, assert_problem, eventually, fresh, in_background, text_of, types

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.testing import LiveProcess
+from agent_testing import LiveProcess
 
 from .live import PATIENCE, SERVE
 from .transcript import Exchange, exchanges, shell

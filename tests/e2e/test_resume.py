@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Hang, Say, ScriptedProvider
+from agent_testing import Hang, Say, ScriptedProvider
 from tests.soak.model import EFFECTS, FINAL, Model, Orders, answer_to
 from tests.soak.talk import extends, repeats
 

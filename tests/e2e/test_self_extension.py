@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_runtime.testing import Call, Say, ScriptedProvider
+from agent_testing import Call, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import Runtime, eventually, fresh

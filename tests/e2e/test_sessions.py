@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.protocol import PromptReply
-from agent_runtime.testing import Call, Fail, Hang, Say, ScriptedProvider
+from agent_common.protocol import PromptReply
+from agent_testing import Call, Fail, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import PATIENCE, TOKEN, Runtime, assert_problem, eventually, fresh, in_background

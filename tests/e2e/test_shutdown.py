@@ -11,7 +11,7 @@ import httpx
 import psutil
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import PATIENCE, Runtime, assert_problem, assignment, eventually, fresh, in_background, text_of, types

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.testing import Call, Say
+from agent_testing import Call, Say
 from tests.measured import MEASURED
 
 from .conftest import Start

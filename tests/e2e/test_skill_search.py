@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent_runtime.testing import Call, Say, ScriptedProvider
+from agent_testing import Call, Say, ScriptedProvider
 from tests.integration.host.live import Host as Mesh
 
 from .conftest import Start

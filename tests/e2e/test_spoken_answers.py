@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.protocol import chunks as c
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_common.protocol import chunks as c
+from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import Runtime, assert_problem, eventually, fresh, in_background, text_of

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agent_runtime.testing import LiveProcess, ScriptedProvider
+from agent_testing import LiveProcess, ScriptedProvider
 
 from .conftest import Start
 from .live import SERVE, Runtime

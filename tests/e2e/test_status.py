@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_runtime.testing import Fail, Hang, Say
+from agent_testing import Fail, Hang, Say
 
 from .conftest import Start
 from .live import TOKEN, Runtime, assert_problem, assignment, eventually, fresh, in_background

@@ -7,8 +7,8 @@ import json
 import httpx
 import pytest
 
-from agent_runtime.protocol import chunks as c
-from agent_runtime.testing import Call, Drop, Fail, Hang, Say
+from agent_common.protocol import chunks as c
+from agent_testing import Call, Drop, Fail, Hang, Say
 
 from .live import TOKEN, Runtime, assert_problem, eventually, fresh, text_of, types
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say
+from agent_testing import Call, Hang, Say
 
 from .live import Runtime, assert_problem, assignment, eventually, fresh, types
 

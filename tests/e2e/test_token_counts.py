@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.protocol import ModelCard
-from agent_runtime.testing import Garbage, Say, ScriptedProvider
-from agent_runtime.testing.record import Recorded
+from agent_common.protocol import ModelCard
+from agent_testing import Garbage, Say, ScriptedProvider
+from agent_testing.record import Recorded
 
 from .live import Runtime
 

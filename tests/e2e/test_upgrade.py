@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from agent_runtime.testing import Call, Say, ScriptedProvider
+from agent_testing import Call, Say, ScriptedProvider
 
 from .live import Runtime, fresh, types
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.testing import Call, LiveProcess, Say
+from agent_testing import Call, LiveProcess, Say
 
 from .conftest import Start
 from .live import PATIENCE, SERVE, Runtime

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.protocol import ModelCard
-from agent_runtime.testing import Call, Garbage, Say, ScriptedProvider
-from agent_runtime.testing.record import Recorded
+from agent_common.protocol import ModelCard
+from agent_testing import Call, Garbage, Say, ScriptedProvider
+from agent_testing.record import Recorded
 
 from .live import Runtime, assert_problem, assignment, fresh
 

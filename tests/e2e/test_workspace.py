@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 import httpx
 import pytest
 
-from agent_runtime.testing import Call, Say, ScriptedProvider
 from agent_runtime.workspace import Place
 from agent_runtime.workspace.shelf import FOLDERS
+from agent_testing import Call, Say, ScriptedProvider
 
 from .conftest import Start
 from .live import TOKEN, Runtime, assert_problem, eventually, fresh

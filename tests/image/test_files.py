@@ -89,7 +89,7 @@ def test_bytecode_is_bound_to_no_files_time(step: str) -> None:
 
 def test_doubles_stay_out_and_a_bill_of_materials_is_written() -> None:
     script = (IMAGES / "steps/source.sh").read_text()
-    assert 'rm -rf "$staged$packages/agent_runtime/testing"' in script
+    assert 'rm -rf "$staged$packages/agent_testing"' in script
     assert '/build/sbom.py /build/pyproject.toml >"$staged/usr/share/agent-runtime/sbom.cdx.json"' in script
 
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from agent_host.fleet.machine import Seat
-from agent_runtime.testing import ScriptedProvider
+from agent_testing import ScriptedProvider
 from tests.integration.host.live import Host, catalog
 
 from .machine import IMAGE, PATIENCE, Took, born, busy, connected

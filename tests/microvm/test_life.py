@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say
+from agent_testing import Call, Hang, Say
 
 from .house import KEY, MONITOR, House, connected, eventually
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from agent_runtime.testing import Call
+from agent_testing import Call
 from tests.pulse import Pulse
 
 Category = Literal["read", "write", "network", "socket", "outlive", "exhaust", "raise"]

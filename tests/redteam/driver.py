@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from agent_runtime.settings import Settings
-from agent_runtime.testing import ScriptedProvider
+from agent_testing import ScriptedProvider
 
 from .canaries import Canaries
 from .case import PARALLEL, Case, bash

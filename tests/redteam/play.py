@@ -18,7 +18,7 @@ from typing import Any, cast
 import httpx
 
 from agent_runtime.settings import Settings
-from agent_runtime.testing import Call, Recorded, Say, ScriptedProvider, Step
+from agent_testing import Call, Recorded, Say, ScriptedProvider, Step
 from tests.pulse import Pulse
 
 from .canaries import Canaries

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import httpx
 
-from agent_runtime.testing import LiveProcess
+from agent_testing import LiveProcess
 
 PATIENCE = 60.0
 LAUNCH = [sys.executable, "-m", "tests.redteam.launch"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from agent_runtime.protocol import chunks as c
+from agent_common.protocol import chunks as c
 from tests.e2e.live import Stream, text_of, types
 
 TERMINAL = ("complete", "failed", "cancelled", "timeout")

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import httpx
 
-from agent_runtime.protocol import chunks as c
+from agent_common.protocol import chunks as c
 
 from .answers import TERMINAL, Reader, chat_end, chat_names, task_end
 from .ledger import Ledger, Sent

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_runtime.testing import ScriptedProvider
+from agent_testing import ScriptedProvider
 
 from .checks import always
 from .clients import Client

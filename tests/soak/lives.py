@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from agent_runtime.testing import LiveProcess
+from agent_testing import LiveProcess
 
 TOKEN = "sesame"
 PATIENCE = 30.0

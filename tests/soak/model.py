@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from agent_runtime.testing import Call, Recorded, Say
+from agent_testing import Call, Recorded, Say
 
 EFFECTS = "effects.log"
 """In the workspace; every line in it is an effect: `owner:step:attempt:asked`."""

@@ -14,7 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-OURS = {"agent_runtime", "agent_host", "examples", "images", "scripts", "tests"}
+PACKAGES = {"agent_common", "agent_runtime", "agent_host", "agent_testing", "agent_conformance"}
+OURS = PACKAGES | {"examples", "images", "scripts", "tests"}
 LOADED_BY_OTHERS = {
     "coverage",
     "editables",
@@ -70,8 +71,9 @@ def imported(folders: Iterable[str]) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("folders", "extras"),
     [
-        (["agent_runtime"], ["skills"]),
-        (["agent_host"], ["host"]),
+        (["agent_common", "agent_runtime"], ["skills"]),
+        (["agent_host", "agent_conformance"], ["host"]),
+        (["agent_testing"], ["host", "dev"]),
         (["tests", "scripts", "examples", "images"], ["host", "dev"]),
     ],
 )
@@ -83,7 +85,7 @@ def test_what_is_imported_is_declared(folders: list[str], extras: list[str]) -> 
 
 @pytest.mark.parametrize(
     ("extra", "folders"),
-    [(None, ["agent_runtime"]), *((extra, sorted(OURS)) for extra in PROJECT["optional-dependencies"])],
+    [(None, ["agent_common", "agent_runtime"]), *((extra, sorted(OURS)) for extra in PROJECT["optional-dependencies"])],
 )
 def test_what_is_declared_is_used_where_it_is_declared(extra: str | None, folders: list[str]) -> None:
     """By an import, or by its module's name where that is loaded late."""

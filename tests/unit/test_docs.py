@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.clock import SystemClock
 from agent_runtime.api import Front, create_app
 from agent_runtime.cli import settings_help
-from agent_runtime.clock import SystemClock
 from agent_runtime.loop import EventBus
 from agent_runtime.settings import PREFIX, Settings, load_settings
 from scripts import settings, tools

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime import json_reader
-from agent_runtime.json_reader import JsonLimits, JsonRefused, check_cost, read_json, read_json_async
+from agent_common import json_reader
+from agent_common.json_reader import JsonLimits, JsonRefused, check_cost, read_json, read_json_async
 
 MIB = 1024 * 1024
 LIMITS = JsonLimits(max_bytes=8 * MIB, max_values=1000, max_depth=20)

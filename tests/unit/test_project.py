@@ -18,11 +18,11 @@ from typing import Any
 import psutil
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_testing import Call, Hang, Say, ScriptedProvider
 from scripts import schemas
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("agent_runtime", "agent_host")
+PACKAGES = ("agent_common", "agent_runtime", "agent_host", "agent_testing", "agent_conformance")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 CALLERS = SOURCES + sorted(path for folder in ("examples", "scripts") for path in (ROOT / folder).rglob("*.py"))
 LOCKS = sorted((ROOT / "requirements").glob("*.lock"))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_runtime.net import Unix
+from agent_common.net import Unix
 
 from ...errors import StartError
 

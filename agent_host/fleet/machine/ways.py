@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Protocol
 
-from agent_runtime.net import Endpoint
+from agent_common.net import Endpoint
 
 from .boot import EGRESS_PORT, MESH_PORT
 from .seat import Seat

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...clock import Clock
+from agent_common.clock import Clock
+
 from ...settings import Settings
 from ..catalog import Catalog, ProviderSpec
 from .base import Provider

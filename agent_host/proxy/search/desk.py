@@ -6,8 +6,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from agent_runtime.net import Shares
-from agent_runtime.protocol import SearchHit, SearchRequest
+from agent_common.net import Shares
+from agent_common.protocol import SearchHit, SearchRequest
 
 from ...errors import ProviderFailed, RequestError, TooMany, Unavailable
 from .provider import AT_ONCE, SearchProvider

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from agent_runtime.protocol import SearchHit
+from agent_common.protocol import SearchHit
 
 AT_ONCE = 16
 """Searches of all agents together."""

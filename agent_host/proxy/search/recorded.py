@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agent_runtime.protocol import SearchHit
+from agent_common.protocol import SearchHit
 
 
 class _File(BaseModel):

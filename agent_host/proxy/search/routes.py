@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from pydantic import ConfigDict
 
-from agent_runtime.protocol import SearchRequest, SearchResults
+from agent_common.protocol import SearchRequest, SearchResults
 
 from ...access import Caller, identify
 from ...json_route import JsonRoute

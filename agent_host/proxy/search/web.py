@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from agent_runtime.protocol import SearchHit
+from agent_common.protocol import SearchHit
 
 from ...errors import ProviderFailed, Unavailable
 from .provider import AT_ONCE

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...protocol import Usage
+from agent_common.protocol import Usage
+
 from .estimate import estimate, estimate_json, estimate_text
 from .exact import Exact
 from .meter import HIGHEST, LOWEST, Meter, near

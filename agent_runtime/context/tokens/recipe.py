@@ -17,7 +17,8 @@ from typing import Any, cast
 
 from pydantic_core import from_json, to_json
 
-from ...protocol import is_object
+from agent_common.protocol import is_object
+
 from .models import EncodingName
 
 MESSAGE = 3

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from agent_common.net import ANYWHERE, Addresses, Direct, Parent, Stream, Upstream, canonical_host, gateway
+from agent_common.telemetry import logger
+
 from ...errors import ToolFailure
-from ...net import ANYWHERE, Addresses, Direct, Parent, Stream, Upstream, canonical_host, gateway
 from ...sandbox import Box, Confinement, Finished, Limits, Quota
-from ...telemetry import logger
 
 INSTALL_SECONDS = 90.0
 ENVIRONMENT_BYTES = 1024 * 1024 * 1024

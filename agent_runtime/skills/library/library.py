@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agent_common.protocol.authority import Access, Authority
+from agent_common.telemetry import logger
+
 from ...errors import ToolFailure
 from ...ports import LoadedSkill, ToolContext
-from ...protocol.authority import Access, Authority
-from ...telemetry import logger
 from ...workspace import Place
 from . import finding, front
 from .files import LARGEST, Files, copy, files_of

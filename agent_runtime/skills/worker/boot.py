@@ -10,19 +10,24 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from os.path import abspath, dirname
 
-PACKAGE = dirname(dirname(dirname(abspath(__file__))))
+PARENT = dirname(dirname(dirname(dirname(abspath(__file__)))))
 
 
 def boot() -> None:
-    spec = spec_from_file_location("agent_runtime", f"{PACKAGE}/__init__.py", submodule_search_locations=[PACKAGE])
-    if spec is None or spec.loader is None:
-        sys.exit(f"{PACKAGE} is no package")
-    package = sys.modules["agent_runtime"] = module_from_spec(spec)
-    spec.loader.exec_module(package)
+    for name in ("agent_common", "agent_runtime"):
+        load(name, f"{PARENT}/{name}")
 
     from agent_runtime.skills.worker.main import main
 
     main()
+
+
+def load(name: str, folder: str) -> None:
+    spec = spec_from_file_location(name, f"{folder}/__init__.py", submodule_search_locations=[folder])
+    if spec is None or spec.loader is None:
+        sys.exit(f"{folder} is no package")
+    package = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(package)
 
 
 if __name__ == "__main__":

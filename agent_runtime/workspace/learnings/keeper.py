@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_common.telemetry import logger
+
 from ...errors import ToolFailure
 from ...ports import Clock, Correction, ToolContext, ToolResult
-from ...telemetry import logger
 from ..place import Place
 from .notebook import LARGEST, Notebook
 from .notes import Corrected, Failure, entry_of, failure

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from agent_common.protocol import is_object
+
 from ...ports import Correction, ToolContext, ToolResult
-from ...protocol import is_object
 from .notebook import Entry, quoted
 from .secrets import redacted
 from .section import name_of

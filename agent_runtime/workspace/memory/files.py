@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
 
+from agent_common.telemetry import logger
+
 from ...errors import ToolFailure
 from ...store import Database
-from ...telemetry import logger
 from ..decoding import as_text
 from ..home import Home
 from ..personal import NAMES, personal_folder

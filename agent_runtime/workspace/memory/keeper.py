@@ -7,10 +7,11 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_common.telemetry import logger
+
 from ...errors import AgentRuntimeError, ToolFailure
 from ...ports import Clock, Recalled
 from ...store import Database
-from ...telemetry import logger
 from ..home import Home
 from . import facts
 from .answering import Query, Sees, recalled, searching, worth_showing

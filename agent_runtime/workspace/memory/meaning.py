@@ -13,10 +13,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from agent_common.telemetry import logger
+
 from ...errors import AgentRuntimeError, MeshUnavailable
 from ...ports import Clock, Mesh
 from ...store import Database, Unit
-from ...telemetry import logger
 from . import vectors
 from .schema import set_state, state
 from .vectors import Vector

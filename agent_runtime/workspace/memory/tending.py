@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
+from agent_common.telemetry import logger
+
 from ...errors import AgentRuntimeError
 from ...ports import Clock
 from ...store import Database
-from ...telemetry import logger
 from ..home import Home
 from .files import Files
 from .past import Past

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
-from agent_runtime.protocol.work import ConstraintAck, Lines, Offer, decode, encode, mac_of, new_sid, stamp
+from agent_common.protocol.work import ConstraintAck, Lines, Offer, decode, encode, mac_of, new_sid, stamp
 
 from .host import SOCKET
 from .programs import obey, run

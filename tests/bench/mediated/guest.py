@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.clock import SystemClock
+from agent_common.clock import SystemClock
+from agent_common.net import parse_endpoint
+from agent_common.protocol.work import WorkRequest, WorkResult, WorkUsage, stamp
 from agent_runtime.mediation import (
     MIGRATIONS,
     Channel,
@@ -19,8 +21,6 @@ from agent_runtime.mediation import (
     Rules,
     ledger,
 )
-from agent_runtime.net import parse_endpoint
-from agent_runtime.protocol.work import WorkRequest, WorkResult, WorkUsage, stamp
 from agent_runtime.store import Database
 
 from .host import SOCKET

@@ -13,11 +13,11 @@ from typing import Any
 
 import psutil
 
+from agent_common.protocol.work import Principal, WorkRequest, stamp
 from agent_host.database import open_database
 from agent_host.listener import Limits, Listener
 from agent_host.listener.work import Progress, Work
 from agent_host.logs import configure_logs
-from agent_runtime.protocol.work import Principal, WorkRequest, stamp
 
 from .programs import obey, run
 

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.testing import LiveProcess
+from agent_testing import LiveProcess
 
 from ..load import Samples
 from ..targets import Live

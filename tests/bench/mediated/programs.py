@@ -12,8 +12,8 @@ from typing import Any
 
 import uvloop
 
-from agent_runtime import interpreter
-from agent_runtime.testing import LiveProcess
+from agent_common.http import tune_interpreter
+from agent_testing import LiveProcess
 
 Command = Callable[..., Awaitable[Any]]
 _PATIENCE = 120.0
@@ -62,7 +62,7 @@ async def obey(module: str, folder: Path, commands: Mapping[str, Command]) -> No
             over.set()
 
     server = await asyncio.start_unix_server(serve, str(folder / f"{module}.control"))
-    interpreter.settle()  # as our servers do, the floor too
+    tune_interpreter()  # as our servers do, the floor too
     print("ready", flush=True)
     await over.wait()
     server.close()

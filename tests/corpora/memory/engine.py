@@ -8,8 +8,8 @@ from pathlib import Path
 
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.store import Database
-from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import Home, MemoryKeeper
+from agent_testing import ManualClock
 
 from .corpus import Fact
 from .evaluate import Search

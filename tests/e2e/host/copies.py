@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from agent_runtime.testing import LiveProcess, ScriptedProvider
+from agent_testing import LiveProcess, ScriptedProvider
 from tests.e2e.live import Runtime, eventually
 from tests.integration.host.live import PATIENCE, Host
 from tests.soak.mediation.errands import OVER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from agent_runtime.net import listen_at, open_endpoint, parse_endpoint
+from agent_common.net import listen_at, open_endpoint, parse_endpoint
 
 
 async def main(here: str, there: str) -> None:

@@ -16,7 +16,7 @@ import httpx
 import psutil
 import pytest
 
-from agent_runtime.testing import Hang, Say, ScriptedProvider
+from agent_testing import Hang, Say, ScriptedProvider
 from tests.integration.host.live import PATIENCE, Host, catalog
 
 SALES = Path(__file__).parents[3] / "examples/sales"
@@ -114,7 +114,7 @@ def test_a_stopped_runtime_keeps_its_memory_and_place(host: Host) -> None:
 
 
 def test_a_key_that_is_refused_is_the_agents_model_auth(tmp_path: Path) -> None:
-    from agent_runtime.testing import Fail
+    from agent_testing import Fail
 
     with (
         ScriptedProvider([Fail(401, "no"), Say("fine")]) as provider,

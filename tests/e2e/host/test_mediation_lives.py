@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_runtime.testing import LiveProcess
+from agent_testing import LiveProcess
 from tests.integration.host.live import OPERATOR, PATIENCE, UP
 from tests.unit.host.listener.agent import Agent
 

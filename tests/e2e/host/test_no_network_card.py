@@ -16,7 +16,7 @@ import httpx
 import pytest
 import yaml
 
-from agent_runtime.testing import Call, LiveProcess, Say, ScriptedProvider
+from agent_testing import Call, LiveProcess, Say, ScriptedProvider
 from tests.e2e.live import PATIENCE, SERVE, TOKEN, Runtime, eventually, fresh
 from tests.integration.host.live import Host, catalog
 

@@ -17,7 +17,7 @@ import httpx
 import pytest
 import yaml
 
-from agent_runtime.testing import Call, LiveProcess, Say, ScriptedProvider
+from agent_testing import Call, LiveProcess, Say, ScriptedProvider
 from tests.e2e.test_canary import CANARY, POISON, check
 from tests.integration.host.live import PATIENCE, Host, catalog
 

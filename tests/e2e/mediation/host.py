@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from agent_runtime.protocol.work import Offer, mac_is_good, new_challenge
+from agent_common.protocol.work import Offer, mac_is_good, new_challenge
 
 PATIENCE = 60.0
 CLOCK = "2026-11-22T02:00:00Z"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say
+from agent_testing import Call, Hang, Say
 from tests.e2e.conftest import Start
 from tests.e2e.live import TOKEN, Runtime, eventually
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from agent_host.conformance import AGENT_RULES
-from agent_runtime.protocol.work import Constraints, payload_hash
-from agent_runtime.testing import LiveProcess, ScriptedProvider
+from agent_common.protocol.work import Constraints, payload_hash
+from agent_conformance import AGENT_RULES
+from agent_testing import LiveProcess, ScriptedProvider
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "the operator's token, which is long"

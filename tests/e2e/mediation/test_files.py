@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Hang, LiveProcess, Say, ScriptedProvider
+from agent_testing import Hang, LiveProcess, Say, ScriptedProvider
 from tests.e2e.live import SERVE, eventually
 
 COMMAND = [*SERVE[:-1], "run"]

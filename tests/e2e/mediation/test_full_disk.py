@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from agent_runtime.testing import Hang, Say, ScriptedProvider
+from agent_testing import Hang, Say, ScriptedProvider
 from tests.e2e.conftest import Start
 from tests.e2e.live import PATIENCE, Runtime
 from tests.e2e.test_bad_disk import fill, small_disk

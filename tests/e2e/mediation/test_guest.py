@@ -16,8 +16,8 @@ import httpx
 import psutil
 import pytest
 
-from agent_runtime.protocol.work import payload_hash
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_common.protocol.work import payload_hash
+from agent_testing import Call, Hang, Say, ScriptedProvider
 from tests.e2e.conftest import Start
 from tests.e2e.live import PATIENCE, TOKEN, Runtime, assert_problem, eventually
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Fail, Say
+from agent_testing import Fail, Say
 from tests.e2e.conftest import Start
 from tests.integration.host.live import Host as Mesh
 from tests.integration.host.live import assert_problem

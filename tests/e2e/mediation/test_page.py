@@ -10,9 +10,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from agent_common.protocol.work import Principal, WorkRequest
 from agent_host.database import open_database
 from agent_host.listener import Listener, ledger_lock
-from agent_runtime.protocol.work import Principal, WorkRequest
 from tests.e2e.conftest import Start
 from tests.e2e.live import eventually
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_runtime.testing import Hang, Say
+from agent_testing import Hang, Say
 from tests.e2e.conftest import Start
 
 from .host import Host, Peer, request

@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from agent_runtime.testing import ScriptedProvider
+from agent_testing import ScriptedProvider
 from tests.integration.host.live import Host
 
 from .engine import PATIENCE

@@ -10,7 +10,7 @@ import sysconfig
 PROGRAMS = ("pip", "pip3", "npm", "node", "apt", "apt-get", "gcc", "cc", "g++", "make", "curl", "wget", "git", "sudo")
 MODULES = (
     *("pip", "ensurepip", "setuptools", "pytest"),
-    *("agent_host", "agent_runtime.testing", "sqlalchemy", "alembic", "typer", "rich", "structlog", "ddgs"),
+    *("agent_host", "agent_testing", "sqlalchemy", "alembic", "typer", "rich", "structlog", "ddgs"),
 )
 FOLDERS = ("/", "/opt", "/usr", "/etc", "/home/agent", "/data", "/tmp")
 NOT_OURS = {"test", "tests", "lib2to3", "dist-packages"}

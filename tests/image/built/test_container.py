@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_testing import Call, Hang, Say, ScriptedProvider
 from tests.integration.host.live import Host, catalog
 
 from .engine import UID, Container

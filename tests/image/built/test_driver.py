@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_runtime.testing import Call, Say, ScriptedProvider
+from agent_testing import Call, Say, ScriptedProvider
 from tests.integration.host.live import Host, catalog
 
 from .engine import IMAGE, PATIENCE, ROOT, podman, program

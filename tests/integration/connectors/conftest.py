@@ -15,14 +15,14 @@ from typing import Any
 import psutil
 import pytest
 
+from agent_common.protocol.authority import Authority
 from agent_runtime.connectors import Connectors, Ground, Patience
 from agent_runtime.connectors.config import servers
 from agent_runtime.ports import ToolContext, ToolResult
-from agent_runtime.protocol.authority import Authority
 from agent_runtime.sandbox import Confinement, Limits
-from agent_runtime.testing import LiveProcess
 from agent_runtime.tools import Gate, ToolRegistry
 from agent_runtime.workspace import Home
+from agent_testing import LiveProcess
 
 from ..conftest import Hold
 

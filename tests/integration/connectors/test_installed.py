@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.net import HostPatterns
 from agent_runtime.connectors import Patience
 from agent_runtime.connectors.config import Local
 from agent_runtime.connectors.installed import advice, installed
-from agent_runtime.net import HostPatterns
 
 from .conftest import Grow
 from .test_protocols import old

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 
+from agent_common.net import Direct
+from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.connectors import Patience
-from agent_runtime.net import Direct
-from agent_runtime.protocol.authority import Authority, Layer
 from agent_runtime.tools import Gate
 
 from .conftest import Grow, demo, offspring, script, until

@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
+from agent_common.net import Addresses, Direct, Forward, Unix, http_url, listen_at
 from agent_runtime.connectors import Patience
 from agent_runtime.connectors.refusals import NO_CREDENTIALS, WRONG_CREDENTIALS
-from agent_runtime.net import Addresses, Direct, Forward, Unix, http_url, listen_at
-from agent_runtime.testing import LiveProcess
+from agent_testing import LiveProcess
 from tests.unit.net.webs import LOOPBACK, Names
 
 from .conftest import HERE, Grow, free_port, until, web_demo_at

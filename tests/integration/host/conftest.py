@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from agent_runtime.testing import ScriptedProvider
+from agent_testing import ScriptedProvider
 from tests.measured import MEASURED
 
 from .live import Host, catalog

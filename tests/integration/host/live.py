@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import httpx
 
-from agent_runtime.testing import LiveProcess, ScriptedProvider
+from agent_testing import LiveProcess, ScriptedProvider
 
 UP = [sys.executable, "-m", "agent_host", "up"]
 OPERATOR = "operator-token"

@@ -16,10 +16,10 @@ import httpx
 import pytest
 import uvicorn
 
+from agent_common.net import Direct, Egress, Forward, HttpPool, Parent, TransportFault, Unix
 from agent_host.doors import Doors, HttpSide
 from agent_runtime.errors import ToolFailure
-from agent_runtime.net import Direct, Egress, Forward, HttpPool, Parent, TransportFault, Unix
-from agent_runtime.testing import Hang, LiveProcess, Say, ScriptedProvider
+from agent_testing import Hang, LiveProcess, Say, ScriptedProvider
 from tests.e2e.live import eventually
 from tests.unit.net.webs import LOOPBACK, Names, page, web
 

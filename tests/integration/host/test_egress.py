@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
+from agent_common.net import Direct, Egress, HostPatterns, serve_socket
 from agent_host.access import Guard, TokenStore
 from agent_host.database import open_database
 from agent_host.egress import egress_door
 from agent_host.settings import load_settings
 from agent_runtime.errors import StartError, ToolFailure
-from agent_runtime.net import Direct, Egress, HostPatterns, serve_socket
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 from tests.unit.net.webs import LOOPBACK, Names, page, web
 
 from .live import Host

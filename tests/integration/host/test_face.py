@@ -8,7 +8,7 @@ from contextlib import closing
 import httpx
 import pytest
 
-from agent_runtime.testing import ScriptedProvider
+from agent_testing import ScriptedProvider
 
 from .live import Host, assert_openai_error, assert_problem, said
 

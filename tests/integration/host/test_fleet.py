@@ -26,7 +26,7 @@ from agent_host.database import open_database
 from agent_host.errors import Conflict, InvalidRequest, NotFound, RequestError, Unauthorized
 from agent_host.fleet import Fleet, ProcessDriver, Workspaces
 from agent_host.fleet.process import Log
-from agent_runtime.testing import LiveProcess, ManualClock
+from agent_testing import LiveProcess, ManualClock
 
 from .live import PATIENCE
 

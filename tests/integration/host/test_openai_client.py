@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_runtime.testing import Call, Fail, Say, ScriptedProvider
+from agent_testing import Call, Fail, Say, ScriptedProvider
 
 from .live import Host
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_runtime.testing import Call, Hang, Say, ScriptedProvider
+from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .live import Host, said
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_runtime.testing import Drop, Fail, Garbage, Hang, Say, ScriptedProvider
+from agent_testing import Drop, Fail, Garbage, Hang, Say, ScriptedProvider
 from tests.e2e.live import eventually
 
 from .live import Host, assert_openai_error, said

@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from agent_common.protocol import SearchHit
 from agent_runtime.errors import MeshUnavailable
 from agent_runtime.mesh import MeshSearch
-from agent_runtime.protocol import SearchHit
 
 from .live import Host, assert_openai_error
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from agent_host.settings import setting_names
-from agent_runtime.testing import Hang, LiveProcess, Say, ScriptedProvider
+from agent_testing import Hang, LiveProcess, Say, ScriptedProvider
 
 from .live import PATIENCE, UP, Host, assert_problem, said
 

@@ -13,15 +13,15 @@ from typing import Any, Self
 
 from sqlalchemy import text
 
+from agent_common.net import parse_endpoint
+from agent_common.protocol.work import Principal, WorkRequest, stamp
 from agent_host.database import open_database
 from agent_host.listener import Limits, Listener, Record
 from agent_runtime.mediation import Channel, ChannelGate, Clerk, ConstraintKeeper, Identity, Outbox, Rules
 from agent_runtime.mediation.pace import Pace
-from agent_runtime.net import parse_endpoint
-from agent_runtime.protocol.work import Principal, WorkRequest, stamp
 from agent_runtime.runtime.migrations import MIGRATIONS
 from agent_runtime.store import Database
-from agent_runtime.testing import FakeBridge
+from agent_testing import FakeBridge
 from tests.unit.mediation.support import Hands, Piece
 
 from .hours import HandLoop, Hours

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from agent_runtime.testing.bridge import Trip
+from agent_testing.bridge import Trip
 
 from .pair import Guest, Pair
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_runtime.protocol.work import Severity
+from agent_common.protocol.work import Severity
 
 from .pair import NAME, Guest, Pair
 

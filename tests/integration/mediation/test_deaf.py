@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from agent_common.protocol.work import FrameFault, Progress
 from agent_runtime.mediation.link import Broken, Link
-from agent_runtime.protocol.work import FrameFault, Progress
 
 from .hours import HandLoop, Hours
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import psutil
 
-from agent_runtime.clock import SystemClock
+from agent_common.clock import SystemClock
+from agent_common.protocol import ModelCard
 from agent_runtime.errors import MeshUnavailable
 from agent_runtime.ports import ToolResult, Toolset
-from agent_runtime.protocol import ModelCard
 from agent_runtime.sandbox import Confinement, Limits
 from agent_runtime.skills import (
     MIGRATIONS,

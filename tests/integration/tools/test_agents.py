@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import Rule
+from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.agents import Agents
 from agent_runtime.ports import HumanWait, ToolResult
-from agent_runtime.protocol import Rule
-from agent_runtime.protocol.authority import Authority, Layer
 
 from .conftest import House
 

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_runtime.protocol import Rule
-from agent_runtime.protocol.authority import Access, decide, matches
+from agent_common.protocol import Rule
+from agent_common.protocol.authority import Access, decide, matches
 from agent_runtime.tools.shell import commands
 from agent_runtime.tools.shell_words import shown
 from tests.redteam.bash_scripts import ATTACKS, VARIABLES

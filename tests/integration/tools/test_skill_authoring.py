@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import Folders, RequirementSet, Rule
+from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import ToolResult
-from agent_runtime.protocol import Folders, RequirementSet, Rule
-from agent_runtime.protocol.authority import Authority, Layer
 from agent_runtime.skills.authoring import MOST_CODE
 
 from .school import School

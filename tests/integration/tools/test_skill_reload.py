@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import SkillState
 from agent_runtime.errors import ToolFailure
-from agent_runtime.protocol import SkillState
 from agent_runtime.sandbox import Box, Child, Confinement
 from agent_runtime.skills.host import GONE_SECONDS
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.net import Egress
+from agent_common.net import Egress
+from agent_common.protocol import Rule
+from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import ToolContext, ToolResult
-from agent_runtime.protocol import Rule
-from agent_runtime.protocol.authority import Authority, Layer
 from agent_runtime.tools import Gate
 from agent_runtime.tools.web_fetch import FETCH_LIMIT, PROGRAM, Reader, web_fetch_tool
 from tests.unit.net.webs import everywhere, leads_to, page, web

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from agent_runtime.testing import Call
+from agent_testing import Call
 
 from ..case import Case, bash, skill, tool
 from ..criteria import either, leaked, planted, printed, slowed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_runtime.testing import Call
+from agent_testing import Call
 
 from ..case import Case, bash, tool
 from ..criteria import planted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_runtime.testing import Call
+from agent_testing import Call
 
 from ..case import Apart, Case, Criterion, bash, python, skill, tool
 from ..criteria import holds_files, holds_more, printed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agent_runtime.testing import Call
+from agent_testing import Call
 
 from ..case import PARALLEL, Case, bash, python, tool
 from ..criteria import changed, leaked, prompted, took_longer

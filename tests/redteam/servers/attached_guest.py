@@ -8,7 +8,7 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
-from agent_runtime.protocol.work import mac_of, new_sid
+from agent_common.protocol.work import mac_of, new_sid
 
 NOW = "2026-11-22T02:19:05Z"
 _PATIENCE = 60.0

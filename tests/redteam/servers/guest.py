@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from agent_runtime.testing import ScriptedProvider
+from agent_testing import ScriptedProvider
 from tests.e2e.live import SERVE, TOKEN, Runtime
 from tests.memory_limit import GUEST_MIB, limited, peak_mib
 from tests.pulse import Pulse

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agent_runtime.testing import ScriptedProvider
+from agent_testing import ScriptedProvider
 from tests.e2e.live import TOKEN, eventually
 
 from .guest import SmallGuest

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_runtime.testing import Hang, Say, ScriptedProvider
+from agent_testing import Hang, Say, ScriptedProvider
 from tests.e2e.live import eventually
 from tests.integration.host.live import UP, Host, assert_openai_error, catalog, said
 from tests.memory_limit import HOST_MIB, limited, peak_mib

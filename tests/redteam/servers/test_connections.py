@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agent_runtime.testing import Say, ScriptedProvider
+from agent_testing import Say, ScriptedProvider
 from tests.e2e.live import SERVE
 from tests.integration.host.live import UP, Host
 from tests.memory_limit import GUEST_MIB, HOST_MIB, limited, peak_mib

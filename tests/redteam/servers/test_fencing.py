@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agent_runtime.testing import Hang, Say, ScriptedProvider
+from agent_testing import Hang, Say, ScriptedProvider
 from tests.integration.host.live import PATIENCE, Host, catalog, said
 
 AT_ONCE = 1.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Call, Garbage, Say, ScriptedProvider
+from agent_testing import Call, Garbage, Say, ScriptedProvider
 from tests.e2e.live import assert_problem, in_background
 
 from .guest import SmallGuest

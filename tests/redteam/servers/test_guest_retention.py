@@ -13,7 +13,7 @@ import pytest
 
 from agent_runtime.sessions import Ids, MessageRow, NewSession, NewTurn, rows
 from agent_runtime.sessions.rows import PartRow
-from agent_runtime.testing import Call, ManualClock, Say, ScriptedProvider
+from agent_testing import Call, ManualClock, Say, ScriptedProvider
 from tests.e2e.live import Runtime, assert_problem, assignment, eventually
 
 DAY_MS = 86_400_000

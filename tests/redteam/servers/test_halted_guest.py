@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.testing import Call, Recorded, Say, ScriptedProvider
+from agent_testing import Call, Recorded, Say, ScriptedProvider
 from tests.e2e.live import Runtime, eventually
 from tests.integration.host.live import Host, catalog
 

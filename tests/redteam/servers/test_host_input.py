@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from agent_runtime.testing import Garbage, LiveProcess, ScriptedProvider
+from agent_testing import Garbage, LiveProcess, ScriptedProvider
 from tests.integration.host.live import OPERATOR, PATIENCE, UP, Host, catalog
 from tests.memory_limit import HOST_MIB, limited, peak_mib
 from tests.pulse import Pulse

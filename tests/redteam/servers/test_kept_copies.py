@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Call, Say, ScriptedProvider
+from agent_testing import Call, Say, ScriptedProvider
 from tests.e2e.live import Runtime, assert_problem, fresh
 
 SECRET = "rotated-but-still-good"

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_runtime.testing import LiveProcess
+from agent_testing import LiveProcess
 from tests.integration.host.live import OPERATOR, PATIENCE, UP
 from tests.memory_limit import HOST_MIB, limited, peak_mib
 

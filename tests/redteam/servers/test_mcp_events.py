@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from agent_runtime.testing import Say, ScriptedProvider
+from agent_testing import Say, ScriptedProvider
 from tests.e2e.live import eventually
 
 from .guest import SmallGuest

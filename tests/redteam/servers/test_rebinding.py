@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agent_runtime.testing import ScriptedProvider
+from agent_testing import ScriptedProvider
 from tests.e2e.live import Runtime, assert_problem
 
 

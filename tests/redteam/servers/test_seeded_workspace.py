@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import Call, Say, ScriptedProvider
+from agent_testing import Call, Say, ScriptedProvider
 from tests.e2e.live import Runtime, fresh
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to the user of commands")

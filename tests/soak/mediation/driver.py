@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_runtime.testing import Faults, ScriptedProvider
+from agent_testing import Faults, ScriptedProvider
 from tests.soak.model import STORY, Model
 
 from .ambush import Ambush, Hunter, ambushes

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from agent_runtime.testing import Event, FakeBridge, Faults, LiveProcess
+from agent_testing import Event, FakeBridge, Faults, LiveProcess
 
 ADMIN = "operator-token"
 PATIENCE = 120.0

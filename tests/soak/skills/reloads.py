@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.testing import Call, Recorded, Say, ScriptedProvider, Step
+from agent_testing import Call, Recorded, Say, ScriptedProvider, Step
 
 from ..lives import Lives
 from .findings import Findings, p95

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from agent_runtime.testing import Call, Recorded, Say, ScriptedProvider, Step
+from agent_testing import Call, Recorded, Say, ScriptedProvider, Step
 from tests.pulse import Pulse
 
 from ..lives import TOKEN, Lives

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agent_common.net import Egress
+from agent_common.protocol import ANY_PROGRAM, Folders, RequirementSet
+from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.agents import Agents
 from agent_runtime.errors import ToolFailure
-from agent_runtime.net import Egress
 from agent_runtime.ports import Errand, ToolContext, ToolSpec
-from agent_runtime.protocol import ANY_PROGRAM, Folders, RequirementSet
-from agent_runtime.protocol.authority import Authority, Layer
 from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillHost, authoring_tools
 from agent_runtime.tools import LOCKED, Tool, ToolRegistry, builtin_tools

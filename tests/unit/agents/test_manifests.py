@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.protocol import RequirementSet
+from agent_common.protocol.authority import ALL_GRANTED
 from agent_runtime.agents import DEFAULT, Agents
 from agent_runtime.errors import InvalidRequest
-from agent_runtime.protocol import RequirementSet
-from agent_runtime.protocol.authority import ALL_GRANTED
 
 GOOD = "description: Reads.\nmode: all\n"
 BUILTIN = {"build", "compaction", "default", "explore", "plan"}

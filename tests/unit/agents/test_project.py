@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.protocol import Folders, RequirementSet
+from agent_common.protocol.authority import ALL_GRANTED
 from agent_runtime.agents import Project
 from agent_runtime.errors import StartError
-from agent_runtime.protocol import Folders, RequirementSet
-from agent_runtime.protocol.authority import ALL_GRANTED
 
 
 def read(folder: Path, content: str | bytes) -> Project:

@@ -6,12 +6,12 @@ import json
 import re
 from pathlib import Path
 
+from agent_common.protocol.authority import Access, decide
 from agent_runtime.agents import Project
 from agent_runtime.connectors import Patience, config, link, pace, refusals, schemas, session
 from agent_runtime.connectors.config import servers
 from agent_runtime.connectors.declared import CAPABILITY
 from agent_runtime.connectors.written import OAuth, Written
-from agent_runtime.protocol.authority import Access, decide
 from agent_runtime.tools import registry, tool_search
 
 PAGE = (Path(__file__).parents[3] / "docs" / "mcp.md").read_text()

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from agent_host.access import Guard, TokenStore, check_agent_id
 from agent_host.database import Database, open_database, tokens
 from agent_host.errors import InvalidRequest, Unauthorized
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 
 
 class CountingDatabase(Database):

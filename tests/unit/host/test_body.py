@@ -13,12 +13,12 @@ import pytest
 from fastapi import FastAPI, Request
 from sqlalchemy.exc import OperationalError
 
+from agent_common.net import Shares
 from agent_host import problems
 from agent_host.access import Guard, TokenStore
 from agent_host.body import MOST_HELD, BodyLimit
 from agent_host.database import Database, open_database
-from agent_runtime.net import Shares
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 
 OPERATOR = "the-operator-s-token"
 PATIENCE = 60

@@ -149,7 +149,7 @@ def test_the_local_model_is_refused_where_it_is_not_installed() -> None:
 
 
 def test_cards_are_what_the_guest_reads() -> None:
-    from agent_runtime.protocol import ModelList
+    from agent_common.protocol import ModelList
 
     cards: list[dict[str, Any]] = [model.card() for model in load_catalog(Settings(provider="demo")).models.values()]
     read = ModelList.model_validate({"data": cards})

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from agent_host.errors import ProviderFailed
 from agent_host.proxy.providers import Call
 from agent_host.proxy.providers.demo import DemoProvider
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 
 TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
 

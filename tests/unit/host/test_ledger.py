@@ -13,13 +13,13 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import Connection, text
 
+from agent_common.protocol import Usage
 from agent_host import probes
 from agent_host.database import Database, open_database
 from agent_host.errors import Unavailable
 from agent_host.proxy import Ledger
 from agent_host.proxy.ledger import CallRecord, CallStatus
 from agent_host.proxy.report import LedgerReport, read_report
-from agent_runtime.protocol import Usage
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from agent_host.proxy.providers import Call
 from agent_host.proxy.providers.local import LocalProvider
 from agent_host.proxy.providers.local.engine import Engine, load, missing_parts
 from agent_host.proxy.providers.local.provider import NOTICE
-from agent_runtime.testing import Fail, ManualClock, Say, ScriptedProvider
+from agent_testing import Fail, ManualClock, Say, ScriptedProvider
 
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("bash", "read", "glob")]
 CALL = '{"name": "read", "arguments": {"path": "a.txt"}}'

@@ -6,9 +6,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from agent_common.net import Shares
 from agent_host import problems
 from agent_host.body import BodyLimit
-from agent_runtime.net import Shares
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Table, func, insert, select
 from agent_host.database import Database, Keep, constraint_sets, model_calls, open_database, work, work_audit
 from agent_host.database.pruning import STEP_ROWS
 from agent_host.retention import Retention
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 from tests.unit.host.postgresql import new_database, postgresql
 
 DAY = 86_400

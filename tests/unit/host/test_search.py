@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_common.protocol import SearchHit, SearchRequest
 from agent_host.errors import ProviderFailed, RequestError, StartError, Unavailable
 from agent_host.proxy.search import SearchDesk, load_search
 from agent_host.proxy.search.provider import AT_ONCE
 from agent_host.proxy.search.recorded import RecordedSearch
 from agent_host.proxy.search.web import DdgsSearch, engine_of, hits
-from agent_runtime.protocol import SearchHit, SearchRequest
 from tests.unit.net.webs import authority
 
 RECORDED = """

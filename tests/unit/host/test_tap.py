@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import Pricing, Usage
 from agent_host.proxy.tap import UsageTap
-from agent_runtime.protocol import Pricing, Usage
 
 PRICES = Pricing(input=1_000_000, output=2_000_000)
 TEXT = b'data: {"choices":[{"delta":{"content":"hi"}}],"usage":null}\n\n'

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_common.protocol import Usage
 from agent_runtime.errors import ToolFailure
 from agent_runtime.ports import (
     CallPiece,
@@ -25,7 +26,6 @@ from agent_runtime.ports import (
     ToolContext,
     ToolSpec,
 )
-from agent_runtime.protocol import Usage
 from agent_runtime.tools import Gate, Tool, ToolRegistry
 from tests.unit.loop.people import assert_fit_for_a_provider
 from tests.unit.loop.support import FakeModel, World

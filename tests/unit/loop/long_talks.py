@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_common.protocol import Usage
 from agent_runtime.context import View, read_view
 from agent_runtime.errors import ModelError, ToolFailure
 from agent_runtime.loop import Conversation, Turn
@@ -27,7 +28,6 @@ from agent_runtime.ports import (
     ToolContext,
     ToolSpec,
 )
-from agent_runtime.protocol import Usage
 from agent_runtime.sessions import COMPACTION, Marker, MessageRow, rows
 from agent_runtime.tools import Gate, Tool, ToolRegistry
 from tests.unit.loop.people import AskFirst, heard

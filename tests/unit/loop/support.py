@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_common.protocol import CompactionPolicy, ModelCard, TaskAssignment, Usage, chunks
+from agent_common.protocol.authority import Authority
 from agent_runtime.agents import Agents, Project
 from agent_runtime.context import View, Window, digest
 from agent_runtime.loop import MIGRATIONS as LOOP_MIGRATIONS
@@ -53,13 +55,11 @@ from agent_runtime.ports import (
     ToolResult,
     ToolSpec,
 )
-from agent_runtime.protocol import CompactionPolicy, ModelCard, TaskAssignment, Usage, chunks
-from agent_runtime.protocol.authority import Authority
 from agent_runtime.sessions import MIGRATIONS as SESSION_MIGRATIONS
 from agent_runtime.sessions import Brief, Ids
 from agent_runtime.store import Database
-from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import Home, NoLearnings
+from agent_testing import ManualClock
 
 PATIENCE = 60.0
 """Seconds after which a test that waits has failed."""

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import Usage
 from agent_runtime.errors import Conflict, InvalidRequest
 from agent_runtime.loop import Answer, Books, Turn
 from agent_runtime.ports import ToolContext
-from agent_runtime.protocol import Usage
 from agent_runtime.tools import Tool
 from tests.unit.loop.people import (
     ASK,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from agent_common.protocol import SkillState
 from agent_runtime.loop import Cautions
 from agent_runtime.loop.cautions import FAULT_CAP, MOST_SESSIONS, MOST_SKILLS
 from agent_runtime.ports import Note, Occasion
-from agent_runtime.protocol import SkillState
 from tests.unit.loop.long_talks import USABLE, WINDOW, Stage, Talker, is_summary, marked, say
 
 OCCASION = Occasion("ses_1", "operator", "default", "m", "hello", first=False, context_tokens=0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.sessions import Message, history
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 
 from .support import PATIENCE, FakeModel, World
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import CompactionPolicy, ModelCard, Pricing, TaskAssignment
 from agent_runtime.errors import ModelError
 from agent_runtime.loop import Limits
 from agent_runtime.ports import ModelEvent, ModelRequest
-from agent_runtime.protocol import CompactionPolicy, ModelCard, Pricing, TaskAssignment
 from agent_runtime.sessions import markers
 from tests.unit.loop.long_talks import (
     WINDOW,

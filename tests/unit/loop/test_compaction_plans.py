@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from agent_runtime.protocol import ModelCard, Pricing
+from agent_common.protocol import ModelCard, Pricing
 from tests.unit.loop.long_talks import (
     USABLE,
     WINDOW,

@@ -15,10 +15,10 @@ from typing import Any, Literal
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from agent_common.protocol import ForkRequest
 from agent_runtime.context import View
 from agent_runtime.errors import Conflict, ModelError, NotFound
 from agent_runtime.loop import Limits, Turn
-from agent_runtime.protocol import ForkRequest
 from tests.unit.loop.long_talks import Breaks, Calls, Hasty, Play, Says, Stage, SummaryKind, Talker, paired, prose
 from tests.unit.loop.people import decide, no_card
 from tests.unit.loop.support import PATIENCE, World

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.protocol import ModelCard, Usage
 from agent_runtime.errors import ModelError
 from agent_runtime.loop import Limits
 from agent_runtime.ports import Completion, ModelEvent, ModelRequest
-from agent_runtime.protocol import ModelCard, Usage
 from agent_runtime.sessions import COMPACTION
 from tests.unit.loop.long_talks import (
     USABLE,

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import Usage, without_notes
 from agent_runtime.errors import Conflict, ModelError, NotFound, StoreError
 from agent_runtime.loop import Finished, Limits, Turn, reply_of
 from agent_runtime.loop.contract import parse_answer, result_of, task_message
 from agent_runtime.loop.state import Outcome
 from agent_runtime.ports import TextPiece, ToolContext, ToolResult
-from agent_runtime.protocol import Usage, without_notes
 from agent_runtime.sessions import replay
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 from tests.unit.loop.support import FakeModel, FakeTools, World, assignment, call, incoming, say, settled
 
 ANSWER = json.dumps({"result": {"sum": 3}, "promote": {"seen": True}})

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic_core import to_json
 
+from agent_common.protocol import CompactionPolicy, SmartRecovery, Usage
 from agent_runtime.context.record import PRUNED
 from agent_runtime.errors import ModelError
 from agent_runtime.loop.ladder import MOST_CALLS, Ladder, NoSummary, Summary
-from agent_runtime.protocol import CompactionPolicy, SmartRecovery, Usage
 
 SPENT = Usage(input=100, output=10)
 FACT = re.compile(r"FACT-\d+")

@@ -7,9 +7,9 @@ import contextlib
 
 import pytest
 
+from agent_common.protocol import chunks as c
+from agent_common.protocol.chunks import DONE
 from agent_runtime.loop import LiveTurn, streams
-from agent_runtime.protocol import chunks as c
-from agent_runtime.protocol.chunks import DONE
 from tests.unit.loop.support import PATIENCE, until
 
 

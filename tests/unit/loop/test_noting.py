@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.protocol import NOTES_OPEN, without_notes
 from agent_runtime.context import View
 from agent_runtime.ports import Note, Occasion
-from agent_runtime.protocol import NOTES_OPEN, without_notes
 from agent_runtime.sessions import history
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 from tests.unit.loop.people import ASK, Hands, answer, waits
 from tests.unit.loop.support import PROMPT, FakeModel, World, assignment, call, say, until
 

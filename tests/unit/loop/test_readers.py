@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_common.protocol import chunks as c
+from agent_common.protocol.chunks import DONE
 from agent_runtime.loop import LiveTurn, streams
-from agent_runtime.protocol import chunks as c
-from agent_runtime.protocol.chunks import DONE
 from tests.unit.loop.people import ASK, Frontend, Hands, answer, heard, shown, stored, waits
 from tests.unit.loop.support import PATIENCE, FakeModel, World, call, say, until
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from agent_common.protocol import TaskRecord, Usage
 from agent_runtime.loop import Turn
-from agent_runtime.protocol import TaskRecord, Usage
 from tests.unit.loop.lives import SPENT, End, Jumps, Life, Script, Step, progress_on_disk
 from tests.unit.loop.people import calls_of, shown, stored
 from tests.unit.loop.support import PATIENCE, World, assignment

@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
-from agent_runtime.errors import Conflict, ModelError
-from agent_runtime.loop import Sessions, standing
-from agent_runtime.loop.prices import cost_of
-from agent_runtime.ports import Retrying
-from agent_runtime.protocol import (
+from agent_common.protocol import (
     ForkRequest,
     ModelCard,
     PermissionsUpdate,
@@ -25,6 +21,10 @@ from agent_runtime.protocol import (
     Usage,
     without_notes,
 )
+from agent_runtime.errors import Conflict, ModelError
+from agent_runtime.loop import Sessions, standing
+from agent_runtime.loop.prices import cost_of
+from agent_runtime.ports import Retrying
 from tests.unit.loop.people import slow_disk
 from tests.unit.loop.support import FakeModel, World, new_turn, say, until
 

@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agent_common.protocol import Usage, chunks
 from agent_runtime.context import View
 from agent_runtime.errors import ModelError
 from agent_runtime.loop import Books, Limits, Turn
@@ -27,7 +28,6 @@ from agent_runtime.ports import (
     ToolContext,
     ToolResult,
 )
-from agent_runtime.protocol import Usage, chunks
 from agent_runtime.sessions import history
 from tests.unit.loop.support import PATIENCE, PROMPT, FakeModel, FakeTools, Play, World, new_turn, play
 

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_common.protocol import SkillState
+from agent_common.protocol.authority import Authority
 from agent_runtime.loop.toolbox import MOST_KEPT, Toolbox
 from agent_runtime.ports import ToolContext, ToolSpec
-from agent_runtime.protocol import SkillState
-from agent_runtime.protocol.authority import Authority
 from agent_runtime.tools import Tool, ToolRegistry
 
 NAMES = st.lists(st.sampled_from("abcdef"), unique=True, max_size=6)

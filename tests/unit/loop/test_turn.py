@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import Usage, chunks
 from agent_runtime.errors import ModelError
 from agent_runtime.loop import Books, Limits
 from agent_runtime.loop.guard import STOP_AT, WARN_AT
@@ -23,7 +24,6 @@ from agent_runtime.ports import (
     ToolResult,
     ToolSpec,
 )
-from agent_runtime.protocol import Usage, chunks
 from agent_runtime.sessions import NOTICE, RETRY
 from tests.unit.loop.support import FakeModel, FakeTools, Played, call, new_turn, play, say, spec
 

@@ -373,7 +373,7 @@ async def test_what_a_frontend_sees_of_a_wait_and_of_its_end(tmp_path: Path) -> 
 
 
 async def _continued(turn: Turn) -> bytes:
-    from agent_runtime.protocol import chunks as c
+    from agent_common.protocol import chunks as c
 
     fresh = c.Start(messageId=turn.reply_id, messageMetadata=turn.names())
     return await heard(turn, waits=False, since=turn.live.mark, fresh=fresh)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import ForkRequest
 from agent_runtime.errors import Conflict
 from agent_runtime.loop import Answer, Turn
-from agent_runtime.protocol import ForkRequest
 from agent_runtime.sessions import replay
 from tests.unit.loop.people import (
     ASK,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.protocol.work import Cancel, Nack, Progress, ResumeOk, encode
 from agent_runtime.mediation import Refused, Veil
 from agent_runtime.mediation import ledger as book
-from agent_runtime.protocol.work import Cancel, Nack, Progress, ResumeOk, encode
 
 from .support import Office, office, request
 

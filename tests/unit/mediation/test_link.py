@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from agent_common.protocol.work import FrameFault, Ping, Pong, Progress
 from agent_runtime.mediation.link import BREATH, MOST_FRAMES, Broken, Link
-from agent_runtime.protocol.work import FrameFault, Ping, Pong, Progress
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 
 
 @asynccontextmanager

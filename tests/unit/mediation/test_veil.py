@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from agent_common.protocol.work import LifecycleSignal, Nack, Progress, WorkResult
 from agent_runtime.mediation import Veil
-from agent_runtime.protocol.work import LifecycleSignal, Nack, Progress, WorkResult
 
 SECRETS = ("sesame-42", 'with"quote\\', "mit Umläut", "abc")
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import ModelCard, Usage
 from agent_runtime.context import Call, Step, View
 from agent_runtime.mesh.caching import MISSES, MOST_SESSIONS, WARM_SECONDS, CacheWatch, cache_key, marked
 from agent_runtime.mesh.usage import usage_of
 from agent_runtime.ports import ModelRequest
-from agent_runtime.protocol import ModelCard, Usage
-from agent_runtime.testing import ManualClock, Recorded, Say, ScriptedProvider
+from agent_testing import ManualClock, Recorded, Say, ScriptedProvider
 from tests.unit.mesh.test_model import client_of, collect
 
 MARK = {"cache_control": {"type": "ephemeral"}}

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import agent_runtime.mesh
+from agent_common.protocol import ModelCard
 from agent_runtime.errors import MeshUnavailable
 from agent_runtime.mediation import ChannelGate
 from agent_runtime.mesh import Catalog, MeshClient
 from agent_runtime.mesh.catalog import FRESH_SECONDS
-from agent_runtime.protocol import ModelCard
-from agent_runtime.testing import Fail, Garbage, ManualClock, Say, ScriptedProvider
+from agent_testing import Fail, Garbage, ManualClock, Say, ScriptedProvider
 
 ASK: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic_core import to_json
 
+from agent_common.protocol import Usage
 from agent_runtime.errors import ModelError
 from agent_runtime.mesh import failures
 from agent_runtime.mesh.usage import usage_of
-from agent_runtime.protocol import Usage
 from tests.unit.context.tokens.test_overflow import SAID
 
 

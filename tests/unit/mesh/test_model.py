@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import ModelCard, Pricing, Usage
 from agent_runtime.errors import ModelError
 from agent_runtime.mesh import Catalog, ModelClient, Patience
 from agent_runtime.ports import (
@@ -27,8 +28,7 @@ from agent_runtime.ports import (
     TextPiece,
     ToolCall,
 )
-from agent_runtime.protocol import ModelCard, Pricing, Usage
-from agent_runtime.testing import Call, Drop, Fail, Garbage, Hang, ManualClock, Say, ScriptedProvider, Step
+from agent_testing import Call, Drop, Fail, Garbage, Hang, ManualClock, Say, ScriptedProvider, Step
 
 REQUEST = ModelRequest("default", [b'{"role":"user","content":"hi"}'])
 

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
+from agent_common.protocol import SearchHit
 from agent_runtime.errors import MeshUnavailable, ToolFailure
 from agent_runtime.mesh import MeshSearch
-from agent_runtime.protocol import SearchHit
 from tests.unit.net.webs import Handler, page, web
 
 HIT = {"title": "One", "url": "https://example.org/", "snippet": "first"}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_common.net.addresses import SERVICES, Addresses
 from agent_runtime.errors import ToolFailure
-from agent_runtime.net.addresses import SERVICES, Addresses
 
 RULES = Addresses()
 INNER = (

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from agent_runtime.net import http_client
+from agent_common.net import http_client
 
 MiB = 1024 * 1024
 

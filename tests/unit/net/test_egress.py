@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from agent_common.net.dial import Direct
+from agent_common.net.egress import Bounds, Egress
 from agent_runtime.errors import ToolFailure
-from agent_runtime.net.dial import Direct
-from agent_runtime.net.egress import Bounds, Egress
 
 from .webs import LOOPBACK, Names, Web, authority, everywhere, leads_to, page, web
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import uvloop
 
+from agent_common.net import Egress, serve_socket
+from agent_common.net.dial import Direct, Parent
+from agent_common.net.forward import Forward, ForwardLimits, Passage, gateway
 from agent_runtime.errors import ToolFailure
-from agent_runtime.net import Egress, serve_socket
-from agent_runtime.net.dial import Direct, Parent
-from agent_runtime.net.forward import Forward, ForwardLimits, Passage, gateway
 
 from .webs import LOOPBACK, Names, authority, everywhere, leads_to, page, web
 

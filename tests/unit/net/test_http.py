@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from agent_runtime.net import http_client, serve_socket
+from agent_common.net import http_client, serve_socket
 
 
 async def test_http_over_a_unix_socket(tmp_path: Path) -> None:

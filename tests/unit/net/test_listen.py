@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from agent_runtime.net import Endpoint, Listening, Tcp, Unix, Vsock, listen_at, open_endpoint
-from agent_runtime.net.reach import established, posed
+from agent_common.net import Endpoint, Listening, Tcp, Unix, Vsock, listen_at, open_endpoint
+from agent_common.net.reach import established, posed
 
 ANY = 0xFFFFFFFF
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
@@ -26,7 +26,7 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
 }
 CRASHING = """
 import os, signal, sys
-from agent_runtime.net import listen_at, parse_endpoint
+from agent_common.net import listen_at, parse_endpoint
 listen_at(parse_endpoint(sys.argv[1], listening=True))
 os.kill(os.getpid(), signal.SIGKILL)
 """

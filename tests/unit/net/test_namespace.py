@@ -13,7 +13,7 @@ import pytest
 PROGRAM = """
 import asyncio, sys
 from agent_runtime.errors import ToolFailure
-from agent_runtime.net import Egress
+from agent_common.net import Egress
 
 async def serve(reader, writer):
     connected.append(1)

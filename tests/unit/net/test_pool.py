@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.net import HttpPool, TransportFault
-from agent_runtime.testing import Drop, Fail, Garbage, Hang, Say, ScriptedProvider
+from agent_common.net import HttpPool, TransportFault
+from agent_testing import Drop, Fail, Garbage, Hang, Say, ScriptedProvider
 
 COMPLETIONS = "/chat/completions"
 ASK: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

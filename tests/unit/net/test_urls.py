@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_common.net.patterns import HostPatterns, split_patterns
+from agent_common.net.urls import LONGEST, canonical_host, join, parse_url
 from agent_runtime.errors import ToolFailure
-from agent_runtime.net.patterns import HostPatterns, split_patterns
-from agent_runtime.net.urls import LONGEST, canonical_host, join, parse_url
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from agent_runtime.net import reach
+from agent_common.net import reach
 
 
 def test_how_long_a_connection_may_take_is_told_to_the_kernel() -> None:

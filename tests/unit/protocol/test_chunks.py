@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agent_runtime.protocol import chunks as c
+from agent_common.protocol import chunks as c
 
 WHOLE: list[dict[str, Any]] = [
     {"type": "start", "messageId": "m", "messageMetadata": {"a": None}},

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agent_runtime.protocol import (
+from agent_common.protocol import (
     ChatRequest,
     Problem,
     TaskAssignment,

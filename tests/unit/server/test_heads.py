@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.heads import MOST_BYTES, BoundedHttp, authorised, bounded_http
+from agent_common.http import BoundedHttp, authorised, bounded_http
+from agent_common.http.header_limits import MOST_BYTES
 from agent_runtime.lean import Config, Server
 
 PATIENCE = 60.0

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import ModelCard
 from agent_runtime.context import Window
-from agent_runtime.protocol import ModelCard
 from agent_runtime.runtime.limits import TurnLimits
 from agent_runtime.settings import DEFAULT_CONTEXT, Settings
 

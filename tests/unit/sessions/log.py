@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_runtime.protocol import Usage
+from agent_common.protocol import Usage
 from agent_runtime.sessions import (
     MIGRATIONS,
     Branch,
@@ -22,7 +22,7 @@ from agent_runtime.sessions import (
     rows,
 )
 from agent_runtime.sessions.rows import PartRow
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 
 USAGE = Usage(input=7, output=5, reasoning=3, cache_read=2, cache_write=1)
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.protocol import chunks as c
+from agent_common.protocol import chunks as c
 from agent_runtime.sessions import MIGRATIONS, Ids, MessageRow, NewSession, NewTurn, Recorder, history, rows
 from agent_runtime.store import Database
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 
 SESSION = NewSession("ses_1", "operator", "default", "/ws", "m", "a prompt", "digest", ("read", "bash"), ("main",))
 TURN = NewTurn("msg_1", "ses_1", "msg_2", (("prt_0", {"type": "text", "text": "hello"}),), "f", queued=False)

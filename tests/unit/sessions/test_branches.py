@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_common.protocol import METADATA_BYTES
 from agent_runtime.errors import Conflict, InvalidRequest, NotFound
-from agent_runtime.protocol import METADATA_BYTES
 from agent_runtime.sessions import branches, listing, rows
 from tests.unit.sessions.log import USAGE, Log, memory
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_runtime.sessions import Ids, is_session_id
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 
 SHAPE = re.compile(r"msg_[0-9a-f]{12}[0-9A-Za-z]{14}")
 WRAP_MS = 26 << 36

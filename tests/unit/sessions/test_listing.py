@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.protocol import Usage
+from agent_common.protocol import Usage
 from agent_runtime.sessions import MessageRow, NewSession, NewTurn, branches, listing, rows
 from agent_runtime.sessions.listing import Cursor
 from tests.unit.sessions.log import Log, memory

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.protocol import Usage
+from agent_common.protocol import Usage
 from agent_runtime.sessions import COMPACTION, Marker, MessageRow, Shortened, history, markers, transfer
 from tests.unit.sessions.log import USAGE, Log, memory
 

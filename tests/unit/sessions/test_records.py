@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.protocol import Usage
-from agent_runtime.protocol import chunks as c
+from agent_common.protocol import Usage
+from agent_common.protocol import chunks as c
 from agent_runtime.sessions import branches, history, interrupt, replay, rows, text_of, tool_name
 from agent_runtime.sessions.parts import RETRY, MessageParts
 from agent_runtime.sessions.repair import CALL_ERROR

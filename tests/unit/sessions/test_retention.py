@@ -12,8 +12,8 @@ from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.runtime.retention import Elsewhere, Keep, Retention
 from agent_runtime.sessions import Ids, NewSession, NewTurn, retention, rows
 from agent_runtime.store import Database
-from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import Home
+from agent_testing import ManualClock
 
 DAY = 86_400
 NOW = 1_800_000_000_000

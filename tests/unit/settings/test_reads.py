@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field, create_model
 
+from agent_common.protocol import CompactionPolicy, SmartRecovery
 from agent_host.settings import Settings as HostSettings
-from agent_runtime.protocol import CompactionPolicy, SmartRecovery
 from agent_runtime.settings import Settings as GuestSettings
 
 ROOT = Path(__file__).parents[3]

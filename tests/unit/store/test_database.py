@@ -17,7 +17,7 @@ from agent_runtime.errors import BrokenRecord, StartError, StoreError
 from agent_runtime.store import Database, Migration, Unit
 from agent_runtime.store.reserve import DiskReserve
 from agent_runtime.store.writer import MAX_WAITING, Writer
-from agent_runtime.testing import LiveProcess
+from agent_testing import LiveProcess
 
 
 def create(connection: sqlite3.Connection) -> None:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-from agent_runtime.testing import FakeBridge
+from agent_testing import FakeBridge
 
 SECONDS = 5.0
 TCP = "tcp://127.0.0.1:0"

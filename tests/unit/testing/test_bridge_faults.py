@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from agent_runtime.testing import FakeBridge, Faults, ManualPace, Trip
+from agent_testing import FakeBridge, Faults, ManualPace, Trip
 from tests.unit.testing.ends import TCP, Guest, Host, closed_port, ends, full, joined, unix, wait_until
 
 

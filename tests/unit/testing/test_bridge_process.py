@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.testing import LiveProcess
+from agent_testing import LiveProcess
 
-BRIDGE = [sys.executable, "-m", "agent_runtime.testing", "bridge"]
+BRIDGE = [sys.executable, "-m", "agent_testing", "bridge"]
 
 
 def line(process: subprocess.Popen[str]) -> str:

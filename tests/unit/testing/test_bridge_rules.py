@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_runtime.testing import Channel, FakeBridge, ManualPace
+from agent_testing import Channel, FakeBridge, ManualPace
 from tests.unit.testing.ends import TCP, Guest, Host, Peer, closed_port, ends, full, joined, unix
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.testing import FakeBridge, Faults, ManualPace, schedule
+from agent_testing import FakeBridge, Faults, ManualPace, schedule
 from tests.unit.testing.ends import TCP, Guest, Host, ends, joined, others_turn, wait_until
 
 RATES = [field.name for field in dataclasses.fields(Faults) if field.name.endswith("_per_minute")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_runtime.ports import Clock
-from agent_runtime.testing import ManualClock
+from agent_testing import ManualClock
 
 
 def test_both_clocks_advance_together_and_the_wall_clock_may_jump() -> None:

@@ -14,9 +14,9 @@ import httpx
 import psutil
 import pytest
 
-from agent_runtime.testing import LiveProcess, Say, step_to_json
+from agent_testing import LiveProcess, Say, step_to_json
 
-PROVIDER = [sys.executable, "-m", "agent_runtime.testing"]
+PROVIDER = [sys.executable, "-m", "agent_testing"]
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 PARENT = """
 import subprocess, sys, time

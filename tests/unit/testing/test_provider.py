@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_runtime.protocol import ModelCard, Pricing
-from agent_runtime.testing import Call, Drop, Fail, Garbage, Hang, Recorded, Say, ScriptedProvider, Step
+from agent_common.protocol import ModelCard, Pricing
+from agent_testing import Call, Drop, Fail, Garbage, Hang, Recorded, Say, ScriptedProvider, Step
 
 COMPLETIONS = "/chat/completions"
 TEN = ("one ", "two ", "three ", "four ", "five ", "six ", "seven ", "eight ", "nine ", "ten")

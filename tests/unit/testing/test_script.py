@@ -5,19 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from agent_runtime.testing import (
-    Call,
-    Drop,
-    Fail,
-    Garbage,
-    Hang,
-    Recorded,
-    Say,
-    Script,
-    Step,
-    step_from_json,
-    step_to_json,
-)
+from agent_testing import Call, Drop, Fail, Garbage, Hang, Recorded, Say, Script, Step, step_from_json, step_to_json
 
 REQUEST = Recorded("POST", "/v1/chat/completions", (), b'{"messages": []}', 0.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from agent_runtime.net import Bounds
+from agent_common.net import Bounds
 from agent_runtime.sandbox import OUTPUT_LIMIT, Limits
 from agent_runtime.sandbox.box import FEWEST_FILES
 from agent_runtime.skills import wire

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from agent_runtime.ports import ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement
-from agent_runtime.testing import ManualClock
 from agent_runtime.tools import ToolRegistry
 from agent_runtime.tools.edit import edit_tool
 from agent_runtime.tools.files import TEXT_LIMIT
@@ -21,6 +20,7 @@ from agent_runtime.tools.read import READ_LIMIT, read_tool
 from agent_runtime.tools.space import Space
 from agent_runtime.tools.write import write_tool
 from agent_runtime.workspace import Backups, PathLocks
+from agent_testing import ManualClock
 
 Call = Callable[..., Awaitable[ToolResult]]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import ArgPattern, Net, Program, RequirementSet, Rule
+from agent_common.protocol.authority import ALL_GRANTED, Authority, Layer
 from agent_runtime.ports import Errand, HumanWait, ToolContext, ToolResult
-from agent_runtime.protocol import ArgPattern, Net, Program, RequirementSet, Rule
-from agent_runtime.protocol.authority import ALL_GRANTED, Authority, Layer
 from agent_runtime.sandbox import Confinement, Limits
 from agent_runtime.tools import Gate, Tool, choose_watchdog
 from agent_runtime.tools.bash import bash_tool

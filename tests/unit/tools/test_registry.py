@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_common.protocol import SkillState
+from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import ToolCatalog, ToolContext, Toolset
-from agent_runtime.protocol import SkillState
-from agent_runtime.protocol.authority import Authority, Layer
 from agent_runtime.tools import LOCKED, Tool, ToolRegistry
 from agent_runtime.tools.tool_search import tool_search_tool
 

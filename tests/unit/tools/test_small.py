@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import Rule
+from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import LoadedSkill, ToolContext, ToolResult
-from agent_runtime.protocol import Rule
-from agent_runtime.protocol.authority import Authority, Layer
 from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import ToolRegistry, builtin_tools
 

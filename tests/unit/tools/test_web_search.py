@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from agent_common.protocol import SearchHit
 from agent_runtime.errors import MeshUnavailable
 from agent_runtime.ports import ToolContext, ToolResult
-from agent_runtime.protocol import SearchHit
 from agent_runtime.tools import Gate, Tool
 from agent_runtime.tools.web_search import CALLS, REMEMBERED, web_search_tool
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.errors import ToolFailure
-from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import Backups, Place
 from agent_runtime.workspace.backups import EACH, LARGEST
+from agent_testing import ManualClock
 
 FOLDER = ".backups"
 

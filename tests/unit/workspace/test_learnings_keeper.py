@@ -15,10 +15,10 @@ import pytest
 
 from agent_runtime.errors import ToolFailure
 from agent_runtime.ports import Correction, ToolContext, ToolResult
-from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import LearningKeeper
 from agent_runtime.workspace.learnings.keeper import MOST_WAITING
 from agent_runtime.workspace.learnings.notebook import LARGEST, MOST_ENTRIES, Notebook
+from agent_testing import ManualClock
 
 PATIENCE = 60.0
 

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_common.protocol import ModelCard
 from agent_runtime.errors import MeshUnavailable
-from agent_runtime.protocol import ModelCard
-from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import Meaning
 from agent_runtime.workspace.memory import meaning
 from agent_runtime.workspace.memory.vectors import Vector
+from agent_testing import ManualClock
 
 from .world import World, world
 

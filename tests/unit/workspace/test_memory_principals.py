@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from agent_runtime.errors import ToolFailure
 from agent_runtime.ports import Recalled
-from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import personal_folder
+from agent_testing import ManualClock
 
 from .world import World, world
 

@@ -22,10 +22,10 @@ from agent_runtime.errors import (
     TooLarge,
 )
 from agent_runtime.sandbox import Confinement
-from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import Backups, Conditions, Home, Opened, PathLocks, Ration, Shelf, own_folder
 from agent_runtime.workspace.ration import OWN_BYTES, OWN_FILES
 from agent_runtime.workspace.shelf import HASHED, WHOLE
+from agent_testing import ManualClock
 
 ANYHOW = Conditions()
 MB = 2**20

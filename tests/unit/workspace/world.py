@@ -14,8 +14,8 @@ from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.sessions import Branch, Ids, Marker, MessageRow, NewSession, NewTurn, branches, markers, rows
 from agent_runtime.sessions.rows import PartRow
 from agent_runtime.store import Database
-from agent_runtime.testing import ManualClock
 from agent_runtime.workspace import Answer, Home, MemoryKeeper, Saved
+from agent_testing import ManualClock
 
 Unit = Callable[[sqlite3.Connection], Any]
 

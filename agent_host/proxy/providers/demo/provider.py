@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from agent_runtime.json_reader import by_size
+from agent_common.clock import Clock
+from agent_common.json_reader import by_size
 
-from ....clock import Clock
 from .. import wire
 from ..base import Answer, Call
 from .chat import chat

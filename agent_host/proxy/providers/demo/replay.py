@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from pydantic_core import from_json
 
-from agent_runtime.protocol import without_notes
+from agent_common.protocol import without_notes
 
 from ...loose import members, objects, text_of
 

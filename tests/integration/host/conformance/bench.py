@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_host.conformance import Finding, Guest, Host, Options, judge_agent, judge_listener
-from agent_runtime.net import parse_endpoint
-from agent_runtime.protocol.work import SOFT_LINE
-from agent_runtime.testing import StubAgent, StubListener
+from agent_common.net import parse_endpoint
+from agent_common.protocol.work import SOFT_LINE
+from agent_conformance import Finding, Guest, Host, Options, judge_agent, judge_listener
+from agent_testing import StubAgent, StubListener
 
 from .swift import run_swiftly
 

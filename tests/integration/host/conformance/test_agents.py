@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_host.conformance import AGENT_RULES, Finding
-from agent_runtime.testing import AGENT_FAULTS
+from agent_conformance import AGENT_RULES, Finding
+from agent_testing import AGENT_FAULTS
 
 from .bench import SOUND, Runs, failed, skipped, try_agents
 

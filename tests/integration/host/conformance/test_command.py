@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from agent_host.conformance import AGENT_RULES, LISTENER_RULES, Options
-from agent_runtime.testing import LiveProcess
+from agent_conformance import AGENT_RULES, LISTENER_RULES, Options
+from agent_testing import LiveProcess
 
 from .bench import failed, skipped, try_agent
 from .swift import run_swiftly
 
 ROOT = Path(__file__).parents[4]
 SEED = ROOT / "tests" / "e2e" / "mediation"
-STUB = "import asyncio, sys; from agent_runtime.testing import StubAgent; asyncio.run(StubAgent(sys.argv[1]).run())"
+STUB = "import asyncio, sys; from agent_testing import StubAgent; asyncio.run(StubAgent(sys.argv[1]).run())"
 
 
 class Judge(subprocess.Popen[str]):
@@ -186,7 +186,7 @@ def test_a_command_can_hand_in_the_work(tmp_path: Path) -> None:
 
 LISTENS = """
 import asyncio, pathlib, sys
-from agent_runtime.testing import StubListener
+from agent_testing import StubListener
 async def main(folder):
     async with StubListener(f"unix:{folder}/s") as listener:
         print("listening", flush=True)

@@ -11,7 +11,7 @@ from threading import Thread
 
 PROGRAM = """
 import asyncio, sys
-from agent_host.conformance.drive import HttpDrive
+from agent_conformance.drive import HttpDrive
 print(asyncio.run(HttpDrive(sys.argv[1], "token", "w").submit("ping")))
 """
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_host.conformance import LISTENER_RULES
-from agent_runtime.testing import LISTENER_FAULTS
+from agent_conformance import LISTENER_RULES
+from agent_testing import LISTENER_FAULTS
 
 from .bench import SOUND, Runs, failed, skipped, try_listener, try_listeners
 from .swift import run_swiftly

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_host.conformance import AGENT_RULES, LISTENER_RULES, Finding, Options
-from agent_runtime.testing import LOOSE_AGENT_FAULTS, LOOSE_LISTENER_FAULTS
+from agent_conformance import AGENT_RULES, LISTENER_RULES, Finding, Options
+from agent_testing import LOOSE_AGENT_FAULTS, LOOSE_LISTENER_FAULTS
 
 from .bench import failed, try_agent, try_listener
 from .swift import run_swiftly

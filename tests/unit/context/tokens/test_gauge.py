@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from agent_common.protocol import Usage
 from agent_runtime.context import lower_tools
 from agent_runtime.context.tokens import Gauge, Meter
 from agent_runtime.context.tokens.encodings import encoder
 from agent_runtime.context.tokens.recipe import REPLY, message_tokens, tools_tokens
 from agent_runtime.ports import ToolSpec
-from agent_runtime.protocol import Usage
 from tests.unit.context.tokens.corpus import CODE, DOCUMENTS, PROSE, CountingProvider, answered, message, turn
 
 FACTORS = (0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.45, 1.6)

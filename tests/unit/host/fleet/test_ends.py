@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.clock import SystemClock
 from agent_host.access import TokenStore
-from agent_host.clock import SystemClock
 from agent_host.database import open_database
 from agent_host.errors import Conflict
 from agent_host.fleet import Fleet, Launch, Workspaces

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from agent_runtime.protocol.work import mac_of, new_sid
+from agent_common.protocol.work import mac_of, new_sid
 
 PATIENCE = 60.0
 NOW = "2026-11-22T02:19:05Z"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol.work import Principal, WorkRequest, WorkResult, stamp
 from agent_host.database import Database, open_database
 from agent_host.listener import Limits, Listener, Record
 from agent_host.listener.readiness import Readiness
 from agent_host.listener.session import Session
-from agent_runtime.protocol.work import Principal, WorkRequest, WorkResult, stamp
 
 from .agent import PATIENCE, Agent
 

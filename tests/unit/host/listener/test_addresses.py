@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.net import Unix, listen_at
 from agent_host.errors import Conflict
-from agent_runtime.net import Unix, listen_at
 
 from .conftest import Room
 

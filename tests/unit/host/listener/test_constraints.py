@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.protocol.work import Severity, payload_hash
 from agent_host.errors import Conflict
 from agent_host.listener import Limits
-from agent_runtime.protocol.work import Severity, payload_hash
 
 from .agent import Agent, Frame
 from .conftest import Room

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol.work import Principal, WorkRequest, stamp
 from agent_host.database import Database, open_database
 from agent_host.listener.journal import GATHER, Journal
 from agent_host.listener.statements import AUDIT, Values
 from agent_host.listener.waiting import MOST_ALONG, Waiting
 from agent_host.listener.work import Work
-from agent_runtime.protocol.work import Principal, WorkRequest, stamp
 
 MUCH = MOST_ALONG + 1
 MANY = 10 * MUCH

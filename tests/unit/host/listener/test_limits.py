@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Connection
 
+from agent_common.protocol.work import Principal, Progress, WorkBounds
 from agent_host.errors import Conflict, InvalidRequest, Unavailable
 from agent_host.listener import Limits, Record
 from agent_host.listener.watching import MOST_NEWS
-from agent_runtime.protocol.work import Principal, Progress, WorkBounds
 
 from .conftest import Room
 from .test_breaks import begun, gone

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.protocol.authority import covers, matches
-from agent_runtime.protocol.authority.globs import matches_any_end
+from agent_common.protocol.authority import covers, matches
+from agent_common.protocol.authority.globs import matches_any_end
 
 from .written import TEXTS, fits, patterns, texts
 

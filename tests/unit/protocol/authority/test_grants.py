@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 
-from agent_runtime.protocol import Folders, Net, Program, RequirementSet
-from agent_runtime.protocol.authority import ALL_GRANTED, VARIABLES, expand, fault
-from agent_runtime.protocol.authority.grants import missing
-from agent_runtime.protocol.permission import ArgPattern
+from agent_common.protocol import Folders, Net, Program, RequirementSet
+from agent_common.protocol.authority import ALL_GRANTED, VARIABLES, expand, fault
+from agent_common.protocol.authority.grants import missing
+from agent_common.protocol.permission import ArgPattern
 
 from .written import VALUES, requirements
 

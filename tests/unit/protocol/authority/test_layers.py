@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.protocol import RequirementSet, Rule
-from agent_runtime.protocol.authority import ALL_GRANTED, Access, Authority, Layer
+from agent_common.protocol import RequirementSet, Rule
+from agent_common.protocol.authority import ALL_GRANTED, Access, Authority, Layer
 
 from .written import VALUES, accesses, layers, requirements, rules
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from agent_runtime.net import canonical_host
-from agent_runtime.protocol import NewRule, Rule
-from agent_runtime.protocol.authority import Access, decide
+from agent_common.net import canonical_host
+from agent_common.protocol import NewRule, Rule
+from agent_common.protocol.authority import Access, decide
 
 from .written import TEXTS, accesses, beginnings, fits, rules
 

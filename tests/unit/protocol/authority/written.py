@@ -7,9 +7,9 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from agent_runtime.protocol import Folders, Net, Program, RequirementSet, Rule
-from agent_runtime.protocol.authority import Access, Layer
-from agent_runtime.protocol.permission import ArgPattern
+from agent_common.protocol import Folders, Net, Program, RequirementSet, Rule
+from agent_common.protocol.authority import Access, Layer
+from agent_common.protocol.permission import ArgPattern
 
 TEXTS = tuple("".join(signs) for length in range(5) for signs in product("ab ", repeat=length))
 

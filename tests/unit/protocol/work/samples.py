@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agent_runtime.protocol.work import (
+from agent_common.protocol.work import (
     CONTROLS,
     ConstraintAck,
     Constraints,

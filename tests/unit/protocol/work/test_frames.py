@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runtime.protocol.work import (
+from agent_common.protocol.work import (
     CONTROLS,
     FrameFault,
     Ping,

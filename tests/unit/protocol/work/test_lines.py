@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from agent_runtime.protocol.work import HARD_FACTOR, FrameFault, Lines, TooMuch, decode, encode, read_frame
-from agent_runtime.protocol.work.framing import MOST_EMPTY
+from agent_common.protocol.work import HARD_FACTOR, FrameFault, Lines, TooMuch, decode, encode, read_frame
+from agent_common.protocol.work.framing import MOST_EMPTY
 
 from .samples import REQUEST, frames
 

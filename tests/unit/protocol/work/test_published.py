@@ -11,15 +11,7 @@ import pytest
 from hypothesis import given, settings
 from pydantic import BaseModel
 
-from agent_runtime.protocol.work import (
-    CONTROLS,
-    decode,
-    encode,
-    loose_request,
-    loose_result,
-    loose_signal,
-    work_schemas,
-)
+from agent_common.protocol.work import CONTROLS, decode, encode, loose_request, loose_result, loose_signal, work_schemas
 from scripts import protocols
 
 from .samples import AT, REQUEST, SHAPES, frames

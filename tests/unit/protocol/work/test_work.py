@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.protocol.work import (
+from agent_common.protocol.work import (
     FrameFault,
     Offer,
     WorkRequest,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.protocol import Rule
-from agent_runtime.protocol.authority import Authority, Layer
+from agent_common.protocol import Rule
+from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.skills import SkillLibrary
 from agent_runtime.skills.library import finding
 

@@ -1,0 +1,1 @@
+"""What the guest and the host share. It imports neither of them."""

@@ -1,0 +1,172 @@
+"""HTTP connections that cannot be kept for nothing: each has a deadline for progress, and their number is bounded.
+
+uvicorn bounds neither the head of a request nor its requests in a row, nor the time that a client may take over any
+part of a request or an answer. A client without any token could fill the server's memory, or hold its descriptors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import struct
+import termios
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ..net import ConnectionLimit
+
+MOST_BYTES = 64 << 10
+"""Of a head, or of what follows the last chunk of a body. One read more may have come by then."""
+MOST_HEADERS = 256
+"""Of one request. In memory a header takes thirty times its shortest form."""
+MOST_WAITING = 16
+"""Requests that wait on one connection behind the one that is being answered."""
+_KEY = "connection"
+
+
+def bounded_http(places: int) -> type[BoundedHttp]:
+    """Connections of a server that has at most `places` of them."""
+    return type("Http", (BoundedHttp,), {"limit": ConnectionLimit(places)})
+
+
+def authorised(scope: MutableMapping[str, Any], holder: str = "") -> bool:
+    """Count the connection of an authorised request as known; False when `holder` has its share of connections.
+
+    A server that does not tell its callers apart leaves out `holder`.
+    """
+    connection: BoundedHttp | None = scope.get("state", {}).get(_KEY)
+    return connection is None or connection.limit.know(connection, holder)
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """One connection. While its client owes something (a head, a body, or to read an answer), that must move."""
+
+    patience = 30.0
+    """Seconds for a head to be complete, also the first, and without progress in anything else; half more at most."""
+    limit = ConnectionLimit(1 << 16)
+    _keep_alive = True
+    _lingering = False
+    _unread = 0
+    """Bytes since the last one that completed a head or a piece of a body."""
+    _steps = 0
+    """Grows whenever something moves."""
+    _owed: tuple[str, int, int] | None = None
+    """What the client owed at the last look, and how far it had come."""
+    _stood_still = False
+    _watch: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._output: Any = _Output(transport, self._close)
+        self.limit.enter(self)
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self.limit.leave(self)
+        super().connection_lost(exc)
+
+    # what comes in
+
+    def data_received(self, data: bytes) -> None:
+        if self._lingering:
+            return
+        before = self._steps
+        super().data_received(data)
+        if self._steps != before:
+            self._unread = 0
+            return
+        self._unread += len(data)
+        headers = self.headers or []
+        if self._unread <= MOST_BYTES and len(headers) <= MOST_HEADERS:
+            return
+        headers.clear()  # they would wait for the garbage collector
+        if not self.transport.is_closing():
+            self.send_400_response(f"The head has more than {MOST_BYTES} bytes or {MOST_HEADERS} headers.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["state"][_KEY] = self  # pyright: ignore[reportTypedDictNotRequiredAccess]  uvicorn always has it
+
+    def on_headers_complete(self) -> None:
+        self._steps += 1
+        if len(self.headers) > MOST_HEADERS or len(self.pipeline) >= MOST_WAITING:
+            self.headers.clear()
+            raise ValueError  # the parser stops here, and uvicorn answers 400
+        super().on_headers_complete()
+        self.cycle.transport = self._output
+        # An answer that is given while the body is still owed says `Connection: close`.
+        self._keep_alive, self.cycle.keep_alive = self.cycle.keep_alive, False
+
+    def on_body(self, body: bytes) -> None:
+        self._steps += 1
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._steps += 1
+        if not self.cycle.response_started:
+            self.cycle.keep_alive = self._keep_alive
+        super().on_message_complete()
+
+    # what goes out
+
+    def resume_writing(self) -> None:
+        self._steps += 1
+        super().resume_writing()
+
+    def shutdown(self) -> None:
+        self._keep_alive = False
+        super().shutdown()
+
+    def _close(self) -> None:
+        """End the connection after an answer. A client that is still sending gets the time to read it first: closed at
+        once, the connection would break and take the answer with it. The keep-alive timer ends this."""
+        if self.cycle.response_complete and self.cycle.more_body:
+            self._lingering = True
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+    # what is owed
+
+    def _look(self) -> None:
+        """Abort the connection when its client has owed the same at two looks before this one."""
+        owed = self._debt()
+        if owed is None or owed != self._owed:
+            self._owed, self._stood_still = owed, False
+        elif self._stood_still:
+            self.transport.abort()
+            return
+        else:
+            self._stood_still = True
+        self._watch = self.loop.call_later(self.patience / 2, self._look)
+
+    def _debt(self) -> tuple[str, int, int] | None:
+        cycle = self.cycle
+        if self.flow.write_paused or self.transport.is_closing():
+            return "to read", self._steps, self._unsent()
+        if cycle is None or cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]  none before the first
+            return "a head", self._steps, 0
+        if cycle.more_body and not self.flow.read_paused and not cycle.waiting_for_100_continue:
+            return "a body", self._steps, 0
+        return None
+
+    def _unsent(self) -> int:
+        """Bytes that the client has not taken, those in the kernel's buffer included."""
+        queued = bytes(4)
+        with contextlib.suppress(OSError, ValueError):  # vsock, or closed already: then our own buffer has to do
+            queued = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, queued)
+        return self.transport.get_write_buffer_size() + struct.unpack("i", queued)[0]
+
+
+class _Output:
+    """A transport as uvicorn's answers use it, with an end of our own."""
+
+    __slots__ = ("close", "is_closing", "write")
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self.write, self.is_closing, self.close = transport.write, transport.is_closing, close

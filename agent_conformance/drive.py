@@ -1,0 +1,103 @@
+"""How a listener is made to send work: over our HTTP face, by a command, or not at all, when it does so by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agent_common.errors import StartError
+from agent_common.protocol import is_object
+
+_SECONDS = 15.0
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Without the environment's proxies: they lead to the web, and the listener is near."""
+
+
+class Drive(Protocol):
+    """Hands work to the listener."""
+
+    async def submit(self, content: str) -> str | None:
+        """Returns the request's id, if that is known. Raises StartError."""
+        ...
+
+    async def record(self, request_id: str) -> dict[str, Any] | None:
+        """What the listener says of the request; none when it cannot be asked."""
+        ...
+
+
+class NoDrive:
+    """The listener sends work by itself when an agent is ready, as that of microagent's mediation guide does."""
+
+    async def submit(self, content: str) -> str | None:
+        return None
+
+    async def record(self, request_id: str) -> dict[str, Any] | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandDrive:
+    """Runs a command for each piece of work; `WORK_CONTENT` is what to do. It may print the request's id."""
+
+    command: str
+
+    async def submit(self, content: str) -> str | None:
+        process = await asyncio.create_subprocess_shell(
+            self.command,
+            env={**os.environ, "WORK_CONTENT": content},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(_SECONDS):
+                output, errors = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise StartError(f"--drive: the command was not done within {_SECONDS:g} s") from None
+        if process.returncode:
+            said = errors.decode("utf-8", "replace").strip()[-300:]
+            raise StartError(f"--drive: the command ended with {process.returncode}: {said}")
+        lines = output.decode("utf-8", "replace").split()
+        return lines[-1] if len(lines) == 1 else None
+
+    async def record(self, request_id: str) -> dict[str, Any] | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpDrive:
+    """`POST /work` and `GET /work/{id}` of our host."""
+
+    url: str
+    token: str
+    workspace: str
+
+    async def submit(self, content: str) -> str | None:
+        principal = {"name": "conformance", "kind": "service", "verified": True}
+        body = {"workspace": self.workspace, "request": {"content": content, "principal": principal}}
+        reply = await asyncio.to_thread(self._call, "POST", "/work", body)
+        found: Any = reply.get("request_id")
+        return found if isinstance(found, str) else None
+
+    async def record(self, request_id: str) -> dict[str, Any] | None:
+        return await asyncio.to_thread(self._call, "GET", f"/work/{request_id}", None)
+
+    def _call(self, method: str, path: str, body: object) -> dict[str, Any]:
+        headers = {"authorization": f"Bearer {self.token}", "content-type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url.rstrip("/") + path, data, headers, method=method)  # noqa: S310
+        try:
+            with _OPENER.open(request, timeout=_SECONDS) as reply:
+                found: Any = json.loads(reply.read(1 << 20))
+        except urllib.error.HTTPError as error:
+            raise StartError(f"--drive: {method} {path} answers {error.code}: {error.read(500)!r}") from error
+        except (OSError, ValueError) as error:
+            raise StartError(f"--drive: {method} {self.url}{path} failed: {error}") from error
+        return found if is_object(found) else {}

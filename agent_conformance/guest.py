@@ -1,0 +1,276 @@
+"""The tester as an agent: it dials the listener, and does what an agent would, or must not."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_common.clock import Clock, SystemClock
+from agent_common.errors import StartError
+from agent_common.net import Endpoint, open_endpoint
+from agent_common.protocol.work import Offer, encode, mac_of, new_sid, stamp
+
+from .drive import Drive, NoDrive
+from .host import Options
+from .link import Frame, Link, brief, is_ctl, is_request
+from .rules import NotApplicable, RuleBroken
+
+_RETRY = 0.2
+SLOW_SECONDS = 1.0
+"""In which a first line dribbles in."""
+
+
+@dataclass(slots=True)
+class Attachment:
+    """A connection on which the tester has said that it is ready."""
+
+    link: Link
+    sid: str
+    welcome: Frame | None = None
+    resume_ok: Frame | None = None
+    mac: str | None = None
+
+    @property
+    def epoch(self) -> int:
+        return int((self.welcome or {}).get("epoch", 0))
+
+
+@dataclass(slots=True)
+class Guest:
+    """What the rules for listeners are given."""
+
+    endpoint: Endpoint
+    options: Options
+    drive: Drive = field(default_factory=NoDrive)
+    clock: Clock = field(default_factory=SystemClock)
+    links: list[Link] = field(default_factory=list[Link])
+    epochs: list[int] = field(default_factory=list[int])
+    macs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Sid and MAC of attachments of earlier."""
+    handled: set[tuple[str, Any]] = field(default_factory=set[tuple[str, Any]])
+    """Connections and the requests on them that a rule has taken up."""
+    pending: Frame | None = None
+    """A request that one rule has been given and another one answers."""
+    broken: bool = False
+    pongs: bool = True
+    _current: Attachment | None = None
+
+    async def first(self) -> None:
+        """Waits until somebody listens. Raises StartError."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.options.wait
+        while True:
+            try:
+                _, writer = await open_endpoint(self.endpoint, self.options.timeout)
+            except OSError as error:
+                if loop.time() > until:
+                    raise StartError(
+                        f"nobody listens at {self.endpoint} within {self.options.wait:g} s: {error}; "
+                        "start the listener there, or raise --wait"
+                    ) from None
+                await asyncio.sleep(_RETRY)
+            else:
+                writer.close()
+                return
+
+    async def dial(self) -> Link:
+        """A connection on which nothing has been said. Raises RuleBroken."""
+        try:
+            reader, writer = await open_endpoint(self.endpoint, self.options.timeout)
+        except OSError as error:
+            raise RuleBroken(f"the listener takes no connection: {error}") from None
+        link = Link(reader, writer, f"connection {len(self.links) + 1}")
+        link.answer = lambda frame: self._answer(link, frame)
+        self.links.append(link)
+        return link
+
+    async def close(self) -> None:
+        for link in self.links:
+            await link.close()
+
+    async def drop(self, *, reset: bool = False) -> None:
+        """Ends the attachment that there is."""
+        if self._current is not None:
+            await self._current.link.close(reset=reset)
+            self._current, self.broken = None, True
+
+    # ---------------------------------------------------------------- attaching
+
+    async def attachment(self, *, bad: int = 0, ctl: bool = False) -> Attachment:
+        """An attachment that can be given work, a used one if there is one. Raises NotApplicable, RuleBroken."""
+        current = self._current
+        if current is None or current.link.over or current.link.bad_sent + bad > 6:
+            current = await self.attach()
+        if ctl and current.welcome is None:
+            raise NotApplicable("the listener does not take up the offer of the extensions")
+        return current
+
+    async def attach(self, *, reset: bool = False, keep: bool = False, **resume: Any) -> Attachment:
+        """A new attachment in place of the one there is; with `keep` that one stays open. Raises RuleBroken."""
+        if not keep:
+            await self.drop(reset=reset)
+        self._current = await self.say_ready(await self.dial(), resume=resume)
+        return self._current
+
+    def adopt(self, attachment: Attachment) -> None:
+        """Goes on with this one."""
+        self._current = attachment
+
+    async def say_ready(
+        self,
+        link: Link,
+        *,
+        offer: bool = True,
+        key: bytes | None = None,
+        resume: Frame | None = None,
+        replay: tuple[str, str] | None = None,
+        slowly: bool = False,
+    ) -> Attachment:
+        """What an agent says first, and the extensions, if there are any. Another key can be tried, or the sid and the
+        MAC of an attachment of earlier; the first line can come byte by byte."""
+        attachment = Attachment(link, replay[0] if replay else new_sid(), mac=replay[1] if replay else None)
+        strict = self.options.dialect == "strict"
+        if self.broken and strict and not slowly:
+            await link.send(self.signal("mediation_broken", detail="the tester has broken it"))
+        offered = str(Offer(1, 1 << 20, attachment.sid)) if offer and strict else None
+        ready = self.signal("ready", **({"detail": offered} if offered else {}))
+        if slowly:
+            await link.dribble(encode(ready), pause=SLOW_SECONDS / len(encode(ready)))
+        else:
+            await link.send(ready)
+        if offered:
+            await self._negotiate(attachment, key or self.options.key, resume or {})
+        return attachment
+
+    async def _negotiate(self, attachment: Attachment, key: bytes | None, resume: Frame) -> None:
+        link = attachment.link
+        wait = min(2.0, self.options.timeout)
+        attachment.welcome = welcome = await link.find(lambda frame: is_ctl(frame, "welcome"), wait)
+        if welcome is None:
+            return
+        link.ctl_allowed = True
+        if challenge := welcome.get("challenge"):
+            if key is None:
+                raise NotApplicable("the listener asks for a proof: give the workspace's key with --key-file")
+            attachment.mac = attachment.mac or self.mac(attachment, key, str(challenge))
+            await link.send({"ctl": "attach", "sid": attachment.sid, "mac": attachment.mac})
+            self.macs.append((attachment.sid, attachment.mac))
+        await link.send({"ctl": "resume", "running": [], "unacked": [], **resume})
+        attachment.resume_ok = await link.find(lambda frame: is_ctl(frame, "resume_ok"), wait)
+        if attachment.resume_ok is not None:
+            self.epochs.append(attachment.epoch)
+
+    def mac(self, attachment: Attachment, key: bytes, challenge: str) -> str:
+        welcome = attachment.welcome or {}
+        return mac_of(
+            key,
+            challenge=challenge,
+            sid=attachment.sid,
+            agent_id=str(welcome.get("agent_id")),
+            epoch=attachment.epoch,
+        )
+
+    def _answer(self, link: Link, frame: Frame) -> None:
+        if self.pongs and link.ctl_allowed and is_ctl(frame, "ping") and not link.over:
+            task = asyncio.get_running_loop().create_task(link.send({"ctl": "pong", "n": frame.get("n", 0)}))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    # ---------------------------------------------------------------- saying
+
+    def signal(self, name: str, **more: Any) -> Frame:
+        """A lifecycle signal in the dialect."""
+        if self.options.dialect == "loose":
+            return {"signal": name, **{key: one for key, one in more.items() if key == "request_id"}}
+        now = stamp(self.clock.now_ms())
+        return {"signal": name, "agent_id": self.options.agent_id, "observed_at": now, **more}
+
+    def result(self, request: Frame, content: str = "pong", status: str = "completed", **more: Any) -> Frame:
+        """The result of a request in the dialect."""
+        name = request["request_id"]
+        if self.options.dialect == "loose":
+            return {"request_id": name, "ok": status == "completed", "content": content}
+        now = stamp(self.clock.now_ms())
+        frame = {"request_id": name, "status": status, "content": content, "completed_at": now}
+        return {**frame, "audit_ref": request.get("audit_ref", ""), **more}
+
+    # ---------------------------------------------------------------- work
+
+    async def given(self, link: Link, *, submit: bool = True) -> Frame:
+        """A request that the listener has sent on this connection, made to if need be. Raises RuleBroken."""
+        wanted = await self.drive.submit(self.options.work) if submit else None
+        return await self._request(link, wanted, self.options.timeout)
+
+    async def again(self, link: Link, request: Frame) -> Frame:
+        """The same request, once more. Raises RuleBroken."""
+        return await self._request(link, request["request_id"], self.options.timeout * 3)
+
+    async def _request(self, link: Link, wanted: str | None, seconds: float) -> Frame:
+        """The request of that id, or any; what other rules have left over is done on the way."""
+        while True:
+            request = await link.expect(
+                f"the request {wanted or ''}".strip(),
+                lambda frame: is_request(frame) and (link.name, frame.get("request_id")) not in self.handled,
+                seconds,
+            )
+            self.handled.add((link.name, request.get("request_id")))
+            if wanted in (None, request.get("request_id")):
+                return request
+            await self.finish(link, request)
+
+    async def submitted(self) -> None:
+        """Has work wait. Raises NotApplicable when the listener cannot be made to."""
+        if isinstance(self.drive, NoDrive):
+            raise NotApplicable("the listener cannot be given work: use --drive")
+        await self.drive.submit(self.options.work)
+
+    async def no_request(self, link: Link) -> None:
+        """Raises RuleBroken when the listener gives work on this connection."""
+        if found := await link.find(lambda frame: "principal" in frame, self.options.quiet * 2):
+            raise RuleBroken(f"it was given {brief(found)}")
+
+    async def finish(self, link: Link, request: Frame, content: str = "pong") -> None:
+        """Answers the request as a sound agent would."""
+        about = {"request_id": request["request_id"]}
+        await link.send(
+            self.signal("accepting", **about), self.result(request, content), self.signal("completed", **about)
+        )
+
+    async def round(self, link: Link) -> Frame:
+        """A request from begin to end. Raises RuleBroken."""
+        request = await self.given(link)
+        mark = link.mark()
+        await self.finish(link, request)
+        if await self.drive.record(request["request_id"]) is not None:
+            await self.state(request["request_id"], "resulted")
+        else:
+            await link.find(lambda frame: is_ctl(frame, "ack"), self.options.quiet / 2, mark)
+        if link.left is not None:
+            raise RuleBroken(f"the connection ended ({link.left})")
+        return request
+
+    async def taken(self, link: Link, request: Frame) -> None:
+        """Returns once the result is known to have come, as far as that can be known. Raises RuleBroken."""
+        name = request["request_id"]
+        if await self.drive.record(name) is not None:
+            await self.state(name, "resulted")
+        elif link.ctl_allowed:
+            seconds = self.options.timeout
+            await link.expect(f"an ack of {name}", lambda f: is_ctl(f, "ack") and f.get("request_id") == name, seconds)
+
+    async def state(self, request_id: str, *wanted: str) -> dict[str, Any]:
+        """The listener's record, once it has one of the states. Raises NotApplicable, RuleBroken."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.options.timeout
+        while True:
+            record = await self.drive.record(request_id)
+            if record is None:
+                raise NotApplicable("the listener's record cannot be read: use --drive URL")
+            if record.get("status") in wanted:
+                return record
+            if loop.time() > until:
+                raise RuleBroken(f"the record says {record.get('status')}, not {' or '.join(wanted)}")
+            await asyncio.sleep(0.05)

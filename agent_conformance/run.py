@@ -1,0 +1,110 @@
+"""Runs the rules one after the other; what breaks one rule does not keep the next from being tried."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from agent_common.errors import StartError
+
+from . import listener_control, listener_hello, listener_work
+from .agent_control import CONTROL, DRAIN
+from .agent_hello import GLOBAL, HELLO
+from .agent_input import INPUT
+from .agent_link import LINK
+from .agent_work import WORK
+from .guest import Guest
+from .host import Host, Options
+from .rules import Finding, NotApplicable, Rule, RuleBroken
+
+B = TypeVar("B")
+AGENT_RULES: tuple[Rule[Host], ...] = (
+    *HELLO.all,
+    *WORK.all[:3],
+    *LINK.all[:1],
+    *WORK.all[3:],
+    *INPUT.all,
+    *CONTROL.all,
+    *LINK.all[1:],
+    *DRAIN.all,
+    *GLOBAL.all,
+)
+"""In the order in which they are tried."""
+LISTENER_RULES: tuple[Rule[Guest], ...] = (
+    *listener_hello.HELLO.all,
+    *listener_work.WORK.all,
+    *listener_control.CONTROL.all,
+    *listener_hello.GLOBAL.all,
+)
+
+
+async def judge_agent(host: Host, only: Sequence[str] = ()) -> list[Finding]:
+    """Plays the host, and holds the rules against the agent that dials in. Raises StartError when none does."""
+    async with host.listening():
+        try:
+            return await try_all(AGENT_RULES, host, host.options, only, lambda failed: _clean(host, failed))
+        finally:
+            await host.close()
+
+
+async def judge_listener(guest: Guest, only: Sequence[str] = ()) -> list[Finding]:
+    """Plays the agent, and holds the rules against the listener. Raises StartError when there is none."""
+
+    async def clean(failed: bool) -> None:
+        if failed and guest.options.dialect == "strict":
+            guest.pending = None
+            await guest.drop()
+
+    try:
+        return await try_all(LISTENER_RULES, guest, guest.options, only, clean)
+    finally:
+        await guest.close()
+
+
+async def _clean(host: Host, failed: bool) -> None:
+    """What a rule has changed, or left behind when it failed, must not spoil the next."""
+    host.acks = host.pongs = True
+    if failed and host.options.dialect == "strict" and host.drained is None:
+        await host.drop()
+
+
+async def try_all(
+    rules: Sequence[Rule[B]],
+    bench: B,
+    options: Options,
+    only: Sequence[str],
+    between: Callable[[bool], Awaitable[None]],
+) -> list[Finding]:
+    """Tries the rules in order; the first one that is tried is what all others stand on."""
+    found: list[Finding] = []
+    stands = True
+    for number, rule in enumerate(rules):
+        if only and rule.id not in only and number > 0:
+            continue
+        if options.dialect == "loose" and not rule.loose:
+            found.append(_finding(rule, "skipped", "not promised by the guide"))
+            continue
+        if not stands:
+            found.append(_finding(rule, "skipped", f"not tried: see {rules[0].id}"))
+            continue
+        found.append(await _try(rule, bench))
+        stands = number > 0 or found[-1].state == "passed"
+        await between(found[-1].state == "failed")
+    return sorted(found, key=lambda finding: finding.id)
+
+
+async def _try(rule: Rule[B], bench: B) -> Finding:
+    try:
+        return _finding(rule, "passed", await rule.check(bench) or "")
+    except RuleBroken as broken:
+        return _finding(rule, "failed", str(broken))
+    except NotApplicable as reason:
+        return _finding(rule, "skipped", str(reason))
+    except StartError:
+        raise
+    except Exception as error:  # noqa: BLE001  a peer that makes the tester stumble has broken the rule that was tried
+        return _finding(rule, "failed", f"the tester stumbled over what came: {type(error).__name__}: {error}")
+
+
+def _finding(rule: Rule[B], state: str, seen: str) -> Finding:
+    return Finding(rule.id, rule.text, rule.section, state, seen[:400])  # pyright: ignore[reportArgumentType]

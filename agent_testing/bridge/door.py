@@ -1,0 +1,73 @@
+"""The guest's side: a listening socket that may be shut and opened again at the same address."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from agent_common.net import Endpoint, Listening, listen_at
+
+from .sockets import plain
+
+_AT_ONCE = 64
+"""Connections that are accepted before others get their turn."""
+_SHORT_OF_FILES_SECONDS = 0.05
+
+
+class Door:
+    """`enter` gets each accepted socket, non-blocking. All calls belong to one event loop and none of them waits."""
+
+    def __init__(self, endpoint: Endpoint, enter: Callable[[socket.socket], None]) -> None:
+        self.endpoint = endpoint
+        """With the port that was chosen, once it was open."""
+        self._enter = enter
+        self._listening: Listening | None = None
+        self._again: asyncio.TimerHandle | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._listening is not None
+
+    def open(self) -> None:
+        """Listens. Raises OSError, for example when the port is in use."""
+        if self._listening is None:
+            self._listening = listen_at(self.endpoint)
+            self.endpoint = self._listening.endpoint
+            self._listening.bound.setblocking(False)
+            asyncio.get_running_loop().add_reader(self._listening.bound, self._accept)
+
+    def shut(self) -> None:
+        """Stops listening and takes the socket off the disk; connections that were not accepted yet are reset."""
+        if self._again:
+            self._again.cancel()
+        if self._listening is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._listening.bound)
+        self._listening.close()
+        self._listening = None
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            if self._listening is None:
+                return
+            try:
+                guest, _ = self._listening.bound.accept()
+            except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+                return
+            except OSError:  # no descriptors left: the connection waits, and would wake us without end
+                self._rest()
+                return
+            guest.setblocking(False)
+            plain(guest)
+            self._enter(guest)
+
+    def _rest(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._listening is not None:
+            loop.remove_reader(self._listening.bound)
+            self._again = loop.call_later(_SHORT_OF_FILES_SECONDS, self._resume)
+
+    def _resume(self) -> None:
+        if self._listening is not None:
+            asyncio.get_running_loop().add_reader(self._listening.bound, self._accept)
