@@ -1,29 +1,29 @@
 """The one loop: turns, limits, the repeat guard, the only scheduler, live streams."""
 
-from .admission import Admission
-from .answers import Answer, Answers
-from .cautions import Cautions
-from .chats import Chats, Finished, Incoming, reply_of
-from .compactions import Compactions
-from .conversations import MAIN, Conversation, Conversations
-from .events import EventBus
-from .fitting import Fitting
-from .hallway import Hallway
-from .limits import IN_ERROR, Books, Limits, Outcome
-from .powers import Powers
-from .prices import PriceCheck
-from .records import Seen, Sessions, archive_session, close_session
-from .recovery import Keeper, Recovery
-from .remembering import Remembering
-from .runner import Counters, TurnRunner
-from .settling import Settler
-from .standing import standing
-from .state import Duty, Mandate, Turn
-from .streams import CutOff, LiveTurn
-from .subagents import Subagents
-from .summariser import Cast
-from .tasks import MIGRATIONS, Assigned, Tasks, record_of
-from .tasks import forget as forget_tasks
+from .compaction.agent import Cast
+from .compaction.service import Compactions
+from .core.authority import Powers
+from .core.events import EventBus
+from .core.limits import IN_ERROR, Books, Limits, Outcome
+from .core.live_sessions import MAIN, Conversation, Conversations
+from .core.turn_state import Duty, Mandate, Turn
+from .core.turn_stream import CutOff, LiveTurn
+from .notes.memory import Remembering
+from .notes.warnings import Cautions
+from .requests.chats import Chats, Finished, Incoming, reply_of
+from .requests.human_answers import Answer, Answers
+from .requests.message_size import Fitting
+from .requests.recovery import Keeper, Recovery
+from .requests.tasks import MIGRATIONS, Assigned, Tasks, record_of
+from .requests.tasks import forget as forget_tasks
+from .scheduling.admission import Admission
+from .scheduling.finalizer import Settler
+from .scheduling.runner import Counters, TurnRunner
+from .services import Hallway
+from .sessions.session_cost import PriceCheck
+from .sessions.session_service import Seen, Sessions, archive_session, close_session
+from .sessions.session_status import standing
+from .subagents.service import Subagents
 
 __all__ = [
     "IN_ERROR",

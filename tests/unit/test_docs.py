@@ -66,7 +66,7 @@ ELSEWHERE = re.compile(
 
 @cache
 def tracked() -> frozenset[str]:
-    """Every file of the repository, also by the end of its path (`loop/turn.py`), and every folder."""
+    """Every file of the repository, also by the end of its path (`loop/turn/turn.py`), and every folder."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     parts = [name.split("/") for name in listed.split("\0") if name]
     ends = {"/".join(name[at:]) for name in parts for at in range(len(name))}
@@ -168,11 +168,11 @@ def test_a_citation_of_nothing_is_found(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("scripts/a.py", '"""See docs/mediation.md#breaks, A30 and loop/turn.py (A10, L32)."""'),
+        ("scripts/a.py", '"""See docs/mediation.md#breaks, A30 and loop/turn/turn.py (A10, L32)."""'),
         ("scripts/a.py", 'path = "spec/data.md"'),
         (
             "docs/a.md",
-            "[There](mediation.md#breaks), in `loop/turn.py`, beside `SOUL.md`.\n\n```sh\ncat nowhere.md\n```\n",
+            "[There](mediation.md#breaks), in `loop/turn/turn.py`, beside `SOUL.md`.\n\n```sh\ncat nowhere.md\n```\n",
         ),
     ],
 )

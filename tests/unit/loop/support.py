@@ -36,10 +36,10 @@ from agent_runtime.loop import (
     Turn,
     TurnRunner,
 )
-from agent_runtime.loop.kit import Kit
-from agent_runtime.loop.prices import Card
-from agent_runtime.loop.toolbox import Toolbox
-from agent_runtime.loop.turn import run_turn
+from agent_runtime.loop.sessions.session_cost import Card
+from agent_runtime.loop.turn.deps import Kit
+from agent_runtime.loop.turn.turn import run_turn
+from agent_runtime.loop.turn.turn_tools import Toolbox
 from agent_runtime.ports import (
     CallPiece,
     CallStarted,

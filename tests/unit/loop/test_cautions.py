@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_common.protocol import SkillState
 from agent_runtime.loop import Cautions
-from agent_runtime.loop.cautions import FAULT_CAP, MOST_SESSIONS, MOST_SKILLS
+from agent_runtime.loop.notes.warnings import FAULT_CAP, MOST_SESSIONS, MOST_SKILLS
 from agent_runtime.ports import Note, Occasion
 from tests.unit.loop.long_talks import USABLE, WINDOW, Stage, Talker, is_summary, marked, say
 

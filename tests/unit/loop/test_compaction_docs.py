@@ -9,7 +9,7 @@ from pathlib import Path
 from agent_common.protocol import CompactionPolicy
 from agent_runtime.context import LEAST_SUMMARY, Window
 from agent_runtime.context.window import RESERVE, SUMMARY_CAP
-from agent_runtime.loop.room import PATIENCE, SUMMARY, TARGET
+from agent_runtime.loop.turn.context_budget import PATIENCE, SUMMARY, TARGET
 from agent_runtime.settings import DEFAULT_CONTEXT
 
 PAGE = (Path(__file__).parents[3] / "docs" / "compaction.md").read_text()

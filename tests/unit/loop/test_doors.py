@@ -13,8 +13,8 @@ import pytest
 from agent_common.protocol import Usage, without_notes
 from agent_runtime.errors import Conflict, ModelError, NotFound, StoreError
 from agent_runtime.loop import Finished, Limits, Turn, reply_of
-from agent_runtime.loop.contract import parse_answer, result_of, task_message
-from agent_runtime.loop.state import Outcome
+from agent_runtime.loop.core.turn_state import Outcome
+from agent_runtime.loop.requests.task_result import parse_answer, result_of, task_message
 from agent_runtime.ports import TextPiece, ToolContext, ToolResult
 from agent_runtime.sessions import replay
 from agent_testing import ManualClock

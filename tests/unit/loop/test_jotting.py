@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_runtime.loop.jotting import KEPT, jot
-from agent_runtime.loop.limits import Outcome
+from agent_runtime.loop.core.limits import Outcome
+from agent_runtime.loop.notes.daily_log import KEPT, jot
 from agent_runtime.ports import DiaryEntry
 from tests.unit.loop.support import conversation, new_turn
 

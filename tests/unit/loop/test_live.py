@@ -9,7 +9,8 @@ import pytest
 
 from agent_common.protocol import chunks as c
 from agent_common.protocol.chunks import DONE
-from agent_runtime.loop import LiveTurn, streams
+from agent_runtime.loop import LiveTurn
+from agent_runtime.loop.core import turn_stream
 from tests.unit.loop.support import PATIENCE, until
 
 
@@ -57,9 +58,9 @@ async def test_a_long_silence_is_filled() -> None:
     follower = live.follow()
     waiting = asyncio.ensure_future(anext(follower))
     await until(lambda: len(live._waiters) == 1)
-    streams._tell(live._waiters[0], False)  # what the alarm does when it rings
-    assert await waiting == streams.HEARTBEAT
-    assert streams.SILENCE_SECONDS <= 15
+    turn_stream._tell(live._waiters[0], False)  # what the alarm does when it rings
+    assert await waiting == turn_stream.HEARTBEAT
+    assert turn_stream.SILENCE_SECONDS <= 15
     live.publish(c.StartStep())
     assert b"start-step" in await anext(follower)
     live.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_runtime.context import Step, View
 from agent_runtime.context.lower import Call
-from agent_runtime.loop.overhearing import overhear
+from agent_runtime.loop.core.corrections import overhear
 from agent_runtime.ports import Correction, ToolContext, ToolResult
 from agent_runtime.workspace import NoLearnings
 from tests.unit.loop.people import Hands, decide, waits

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import chunks as c
 from agent_common.protocol.chunks import DONE
-from agent_runtime.loop import LiveTurn, streams
+from agent_runtime.loop import LiveTurn
+from agent_runtime.loop.core import turn_stream
 from tests.unit.loop.people import ASK, Frontend, Hands, answer, heard, shown, stored, waits
 from tests.unit.loop.support import PATIENCE, FakeModel, World, call, say, until
 
@@ -117,10 +118,10 @@ async def test_pieces_are_bounded() -> None:
     live = LiveTurn()
     for _ in range(5000):
         live.publish(c.TextDelta(id="t", delta="x" * 100))
-    live.publish(c.TextDelta(id="t", delta="y" * 3 * streams.PIECE_BYTES))
+    live.publish(c.TextDelta(id="t", delta="y" * 3 * turn_stream.PIECE_BYTES))
     live.close()
     sizes = [len(piece) async for piece in live.follow()]
-    assert sum(size > streams.PIECE_BYTES for size in sizes) == 1, "only an event that is larger by itself"
+    assert sum(size > turn_stream.PIECE_BYTES for size in sizes) == 1, "only an event that is larger by itself"
 
 
 async def test_a_long_wait_costs_no_memory() -> None:
@@ -130,8 +131,8 @@ async def test_a_long_wait_costs_no_memory() -> None:
     for _ in range(100):
         waiting = asyncio.ensure_future(anext(follower))
         await until(lambda: any(not waiter.done() for waiter in live._waiters))
-        streams._tell(live._waiters[-1], False)  # what the alarm does when it rings
-        assert await waiting == streams.HEARTBEAT
+        turn_stream._tell(live._waiters[-1], False)  # what the alarm does when it rings
+        assert await waiting == turn_stream.HEARTBEAT
     for _ in range(100):
         leaving = asyncio.ensure_future(anext(live.follow()))
         await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent_runtime.errors import Busy
 from agent_runtime.loop import MIGRATIONS, Admission, EventBus, Turn
-from agent_runtime.loop.state import Outcome
+from agent_runtime.loop.core.turn_state import Outcome
 from agent_runtime.store import Database
 from agent_testing import ManualClock
 from tests.unit.loop.support import PATIENCE, conversation, new_turn

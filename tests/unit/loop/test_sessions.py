@@ -23,7 +23,7 @@ from agent_common.protocol import (
 )
 from agent_runtime.errors import Conflict, ModelError
 from agent_runtime.loop import Sessions, standing
-from agent_runtime.loop.prices import cost_of
+from agent_runtime.loop.sessions.session_cost import cost_of
 from agent_runtime.ports import Retrying
 from tests.unit.loop.people import slow_disk
 from tests.unit.loop.support import FakeModel, World, new_turn, say, until

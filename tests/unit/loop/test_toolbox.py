@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import SkillState
 from agent_common.protocol.authority import Authority
-from agent_runtime.loop.toolbox import MOST_KEPT, Toolbox
+from agent_runtime.loop.turn.turn_tools import MOST_KEPT, Toolbox
 from agent_runtime.ports import ToolContext, ToolSpec
 from agent_runtime.tools import Tool, ToolRegistry
 

@@ -12,8 +12,8 @@ import pytest
 from agent_common.protocol import Usage, chunks
 from agent_runtime.errors import ModelError
 from agent_runtime.loop import Books, Limits
-from agent_runtime.loop.guard import STOP_AT, WARN_AT
-from agent_runtime.loop.turn import LAST_STEP
+from agent_runtime.loop.turn.repeat_guard import STOP_AT, WARN_AT
+from agent_runtime.loop.turn.turn import LAST_STEP
 from agent_runtime.ports import (
     Completion,
     ReasoningPiece,

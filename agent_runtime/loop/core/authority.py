@@ -1,0 +1,52 @@
+"""What a turn may do: the operator's ceiling, then everyone it is called by, then its own agent; each must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from agent_common.protocol.authority import Authority, Layer
+
+from ...agents import Agents, Manifest, Project
+from .turn_state import Turn
+
+
+class GoneAgent(Exception):
+    """The agent of a turn exists no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """Works out authority anew for every call, so that what a person takes away is gone at once."""
+
+    agents: Agents
+    project: Project
+    host: Callable[[], Layer | None] = lambda: None
+    """What the host's constraints leave, right now."""
+
+    def manifest(self, turn: Turn) -> Manifest:
+        """Who answers. Raises GoneAgent."""
+        found = self.agents.get(turn.agent)
+        if found is None:
+            raise GoneAgent(f"agent {turn.agent} does not exist any more")
+        return found
+
+    def of(self, turn: Turn) -> Authority:
+        """Raises GoneAgent."""
+        above = self.of(turn.parent) if turn.parent is not None else self._top()
+        if turn.mandate is not None and turn.mandate.layer is not None:
+            above = above.under(turn.mandate.layer)
+        return above.under(self._layer(self.manifest(turn), turn))
+
+    def alone(self, manifest: Manifest) -> Authority:
+        """What an agent may do that nobody has called, before anybody has allowed it more."""
+        rules = (*(manifest.layer.rules or ()), *self.project.rules)
+        return self._top().under(replace(manifest.layer, rules=rules))
+
+    def _top(self) -> Authority:
+        ceiling, host = Layer(self.project.ceiling), self.host()
+        return Authority((ceiling,)) if host is None else Authority((ceiling, host))
+
+    def _layer(self, manifest: Manifest, turn: Turn) -> Layer:
+        rules = (*(manifest.layer.rules or ()), *self.project.rules, *turn.conversation.rules)
+        return replace(manifest.layer, rules=rules)

@@ -1,0 +1,245 @@
+"""Sessions in memory: who speaks, with which prompt, and the view that the next turn extends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from agent_common.protocol import Rule
+
+from ...agents import DEFAULT, Agents, Manifest
+from ...context import Gauge, Meter, Trials, View
+from ...errors import InvalidRequest
+from ...ports import Clock
+from ...sessions import Brief, Ids, NewSession, SessionRow, history, is_session_id, unknown_session
+from ...store import Database
+
+MAIN = "main"
+"""The alias under which a principal's default session is found."""
+MOST_BYTES = 64 * 1024 * 1024
+MOST_SESSIONS = 1024
+SHRINK_EVERY = 8
+"""Sessions that come into memory between two looks at how many there are: a look costs as much as all of them."""
+
+
+@dataclass(slots=True, eq=False)
+class Conversation:
+    """One session. Its prompt and the order of its tools are fixed for life."""
+
+    id: str
+    principal: str
+    agent: str
+    model: str
+    prompt: str
+    digest: str
+    tools: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    stored: bool = False
+    archived: bool = False
+    blank: bool = False
+    """Nothing was ever said in it."""
+    view: View | None = None
+    """None until a turn needs it, and again after a turn that did not end well: then it is read back from disk."""
+    gauge: Gauge = field(default_factory=lambda: Gauge(Meter("")))
+    """How full the window is."""
+    trials: Trials = field(default_factory=Trials)
+    """What came of compacting it."""
+    rules: tuple[Rule, ...] = ()
+    """What a person has allowed or forbidden for the rest of the session."""
+    packages: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The skill packages that the prompt tells of: name -> where it was found."""
+    briefs: dict[str, Brief] = field(default_factory=dict[str, Brief])
+    """What other agents than its own were told in it."""
+    parent: tuple[str, str] | None = None
+    """Of a subagent's session: the session and the user message that it was called from."""
+    called: bool = False
+    """It is a subagent's session: nobody else speaks in it."""
+    users: int = 0
+    """Turns that hold this conversation; it stays in memory while there are any."""
+    context_tokens: int = 0
+    found_as: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Principal and name, for each name under which it is found in memory."""
+    _last_ms: int = field(default=0)
+
+    def brief(self, agent: str) -> Brief | None:
+        """What that agent was told in this session; none when it was never here."""
+        own = Brief(self.prompt, self.digest, self.tools, self.packages)
+        return own if agent == self.agent else self.briefs.get(agent)
+
+    def reorder(self, agent: str, tools: tuple[str, ...]) -> None:
+        """The order in which that agent's tools are shown from now on."""
+        if agent == self.agent:
+            self.tools = tools
+        elif agent in self.briefs:
+            self.briefs[agent] = replace(self.briefs[agent], tools=tools)
+
+    def stamp(self, now_ms: int) -> int:
+        """A time for the next row: never earlier than the one before, whatever the clock does."""
+        self._last_ms = max(self._last_ms, now_ms)
+        return self._last_ms
+
+    def new_row(self, workspace: str) -> NewSession:
+        return NewSession(
+            self.id,
+            self.principal,
+            self.agent,
+            workspace,
+            self.model,
+            self.prompt,
+            self.digest,
+            self.tools,
+            self.aliases,
+            self.parent,
+            self.packages,
+        )
+
+
+Draft = Callable[[Manifest, str], Brief]
+"""What an agent is told that enters a session of that principal now."""
+
+
+class Conversations:
+    """Finds and keeps sessions. What is not in use may be forgotten at any time: the database has it."""
+
+    def __init__(self, database: Database, ids: Ids, clock: Clock, agents: Agents, model: str, draft: Draft) -> None:
+        self._database, self._ids, self._clock = database, ids, clock
+        self.agents, self._model, self.draft = agents, model, draft
+        self._known: OrderedDict[str, Conversation] = OrderedDict()
+        self._aliases: dict[tuple[str, str], str] = {}
+        self._came = 0
+        self._lock = asyncio.Lock()
+
+    async def find(self, principal: str, name: str | None, agent: str = DEFAULT) -> Conversation:
+        """The session of that id or alias; an unknown alias begins a session with that agent, an unknown id is
+        NotFound. Raises InvalidRequest where that needs an agent that people may not choose."""
+        name = name or MAIN
+        known = self._known.get(self._aliases.get((principal, name), name))
+        if known is None:
+            async with self._lock:  # two first messages of one session must not begin two
+                known = await self._load(principal, name) or self._begin(principal, name, agent)
+        if known.principal != principal:
+            raise unknown_session(name)
+        self._known.move_to_end(known.id)
+        return known
+
+    async def get(self, principal: str, name: str | None) -> Conversation | None:
+        """As `find`, but begins nothing."""
+        name = name or MAIN
+        known = self._known.get(self._aliases.get((principal, name), name))
+        if known is None:
+            async with self._lock:
+                known = await self._load(principal, name)
+        return known if known is not None and known.principal == principal else None
+
+    def begin(
+        self, principal: str, *aliases: str, agent: str = DEFAULT, parent: tuple[str, str] | None = None
+    ) -> Conversation:
+        """A session that begins now; it is stored with its first message."""
+        manifest = self.agents.get(agent) or self.agents.primary(DEFAULT)
+        brief, model = self.draft(manifest, principal), manifest.model or self._model
+        conversation = Conversation(
+            self._ids.new("ses"), principal, manifest.name, model, brief.prompt, brief.digest, brief.tools, aliases
+        )
+        conversation.packages = brief.packages
+        conversation.blank, conversation.parent, conversation.called = True, parent, parent is not None
+        self._remember(conversation)
+        return conversation
+
+    def enter(self, conversation: Conversation, agent: str) -> Manifest:
+        """The agent that is to answer in a session, with its brief made if it was never there. Raises InvalidRequest
+        for one that people may not choose."""
+        if agent == conversation.agent and self.agents.get(agent) is None:
+            text = f"agent {agent} of this session does not exist any more: name another one"
+            raise InvalidRequest(text, faults=[("agent", text)])
+        manifest = self.agents.primary(agent)
+        if conversation.brief(agent) is None:
+            conversation.briefs[agent] = self.draft(manifest, conversation.principal)
+        return manifest
+
+    def most_steps(self, agent: str) -> int | None:
+        """What the agent's manifest says; none when it says nothing, or is there no longer."""
+        manifest = self.agents.get(agent)
+        return manifest.max_steps if manifest is not None else None
+
+    def forget(self, conversation: Conversation) -> None:
+        """An archived session is found by its id only."""
+        conversation.archived = True
+        self._unname(conversation)
+
+    def release(self, conversation: Conversation) -> None:
+        """Forgets a session that never came to be, because its first message was refused."""
+        if not conversation.stored and conversation.users == 0 and conversation.id in self._known:
+            self._drop(conversation.id)
+
+    def in_use(self) -> list[str]:
+        """Ids of the sessions that a turn or a request holds."""
+        return [known.id for known in self._known.values() if known.users]
+
+    def drop(self, session_id: str) -> None:
+        """Forgets a session that is being deleted, unless it is held: then its rows refuse what is about to come."""
+        known = self._known.get(session_id)
+        if known is not None and not known.users:
+            self._drop(session_id)
+
+    def _begin(self, principal: str, name: str, agent: str) -> Conversation:
+        if is_session_id(name):
+            raise unknown_session(name)
+        return self.begin(principal, name, agent=self.agents.primary(agent).name)
+
+    async def _load(self, principal: str, name: str) -> Conversation | None:
+        known = self._known.get(self._aliases.get((principal, name), name))
+        if known is not None:
+            return known
+        row = await self._database.read(
+            lambda connection: history.session(connection, history.alias(connection, principal, name) or name)
+        )
+        if row is None or row.principal != principal:
+            return None
+        conversation = self._known.get(row.id) or self._restore(row)
+        if name != row.id and not conversation.archived:
+            self._name(conversation, name)
+        return conversation
+
+    def _restore(self, row: SessionRow) -> Conversation:
+        conversation = Conversation(row.id, row.principal, row.agent, row.model, row.prompt, row.digest, row.tools)
+        conversation.stored, conversation.archived, conversation.rules = True, row.archived, row.rules
+        conversation.packages = row.packages
+        conversation.briefs.update(row.briefs)
+        conversation.called = row.called
+        conversation.stamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
+        self._remember(conversation)
+        return conversation
+
+    def _remember(self, conversation: Conversation) -> None:
+        self._known[conversation.id] = conversation
+        for alias in conversation.aliases:
+            self._name(conversation, alias)
+        self._came += 1
+        if self._came % SHRINK_EVERY == 0:
+            self._shrink()
+
+    def _name(self, conversation: Conversation, name: str) -> None:
+        key = (conversation.principal, name)
+        self._aliases[key] = conversation.id
+        conversation.found_as.add(key)
+
+    def _unname(self, conversation: Conversation) -> None:
+        for key in conversation.found_as:
+            if self._aliases.get(key) == conversation.id:
+                del self._aliases[key]
+        conversation.found_as.clear()
+
+    def _shrink(self) -> None:
+        """Forgets the sessions that were not used for longest until the rest fits."""
+        size = sum(known.view.size for known in self._known.values() if known.view)
+        for session_id, known in list(self._known.items())[:-1]:
+            if len(self._known) <= MOST_SESSIONS and size <= MOST_BYTES:
+                return
+            if known.users == 0 and known.stored:
+                size -= known.view.size if known.view else 0
+                self._drop(session_id)
+
+    def _drop(self, session_id: str) -> None:
+        self._unname(self._known.pop(session_id))

@@ -1,0 +1,79 @@
+"""What is on record of an agent that was called: by whom, and its report when it worked in the background."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic_core import to_json
+
+from ...ports import Note
+from ...sessions import TURN_ERROR, Ids, MessageRow, history, rows, text_of
+from .turn_state import Turn
+
+LONGEST = 20_000
+"""Characters of an answer that a report repeats; the session has it all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Kept with the message that an agent was called with."""
+
+    session_id: str
+    message_id: str
+    depth: int
+    background: bool
+
+    def json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def called(turn: Turn) -> tuple[Note, ...]:
+    """What a subagent is told of its caller; nothing for other turns."""
+    if turn.parent is None:
+        return ()
+    text = (
+        f"You run as a subagent: agent {turn.parent.agent} called you by its tool task, and the message above is what "
+        "it asked for. Your final answer is returned to it. No person is there to answer questions."
+    )
+    return (Note("caller", text),)
+
+
+def fingerprint(parts: list[dict[str, Any]]) -> str:
+    return hashlib.sha256(to_json(parts)).hexdigest()
+
+
+def report(connection: sqlite3.Connection, ids: Ids, turn: Turn, now: int) -> None:
+    """Tells the caller's session how its background agent ended: in the transaction that ends it."""
+    if turn.conversation.parent is None or turn.outcome is None:
+        return
+    ended = turn.outcome
+    text = text_of(turn.reply) if ended.status == "complete" else ended.error or "it was stopped"
+    _tell(connection, ids, (turn.conversation.parent[0], turn.conversation.id, turn.agent), (ended.status, text), now)
+
+
+def report_lost(connection: sqlite3.Connection, ids: Ids, row: history.TurnRow, now: int) -> None:
+    """The same for one that a crash has ended."""
+    session = history.session(connection, row.session_id)
+    if session is not None and row.caller is not None and row.caller.get("background") is True:
+        who = (str(row.caller.get("session_id")), row.session_id, session.agent)
+        _tell(connection, ids, who, ("failed", TURN_ERROR), now)
+
+
+def _tell(connection: sqlite3.Connection, ids: Ids, who: tuple[str, str, str], what: tuple[str, str], now: int) -> None:
+    session_id, child_id, agent = who
+    status, text = what
+    last = history.session(connection, session_id)
+    if last is None:
+        return
+    at = max(now, last.last_ms + 1)
+    outcome = "has finished" if status == "complete" else f"did not finish ({status})"
+    said = f"[Agent {agent}, called in the background as session {child_id}, {outcome}.]\n\n{text[:LONGEST]}"
+    metadata = {"subagent": {"session_id": child_id, "agent": agent, "status": status}, "schema_version": 1}
+    message_id = ids.new("msg")
+    rows.upsert_message(connection, MessageRow(message_id, session_id, "assistant", metadata, at, at))
+    parts = ({"type": "step-start"}, {"type": "text", "text": said, "state": "done"})
+    for index, data in enumerate(parts):
+        rows.upsert_part(connection, rows.PartRow(ids.new("prt"), message_id, session_id, index, data, at))

@@ -1,0 +1,64 @@
+"""What a turn waits for when only a person can help: questions and approvals, read from its record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...sessions import ASKED, tool_name
+
+QUESTION = "question"
+"""The tool that asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One call that cannot go on without a person."""
+
+    id: str
+    """What an answer names: the call's id for a question, the approval's for an approval."""
+    kind: Literal["question", "approval"]
+    call_id: str
+    tool: str
+    input: dict[str, Any]
+    reason: str = ""
+    always: Sequence[dict[str, Any]] | None = None
+    """The rules that an approval for good adds, where there is a record of them."""
+
+    @property
+    def rules(self) -> Sequence[dict[str, Any]]:
+        if self.always is None:
+            return [{"permission": self.tool, "pattern": "*", "action": "allow"}]
+        return self.always
+
+    @property
+    def questions(self) -> list[dict[str, Any]]:
+        return self.input.get("questions", [])
+
+    def shown(self) -> dict[str, Any]:
+        """As callers see it."""
+        what: dict[str, Any] = {"questions": self.questions}
+        if self.kind == "approval":
+            what = {"tool": self.tool, "input": self.input, "always": list(self.rules)}
+            if self.reason:
+                what["reason"] = self.reason
+        return {"id": self.id, "kind": self.kind, "tool_call_id": self.call_id, **what}
+
+
+def waits_of(parts: Sequence[dict[str, Any]]) -> dict[str, Wait]:
+    """The open waits of a recorded reply, by id."""
+    asked: dict[str, dict[str, Any]] = {part["id"]: part["data"] for part in parts if part.get("type") == ASKED}
+    found = [_wait(part, asked) for part in parts]
+    return {wait.id: wait for wait in found if wait is not None}
+
+
+def _wait(part: dict[str, Any], asked: dict[str, dict[str, Any]]) -> Wait | None:
+    name, state = tool_name(part), part.get("state")
+    if name is not None and state == "approval-requested":
+        about = asked.get(part["approval"]["id"], {})
+        ids = (part["approval"]["id"], "approval", part["toolCallId"])
+        return Wait(*ids, name, part["input"], about.get("reason", ""), about.get("always"))
+    if name == QUESTION and state == "input-available":
+        return Wait(part["toolCallId"], "question", part["toolCallId"], name, part["input"])
+    return None

@@ -1,0 +1,90 @@
+"""What the model is told below a user's message, beside when it was sent: composed when its turn starts, then kept."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from typing import Protocol
+
+from agent_common.telemetry import logger
+
+from ...context import NOTES_KEY, View, a_time, bounded, kept, user_text
+from ...errors import StoreError
+from ...ports import Clock, Note, NoteTaker, Occasion
+from ...sessions import rows
+from ...store import Database
+from ..core.parent_call import called
+from ..core.turn_state import Turn
+
+log = logger(__name__)
+TAKER_SECONDS = 1.0
+"""For all who have something to note, one after the other: the turn waits for them."""
+LATE_MS = 60_000
+"""A message that waited longer than this is told what time it is by now."""
+
+
+class Desk(Protocol):
+    """What of the runner is needed here."""
+
+    @property
+    def database(self) -> Database: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def note_takers(self) -> Sequence[NoteTaker]: ...
+
+
+async def note(turn: Turn, view: View, desk: Desk) -> None:
+    """Sees to it that the turn has its notes. Most turns have none. Others have them on disk before the model is asked:
+    what it was shown once, it is shown again by the next life."""
+    if turn.notes is None:
+        turn.notes = () if turn.begun else await _composed(turn, view, desk)
+
+
+async def _composed(turn: Turn, view: View, desk: Desk) -> tuple[Note, ...]:
+    now = desk.clock.now_ms()
+    late = [Note("now", a_time(now))] if now - turn.sent_ms > LATE_MS else []
+    notes = bounded((*late, *called(turn), *await _taken(turn, view, desk.note_takers)))
+    if not notes:
+        return ()
+
+    def unit(connection: sqlite3.Connection) -> None:
+        rows.add_metadata(connection, turn.message_id, NOTES_KEY, kept(notes))
+
+    try:
+        await desk.database.write(unit)
+    except (StoreError, sqlite3.Error) as error:
+        log.warning("what was noted could not be recorded", message_id=turn.message_id, error=str(error))
+        return ()
+    return notes
+
+
+async def _taken(turn: Turn, view: View, takers: Sequence[NoteTaker]) -> list[Note]:
+    """What the takers say in time, in their order."""
+    taken: list[Note] = []
+    if not takers:
+        return taken
+    conversation = turn.conversation
+    occasion = Occasion(
+        *(conversation.id, conversation.principal, turn.agent, turn.model, user_text(turn.parts)),
+        first=view.empty,
+        context_tokens=conversation.context_tokens,
+    )
+    try:
+        async with asyncio.timeout(TAKER_SECONDS):
+            for taker in takers:
+                taken += await _one(taker, occasion)
+    except TimeoutError:
+        log.warning("not all that could be noted was found in time", message_id=turn.message_id)
+    return taken
+
+
+async def _one(taker: NoteTaker, occasion: Occasion) -> Sequence[Note]:
+    try:
+        return await taker.notes(occasion)
+    except Exception:  # a turn goes on without what it could have been told
+        log.exception("nothing can be noted", taker=type(taker).__name__)
+        return ()

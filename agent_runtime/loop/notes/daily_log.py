@@ -1,0 +1,33 @@
+"""Tells the daily log of a turn that has ended."""
+
+from __future__ import annotations
+
+from ...ports import Diary, DiaryEntry
+from ...sessions import text_of
+from ..core.turn_state import Turn
+
+KEPT = 2000
+"""Characters of a text that go on to the log; it keeps fewer."""
+
+
+class NoDiary:
+    """Keeps no log."""
+
+    def note(self, entry: DiaryEntry) -> None:
+        return
+
+
+def jot(turn: Turn, diary: Diary) -> None:
+    """Notes a turn of a person or a task. What agents do for each other shows in the answer of the first one."""
+    if turn.parent is not None or turn.outcome is None:
+        return
+    conversation, outcome = turn.conversation, turn.outcome
+    how = outcome.error_code or outcome.limit
+    entry = DiaryEntry(
+        principal=conversation.principal,
+        who=turn.task_id or next(iter(conversation.aliases), conversation.id),
+        status=outcome.status if how in (None, outcome.status) else f"{outcome.status} ({how})",
+        asked=text_of(turn.parts)[:KEPT],
+        answered=text_of(turn.reply)[:KEPT],
+    )
+    diary.note(entry)

@@ -1,0 +1,53 @@
+"""What is remembered from one session to the next: told when a session begins, saved before one is shortened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ...ports import Memory, Note, Occasion, Recalled
+
+MOST_RECALLED = 5
+MOST_KEPT = 50
+"""Facts of one summary that are saved."""
+_REMEMBER = re.compile(r"^#+ *Remember *\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
+"""The section of a summary that outlives its session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """Fills ports.NoteTaker: on the first message of a session, what memory has about it."""
+
+    memory: Memory
+
+    async def notes(self, occasion: Occasion) -> Sequence[Note]:
+        if not occasion.first:
+            return ()
+        found = await self.memory.recall(
+            occasion.words, principal=occasion.principal, session_id=occasion.session_id, most=MOST_RECALLED
+        )
+        return [Note("memory", one.text, f"{one.source}, {_day(one.when)}") for one in found]
+
+
+class Forgetful:
+    """Fills ports.Memory where nothing is remembered."""
+
+    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[Recalled]:
+        return ()
+
+    async def keep(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:
+        return 0
+
+
+def durable_facts(summary: str) -> list[str]:
+    """What a summary says should be remembered, a fact a line."""
+    section = _REMEMBER.search(summary)
+    lines = section[1].splitlines() if section is not None else []
+    facts = (line.strip().lstrip("-*\u2022").strip() for line in lines)
+    return [fact for fact in facts if fact][:MOST_KEPT]
+
+
+def _day(when_ms: int) -> str:
+    return datetime.fromtimestamp(when_ms / 1000, tz=UTC).date().isoformat()

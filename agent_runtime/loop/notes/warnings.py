@@ -1,0 +1,61 @@
+"""What the model is warned of below a user's message: each thing once in a session, and again when it comes back."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agent_common.protocol import SkillState
+
+from ...ports import Note, Occasion
+
+FULL = 0.8
+"""Of what is usable of a window: from there on it is worth a warning."""
+MOST_SKILLS = 5
+"""Broken skills that are told of at once."""
+FAULT_CAP = 500
+"""Characters of what is wrong with one of them."""
+MOST_SESSIONS = 4096
+"""That are remembered; of the one that spoke longest ago it is forgotten what it was told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cautions:
+    """Fills ports.NoteTaker: a window that fills up, skills that were saved and do not load."""
+
+    usable: Callable[[str], int]
+    """Tokens of a model's window that conversations may take."""
+    skills: Callable[[], Sequence[SkillState]]
+    _told: OrderedDict[str, frozenset[str]] = field(default_factory=OrderedDict[str, frozenset[str]])
+    """By session: what held when its latest turn started."""
+
+    async def notes(self, occasion: Occasion) -> Sequence[Note]:
+        holds = {**self._window(occasion), **self._skills()}
+        told = self._told.pop(occasion.session_id, frozenset[str]())
+        if holds:
+            self._told[occasion.session_id] = frozenset(holds)
+        if len(self._told) > MOST_SESSIONS:
+            self._told.popitem(last=False)
+        return [note for key, note in holds.items() if key not in told]
+
+    def _window(self, occasion: Occasion) -> dict[str, Note]:
+        """None where it is so full that there is going to be room before the model reads this."""
+        used, usable = occasion.context_tokens, self.usable(occasion.model)
+        if not FULL * usable <= used < usable:
+            return {}
+        full = 100 * used // usable
+        text = f"the window is {full} % full; when it is full, all but the latest messages are summed up"
+        return {"window": Note("warning", text)}
+
+    def _skills(self) -> dict[str, Note]:
+        """What is wrong was written by whoever wrote the skill, so it is shown as data."""
+        broken = {one.file: one for one in self.skills() if one.error and one.state != "disabled"}
+        return {
+            f"skill {file}: {one.error}": Note("warning", f"failed to load: {_cut(one.error or '')}", f"skill {file}")
+            for file, one in list(broken.items())[:MOST_SKILLS]
+        }
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= FAULT_CAP else f"{text[:FAULT_CAP]} [cut]"

@@ -1,0 +1,46 @@
+"""Refuses messages that cannot fit into the window of the model in use, before anything is written or sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...context import View, lower_tools, too_long
+from ...errors import TooLarge
+from ...ports import ToolCatalog
+from ..compaction.service import Compactions
+from ..core.authority import Powers
+from ..core.turn_state import Turn
+
+SMALL = 8
+"""A message with fewer bytes than the window has tokens, divided by this, is not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """Looks at messages before they are admitted, at every entry point."""
+
+    compactions: Compactions
+    catalog: ToolCatalog
+    powers: Powers
+
+    async def require(self, turn: Turn) -> None:
+        """Raises TooLarge for a message that would not fit even if nothing had been said before. Where nothing is known
+        of the window, or prompt and tools alone do not fit, the provider has the word."""
+        window = self.compactions.window(turn.model)
+        limit, brief = window.limit, turn.conversation.brief(turn.agent)
+        if brief is None or not window.known or sum(len(str(part)) for part in turn.parts) * SMALL <= limit:
+            return
+        view = View(brief.prompt, turn.agent)
+        view.add_user(turn.parts, turn.agent, (), turn.message_id)
+        tools = lower_tools(self.catalog.snapshot(brief.tools, self.powers.of(turn)).specs)
+        sizes = await too_long(self.compactions.meters.of(turn.model), view.messages, tools, limit)
+        if sizes is None:
+            return
+        tokens, room = sizes
+        raise TooLarge(
+            f"the message has {tokens} tokens and model {turn.model} takes {limit}, of which prompt and tools leave "
+            f"{room}: send less, put it into a file of the workspace, or choose a larger model",
+            code="message_too_long",
+            message_tokens=tokens,
+            window_tokens=limit,
+        )

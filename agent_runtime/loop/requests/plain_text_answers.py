@@ -1,0 +1,82 @@
+"""Answers in plain text: what a chat message says to the one request that its session waits for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_core import to_json
+
+from ...context import user_text
+from ...errors import Conflict
+from ..core.pending_requests import Wait
+from ..core.turn_state import Turn
+from .human_answers import Answer, Decision
+
+_DECISIONS: dict[str, Decision] = {
+    **dict.fromkeys(("yes", "y", "ok", "once"), "once"),
+    "always": "always",
+    **dict.fromkeys(("no", "n", "reject"), "reject"),
+}
+_NO_BECAUSE = re.compile(r"(?:no|reject)\s*[,.:;!]+\s*(?P<reason>\S.*)", re.IGNORECASE | re.DOTALL)
+_REASON_CHARACTERS = 2000
+
+
+def spoken_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> Answer:
+    """The answer to the one request that `turn` waits for. Raises Conflict `not_an_answer`, which shows what is open,
+    when there are several or the text does not answer it."""
+    text = user_text(parts).strip()
+    if len(turn.waits) > 1:
+        raise _refused(turn, f"{len(turn.waits)} requests are open: answer each by its id")
+    [wait] = turn.waits.values()
+    if wait.kind == "approval":
+        return _decision(turn, wait, text)
+    if len(wait.questions) != 1:
+        shape = to_json({"id": wait.id, "answers": [["..."] for _ in wait.questions]}).decode()
+        raise _refused(turn, f"{len(wait.questions)} questions are open: answer them together, as {shape}")
+    return Answer(wait.id, answers=[_choice(wait.questions[0], text)])
+
+
+def refuse_other(turn: Turn, *, agent: str | None, model: str | None) -> None:
+    """An answer goes to the turn that asked: it cannot choose another agent or model. Raises Conflict."""
+    if agent not in (None, turn.agent):
+        raise _refused(turn, f"agent {turn.agent} waits for the answer, so agent {agent} cannot take it")
+    if model not in (None, turn.model):
+        raise _refused(turn, f"the turn that waits for the answer uses model {turn.model}, not {model}")
+
+
+def _decision(turn: Turn, wait: Wait, text: str) -> Answer:
+    if (decision := _DECISIONS.get(text.rstrip(".! ").lower())) is not None:
+        return Answer(wait.id, decision=decision)
+    if (no := _NO_BECAUSE.fullmatch(text)) is not None:
+        return Answer(wait.id, decision="reject", reason=no["reason"][:_REASON_CHARACTERS])
+    raise _refused(turn, f"a call of {wait.tool} waits for approval: answer yes, no or always")
+
+
+def _choice(question: dict[str, Any], text: str) -> list[str]:
+    """The labels that the text picks, by label or number; else the text itself."""
+    labels = [option["label"] for option in question.get("options", ())]
+    picked = _picked(labels, text)
+    if picked is None and question.get("multi_select"):
+        several = [_picked(labels, one) for one in text.split(",") if one.strip()]
+        found = [one for one in several if one is not None]
+        if found and len(found) == len(several):
+            return list(dict.fromkeys(found))
+    return [picked or text]
+
+
+def _picked(labels: Sequence[str], text: str) -> str | None:
+    said = text.strip().lower()
+    for label in labels:
+        if label.strip().lower() == said:
+            return label
+    number = said.rstrip(".)")
+    if number.isascii() and number.isdecimal() and len(number) < 3 and 0 < int(number) <= len(labels):
+        return labels[int(number) - 1]
+    return None
+
+
+def _refused(turn: Turn, why: str) -> Conflict:
+    ways = f"POST /chat/{turn.session_name}/answer; on_busy: queue has the message wait its turn"
+    return Conflict(f"{why} ({ways})", code="not_an_answer", pending=turn.pending())

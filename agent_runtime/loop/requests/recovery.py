@@ -1,0 +1,202 @@
+"""Recover the turns of the previous process at start: queued ones queue again, waiting ones wait again, tasks continue
+from their last step, and interrupted chats end as such (docs/design.md#a-crash-costs-at-most-one-step)."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import ValidationError
+
+from agent_common.protocol import chunks as c
+from agent_common.telemetry import logger
+
+from ...context import notes_of
+from ...errors import BrokenRecord, NotFound
+from ...sessions import Message, TurnRow, history, interrupt, reopen, replay_parts, rows
+from ..core.limits import Books, Limits, Outcome
+from ..core.parent_call import report_lost
+from ..core.pending_requests import waits_of
+from ..core.turn_state import Mandate, Turn
+from ..scheduling.runner import waiting_end
+from ..services import Hallway
+from . import tasks
+from .tasks import Tasks
+
+log = logger(__name__)
+MOST_LIVES = 3
+"""Lives in a row that end without having completed anything: then a task is given up."""
+
+
+class Keeper(Protocol):
+    """Keeps records of work that was handed in, over lives."""
+
+    def mandate(self, connection: sqlite3.Connection, turn: TurnRow) -> Mandate | None:
+        """What this turn came with; none when it is not this keeper's."""
+        ...
+
+    def interrupted(self, connection: sqlite3.Connection, turn: TurnRow, outcome: Outcome, now: int) -> None:
+        """The turn is given up, in this transaction; its task, if it has one, has its record."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Brings the ledger of turns back in step with the truth: nothing of an earlier life is running now."""
+
+    hall: Hallway
+    tasks: Tasks
+    limits: Limits
+    """Of a chat turn."""
+    keepers: Sequence[Keeper] = ()
+
+    async def run(self) -> None:
+        left = await self.hall.database.read(history.unfinished)
+        if not left:
+            return
+        running = [row for row in left if row.state == "running" or row.caller is not None]
+        given_up = await self._settled(running)
+        kept = [row for row in left if row.message_id not in given_up]
+        lost = [row for row in kept if not await self._take_back(row)]
+        if lost:
+            await self._interrupt(lost)
+        for row in left:
+            if row.message_id in given_up or row in lost:
+                ids = {"session_id": row.session_id, "message_id": row.message_id, "task_id": row.task_id}
+                log.warning("turn ended", status="failed", code="interrupted", **ids)
+        log.info("recovered", found=len(left), interrupted=len(given_up), lost=len(lost))
+
+    async def _settled(self, running: list[TurnRow]) -> set[str]:
+        """As `_settle`. A turn whose rows cannot be read holds up no other."""
+        try:
+            return await self._settle(running) if running else set()
+        except BrokenRecord:
+            ended: set[str] = set()
+            for row in running:
+                with contextlib.suppress(BrokenRecord):
+                    ended |= await self._settle([row])
+            return ended
+
+    async def _settle(self, running: list[TurnRow]) -> set[str]:
+        """Decides about the turns that were cut off, in one transaction. The message ids of those that end here."""
+        now = self.hall.clock.now_ms()
+
+        def unit(connection: sqlite3.Connection) -> set[str]:
+            ended: set[str] = set()
+            for row in running:
+                lives = MOST_LIVES  # chats are not gone on with, nor are agents whose caller waits no longer
+                if row.task_id is not None:
+                    done = reopen(connection, row, self.hall.ids, now)
+                    lives = 0 if done > row.done else row.lives + 1
+                    rows.count_life(connection, row.message_id, done, lives, now)
+                if lives >= MOST_LIVES:
+                    self._end(connection, row, now)
+                    report_lost(connection, self.hall.ids, row, now)
+                    ended.add(row.message_id)
+            return ended
+
+        return await self.hall.database.write(unit, durable=True)
+
+    async def _interrupt(self, lost: list[TurnRow]) -> None:
+        now = self.hall.clock.now_ms()
+
+        def unit(row: TurnRow) -> Callable[[sqlite3.Connection], None]:
+            return lambda connection: self._end(connection, row, now)
+
+        for row in lost:
+            with contextlib.suppress(BrokenRecord):  # it stays as it is until its rows are mended
+                await self.hall.database.write(unit(row), durable=True)
+
+    async def _take_back(self, row: TurnRow) -> bool:
+        """Gives the turn to the scheduler again; False when its rows cannot be read any more."""
+        try:
+            turn = await self._restore(row)
+            if turn is None:
+                return False
+            if row.state != "queued":
+                reply = await self.hall.database.read(lambda connection: history.message(connection, row.reply_id))
+                _go_on(turn, row, reply)
+        except BrokenRecord as error:
+            log.error("a turn cannot be read", session_id=row.session_id, message_id=row.message_id, error=str(error))
+            return False
+        self.hall.admission.readmit(turn, self.hall.clock.now_ms())
+        return True
+
+    async def _restore(self, row: TurnRow) -> Turn | None:
+        session = await self.hall.database.read(lambda connection: history.session(connection, row.session_id))
+        message = await self.hall.database.read(lambda connection: history.message(connection, row.message_id))
+        if session is None or message is None:
+            return None
+        try:
+            conversation = await self.hall.conversations.find(session.principal, session.id)
+        except NotFound:
+            return None
+        agent = message.metadata.get("agent", conversation.agent)
+        manifest = self.hall.conversations.agents.get(agent)
+        chosen = message.metadata.get("model", {})
+        turn = Turn(
+            conversation=conversation,
+            message_id=row.message_id,
+            reply_id=row.reply_id,
+            parts=message.parts,
+            books=Books(self.limits.at_most(self.hall.conversations.most_steps(agent))),
+            model=chosen.get("model_id", conversation.model),
+            model_by=chosen.get("chosen_by", "agent"),
+            session_name=message.metadata.get("session_name", conversation.id),
+            message_name=row.client_id or row.message_id,
+            agent=agent,
+            temperature=manifest.temperature if manifest is not None else None,
+            task_id=row.task_id,
+            interactive=row.task_id is None,
+            steers=message.metadata.get("steers") is True,
+            sent_ms=message.sent_at,
+            notes=notes_of(message.metadata) or None,
+        )
+        if row.task_id is not None and row.state != "queued":
+            turn.started_ms = message.created_at  # its deadline counts on
+        return turn if row.task_id is None or await self._bind(row, turn) else None
+
+    async def _bind(self, row: TurnRow, turn: Turn) -> bool:
+        """Gives the turn of a task, or of work that was handed in, its duties again."""
+
+        def read(connection: sqlite3.Connection) -> tuple[tasks.Stored | None, Mandate | None]:
+            found = (keeper.mandate(connection, row) for keeper in self.keepers)
+            mandate = next((one for one in found if one is not None), None)
+            return tasks.assignment_of(connection, row.message_id), mandate
+
+        try:
+            task, mandate = await self.hall.database.read(read)
+        except ValidationError as error:
+            log.error("a task cannot be read", task_id=row.task_id, error=str(error))
+            return False
+        if task is not None:
+            self.tasks.restore(turn, task)
+        if mandate is not None:
+            turn.mandate = mandate
+            turn.books.narrow(mandate.limit)
+        return True
+
+    def _end(self, connection: sqlite3.Connection, row: TurnRow, now: int) -> None:
+        outcome = Outcome(**interrupt(connection, row, now))
+        if row.task_id is not None:
+            tasks.interrupted(connection, row, outcome, now)
+            for keeper in self.keepers:
+                keeper.interrupted(connection, row, outcome, now)
+
+
+def _go_on(turn: Turn, row: TurnRow, reply: Message | None) -> None:
+    """What was said before stands at the beginning of the stream; what is open is waited for, or gone on with."""
+    turn.begun, turn.state = True, "resuming"
+    if reply is None:
+        return
+    for chunk in (c.Start(messageId=reply.id, messageMetadata=turn.names()), *replay_parts(reply.parts)):
+        turn.live.publish(chunk)
+    turn.live.mark_here()
+    turn.reply = reply.parts
+    if row.state == "waiting" and (waits := waits_of(reply.parts)):
+        turn.state, turn.waits, turn.waiting_since = "waiting", waits, row.updated_at
+        turn.live.pause(waiting_end(turn))
+        turn.quiet.set()

@@ -1,0 +1,78 @@
+"""The result contract of a task: what the agent is told, and how its final answer becomes a TaskResult."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic_core import from_json
+
+from agent_common.protocol import TaskAssignment, TaskRecord, Usage, is_object
+
+from ...sessions import text_of, tool_name
+from ..core.limits import Outcome
+
+_CONTRACT = """\
+When the work is done, answer with one JSON object and nothing else: \
+{"result": {...}, "promote": {...}}. `result` holds what was asked for; `promote` holds facts that other agents \
+should see and may be empty. If you cannot give JSON, answer in plain text."""
+
+
+def task_message(assignment: TaskAssignment) -> str:
+    """The assignment as the user message of its session."""
+    sections = [
+        f"Task of type {assignment.task_type} (workflow {assignment.workflow_id}, step {assignment.step_id}).",
+        f"Input:\n```json\n{json.dumps(assignment.input_data, ensure_ascii=False, indent=1)}\n```",
+    ]
+    if assignment.context:
+        sections.append(f"Context:\n```json\n{json.dumps(assignment.context, ensure_ascii=False, indent=1)}\n```")
+    return "\n\n".join([*sections, _CONTRACT])
+
+
+def result_of(outcome: Outcome, parts: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Result and promotions. After a limit the result is what there is of it, and says so."""
+    text = text_of(parts)
+    if outcome.status == "complete":
+        return parse_answer(text)
+    calls = sum(1 for part in parts if tool_name(part) is not None)
+    if outcome.finish_reason == "error" and not text and not calls:
+        return None, {}
+    steps = sum(1 for part in parts if part["type"] == "step-start")
+    answer, _ = parse_answer(text)
+    return {**answer, "partial": True, "steps": steps, "tool_calls": calls}, {}
+
+
+def parse_answer(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`{"result": {...}, "promote": {...}}`, also inside a Markdown fence; anything else is prose."""
+    try:
+        answer: Any = from_json(_unfenced(text))
+    except ValueError:
+        return {"text": text}, {}
+    result, promote = (answer.get("result"), answer.get("promote")) if is_object(answer) else (None, None)
+    if not is_object(result):
+        return {"text": text}, {}
+    return result, promote if is_object(promote) else {}
+
+
+def ended(record: TaskRecord, outcome: Outcome, parts: list[dict[str, Any]], usage: Usage) -> TaskRecord:
+    """The record with its result."""
+    result, promote = result_of(outcome, parts)
+    changes = {
+        "status": outcome.status,
+        "result": result,
+        "error": outcome.error,
+        "error_code": outcome.error_code,
+        "limit": outcome.limit,
+        "retry_after": outcome.retry_after,
+        "promote_to_blackboard": promote,
+        "tokens_used": usage.total,
+        "usage": usage,
+    }
+    return record.model_copy(update=changes)
+
+
+def _unfenced(text: str) -> str:
+    stripped = text.strip()
+    if stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped:
+        return stripped[stripped.index("\n") + 1 : -3]
+    return stripped

@@ -1,0 +1,36 @@
+"""The one log line that each turn ends with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_common.telemetry import logger
+
+from ..core.turn_state import Turn
+
+log = logger(__name__)
+
+
+def log_end(turn: Turn) -> None:
+    """Tells the operator how a turn or task has ended; a failure is a warning."""
+    outcome = turn.outcome
+    if outcome is None:
+        return
+    facts: dict[str, Any] = {
+        "status": outcome.status,
+        "code": outcome.error_code,
+        "limit": outcome.limit,
+        "error": outcome.error,
+        "session_id": turn.conversation.id,
+        "message_id": turn.message_id,
+        "task_id": turn.task_id,
+        "principal": turn.conversation.principal,
+        "agent": turn.agent,
+        "model": turn.model,
+        "steps": turn.books.steps,
+        "tokens": turn.books.tokens,
+        "seconds": turn.duration_ms / 1000,
+    }
+    known = {name: value for name, value in facts.items() if value is not None}
+    write = log.warning if outcome.in_error else log.info
+    write("task ended" if turn.task_id else "turn ended", **known)

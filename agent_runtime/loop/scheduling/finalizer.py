@@ -1,0 +1,124 @@
+"""Brings the end of a turn to the disk: one transaction with all that hangs on it, again while the disk refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from dataclasses import dataclass, field
+
+from agent_common.protocol import chunks as c
+from agent_common.telemetry import logger
+
+from ...errors import StoreError
+from ...ports import Clock
+from ...sessions import Recorder, history, interrupt, rows
+from ...store import Database
+from ..core.limits import INTERNAL, UNRECORDED, Outcome
+from ..core.steering import Lane
+from ..core.turn_state import Settling, Turn
+
+log = logger(__name__)
+WAITS = (0.5, 1.0, 2.0, 4.0)
+"""Seconds between attempts at what the disk refuses for a moment."""
+LATE_SECONDS = 5.0
+"""The same once the callers of a turn have been told that it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settler:
+    """What if we die here: nobody was told of the end yet, and the next start ends the turn as it lies on disk."""
+
+    database: Database
+    clock: Clock
+    _late: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    """Ends that could not be recorded yet."""
+
+    async def settle(self, turn: Turn, recorder: Recorder) -> None:
+        """The reply, the end of the turn, and what else belongs to it. Raises StoreError."""
+        await self.store(turn, recorder, _end)
+
+    async def store(self, turn: Turn, recorder: Recorder, end: Settling) -> None:
+        """A database that refuses for a moment, for a backup or a full disk, must not falsify how a turn ended."""
+        if turn.starting is not None:
+            await asyncio.wait([turn.starting])
+        for wait in (*WAITS, None):
+            try:
+                await recorder.save(lambda connection, now: end(connection, turn, now))
+                return
+            except StoreError as error:
+                if wait is None or turn.outcome in (INTERNAL, UNRECORDED):
+                    raise
+                log.warning("the end of a turn could not be recorded yet", message_id=turn.message_id, error=str(error))
+                await asyncio.sleep(wait)
+
+    async def drop(self, turn: Turn, _lane: Lane) -> None:
+        """Settles a turn that never ran: a hidden tombstone stays in its place."""
+        turn.outcome = Outcome("cancelled", "abort", "cancelled", "the turn was cancelled before it started")
+
+        def unit(connection: sqlite3.Connection) -> None:
+            now = self.clock.now_ms()
+            rows.cancel_queued(connection, turn.message_id, now)
+            _end(connection, turn, now)
+
+        try:
+            await self.database.write(unit, durable=True)
+        except BaseException:
+            turn.outcome = None
+            raise
+        turn.live.publish(c.Abort(reason=turn.outcome.error))
+        turn.live.close()
+
+    async def abandon(self, turn: Turn) -> None:
+        """Ends a turn whose record cannot be read: it is closed as it lies on disk."""
+
+        def unit(connection: sqlite3.Connection) -> None:
+            row = history.turn(connection, turn.message_id)
+            if row is not None:
+                now = self.clock.now_ms()
+                turn.outcome = Outcome(**interrupt(connection, row, now))
+                turn.settle(connection, now)
+
+        await self.database.write(unit, durable=True)
+        outcome = turn.outcome or INTERNAL
+        turn.live.publish(c.ErrorChunk(errorText=outcome.error or ""))
+        turn.live.publish(c.Finish(finishReason="error", messageMetadata={"outcome": outcome.json()}))
+
+    def settle_late(self, turn: Turn, recorder: Recorder) -> None:
+        """Records the end that callers were told already, as soon as the disk takes it; what dies before that is
+        repaired by the next start."""
+        late = asyncio.create_task(self._settle_late(turn, recorder), name=f"late end {turn.message_id}")
+        self._late.add(late)
+        late.add_done_callback(self._late.discard)
+
+    async def _settle_late(self, turn: Turn, recorder: Recorder) -> None:
+        while True:
+            await asyncio.sleep(LATE_SECONDS)
+            try:
+                await recorder.save(lambda connection, now: _end(connection, turn, now))
+                return
+            except StoreError:
+                continue
+            except Exception:
+                log.exception("the end of a turn cannot be recorded", message_id=turn.message_id)
+                return
+
+    async def close(self) -> None:
+        """Gives up on what could not be recorded."""
+        for late in self._late:
+            late.cancel()
+        await asyncio.gather(*self._late, return_exceptions=True)
+
+
+def _end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+    if turn.start is not None:  # the disk refused it when it began
+        turn.start(connection)
+    rows.end_turn(connection, turn.message_id, (turn.outcome or INTERNAL).json(), now)
+    keep_model(connection, turn, now)
+    turn.settle(connection, now)
+
+
+def keep_model(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+    """The session keeps the model that its message chose, once a call with it has succeeded and unless a person has set
+    another one meanwhile."""
+    if turn.model_by == "message" and turn.books.steps and turn.model == turn.conversation.model:
+        rows.set_model(connection, turn.conversation.id, turn.model, now)

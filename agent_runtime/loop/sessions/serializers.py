@@ -1,0 +1,73 @@
+"""Stored sessions and messages as the protocol shows them, and the places that callers name in lists."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from agent_common.protocol import QueuedMessage, SessionMessage, TokenCounts
+
+from ...errors import InvalidRequest
+from ...sessions import CUSTOM, Cursor, Message, StoredSession, Waiting, branches, listing, shown_metadata, shown_parts
+
+
+def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -> Cursor:
+    """The place that an `after` names. Raises InvalidRequest."""
+    if (place := listing.read_cursor(after)) is not None:
+        return place
+    row = listing.session(connection, after)
+    if row is None or row.metadata["principal"] != principal:
+        raise InvalidRequest("after is wrong", faults=[("after", "neither a `next` nor the id of a session")])
+    return row.updated_at, row.id
+
+
+def message_cursor(connection: sqlite3.Connection, session_id: str, after: str) -> Cursor:
+    """The place that an `after` names. Raises InvalidRequest."""
+    if (place := listing.read_cursor(after)) is not None:
+        return place
+    message_id = branches.resolve(connection, session_id, after)
+    if message_id is None:
+        raise InvalidRequest("after is wrong", faults=[("after", "neither a `next` nor the id of a message")])
+    return listing.message_cursor(connection, message_id)
+
+
+def summary(row: StoredSession, name: str) -> dict[str, Any]:
+    """The members that every answer about a session has; `name` is the one the request used."""
+    return {
+        "id": row.id,
+        "session_id": name,
+        "title": row.metadata.get("title"),
+        "agent": row.agent,
+        "model": row.model,
+        "parent_id": row.parent_id,
+        "parent_message_id": row.parent_message_id,
+        "ephemeral": bool(row.metadata.get("ephemeral")),
+        "metadata": row.metadata.get(CUSTOM, {}),
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+        "archived_at": row.archived_at,
+        "usage": TokenCounts(**row.usage.model_dump(exclude={"cost_usd"})),
+        "total_tokens": row.usage.total,
+    }
+
+
+def message(message: Message) -> SessionMessage:
+    """A stored message as a frontend holds it."""
+    return SessionMessage(
+        id=message.id,
+        role=message.role,
+        metadata=shown_metadata(message.metadata),
+        parts=shown_parts(message.parts),
+        created_at=message.created_at,
+    )
+
+
+def queue(waiting: Sequence[Waiting]) -> list[QueuedMessage]:
+    """The messages that wait, the next one first."""
+    return [
+        QueuedMessage(
+            message_id=one.client_id or one.message_id, position=position, queued_at=one.queued_at, parts=one.parts
+        )
+        for position, one in enumerate(waiting)
+    ]

@@ -1,0 +1,338 @@
+"""Sessions as a resource: looked at, changed, branched, carried away and brought back."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, TypeVar, cast
+
+from agent_common.protocol import (
+    CompactReply,
+    ForkRequest,
+    MessageList,
+    MessagesQuery,
+    Permissions,
+    PermissionsUpdate,
+    RewindReply,
+    SessionDetail,
+    SessionList,
+    SessionPatch,
+    SessionsQuery,
+    SessionSummary,
+    UIMessage,
+    UnrewindReply,
+)
+from agent_common.telemetry import logger
+
+from ...context import definition, read_view
+from ...errors import Conflict, StoreError
+from ...ports import ToolCatalog
+from ...sessions import Branch, Message, StoredSession, branches, listing, rows, transfer, unknown_session
+from ..compaction.service import Compactions
+from ..core.authority import Powers
+from ..core.live_sessions import Conversation
+from ..services import Hallway
+from . import serializers
+from .session_cost import Card, cost_of
+from .session_status import standing
+
+log = logger(__name__)
+T = TypeVar("T")
+IN_MEMORY = 1024 * 1024
+"""An export up to this size never touches the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the model sees of a session."""
+
+    digest: str
+    prompt: str
+    model: str
+    tools: list[dict[str, Any]]
+    messages: Sequence[bytes]
+    """Each one a chat-completions message as JSON, without the system one."""
+    context_tokens: int | None
+
+
+class Sessions:
+    """Answers for sessions. A name is an id or an alias; what belongs to another principal is NotFound."""
+
+    def __init__(
+        self,
+        hallway: Hallway,
+        tools: ToolCatalog,
+        powers: Powers,
+        card: Card,
+        compactions: Compactions,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        self._hall, self._tools, self._powers, self._card = hallway, tools, powers, card
+        self._compactions = compactions
+        self._secrets = tuple(secrets)
+        """Texts that no export may contain."""
+
+    # -- looking
+
+    async def page(self, principal: str, query: SessionsQuery) -> SessionList:
+        """A page of sessions, without those whose rows cannot be read: the log names them. Raises InvalidRequest for an
+        `after` that names none."""
+
+        def unit(connection: sqlite3.Connection) -> listing.SessionPage:
+            after = serializers.session_cursor(connection, principal, query.after) if query.after else None
+            wanted = {"archived": query.archived, "ephemeral": query.ephemeral}
+            return listing.sessions(connection, principal, limit=query.limit, after=after, **wanted)
+
+        page = await self._hall.database.read(unit)
+        shown, broken = list[SessionSummary](), page.broken
+        for row in page.sessions:
+            try:
+                shown.append(SessionSummary(**serializers.summary(row, row.id)))
+            except (ValueError, TypeError, AttributeError):
+                broken.append(row.id)
+        for session_id in broken:
+            log.error("a session cannot be read and is left out of the list", session_id=session_id)
+        return SessionList(sessions=shown, next=listing.cursor(*page.next) if page.next else None)
+
+    async def get(self, principal: str, name: str) -> SessionDetail:
+        """All about one session."""
+        return await self._detail(await self._find(principal, name), name)
+
+    async def messages(self, principal: str, name: str, query: MessagesQuery) -> MessageList:
+        """A page of messages. A reply that is being made is left out, unless the query wants it: who follows its
+        stream would have it twice. Raises InvalidRequest for an `after` that names none."""
+        conversation = await self._find(principal, name)
+        turn = self._hall.admission.busy_with(conversation)
+        unfinished = turn.reply_id if turn and turn.state != "waiting" and not query.running else None
+
+        def unit(connection: sqlite3.Connection) -> list[Message]:
+            after = serializers.message_cursor(connection, conversation.id, query.after) if query.after else None
+            return listing.messages(
+                connection, conversation.id, limit=query.limit + 1, after=after, hidden=query.hidden
+            )
+
+        found = await self._hall.database.read(unit)
+        page = found[: query.limit]
+        more = listing.cursor(page[-1].created_at, page[-1].id) if len(found) > len(page) else None
+        return MessageList(messages=[serializers.message(one) for one in page if one.id != unfinished], next=more)
+
+    async def seen(self, principal: str, name: str) -> Seen:
+        """What the next model call would be sent, the new message apart."""
+        conversation = await self._find(principal, name)
+        manifest = self._powers.agents.get(conversation.agent)
+        authority = self._powers.alone(manifest) if manifest is not None else None
+        toolset = self._tools.snapshot(conversation.tools, authority) if authority is not None else None
+        view = conversation.view or await self._hall.database.read(
+            lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent)
+        )
+        return Seen(
+            digest=conversation.digest,
+            prompt=conversation.prompt,
+            model=conversation.model,
+            tools=[definition(spec) for spec in toolset.specs] if toolset is not None else [],
+            messages=list(view.messages[1:]),
+            context_tokens=conversation.context_tokens or None,
+        )
+
+    # -- changing
+
+    async def patch(self, principal: str, name: str, change: SessionPatch) -> SessionDetail:
+        """Changes what the patch names, also while a turn runs. Raises InvalidRequest."""
+        conversation = await self._find(principal, name)
+        asked = change.model_fields_set
+
+        def unit(connection: sqlite3.Connection, now: int) -> None:
+            changes = {"title": change.title} if "title" in asked else {}
+            branches.describe(connection, conversation.id, changes, change.metadata, now)
+            if "model" in asked:
+                rows.set_model(connection, conversation.id, change.model, now)
+            if "archived" in asked and not change.archived:
+                branches.restore(connection, conversation.id, now)
+
+        await self._write(conversation, unit)
+        if "model" in asked:
+            conversation.model = change.model
+        if "archived" in asked and not change.archived:
+            conversation.archived = False
+        if "archived" in asked and change.archived:
+            await archive_session(self._hall, conversation)
+        return await self._detail(conversation, name)
+
+    async def permissions(self, principal: str, name: str) -> Permissions:
+        """What may be done in a session, and by whose word."""
+        conversation = await self._find(principal, name)
+        manifest = self._powers.agents.get(conversation.agent)
+        return Permissions(
+            session_id=name,
+            agent=conversation.agent,
+            rules=list(conversation.rules),
+            project=list(self._powers.project.rules),
+            manifest=list((manifest.layer.rules if manifest else None) or ()),
+        )
+
+    async def permit(self, principal: str, name: str, update: PermissionsUpdate) -> Permissions:
+        """Puts these rules in the place of the session's; they hold from the next call on, also in a turn that runs."""
+        conversation = await self._find(principal, name)
+        now = conversation.stamp(self._hall.clock.now_ms())
+        rules = tuple(rule.stored(now) for rule in update.rules)
+        before, conversation.rules = conversation.rules, rules
+
+        def unit(connection: sqlite3.Connection, now: int) -> None:
+            if not rows.set_permissions(connection, conversation.id, rules, now):
+                raise unknown_session(name)  # its first message is not on disk yet
+
+        try:
+            await self._write(conversation, unit)
+        except Exception:  # a caller who hangs up takes nothing back: it is on its way to the disk
+            if conversation.rules is rules:  # nobody has changed them since
+                conversation.rules = before
+            raise
+        return await self.permissions(principal, name)
+
+    async def archive(self, principal: str, name: str) -> SessionDetail:
+        """Puts a session away; what runs or waits in it is stopped. One that is away already stays as it is."""
+        conversation = await self._find(principal, name)
+        await archive_session(self._hall, conversation)
+        return await self._detail(conversation, name)
+
+    async def fork(self, principal: str, name: str, asked: ForkRequest) -> SessionDetail:
+        """A session that begins as a copy of this one. Raises Conflict `session_busy`, NotFound `unknown_message`."""
+        conversation = await self._find(principal, name)
+        branch = Branch(conversation.id, asked.message_id, asked.title, asked.metadata, asked.ephemeral)
+        with self._hall.admission.hold(conversation):
+            child = await self._write(
+                conversation, lambda connection, now: branches.fork(connection, branch, self._hall.ids.new, now)
+            )
+        return await self.get(principal, child)
+
+    async def rewind(self, principal: str, name: str, message_id: str) -> RewindReply:
+        """Hides a user message and all behind it. Raises Conflict, NotFound `unknown_message`, InvalidRequest."""
+        conversation = await self._find(principal, name)
+        with self._hall.admission.hold(conversation):
+            done = await self._write(
+                conversation,
+                lambda connection, now: branches.rewind(connection, conversation.id, message_id, now),
+            )
+            _look_again(conversation)
+        message = done.message
+        shown = UIMessage(id=message.id, role="user", metadata=message.metadata, parts=message.parts)
+        return RewindReply(session_id=name, hidden=done.hidden, message=shown, snapshot_id=done.snapshot_id)
+
+    async def unrewind(self, principal: str, name: str) -> UnrewindReply:
+        """Takes back the latest rewind. Raises Conflict `session_busy`, `nothing_to_unrewind`."""
+        conversation = await self._find(principal, name)
+        with self._hall.admission.hold(conversation):
+            restored = await self._write(
+                conversation, lambda connection, now: branches.unrewind(connection, conversation.id, now)
+            )
+            _look_again(conversation)
+        return UnrewindReply(session_id=name, restored=restored)
+
+    async def compact(self, principal: str, name: str) -> CompactReply:
+        """Puts a summary in the place of all that was said. Raises Conflict `session_busy`, `nothing_to_compact`,
+        ModelError."""
+        conversation = await self._find(principal, name)
+        with self._hall.admission.hold(conversation):
+            return await self._compactions.by_hand(conversation, name)
+
+    # -- carrying
+
+    async def export(self, principal: str, name: str, *, whole: bool) -> BinaryIO:
+        """The session as it is at this moment, in a file of its own that nobody else sees; the caller closes it."""
+        conversation = await self._find(principal, name)
+
+        def unit(connection: sqlite3.Connection) -> BinaryIO:
+            file = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(self._hall.home.data_dir))  # noqa: SIM115  it is handed on
+            try:
+                out = cast(BinaryIO, file)
+                transfer.export(connection, conversation.id, out, self._secrets, whole=whole)
+                file.seek(0)
+            except BaseException as error:
+                file.close()
+                if isinstance(error, OSError):
+                    raise StoreError(f"the export cannot be written: {error.strerror}") from error
+                raise
+            return out
+
+        return await self._hall.database.read_long(unit)
+
+    async def take_in(self, principal: str, file: BinaryIO) -> SessionDetail:
+        """Stores an exported session. Raises InvalidRequest that names the line, Conflict `session_exists` or
+        `other_principal`."""
+        parcel = await asyncio.to_thread(transfer.check, file)
+        if parcel.principal != principal:
+            text = f"the session belongs to {parcel.principal}: send X-Agent-User: {parcel.principal}"
+            raise Conflict(text, code="other_principal")
+        now = self._hall.clock.now_ms()
+        await self._hall.database.write(lambda connection: transfer.store(connection, file, parcel, now), durable=True)
+        return await self.get(principal, parcel.session_id)
+
+    # -- helpers
+
+    async def _find(self, principal: str, name: str) -> Conversation:
+        found = await self._hall.conversations.get(principal, name)
+        if found is None:
+            raise unknown_session(name)
+        return found
+
+    async def _detail(self, conversation: Conversation, name: str) -> SessionDetail:
+        admission, session_id = self._hall.admission, conversation.id
+        turn = admission.busy_with(conversation)  # before the record is read: its end is on disk before it is gone
+
+        def unit(connection: sqlite3.Connection) -> tuple[StoredSession, Any, Any, Any]:
+            row = listing.session(connection, session_id)
+            if row is None:
+                raise unknown_session(name)  # its first message is not on disk yet
+            last = listing.last_outcome(connection, session_id)
+            waiting = listing.waiting(connection, session_id)
+            return row, last, waiting, listing.spent(connection, session_id, row.model)
+
+        row, last, waiting, spent = await self._hall.database.read(unit)
+        cost, unpriced = await cost_of(spent, self._card)
+        queued = [one for one in waiting if (it := admission.turn(one.message_id)) and it.state == "queued"]
+        return SessionDetail(
+            **serializers.summary(row, name),
+            cost_usd=cost,
+            unpriced_models=unpriced,
+            context_tokens=conversation.context_tokens or None,
+            status=standing(turn, last),
+            queue=serializers.queue(queued),
+        )
+
+    async def _write(self, conversation: Conversation, unit: Callable[[sqlite3.Connection, int], T]) -> T:
+        now = conversation.stamp(self._hall.clock.now_ms())
+        return await self._hall.database.write(lambda connection: unit(connection, now), durable=True)
+
+
+async def close_session(hall: Hallway, conversation: Conversation) -> None:
+    """Stops what runs or waits in a session and lets nothing more in; its names are free in memory, not yet on disk.
+
+    Raises NotReady when a turn does not end. No turn can have come in between by the time it returns.
+    """
+    await hall.admission.clear(conversation)
+    hall.conversations.forget(conversation)
+
+
+async def archive_session(hall: Hallway, conversation: Conversation) -> None:
+    """Closes a session, writes down that it is away and removes its scratch folder. One that is away stays as it is,
+    but for memory: there what a successor still finds is gone, too."""
+    if conversation.archived:
+        await hall.database.write(lambda connection: rows.withdraw(connection, conversation.id), durable=True)
+        return
+    await close_session(hall, conversation)
+    now = conversation.stamp(hall.clock.now_ms())
+    try:
+        await hall.database.write(lambda connection: rows.archive(connection, conversation.id, now), durable=True)
+    except BaseException:
+        conversation.archived = False
+        raise
+    await asyncio.to_thread(hall.home.remove_scratch, conversation.id)
+
+
+def _look_again(conversation: Conversation) -> None:
+    """What the model sees is read back from disk for the next turn."""
+    conversation.view = None
+    conversation.context_tokens = conversation.trials.not_before = 0

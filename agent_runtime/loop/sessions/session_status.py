@@ -1,0 +1,35 @@
+"""Compute the status of a session, one of six states, from its turn and the ledger (docs/sessions.md#how-it-stands)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_common.protocol import SessionStatus
+
+from ..core.limits import IN_ERROR
+from ..core.turn_state import Turn
+
+
+def standing(turn: Turn | None, last: Mapping[str, Any] | None) -> SessionStatus:
+    """`turn` is the one that the session is at, running or first in line for a slot; `last` is the recorded outcome of
+    the turn that ended last. An error is no end: the next message takes the session out of it."""
+    if turn is not None and turn.waits:
+        asked = any(wait.kind == "question" for wait in turn.waits.values())
+        state = "waiting_on_user_input" if asked else "waiting_on_approval"
+        return SessionStatus(state=state, message_id=turn.message_name, pending=turn.pending())
+    if turn is not None:
+        return _at_work(turn)
+    if last is not None and last.get("status") in IN_ERROR:
+        return SessionStatus(state="error", message=last.get("error"))
+    return SessionStatus(state="idle")
+
+
+def _at_work(turn: Turn) -> SessionStatus:
+    return SessionStatus(
+        state="retrying" if turn.retrying else "busy",
+        attempt=turn.attempt,
+        message=turn.retrying,
+        started_at=turn.started_ms,
+        message_id=turn.message_name,
+    )

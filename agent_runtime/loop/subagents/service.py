@@ -1,0 +1,264 @@
+"""Run subagents on the same loop, with no more authority than their caller (docs/agents.md#agents-that-call-agents).
+
+An inspectable or background subagent gets a session of its own; any other runs inside the call and leaves its
+transcript in the call's result. No subagent can ask a person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from ...agents import Agents, Manifest
+from ...errors import InvalidRequest, MeshUnavailable, TooLarge, ToolFailure
+from ...ports import Errand, ToolContext
+from ...sessions import NewTurn, branches, rows, text_of
+from ...store import Unit
+from ...tools import Output
+from ..core.authority import GoneAgent, Powers
+from ..core.limits import Books, Limits
+from ..core.live_sessions import Conversation
+from ..core.parent_call import Caller, called, fingerprint, report
+from ..core.turn_state import Turn
+from ..scheduling.runner import TurnRunner
+from ..services import Hallway
+from .inline import play
+from .transcript import transcript
+
+DEEPEST = 5
+
+
+class Subagents:
+    """Fills ports.Spawner. `attach` it to the rooms before the first turn runs; `close` it behind the last one."""
+
+    def __init__(self, agents: Agents, powers: Powers, *, at_once: int, limits: Limits) -> None:
+        """`at_once` agents may work at each depth: a caller never waits for a place that it holds itself."""
+        self._agents, self._powers, self._at_once, self._limits = agents, powers, at_once, limits
+        self._slots: dict[int, asyncio.Semaphore] = {}
+        self._nested: dict[str, Turn] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._hall: Hallway
+        self._runner: TurnRunner
+
+    def attach(self, hallway: Hallway, runner: TurnRunner) -> None:
+        self._hall, self._runner = hallway, runner
+
+    def callable(self) -> Sequence[tuple[str, str]]:
+        return [(agent.name, agent.description) for agent in self._agents.all() if agent.for_agents]
+
+    async def spawn(self, errand: Errand, context: ToolContext) -> Any:
+        manifest = self._find(errand.agent)  # who asks for one that is not there need not wait for a place
+        caller = self._caller(context)
+        await self._check_price(manifest, caller)
+        if caller.depth >= DEEPEST:
+            raise ToolFailure(f"agents may call each other {DEEPEST} deep; do the work yourself", kind="denied")
+        try:
+            if errand.background:
+                return await self._send_off(errand, caller, context)
+            async with self._slots_at(caller.depth + 1):
+                manifest = self._find(errand.agent)
+                if manifest.inspectable:
+                    return await self._attend(await self._admit(errand, manifest, caller, context))
+                return await self._play(errand, manifest, caller, context)
+        except GoneAgent as gone:
+            raise ToolFailure(str(gone), kind="unavailable") from None
+
+    async def close(self) -> None:
+        """Stops looking after those in the background; what they did is on record."""
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    # -- with a session of its own
+
+    async def _admit(self, errand: Errand, manifest: Manifest, caller: Turn, context: ToolContext) -> Turn:
+        parent = (caller.conversation.id, self._on_record(caller).message_id)
+        conversation = self._hall.conversations.begin(caller.conversation.principal, agent=manifest.name, parent=parent)
+        turn = self._turn(errand, manifest, caller, conversation)
+        turn.books.egress.above = context.egress
+        turn.books.apart = True
+        await self._require_fit(turn)
+        if errand.background:
+            turn.on_end = lambda connection, ended, now: report(connection, self._hall.ids, ended, now)
+        try:
+            await self._hall.admission.admit(turn, lambda admitted: self._unit(errand, admitted))
+        except asyncio.CancelledError:
+            turn.stop("caller")  # it is admitted all the same, and ends as soon as it begins
+            raise
+        finally:
+            self._hall.conversations.release(conversation)
+        return turn
+
+    async def _attend(self, turn: Turn) -> Any:
+        """Waits for the agent's answer. Whoever stops waiting stops the agent."""
+        try:
+            await turn.ended.wait()
+        except asyncio.CancelledError:
+            turn.stop("caller")
+            raise
+        return _result(turn, text_of(turn.reply), session_id=turn.conversation.id)
+
+    async def _send_off(self, errand: Errand, caller: Turn, context: ToolContext) -> dict[str, Any]:
+        slots = self._slots_at(-caller.depth - 1)  # their own: nobody who waits for an agent waits for these
+        if slots.locked():
+            raise ToolFailure(f"{self._at_once} agents are at work already; wait for one of them", kind="unavailable")
+        await slots.acquire()
+        try:
+            turn = await self._admit(errand, self._find(errand.agent), caller, context)
+        except BaseException:
+            slots.release()
+            raise
+        conversation = self._on_record(caller).conversation
+        conversation.users += 1  # what a person takes away in it counts for the agent too, so it must stay the same one
+        looking = asyncio.create_task(
+            self._look_after(turn, self._on_record(caller), slots), name=f"background {turn.message_id}"
+        )
+        self._background.add(looking)
+        looking.add_done_callback(self._background.discard)
+        return {"session_id": turn.conversation.id}
+
+    async def _look_after(self, turn: Turn, caller: Turn, slots: asyncio.Semaphore) -> None:
+        told = caller.conversation
+        try:
+            await _first(turn.ended, caller.ended)
+            if caller.stop_reason == "cancelled":  # an abort takes along what the turn has set going
+                turn.stop("caller")
+            await turn.ended.wait()
+            told.view = None  # the report stands behind what was said so far: it is read back from disk
+            told.stamp(self._hall.clock.now_ms() + 1)  # and before what is said next
+        finally:
+            told.users -= 1
+            slots.release()
+
+    def _unit(self, errand: Errand, turn: Turn) -> Unit[None]:
+        now = turn.sent_ms = turn.conversation.stamp(self._hall.clock.now_ms())
+        session = turn.conversation.new_row(str(self._hall.home.workspace))
+        parts = tuple((self._hall.ids.new("prt"), part) for part in turn.parts)
+        session_id, message_id = turn.conversation.parent or ("", "")
+        about = Caller(session_id, message_id, turn.depth, errand.background)
+        metadata = {"agent": turn.agent, "subagent": about.json()}
+        row = NewTurn(
+            turn.message_id, turn.conversation.id, turn.reply_id, parts, fingerprint(turn.parts), queued=False,
+            metadata=metadata,
+        )  # fmt: skip
+
+        def unit(connection: sqlite3.Connection) -> None:
+            rows.insert_session(connection, session, now)
+            branches.describe(connection, session.id, {}, dict(errand.metadata), now)
+            rows.insert_turn(connection, row, now)
+
+        return unit
+
+    # -- inside the call
+
+    async def _play(self, errand: Errand, manifest: Manifest, caller: Turn, context: ToolContext) -> Output:
+        brief = self._hall.conversations.draft(manifest, caller.conversation.principal)
+        conversation = Conversation(
+            *(caller.conversation.id, caller.conversation.principal, manifest.name, manifest.model or caller.model),
+            *(brief.prompt, brief.digest, brief.tools),
+            packages=brief.packages,
+        )
+        turn = self._turn(errand, manifest, caller, conversation)
+        turn.notes = called(turn)
+        await self._require_fit(turn)
+        turn.books.egress.above = context.egress
+        self._nested[turn.message_id] = turn
+        try:
+            parts = await play(turn, self._runner, context)
+        finally:
+            del self._nested[turn.message_id]
+        metadata = {
+            "agent": turn.agent,
+            "depth": turn.depth,
+            "usage": turn.books.usage.model_dump(),
+            "transcript": transcript(parts),
+        }
+        return Output(_result(turn, text_of(parts)), metadata=metadata)
+
+    # -- helpers
+
+    def _find(self, name: str) -> Manifest:
+        found = self._agents.get(name)
+        if found is None or not found.for_agents:
+            there_are = ", ".join(agent for agent, _ in self.callable()) or "none"
+            what = f"is for {found.audience} to choose" if found else "does not exist"
+            raise ToolFailure(f"subagent_type: agent {name!r} {what}; there are: {there_are}", kind="invalid")
+        return found
+
+    async def _check_price(self, manifest: Manifest, caller: Turn) -> None:
+        """Raises ToolFailure for an agent whose model the callers' limit on cost does not admit."""
+        model = manifest.model or caller.model
+        try:
+            if self._runner.prices is not None:
+                await self._runner.prices.require(model, caller.books)
+        except InvalidRequest as error:
+            text = f"{error.code}: agent {manifest.name} works with model {model}, whose price is not known, and the "
+            raise ToolFailure(f"{text}cost of this work is limited; call another agent", kind="denied") from None
+        except MeshUnavailable as error:
+            raise ToolFailure(error.message, kind="unavailable") from None
+
+    async def _require_fit(self, turn: Turn) -> None:
+        try:
+            await self._hall.require_fit(turn)
+        except TooLarge as error:
+            self._hall.conversations.release(turn.conversation)
+            raise ToolFailure(f"prompt: {error.message}", kind="invalid") from None
+
+    def _caller(self, context: ToolContext) -> Turn:
+        turn = self._nested.get(context.message_id) or self._hall.admission.turn(context.message_id)
+        if turn is None:
+            raise ToolFailure("the turn that calls is over", kind="unavailable")
+        return turn
+
+    def _on_record(self, turn: Turn) -> Turn:
+        """The turn itself, or the one inside of whose call it runs: that has rows, and the session."""
+        while turn.message_id in self._nested and turn.parent is not None:
+            turn = turn.parent
+        return turn
+
+    def _turn(self, errand: Errand, manifest: Manifest, caller: Turn, conversation: Conversation) -> Turn:
+        seconds = min(self._limits.seconds, self._runner.seconds_left(caller))
+        if errand.background:
+            seconds = self._limits.seconds
+        limits = Limits(self._limits.steps, seconds, max_output=self._limits.max_output).at_most(manifest.max_steps)
+        message_id = self._hall.ids.new("msg")
+        return Turn(
+            conversation=conversation,
+            message_id=message_id,
+            reply_id=self._hall.ids.new("msg"),
+            parts=[{"type": "text", "text": errand.prompt}],
+            books=Books(limits, caller=caller.books),
+            model=manifest.model or caller.model,
+            session_name=conversation.id,
+            message_name=message_id,
+            agent=manifest.name,
+            temperature=manifest.temperature,
+            parent=caller,
+        )
+
+    def _slots_at(self, depth: int) -> asyncio.Semaphore:
+        return self._slots.setdefault(depth, asyncio.Semaphore(self._at_once))
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Waits until one of them has come."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+def _result(turn: Turn, text: str, **more: Any) -> dict[str, Any]:
+    """The agent's answer. Raises ToolFailure, with what there is of an answer, when it came to none."""
+    outcome = turn.outcome
+    if outcome is not None and outcome.status == "complete":
+        limit = {"limit": outcome.limit} if outcome.limit else {}
+        return {"output": text, **limit, **more}
+    why = outcome.error if outcome and outcome.error else "it was stopped"
+    said = f"; so far it had said: {text[:2000]}" if text else ""
+    kind = "timeout" if outcome is not None and outcome.status == "timeout" else "backend"
+    raise ToolFailure(f"agent {turn.agent} did not finish: {why}{said}", kind=kind)

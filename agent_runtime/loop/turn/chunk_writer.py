@@ -1,0 +1,144 @@
+"""Writes well-formed chunks: a delta only after its start, every text closed, every tool call answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypedDict
+
+from agent_common.protocol import chunks as c
+
+from ...ports import HumanWait, ToolSpec
+from ...sessions import ASKED, tool_name
+from ..core.pending_requests import QUESTION
+
+APPROVAL = "approval_"
+MOST_ID = 64
+"""Characters of a call's id."""
+
+
+class _Kind(TypedDict):
+    dynamic: bool | None
+    providerExecuted: bool | None
+
+
+class Pen:
+    """Keeps track of what is open in one turn's stream."""
+
+    def __init__(self, spec: Callable[[str], ToolSpec | None], recorded: Sequence[dict[str, Any]] = ()) -> None:
+        """`spec` knows the tools; `recorded` are the parts of a reply that is gone on with: its last step is still
+        open."""
+        self._spec = spec
+        self._count = len(recorded)
+        self._text: str | None = None
+        self._reasoning: str | None = None
+        self._step = bool(recorded)
+        self._calls: dict[str, tuple[str, bool]] = {}
+        """Calls without an answer: id -> tool name and whether its input is complete."""
+        self._ids: set[str] = set()
+        for part in recorded:
+            if (name := tool_name(part)) is not None:
+                self._ids.add(part["toolCallId"])
+                if not part["state"].startswith("output-"):
+                    self._calls[part["toolCallId"]] = (name, True)
+
+    def begin_step(self) -> Iterator[c.Chunk]:
+        """Opens a step; one that was begun in an earlier life is open already."""
+        if not self._step:
+            self._step = True
+            yield c.StartStep()
+
+    def end_step(self) -> Iterator[c.Chunk]:
+        yield from self.close_text()
+        if self._step:
+            self._step = False
+            yield c.FinishStep()
+
+    def text(self, piece: str) -> Iterator[c.Chunk]:
+        if self._text is None:
+            yield from self.close_text()
+            self._text = self._new_id("text")
+            yield c.TextStart(id=self._text)
+        yield c.TextDelta(id=self._text, delta=piece)
+
+    def reasoning(self, piece: str) -> Iterator[c.Chunk]:
+        if self._reasoning is None:
+            yield from self.close_text()
+            self._reasoning = self._new_id("reasoning")
+            yield c.ReasoningStart(id=self._reasoning)
+        yield c.ReasoningDelta(id=self._reasoning, delta=piece)
+
+    def close_text(self) -> Iterator[c.Chunk]:
+        if self._text is not None:
+            yield c.TextEnd(id=self._text)
+        if self._reasoning is not None:
+            yield c.ReasoningEnd(id=self._reasoning)
+        self._text = self._reasoning = None
+
+    def call_id(self, provider_id: str) -> str:
+        """The id of a call in this turn: the provider's, unless it has used that before, or it could be taken for
+        another thing's: an approval that a person gives must mean one call and no other."""
+        if provider_id.startswith(APPROVAL) or not 0 < len(provider_id) <= MOST_ID:
+            provider_id = f"call_{len(self._ids) + 1}"
+        call_id, number = provider_id, 1
+        while call_id in self._ids:
+            number += 1
+            call_id = f"{provider_id}_{number}"
+        self._ids.add(call_id)
+        return call_id
+
+    def call_started(self, call_id: str, name: str) -> Iterator[c.Chunk]:
+        yield from self.close_text()
+        self._calls[call_id] = (name, False)
+        yield c.ToolInputStart(toolCallId=call_id, toolName=name, **self._kind(name))
+
+    def call_ready(self, call_id: str, name: str, arguments: object) -> Iterator[c.Chunk]:
+        self._calls[call_id] = (name, True)
+        yield c.ToolInputAvailable(toolCallId=call_id, toolName=name, input=arguments, **self._kind(name))
+
+    def call_refused(self, call_id: str, name: str, arguments: object, why: str) -> Iterator[c.Chunk]:
+        """The call never ran: its input is broken or not wanted."""
+        self._calls.pop(call_id, None)
+        yield c.ToolInputError(toolCallId=call_id, toolName=name, input=arguments, errorText=why, **self._kind(name))
+
+    def call_done(self, call_id: str, output: object) -> Iterator[c.Chunk]:
+        name, _ = self._calls.pop(call_id)
+        yield c.ToolOutputAvailable(toolCallId=call_id, output=output, dynamic=self._dynamic(name))
+
+    def call_failed(self, call_id: str, why: str, metadata: dict[str, object] | None = None) -> Iterator[c.Chunk]:
+        name, _ = self._calls.pop(call_id)
+        meta = {"metadata": metadata or {}}
+        yield c.ToolOutputError(toolCallId=call_id, errorText=why, toolMetadata=meta, dynamic=self._dynamic(name))
+
+    def approval_wanted(self, call_id: str, wait: HumanWait) -> Iterator[c.Chunk]:
+        """Asks for an approval; why, and what `always` would allow, goes before it, for the SDK's own request has no
+        place for that."""
+        approval = f"{APPROVAL}{call_id}"
+        if wait.reason or wait.always or wait.touches is not None:
+            about: dict[str, object] = {"reason": wait.reason, "always": [rule.model_dump() for rule in wait.always]}
+            if wait.touches is not None:
+                about["touches"] = list(wait.touches)
+            yield c.DataChunk(type=ASKED, id=approval, data=about)
+        yield c.ToolApprovalRequest(approvalId=approval, toolCallId=call_id)
+
+    def close_calls(self, why: str) -> Iterator[c.Chunk]:
+        """Closes what the model was saying and answers every call that has no answer yet."""
+        yield from self.close_text()
+        for call_id, (name, complete) in list(self._calls.items()):
+            yield from self.call_failed(call_id, why) if complete else self.call_refused(call_id, name, {}, why)
+
+    def close(self, why: str) -> Iterator[c.Chunk]:
+        """Closes all that is open, truthfully."""
+        yield from self.close_calls(why)
+        yield from self.end_step()
+
+    def _dynamic(self, name: str) -> bool | None:
+        spec = self._spec(name)
+        return True if spec is not None and spec.source != "builtin" else None
+
+    def _kind(self, name: str) -> _Kind:
+        """Frontends must know which calls are theirs to answer: all but questions are run here."""
+        return {"dynamic": self._dynamic(name), "providerExecuted": None if name == QUESTION else True}
+
+    def _new_id(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}-{self._count}"

@@ -1,0 +1,63 @@
+"""What a turn works with: its tools, its view, and its ways to the disk and to those who steer it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agent_common.protocol.authority import Authority
+
+from ...context import View
+from ...ports import Learnings, Model, OpenGate, SideEffectGate, ToolContext
+from ...workspace import NoLearnings
+from ..core.turn_state import Turn
+from ..sessions.session_cost import PriceCheck
+from .context_budget import Endless, Room
+from .resume_state import Progress
+from .turn_tools import Toolbox
+
+
+async def _no_call(_: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """Wired by the runner for one run of a turn."""
+
+    model: Model
+    tools: Toolbox
+    view: View
+    context: ToolContext
+    authority: Callable[[], Authority]
+    """What may be done right now."""
+    parallel_tools: int
+    before_tools: Callable[[], object]
+    """Makes ready what tools need; most turns call none and pay nothing for it."""
+    checkpoint: Callable[[], Awaitable[None]]
+    """Returns once every chunk so far would survive a power cut."""
+    saved: Callable[[], Awaitable[None]]
+    """Returns once every chunk so far would survive a crash."""
+    steering: Steering
+    progress: Progress = field(default_factory=Progress)
+    """How far the turn has come before."""
+    learnings: Learnings = field(default_factory=NoLearnings)
+    room: Room = field(default_factory=Endless)
+    gate: SideEffectGate = field(default_factory=OpenGate)
+    has_call: Callable[[str], Awaitable[bool]] = _no_call
+    """Whether an earlier reply of the session has a tool call of that id."""
+    prices: PriceCheck | None = None
+    """None: no model needs a price."""
+
+
+class Steering(Protocol):
+    """The messages that want to join the turn."""
+
+    def take(self) -> Sequence[Turn]:
+        """Those that wait now; they are the turn's from here on."""
+        ...
+
+    async def delivered(self, messages: Sequence[Turn]) -> None:
+        """Writes down that they have joined, together with the chunks that say so. Raises StoreError."""
+        ...

@@ -1,0 +1,36 @@
+"""The repeat guard: same call, same arguments, same result; warn, then stop."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import Any
+
+from pydantic_core import to_json
+
+from ...ports import ToolResult
+
+WARN_AT = 3
+STOP_AT = 5
+WARNING = (
+    "You have made this call {count} times with the same arguments and got the same result. "
+    "It will not change: try something else or give your final answer."
+)
+
+
+class RepeatGuard:
+    """Counts identical calls with identical results in one turn."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[bytes] = Counter()
+        self.tripped = False
+        """The turn gets no more tools."""
+
+    def seen(self, name: str, arguments: dict[str, Any], result: ToolResult) -> str | None:
+        """Takes a finished call; gives the warning that the model should read with its result."""
+        content = to_json([name, sorted(arguments.items()), result.type, result.data, result.error_text])
+        key = hashlib.sha256(content).digest()
+        self._seen[key] += 1
+        count = self._seen[key]
+        self.tripped = self.tripped or count >= STOP_AT
+        return WARNING.format(count=count) if count >= WARN_AT else None

@@ -1,0 +1,135 @@
+"""The tool calls of one step: parsed, run side by side up to a limit, answered in the order they finish."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
+from agent_common.protocol import Usage, is_object
+from agent_common.protocol import chunks as c
+from agent_common.protocol.authority import Authority
+
+from ...context import Call, Step, error_envelope
+from ...ports import HumanWait, Learnings, SideEffectGate, ToolCall, ToolContext, ToolResult
+from ..core.egress_meter import Egress
+from .chunk_writer import Pen
+from .repeat_guard import RepeatGuard
+from .resume_state import EGRESS, MODEL_USAGE
+from .tool_model_calls import CallMeter
+from .turn_tools import Toolbox
+
+CANCEL_SECONDS = 2.0
+"""Longest wait for a tool that was told to stop."""
+SHOWN = 80
+"""Characters of arguments that are none, told back."""
+ARGUMENTS = JsonLimits(max_bytes=32 * 2**20)
+"""An answer is bounded in characters, before its calls are read."""
+_BROKE_OFF = ToolResult("error", error_text="the tool broke off: something inside of it was cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs calls with one turn's tools. A call that needs a person first stays open."""
+
+    tools: Toolbox
+    guard: RepeatGuard
+    pen: Pen
+    context: ToolContext
+    authority: Callable[[], Authority]
+    gate: SideEffectGate
+    parallel: int
+    learnings: Learnings
+
+    async def run(self, step: Step, calls: list[Call]) -> AsyncIterator[c.Chunk]:
+        """Runs `calls` (some of `step.calls`) and fills in their outputs."""
+        if calls:
+            await self.tools.now.prepare()
+        slots = asyncio.Semaphore(self.parallel)
+        joining: dict[str, None] = {}
+        pending = {asyncio.create_task(self._one(call, slots)): call for call in calls}
+        try:
+            while pending:
+                done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in [task for task in pending if task in done]:
+                    call = pending.pop(task)
+                    result = _BROKE_OFF if task.cancelled() else task.result()
+                    if isinstance(result, HumanWait):
+                        answer = self._waiting(call, result)
+                    else:
+                        answer = self._answer(call, result)
+                        joining |= dict.fromkeys(result.joins)
+                    for chunk in answer:
+                        yield chunk
+            self.tools.join(tuple(joining))
+        finally:
+            await _stop(list(pending))
+
+    async def _one(self, call: Call, slots: asyncio.Semaphore) -> ToolResult | HumanWait:
+        async with slots:
+            await self.gate.passed()
+            egress = Egress(above=self.context.egress)
+            asked = CallMeter(self.context.model_calls) if self.context.model_calls is not None else None
+            context = replace(
+                self.context,
+                egress=egress,
+                model_calls=asked,
+                call_id=call.id,
+                approved=call.approved,
+                approved_for=call.approved_for,
+                authority=self.authority(),
+            )
+            result = await self.tools.now.run(call.name, call.input, context)
+        if not isinstance(result, ToolResult):
+            return result
+        if egress.sent:
+            result = replace(result, metadata={**result.metadata, EGRESS: egress.sent})
+        if asked is not None and asked.used != Usage():
+            used = asked.used.model_dump(exclude_defaults=True)
+            result = replace(result, metadata={**result.metadata, MODEL_USAGE: used})
+        return result
+
+    def _waiting(self, call: Call, wait: HumanWait) -> Iterable[c.Chunk]:
+        return self.pen.approval_wanted(call.id, wait) if wait.kind == "approval" else ()
+
+    def _answer(self, call: Call, result: ToolResult) -> Iterable[c.Chunk]:
+        result = replace(result, metadata=dict(result.metadata))
+        if warning := self.guard.seen(call.name, call.input, result):
+            result.metadata["warning"] = warning
+        self.learnings.observe(call.name, call.input, result, self.context)
+        if result.type == "output":
+            call.output = result.envelope()
+            return list(self.pen.call_done(call.id, call.output))
+        why = result.error_text or "the tool failed"
+        call.output = error_envelope(why, result.metadata)
+        return list(self.pen.call_failed(call.id, why, result.metadata))
+
+
+async def parse(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
+    """The arguments of a call, or what is wrong with them, in words for the model."""
+    if not call.arguments.strip():
+        return {}
+    try:
+        arguments: Any = await read_json_async(call.arguments.encode(errors="replace"), ARGUMENTS)
+    except JsonRefused as refusal:
+        if cut_off:
+            return "the arguments were cut off by the output limit: send less in one call"
+        return f"the arguments are not valid JSON ({refusal}): send one JSON object"
+    if not is_object(arguments):
+        return f"the arguments must be one JSON object, not {_shown(arguments)}: name the parameters"
+    return arguments
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+async def _stop(tasks: list[asyncio.Task[ToolResult | HumanWait]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=CANCEL_SECONDS)

@@ -1,0 +1,48 @@
+"""The model calls of a turn's tools, charged to the budget of the turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agent_common.protocol import Usage
+
+from ...errors import InvalidRequest, ToolFailure
+from ...ports import ModelMeter
+from ..core.limits import Books, LimitReached
+from ..sessions.session_cost import PriceCheck
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMeter:
+    """Implements ModelMeter for a turn."""
+
+    books: Books
+    prices: PriceCheck | None
+
+    async def admit(self, model: str) -> None:
+        try:
+            self.books.check(for_another_call=True)
+            if self.prices is not None:
+                await self.prices.require(model, self.books)
+        except LimitReached as reached:
+            raise ToolFailure(f"no more model calls in this turn: {reached.outcome.error}", kind="denied") from None
+        except InvalidRequest as refusal:
+            raise ToolFailure(refusal.message, kind="denied") from None
+
+    def spend(self, usage: Usage) -> None:
+        self.books.charge(usage)
+
+
+@dataclass(slots=True)
+class CallMeter:
+    """Implements ModelMeter for one tool call of a turn, and adds up what that call has used."""
+
+    above: ModelMeter
+    used: Usage = field(default_factory=Usage)
+
+    async def admit(self, model: str) -> None:
+        await self.above.admit(model)
+
+    def spend(self, usage: Usage) -> None:
+        self.used = self.used.plus(usage)
+        self.above.spend(usage)

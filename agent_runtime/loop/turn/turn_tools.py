@@ -1,0 +1,88 @@
+"""The tools of one turn: those there were when it began, and those that its own calls have brought in since."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from agent_common.protocol.authority import Authority
+from agent_common.telemetry import logger
+
+from ...ports import ToolCatalog, Toolset, ToolSpec
+from ...sessions import briefs
+from ...store import Database
+from ..core.turn_state import Turn
+
+MOST_KEPT = 1000
+"""Names in the order of a session; beyond that only those are kept that are there."""
+
+log = logger(__name__)
+
+Keep = Callable[[tuple[str, ...]], object]
+"""Is told the order of the session's tools whenever it has grown."""
+
+
+class Toolbox:
+    """The tools that a session's model sees. The list only grows, at its end
+    (docs/design.md#the-prompt-prefix-never-changes)."""
+
+    def __init__(
+        self, catalog: ToolCatalog, order: Sequence[str], authority: Callable[[], Authority], keep: Keep | None = None
+    ) -> None:
+        self._authority, self._keep = authority, keep
+        self._order = tuple(order)
+        self.now: Toolset = catalog.snapshot(order, authority())
+        """What the step at hand may call."""
+        self._grow(None)
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        return self.now.specs
+
+    def spec(self, name: str) -> ToolSpec | None:
+        return self.now.spec(name)
+
+    def join(self, names: Sequence[str]) -> None:
+        """From the next step on these are there too, as they are now."""
+        if names:
+            before = tuple(spec.name for spec in self.specs)
+            self.now = self.now.joined(names, self._authority())
+            self._grow(before)
+
+    def _grow(self, before: Sequence[str] | None) -> None:
+        """Notes what stands behind the tools that were shown before; one that comes back in mid-turn gives up its old
+        place, for nothing may move that the model has seen."""
+        shown = tuple(spec.name for spec in self.specs)
+        known = self._order if before is None else before
+        new = tuple(name for name in shown if name not in known)
+        if not new:
+            return
+        self._order = (*(name for name in self._order if name not in new), *new)
+        if len(self._order) > MOST_KEPT:
+            self._order = shown
+        if self._keep is not None:
+            self._keep(self._order)
+
+
+async def open_toolbox(
+    turn: Turn, catalog: ToolCatalog, authority: Callable[[], Authority], database: Database
+) -> Toolbox:
+    """The toolbox of a turn that begins or goes on. The order of its tools is kept with the session; should that fail,
+    a later life shows them in another one."""
+    await catalog.ready(authority())
+    conversation, agent = turn.conversation, turn.agent
+
+    def keep(order: tuple[str, ...]) -> None:
+        conversation.reorder(agent, order)
+        own = agent == conversation.agent
+        written = database.write(partial(briefs.reorder, session_id=conversation.id, agent=agent, own=own, tools=order))
+        written.add_done_callback(_noted)
+
+    brief = conversation.brief(agent)
+    return Toolbox(catalog, brief.tools if brief is not None else (), authority, keep)
+
+
+def _noted(written: asyncio.Future[None]) -> None:
+    if not written.cancelled() and (error := written.exception()) is not None:
+        log.warning("the order of a session's tools could not be kept", error=str(error))
