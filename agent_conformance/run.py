@@ -7,14 +7,10 @@ from typing import TypeVar
 
 from agent_common.errors import StartError
 
-from . import listener_control, listener_hello, listener_work
-from .agent_control import CONTROL, DRAIN
-from .agent_hello import GLOBAL, HELLO
-from .agent_input import INPUT
-from .agent_link import LINK
-from .agent_work import WORK
+from .agent import CONTROL, DRAIN, GLOBAL, HELLO, INPUT, LINK, WORK
 from .guest import Guest
 from .host import Host, Options
+from .listener import control, hello, work
 from .rules import Finding, NotApplicable, Rule, RuleBroken
 
 B = TypeVar("B")
@@ -31,10 +27,10 @@ AGENT_RULES: tuple[Rule[Host], ...] = (
 )
 """In the order in which they are tried."""
 LISTENER_RULES: tuple[Rule[Guest], ...] = (
-    *listener_hello.HELLO.all,
-    *listener_work.WORK.all,
-    *listener_control.CONTROL.all,
-    *listener_hello.GLOBAL.all,
+    *hello.HELLO.all,
+    *work.WORK.all,
+    *control.CONTROL.all,
+    *hello.GLOBAL.all,
 )
 
 

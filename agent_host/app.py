@@ -12,15 +12,15 @@ from fastapi import FastAPI
 from agent_common.clock import Clock, SystemClock
 from agent_common.net import ConnectionLimit, ForwardLimits, Listening, Shares
 
-from . import fleet, listener, probes, problems, proxy
+from . import fleet, health, listener, proxy
 from .access import Guard, TokenStore
-from .body import MOST_HELD, BodyLimit
 from .budget import Budget
 from .database import Database, Keep
-from .doors import Doors
 from .egress import Outlet, egress_door
 from .fleet import EXTERNAL, Driver, ExternalDriver, Fleet, Supervisor, Ways, Workspaces, drivers_of
-from .mediation import Bond, open_listener
+from .fleet_bridge import Bond, open_listener
+from .http import MOST_HELD, BodyLimit, problems
+from .listening_sockets import Doors
 from .proxy import Catalog, Ledger, ModelProxy, Providers, SearchDesk, SearchProvider, load_catalog, load_search
 from .retention import Retention
 from .settings import Settings
@@ -58,7 +58,7 @@ def create_app(
     problems.install(app)
     app.state.held = Shares(MOST_HELD)
     app.add_middleware(BodyLimit, held=app.state.held)
-    for router in (proxy.router, fleet.router, listener.router, probes.router):
+    for router in (proxy.router, fleet.router, listener.router, health.router):
         app.include_router(router)
     return app
 
@@ -85,7 +85,7 @@ def create_listen_app(
     problems.install(app)
     app.state.held = Shares(MOST_HELD)
     app.add_middleware(BodyLimit, held=app.state.held)
-    for router in (fleet.router, listener.router, probes.router):
+    for router in (fleet.router, listener.router, health.router):
         app.include_router(router)
     return app
 

@@ -87,7 +87,7 @@ def run(
     timeout: Annotated[float, typer.Option(help="Seconds that each step may take.")] = 120,
 ) -> None:
     """Boot one agent, wait until it can be given work, give it a task, print the result, power off."""
-    from .once import Once
+    from .run_once import Once
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started is stopped
     print(Once(driver, image, name, timeout).run(task, data_dir))

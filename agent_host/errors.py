@@ -1,4 +1,4 @@
-"""What the host refuses, as members of the one tree of errors. `agent_host.problems` maps them to HTTP.
+"""What the host refuses, as members of the one tree of errors. `agent_host.http.problems` maps them to HTTP.
 
 RequestError
 ├── Unauthorized    401  no token, or a wrong one

@@ -131,8 +131,8 @@ def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, onl
 
     from .app import create_app, create_listen_app
     from .database import open_database
-    from .doors import Doors, HttpSide
     from .listener import ledger_lock
+    from .listening_sockets import Doors, HttpSide
     from .logs import configure_logs
 
     class Server(uvicorn.Server):

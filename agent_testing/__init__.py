@@ -1,7 +1,6 @@
 """Doubles for tests of this package and of programs that use it: a provider, a bridge, the two ends of
 the mediation channel, live processes, a clock."""
 
-from .agent import AGENT_FAULTS, LOOSE_AGENT_FAULTS, StubAgent
 from .bridge import (
     Channel,
     Counts,
@@ -16,13 +15,24 @@ from .bridge import (
     Trip,
     schedule,
 )
+from .channel import AGENT_FAULTS, LISTENER_FAULTS, LOOSE_AGENT_FAULTS, LOOSE_LISTENER_FAULTS, StubAgent, StubListener
 from .clock import ManualClock
-from .listener import LISTENER_FAULTS, LOOSE_LISTENER_FAULTS, StubListener
 from .process import LiveProcess
-from .provider import ScriptedProvider
-from .record import Recorded
-from .script import Reply, Script
-from .steps import Call, Drop, Fail, Garbage, Hang, Say, Step, step_from_json, step_to_json
+from .provider import (
+    Call,
+    Drop,
+    Fail,
+    Garbage,
+    Hang,
+    Recorded,
+    Reply,
+    Say,
+    Script,
+    ScriptedProvider,
+    Step,
+    step_from_json,
+    step_to_json,
+)
 
 __all__ = [
     "AGENT_FAULTS",

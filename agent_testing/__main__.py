@@ -15,8 +15,7 @@ from pathlib import Path
 
 import uvloop
 
-from .script import Script
-from .server import ProviderServer
+from .provider import ProviderServer, Script
 
 
 def main() -> None:

@@ -7,11 +7,12 @@ from typing import Any, cast
 
 from agent_common.net import Egress
 from agent_common.protocol import SearchHit
+from agent_runtime.learnings import NoLearnings
+from agent_runtime.memory import NoMemory
 from agent_runtime.ports import Errand, ToolContext
 from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillHost, authoring_tools
 from agent_runtime.tools import Tool, builtin_tools
-from agent_runtime.workspace import NoLearnings, NoMemory
 
 PAGE = Path(__file__).parent.parent / "docs" / "tools.md"
 BEGIN, END = "<!-- made by scripts/tools.py -->\n", "<!-- end -->\n"

@@ -2,21 +2,21 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .bearer import checked_bearer
-from .endpoints import Endpoint, Tcp, Unix, Vsock, http_url, parse_endpoint, parse_endpoints, parse_http
-from .http import http_client
-from .listen import Listening, listen_at, serve_socket
+from .client.bearer import checked_bearer
+from .client.http_client import http_client
+from .endpoints.endpoint import Endpoint, Tcp, Unix, Vsock, http_url, parse_endpoint, parse_endpoints, parse_http
+from .endpoints.listen import Listening, listen_at, serve_socket
 
 if TYPE_CHECKING:
-    from .addresses import ANYWHERE, Addresses
-    from .dial import Direct, Parent, Resolver, Stream, SystemResolver, Upstream, secured
-    from .egress import Admit, Bounds, Egress, Fetched
-    from .forward import AdmitHost, Forward, ForwardLimits, Passage, gateway
-    from .patterns import HostPatterns, split_patterns
-    from .pool import HttpPool, Reply, TransportFault
-    from .reach import connect, open_endpoint
+    from .client.pool import HttpPool, Reply, TransportFault
+    from .egress.address_policy import ANYWHERE, Addresses
+    from .egress.fetch import Admit, Bounds, Egress, Fetched
+    from .egress.host_patterns import HostPatterns, split_patterns
+    from .egress.upstream import Direct, Parent, Resolver, Stream, SystemResolver, Upstream, secured
+    from .egress.urls import Url, canonical_host, parse_url
+    from .endpoints.connect import connect, open_endpoint
+    from .proxy.forward_proxy import AdmitHost, Forward, ForwardLimits, Passage, gateway
     from .shares import ConnectionLimit, Shares, raise_file_limit
-    from .urls import Url, canonical_host, parse_url
 
 __all__ = [
     "ANYWHERE",
@@ -66,15 +66,15 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "addresses": ("ANYWHERE", "Addresses"),
-    "dial": ("Direct", "Parent", "Resolver", "Stream", "SystemResolver", "Upstream", "secured"),
-    "egress": ("Admit", "Bounds", "Egress", "Fetched"),
-    "forward": ("AdmitHost", "Forward", "ForwardLimits", "Passage", "gateway"),
-    "patterns": ("HostPatterns", "split_patterns"),
-    "pool": ("HttpPool", "Reply", "TransportFault"),
-    "reach": ("connect", "open_endpoint"),
+    "egress.address_policy": ("ANYWHERE", "Addresses"),
+    "egress.upstream": ("Direct", "Parent", "Resolver", "Stream", "SystemResolver", "Upstream", "secured"),
+    "egress.fetch": ("Admit", "Bounds", "Egress", "Fetched"),
+    "proxy.forward_proxy": ("AdmitHost", "Forward", "ForwardLimits", "Passage", "gateway"),
+    "egress.host_patterns": ("HostPatterns", "split_patterns"),
+    "client.pool": ("HttpPool", "Reply", "TransportFault"),
+    "endpoints.connect": ("connect", "open_endpoint"),
     "shares": ("ConnectionLimit", "Shares", "raise_file_limit"),
-    "urls": ("Url", "canonical_host", "parse_url"),
+    "egress.urls": ("Url", "canonical_host", "parse_url"),
 }
 _HOMES = {name: home for home, names in _ROOMS.items() for name in names}
 

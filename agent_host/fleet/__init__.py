@@ -1,11 +1,11 @@
 """Boots and watches runtimes, behind one driver Protocol."""
 
-from .driver import Driver, Launch, Mediation, NotOffered, Outcome, Runtime, Snapshots, Status
-from .drivers import drivers_of
-from .external import EXTERNAL, ExternalDriver
+from .drivers.driver import Driver, Launch, Mediation, NotOffered, Outcome, Runtime, Snapshots, Status
+from .drivers.external import EXTERNAL, ExternalDriver
+from .drivers.process import LEASH, ProcessDriver
+from .drivers.registry import drivers_of
 from .fleet import Fleet
 from .machine import Ways
-from .process import LEASH, ProcessDriver
 from .routes import router
 from .supervisor import Supervisor
 from .workspace import Workspace, Workspaces

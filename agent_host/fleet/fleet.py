@@ -11,8 +11,8 @@ import structlog
 
 from ..access import TokenStore, check_agent_id
 from ..errors import AgentRuntimeError, Conflict, InvalidRequest, RequestError, Unavailable
-from .driver import Driver, Launch, Mediation, Outcome, Runtime, StartFailed, StopFailed
-from .external import EXTERNAL, Elsewhere
+from .drivers.driver import Driver, Launch, Mediation, Outcome, Runtime, StartFailed, StopFailed
+from .drivers.external import EXTERNAL, Elsewhere
 from .workspace import State, Workspace, Workspaces
 
 log = structlog.get_logger(__name__)

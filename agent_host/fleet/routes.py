@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..access import check_agent_id, operator
-from ..json_route import JsonRoute
+from ..http import JsonRoute
 from ..listener import Auth, Dialect, Listener, QuarantineWorkspace, Readiness
 from .declaration import MediationBlock
-from .driver import EXEC_SECONDS
+from .drivers.driver import EXEC_SECONDS
 from .fleet import Fleet
 from .workspace import State, Workspace
 

@@ -1,14 +1,14 @@
 """The mediation listener: agents' connections, the dispatch gate, the durable ledger of work, retries and fencing."""
 
-from .addresses import bind, parse_address
-from .bodies import QuarantineWorkspace
-from .channel import Auth, Channel, Dialect
+from .connection.addresses import bind, parse_address
+from .dispatch.channel import Auth, Channel, Dialect
+from .dispatch.readiness import GUEST_PORT, Readiness
+from .dispatch.work import Record
+from .http.routes import router
+from .http.schemas import QuarantineWorkspace
+from .ledger.lock import ledger_lock
 from .limits import Limits
 from .listener import Listener
-from .lock import ledger_lock
-from .readiness import GUEST_PORT, Readiness
-from .routes import router
-from .work import Record
 
 __all__ = [
     "GUEST_PORT",

@@ -17,21 +17,22 @@ from agent_common.protocol.work import Progress, Severity, WorkRequest, stamp
 
 from ..database import Database
 from ..errors import Conflict, StartError
-from . import constraining, pausing, watching
-from .acceptor import Acceptor, Gate
-from .addresses import bind, parse_address, reachable
-from .channel import Auth, Channel, Dialect
-from .channels import Channels
-from .dispatch import Dispatch
-from .journal import Journal
-from .ledger import Ledger
+from .audit.audit_log import Trail
+from .connection.acceptor import Acceptor, Gate
+from .connection.addresses import bind, parse_address, reachable
+from .dispatch import constraints, pausing
+from .dispatch.channel import Auth, Channel, Dialect
+from .dispatch.channels import Channels
+from .dispatch.dispatcher import Dispatch
+from .dispatch.readiness import Readiness, gauges, readiness
+from .dispatch.timers import Timers
+from .dispatch.work import Record, Work, check_sayable
+from .http.metrics import Metrics
+from .ledger import subscriptions
+from .ledger.ledger import Ledger
+from .ledger.ledger_writer import Journal
 from .limits import Limits
-from .metrics import Metrics
 from .parts import Draw, Parts
-from .readiness import Readiness, gauges, readiness
-from .timers import Timers
-from .trail import Trail
-from .work import Record, Work, check_sayable
 
 _CLOSE_SECONDS = 10.0
 
@@ -344,7 +345,7 @@ class Listener:
         )
         if not known:
             self._parts.trail.event("constraints", f"{version} {severity} {current.hash}", workspace=workspace)
-            constraining.renewed(self._parts, channel)
+            constraints.renewed(self._parts, channel)
             self._parts.dispatch.renewed(channel)
         return current.hash
 
@@ -366,7 +367,7 @@ class Listener:
 
     async def get(self, request_id: str) -> Record:
         """Raises NotFound."""
-        return await watching.look(self._parts.ledger, request_id)
+        return await subscriptions.look(self._parts.ledger, request_id)
 
     async def cancel(self, request_id: str, reason: str = "cancelled") -> Record:
         """Stops it; again, or when it is over: nothing. Raises NotFound."""
@@ -379,8 +380,8 @@ class Listener:
 
     async def wait(self, request_id: str, seconds: float) -> Record:
         """The record once it is over, or as it is when the time is up. Raises NotFound."""
-        return await watching.wait(self._parts.ledger, request_id, seconds)
+        return await subscriptions.wait(self._parts.ledger, request_id, seconds)
 
     def follow(self, request_id: str) -> AsyncGenerator[Record | Progress]:
         """Each change of the record, and progress, until it is over. A slow reader loses progress. Raises NotFound."""
-        return watching.follow(self._parts.ledger, request_id)
+        return subscriptions.follow(self._parts.ledger, request_id)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from agent_common.clock import Clock
 
-from .channels import Channels
-from .journal import Journal
-from .ledger import Ledger
+from .audit.audit_log import Trail
+from .dispatch.channels import Channels
+from .dispatch.timers import Timers
+from .http.metrics import Metrics
+from .ledger.ledger import Ledger
+from .ledger.ledger_writer import Journal
 from .limits import Limits
-from .metrics import Metrics
-from .timers import Timers
-from .trail import Trail
 
 if TYPE_CHECKING:
-    from .dispatch import Dispatch
+    from .dispatch.dispatcher import Dispatch
 
 Draw = Callable[[float, float], float]
 """A number between two, at random."""

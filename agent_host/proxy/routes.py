@@ -10,10 +10,10 @@ from starlette.routing import Route
 from ..access import identify, operator
 from ..database import Database
 from . import search
-from .catalog import Catalog
-from .endpoint import ModelEndpoint, ModelProxy
-from .ledger import Ledger
-from .report import LedgerReport, read_report
+from .calls.endpoint import ModelEndpoint, ModelProxy
+from .catalog.catalog import Catalog
+from .ledger.ledger import Ledger
+from .ledger.report import LedgerReport, read_report
 
 router = APIRouter()
 router.include_router(search.router)

@@ -15,7 +15,7 @@ from agent_common.protocol import AgentCard
 from agent_common.telemetry import logger
 
 from ..errors import InvalidRequest
-from . import plain
+from . import safe_yaml
 from .manifest import BadManifest, Manifest, manifest
 
 DEFAULT = "default"
@@ -149,7 +149,7 @@ def _content(path: Path) -> dict[str, Any]:
         return {**_mapping(head), "prompt": body}
     except UnicodeDecodeError:
         raise BadManifest("is not UTF-8 text") from None
-    except plain.NotPlain as error:
+    except safe_yaml.NotPlain as error:
         raise BadManifest(f"is not YAML: {error}") from None
 
 
@@ -163,7 +163,7 @@ def _front_matter(text: str) -> tuple[str, str]:
 
 
 def _mapping(text: str) -> dict[str, Any]:
-    loaded: Any = plain.load(text)
+    loaded: Any = safe_yaml.load(text)
     if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in loaded):  # pyright: ignore[reportUnknownVariableType]
         raise BadManifest("must be a mapping of fields")
     return loaded  # pyright: ignore[reportUnknownVariableType]

@@ -15,7 +15,7 @@ from agent_common.protocol import NewRule, RequirementSet, Rule
 from agent_common.protocol.authority import ALL_GRANTED
 
 from ..errors import StartError
-from . import plain
+from . import safe_yaml
 from .manifest import usable
 
 FILE = "permissions.yaml"
@@ -47,10 +47,10 @@ class Project:
         """What the file says; nothing when there is none. Raises StartError that names every fault."""
         path = data_dir / FILE
         try:
-            loaded: Any = plain.load(path.read_text("utf-8-sig"))
+            loaded: Any = safe_yaml.load(path.read_text("utf-8-sig"))
         except FileNotFoundError:
             return cls()
-        except (OSError, UnicodeDecodeError, plain.NotPlain) as error:
+        except (OSError, UnicodeDecodeError, safe_yaml.NotPlain) as error:
             raise StartError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
         if loaded is not None and not isinstance(loaded, dict):
             raise StartError(f"{path}: must have the fields rules (a list of permission, pattern, action) and ceiling")

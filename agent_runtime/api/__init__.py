@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ports import Clock
-from .front import Desk, Front
+from .app_state import Desk, Front
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -10,9 +10,10 @@ from fastapi.telemetry import TelemetryConfig
 
 from .. import __version__
 from ..ports import Clock
-from . import chat, problems, sessions, status, tasks, turns, workspace
-from .desk import Front
-from .guard import Guard
+from . import problems
+from .dependencies import Front
+from .middleware import Guard
+from .routes import chat, sessions, status, tasks, turns, workspace
 
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 """FastAPI's own asks several times in each request whether somebody has set up OpenTelemetry; here nobody has."""

@@ -1,12 +1,12 @@
 """What the model sees: the prompt, and a view over the recorded parts."""
 
-from . import record
-from .hygiene import meant
-from .lower import Call, Step, denied, error_envelope, steps_of, told_by_runtime, told_by_user, user_text
+from . import transcript
+from .load_view import Own, read_view
 from .notes import METADATA_KEY as NOTES_KEY
 from .notes import a_time, bounded, kept, notes_of, sent_at
 from .prompt import Material, Surroundings, digest, system_prompt
-from .reading import Own, read_view
+from .provider_messages import Call, Step, denied, error_envelope, steps_of, told_by_runtime, told_by_user, user_text
+from .sanitize import meant
 from .tokens import Gauge, Meter, Meters, overflow_of, too_long
 from .view import Place, Result, View, definition, lower_tools
 from .window import LEAST_SUMMARY, Cut, Trials, Window, cut_all, cut_for
@@ -42,12 +42,12 @@ __all__ = [
     "notes_of",
     "overflow_of",
     "read_view",
-    "record",
     "sent_at",
     "steps_of",
     "system_prompt",
     "told_by_runtime",
     "told_by_user",
     "too_long",
+    "transcript",
     "user_text",
 ]

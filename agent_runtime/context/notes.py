@@ -15,7 +15,7 @@ from typing import Any, cast
 from agent_common.protocol import NOTES_CLOSE, NOTES_OPEN, is_object
 
 from ..ports import Note
-from .hygiene import words, wrapped
+from .sanitize import words, wrapped
 
 MOST_NOTES = 32
 NOTE_CAP = 4_000

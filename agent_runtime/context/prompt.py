@@ -17,7 +17,7 @@ from functools import cache
 from agent_common.protocol import NOTES_TAG
 
 from ..workspace import PROMPT_CAPS, BootstrapFile, Instructions
-from .hygiene import visible
+from .sanitize import visible
 from .sections import file_section, instructions_section, joined, servers_section, skills_section
 
 RULES = f"""\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..workspace import PROMPT_CAPS, BootstrapFile, Instructions
-from .hygiene import data, tagged
+from .sanitize import data, tagged
 
 INSTRUCTIONS_CAP = PROMPT_CAPS["AGENTS.md"]
 """Characters of all project instructions, their wrappers and notes apart: 8000 tokens of plain English."""

@@ -15,9 +15,9 @@ from pydantic_core import from_json, to_json
 from ..agents import DEFAULT
 from ..ports import Note, ToolSpec
 from ..sessions import Marker, Message, Shortened
-from .hygiene import in_words, result_json
-from .lower import Step, lower_step, lower_summary, lower_user, steps_of
 from .notes import notes_of, sent_at
+from .provider_messages import Step, lower_step, lower_summary, lower_user, steps_of
+from .sanitize import in_words, result_json
 
 SWITCHED = "from here on you act as agent {now}; what was said before was said by agent {was}"
 _SAID = b'{"role":"assistant","content":"'

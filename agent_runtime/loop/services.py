@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..learnings import NoLearnings
 from ..ports import Clock, Learnings, Snapshots
 from ..sessions import Ids
 from ..store import Database
-from ..workspace import Home, NoLearnings
+from ..workspace import Home
 from .core.live_sessions import Conversations
 from .core.turn_state import Turn
 from .requests.message_size import Fitting

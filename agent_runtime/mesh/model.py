@@ -24,10 +24,10 @@ from agent_common.telemetry import logger
 
 from ..errors import ModelError
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
-from . import failures
-from .assembly import Assembly, Lines, read_event, read_large_event
+from . import errors
 from .caching import additions, marked
 from .catalog import Catalog
+from .stream_parser import Assembly, Lines, read_event, read_large_event
 from .usage import priced
 
 log = logger(__name__)
@@ -108,7 +108,7 @@ class ModelClient:
                 self._catalog.heard(reply.status)
                 line.answered(reply)
                 if reply.status != 200:
-                    error = failures.from_response(reply.status, reply.headers, await reply.body())
+                    error = errors.from_response(reply.status, reply.headers, await reply.body())
                     raise await self._explained(error, request.model)
                 _check_encoding(reply)
                 if reply.headers.get("content-type", "").startswith("application/json"):
@@ -125,7 +125,7 @@ class ModelClient:
         except TransportFault as error:
             self._catalog.reachable = False
             if not assembly.whole:  # what breaks behind the end of the answer breaks nothing
-                raise failures.from_transport(error, self._url, self._patience.idle_seconds) from error
+                raise errors.from_transport(error, self._url, self._patience.idle_seconds) from error
         completion = self._priced(request.model, assembly.completion())
         self._watch(request, completion, reported=assembly.report is not None)
         line.ended(completion)

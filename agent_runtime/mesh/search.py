@@ -11,7 +11,7 @@ from agent_common.net import HttpPool, TransportFault
 from agent_common.protocol import SearchHit, SearchRequest, SearchResults
 
 from ..errors import MeshUnavailable, ToolFailure, ToolFailureKind
-from .failures import told
+from .errors import told
 
 SECONDS = 15.0
 _KINDS: Mapping[int, ToolFailureKind] = {400: "invalid", 422: "invalid", 429: "denied", 504: "timeout"}

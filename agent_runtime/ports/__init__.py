@@ -2,17 +2,7 @@
 
 from agent_common.clock import Clock
 
-from .knowledge import (
-    Correction,
-    Diary,
-    DiaryEntry,
-    Learnings,
-    Memory,
-    Note,
-    NoteTaker,
-    Occasion,
-    Recalled,
-)
+from .memory import Correction, Diary, DiaryEntry, Learnings, Memory, Note, NoteTaker, Occasion, Recalled
 from .model import (
     CallPiece,
     CallStarted,
@@ -29,7 +19,7 @@ from .model import (
     TextPiece,
     ToolCall,
 )
-from .surroundings import Events, OpenGate, SideEffectGate, Snapshots
+from .system import Events, OpenGate, SideEffectGate, Snapshots
 from .tools import (
     EgressMeter,
     Errand,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..loop import MIGRATIONS as LOOP
 from ..mediation import MIGRATIONS as MEDIATION
+from ..memory import MIGRATIONS as WORKSPACE
 from ..sessions import MIGRATIONS as SESSIONS
 from ..skills import MIGRATIONS as SKILLS
-from ..workspace import MIGRATIONS as WORKSPACE
 
 MIGRATIONS = (*SESSIONS, *LOOP, *SKILLS, *WORKSPACE, *MEDIATION)

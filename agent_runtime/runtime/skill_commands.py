@@ -18,7 +18,7 @@ from ..sandbox import Limits, choose_confinement
 from ..settings import Settings
 from ..skills import Environments, PackageIndex, Setup, SkillTest, SkillTrials, Source, Staging, find_source
 from ..workspace import Home
-from .keys import mesh_token, skill_grants
+from .secrets import mesh_token, skill_grants
 
 _ARGUMENTS = """must be a JSON object, as in '{"path": "notes.md"}'"""
 _WANTING = re.compile(r"(?m)KeyError: '[A-Z][A-Z0-9_]*'$|(Connection|Connect|URL|gai)Error|Temporary failure in name")

@@ -1,12 +1,12 @@
 """How commands and skill workers are held: one Confinement, chosen at start, runs every foreign program."""
 
-from .box import Box, Limits, Quota
-from .capture import OUTPUT_LIMIT, SPILL_LIMIT
-from .child import Child
-from .choose import ConfinementMode, choose_confinement
+from .backends.backend import COMMAND_PATH, READERS_ID, Launch, Rung
 from .confinement import Confinement, ConfinementName, Finished
-from .precedence import take_precedence
-from .rung import COMMAND_PATH, READERS_ID, Launch, Rung
+from .kernel.priority import take_precedence
+from .probe.select import ConfinementMode, choose_confinement
+from .run.capture import OUTPUT_LIMIT, SPILL_LIMIT
+from .run.process import Child
+from .spec.spec import Box, Limits, Quota
 
 __all__ = [
     "COMMAND_PATH",

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import ToolFailure
-from . import guard
-from .bare import Bare
-from .box import Box, Quota
-from .capture import OUTPUT_LIMIT, Capture, OpenSpill, Stream
-from .child import LINE_LIMIT, Child
-from .quota import CLOSED, Allowance, Ledger
-from .rung import Missing, Rung
+from .backends.backend import Missing, Rung
+from .backends.unconfined import Bare
+from .run import resource_watch
+from .run.capture import OUTPUT_LIMIT, Capture, OpenSpill, Stream
+from .run.process import LINE_LIMIT, Child
+from .run.quota import CLOSED, Allowance, Ledger
+from .spec.spec import Box, Quota
 
 ConfinementName = Literal["bubblewrap", "uid", "landlock", "off", "none"]
 
@@ -131,9 +131,9 @@ class Confinement:
         except (Missing, OSError) as error:
             raise ToolFailure(f"commands cannot be run here: {error}", kind="unavailable") from error
         child = await Child.start(launch, line_limit=line_limit)
-        child.guard(guard.of_tree(child.pid, box.limits))
+        child.guard(resource_watch.of_tree(child.pid, box.limits))
         if allowances:
-            child.guard(guard.of_folders(child.pid, allowances))
+            child.guard(resource_watch.of_folders(child.pid, allowances))
         if full:
             child.notice = f"{'; '.join(full)}. {CLOSED}"
         return child

@@ -1,13 +1,10 @@
 """What is remembered: sessions, messages, parts, and the ledger of turns."""
 
-from . import branches, briefs, history, listing, markers, retention, rows, said, transfer
+from . import agent_prompts, branches, markers, retention, spoken_messages
+from .agent_prompts import Brief
 from .branches import Branch, Rewound
-from .briefs import Brief
-from .history import Message, SessionRow, TurnRow
-from .ids import Ids, is_session_id
-from .listing import CUSTOM, Cursor, StoredSession, Waiting, unknown_session
 from .markers import COMPACTION, Marked, Marker, Shortened
-from .parts import (
+from .record.parts import (
     ASKED,
     NOTICE,
     RETRY,
@@ -20,11 +17,16 @@ from .parts import (
     text_of,
     tool_name,
 )
-from .recorder import Recorder
-from .repair import CALL_ERROR, TURN_ERROR, complete_steps, interrupt, reopen
-from .replay import replay, replay_parts
-from .rows import MessageRow, NewSession, NewTurn
-from .schema import MIGRATIONS
+from .record.recorder import Recorder
+from .record.repair import CALL_ERROR, TURN_ERROR, complete_steps, interrupt, reopen
+from .record.replay import replay, replay_parts
+from .store import history, listing, rows
+from .store.history import Message, SessionRow, TurnRow
+from .store.ids import Ids, is_session_id
+from .store.listing import CUSTOM, Cursor, StoredSession, Waiting, unknown_session
+from .store.rows import MessageRow, NewSession, NewTurn
+from .store.schema import MIGRATIONS
+from .transfer import transfer
 
 __all__ = [
     "ASKED",
@@ -55,8 +57,8 @@ __all__ = [
     "StoredSession",
     "TurnRow",
     "Waiting",
+    "agent_prompts",
     "branches",
-    "briefs",
     "complete_steps",
     "history",
     "interrupt",
@@ -69,9 +71,9 @@ __all__ = [
     "replay_parts",
     "retention",
     "rows",
-    "said",
     "shown_metadata",
     "shown_parts",
+    "spoken_messages",
     "text_of",
     "tool_name",
     "transfer",

@@ -13,11 +13,11 @@ from typing import Any
 from agent_common.protocol import METADATA_BYTES, TITLE_CHARACTERS, Usage
 
 from ..errors import Conflict, InvalidRequest, NotFound
-from . import history, rows
-from .history import Message, TurnRow
-from .ids import Kind
-from .listing import CUSTOM, Cursor, unknown_session
 from .markers import COMPACTION, Marker
+from .store import history, rows
+from .store.history import Message, TurnRow
+from .store.ids import Kind
+from .store.listing import CUSTOM, Cursor, unknown_session
 
 COPY = " (copy)"
 _INHERITED = ("principal", "system_prompt_digest", "tools", "packages", "briefs", "schema_version")

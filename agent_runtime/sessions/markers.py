@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from agent_common.protocol import Usage, is_object
 
-from . import rows
-from .rows import MessageRow, PartRow
+from .store import rows
+from .store.rows import MessageRow, PartRow
 
 COMPACTION = "data-compaction"
 

@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from . import rows
-from .rows import dump
+from .store import rows
+from .store.rows import dump
 
 DAY_MS = 86_400_000
 ID_DAYS = 7

@@ -10,17 +10,17 @@ from .worker.plugin import skill
 
 if TYPE_CHECKING:
     from .authoring import authoring_tools
-    from .caller import SkillSearch
     from .dependencies import Environments, PackageIndex
     from .grants import Grants
-    from .host import SkillHost
     from .library import SkillLibrary
-    from .process import Setup
-    from .source import Source, find_source
-    from .staging import Staging
-    from .trial import Test as SkillTest
-    from .trial import Trials as SkillTrials
-    from .versions import MIGRATIONS, Versions
+    from .manager import SkillHost
+    from .sources.source import Source, find_source
+    from .sources.staging import Staging
+    from .sources.versions import MIGRATIONS, Versions
+    from .validation.validator import Test as SkillTest
+    from .validation.validator import Trials as SkillTrials
+    from .workers.caller import SkillSearch
+    from .workers.process import Setup
 
 __all__ = [
     "MIGRATIONS",
@@ -43,21 +43,21 @@ __all__ = [
 ]
 
 _LATER = {
-    "MIGRATIONS": "versions",
+    "MIGRATIONS": "sources.versions",
     "Environments": "dependencies",
     "Grants": "grants",
     "PackageIndex": "dependencies",
-    "Setup": "process",
-    "SkillHost": "host",
+    "Setup": "workers.process",
+    "SkillHost": "manager",
     "SkillLibrary": "library",
-    "SkillSearch": "caller",
-    "SkillTest": "trial.Test",
-    "SkillTrials": "trial.Trials",
-    "Source": "source",
-    "Staging": "staging",
-    "Versions": "versions",
+    "SkillSearch": "workers.caller",
+    "SkillTest": "validation.validator:Test",
+    "SkillTrials": "validation.validator:Trials",
+    "Source": "sources.source",
+    "Staging": "sources.staging",
+    "Versions": "sources.versions",
     "authoring_tools": "authoring",
-    "find_source": "source",
+    "find_source": "sources.source",
 }
 
 
@@ -66,5 +66,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     from importlib import import_module
 
-    module, _, renamed = _LATER[name].partition(".")
+    module, _, renamed = _LATER[name].partition(":")
     return getattr(import_module(f"{__name__}.{module}"), renamed or name)

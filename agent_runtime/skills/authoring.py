@@ -13,10 +13,10 @@ from agent_common.protocol import RequirementSet
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
 from ..tools import RESERVED, Output, Reach, Tool
-from .host import SkillHost
-from .plugins import HELD, Plugin
-from .trial import Test
-from .versions import Author, Version
+from .manager import SkillHost
+from .sources.versions import Author, Version
+from .validation.plugins import HELD, Plugin
+from .validation.validator import Test
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 MOST_CODE = 100_000

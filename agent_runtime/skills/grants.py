@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_
 from agent_common.net import HostPatterns
 
 from ..errors import StartError, ToolFailure
-from .source import Source
+from .sources.source import Source
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _RESERVED = re.compile(

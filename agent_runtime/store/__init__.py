@@ -1,8 +1,8 @@
 """The one database: connections, the writer thread, units of work, migrations, backups. Rooms own their tables."""
 
+from .backup_scheduler import BackupKeeper
 from .backups import Backup
 from .database import Database, Migration
-from .keeper import BackupKeeper
 from .pages import give_back
 from .writer import Unit
 

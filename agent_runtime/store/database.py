@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from agent_common.telemetry import logger
 
 from ..errors import StartError, StoreError
-from .health import broken, damaged, examine, is_broken, is_damage, is_unreadable
+from .integrity import broken, damaged, examine, is_broken, is_damage, is_unreadable
 from .reserve import DiskReserve
 from .shape import require_parts
 from .writer import Unit, Writer

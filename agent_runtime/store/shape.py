@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 
 from ..errors import StartError
-from .health import part_missing
+from .integrity import part_missing
 
 _PARTS = """
 SELECT m.type, m.name, c.name FROM sqlite_master m LEFT JOIN pragma_table_info(m.name) c ON m.type = 'table'

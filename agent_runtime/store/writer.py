@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ..errors import StoreError
-from .health import broken, is_broken, is_damage, is_disk_full, of_the_disk
+from .integrity import broken, is_broken, is_damage, is_disk_full, of_the_disk
 from .reserve import DiskReserve
 
 T = TypeVar("T")

@@ -1,15 +1,15 @@
 """What an agent may do: the contract of a tool, the one gate that runs them, the catalog, and the tools themselves."""
 
-from .builtin import builtin_tools
-from .contract import LOCKED, OWN, RESERVED, NeedsHuman, Output, Reach, Tool, ToolProvider, with_aliases
-from .gate import DEFAULT_TIMEOUT, Capability, Gate, Watchdog
-from .registry import ToolRegistry
-from .schema import checked as schema_faults
-from .schema import normalised, schema_fault
-from .schema import ready as schema_ready
-from .space import Space
-from .verdict import Verdict
-from .watchdog import PolicyWatchdog, choose_watchdog
+from .catalog.builtin import builtin_tools
+from .catalog.registry import ToolRegistry
+from .core.contract import LOCKED, OWN, RESERVED, NeedsHuman, Output, Reach, Tool, ToolProvider, with_aliases
+from .core.gate import DEFAULT_TIMEOUT, Capability, Gate, Watchdog
+from .core.schema import checked as schema_faults
+from .core.schema import normalised, schema_fault
+from .core.schema import ready as schema_ready
+from .core.verdict import Verdict
+from .files.quota import Space
+from .watchdog.watchdog import PolicyWatchdog, choose_watchdog
 
 __all__ = [
     "DEFAULT_TIMEOUT",

@@ -1,56 +1,46 @@
 """The agent's home directory: what lies where, which paths are allowed, and how files are read and written safely."""
 
+from .allowed_roots import Roots
 from .backups import MOST_BYTES as MOST_BACKUPS
 from .backups import Backups, Kept
-from .bootstrap import CAPS as PROMPT_CAPS
-from .bootstrap import BootstrapFile, bootstrap
-from .conditions import Conditions
 from .copies import SKILL_HISTORY, folder_of_copies, originals
-from .diary import DiaryKeeper
+from .decoding import as_text
 from .home import Home
-from .instructions import Instructions, instructions
-from .learnings import LearningKeeper, NoLearnings, corrects, may_correct
+from .http.file_service import OWN_BACKUPS, Opened, Shelf, Stored
+from .http.preconditions import Conditions
+from .http.write_quota import Ration
 from .locks import PathLocks
-from .memory import MIGRATIONS, Answer, Meaning, MemoryKeeper, NoMemory, Saved
-from .personal import OPERATOR, own_folder, personal_folder, place_of
-from .place import Place, new_file, publish
-from .ration import Ration
-from .roots import Roots
-from .shelf import OWN_BACKUPS, Opened, Shelf, Stored
+from .principal_paths import NAMES, OPERATOR, PEOPLE, own_folder, personal_folder, place_of
+from .prompt_files.bootstrap import CAPS as PROMPT_CAPS
+from .prompt_files.bootstrap import BootstrapFile, bootstrap
+from .prompt_files.instructions import Instructions, instructions
+from .safe_path import Place, new_file, publish
 
 __all__ = [
-    "MIGRATIONS",
     "MOST_BACKUPS",
+    "NAMES",
     "OPERATOR",
     "OWN_BACKUPS",
+    "PEOPLE",
     "PROMPT_CAPS",
     "SKILL_HISTORY",
-    "Answer",
     "Backups",
     "BootstrapFile",
     "Conditions",
-    "DiaryKeeper",
     "Home",
     "Instructions",
     "Kept",
-    "LearningKeeper",
-    "Meaning",
-    "MemoryKeeper",
-    "NoLearnings",
-    "NoMemory",
     "Opened",
     "PathLocks",
     "Place",
     "Ration",
     "Roots",
-    "Saved",
     "Shelf",
     "Stored",
+    "as_text",
     "bootstrap",
-    "corrects",
     "folder_of_copies",
     "instructions",
-    "may_correct",
     "new_file",
     "originals",
     "own_folder",

@@ -26,8 +26,8 @@ from agent_common.telemetry import logger
 from ..errors import ToolFailure
 from ..ports import Clock
 from .copies import folder_of_copies
-from .personal import BACKUPS
-from .place import Place
+from .principal_paths import BACKUPS
+from .safe_path import Place
 
 log = logger(__name__)
 

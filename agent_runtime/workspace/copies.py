@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .personal import BACKUPS
+from .principal_paths import BACKUPS
 
 SKILL_HISTORY = (".agents", "skill-history")
 COPIES = (BACKUPS, SKILL_HISTORY)

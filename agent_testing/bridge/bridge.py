@@ -13,12 +13,12 @@ from typing import Self
 from agent_common.net import Endpoint, parse_endpoint
 
 from . import readiness
+from .byte_pump import Direction
 from .counts import Counts
-from .door import Door
-from .flow import Direction
 from .link import Link
 from .pace import Pace, RealPace
 from .readiness import Channel, MediationReady
+from .socket import Door
 from .sockets import dial, hang_up
 
 CAPACITY = 128

@@ -8,13 +8,13 @@ from typing import Literal, Self
 
 from . import readiness
 from .bridge import CAPACITY, Bridge, end_of
+from .byte_pump import Direction, Flow, Trip
 from .faults import Event, Faults
 from .flood import flood
-from .flow import Direction, Flow, Trip
 from .link import Leg, Link
 from .pace import Pace
-from .player import Player
 from .readiness import Channel
+from .scripted_faults import Player
 from .sockets import How
 
 Way = Direction | Literal["both"]

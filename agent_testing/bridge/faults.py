@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from .flow import PIECE, Direction
+from .byte_pump import PIECE, Direction
 from .sockets import How
 
 Kind = Literal["break", "cut", "stall", "half_close", "reorder", "snapshot", "refuse", "sever", "flap", "flood"]

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal
 
-from .flow import DIRECTIONS, Direction, End, Flow, Trip
+from .byte_pump import DIRECTIONS, Direction, End, Flow, Trip
 from .pace import Pace
 from .sockets import How, hang_up, stop_writing
 

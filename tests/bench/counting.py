@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from agent_runtime.context.tokens import Gauge, Meter
 from agent_runtime.context.tokens.encodings import Encoder, encoder
 from agent_runtime.context.tokens.estimate import estimate
-from agent_runtime.context.tokens.recipe import message_tokens
+from agent_runtime.context.tokens.message_overhead import message_tokens
 from tests.unit.context.tokens.corpus import CODE, DOCUMENTS, PROSE, SCHEMAS, answered, message
 
 from .load import Samples

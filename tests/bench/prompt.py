@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent_runtime.context import Call, Material, Step, Surroundings, system_prompt
-from agent_runtime.context.lower import lower_step, lower_user
+from agent_runtime.context.provider_messages import lower_step, lower_user
 from agent_runtime.ports import Note
 from agent_runtime.workspace import PROMPT_CAPS, Home, bootstrap, instructions
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
+from agent_runtime.memory import MemoryKeeper
+from agent_runtime.memory.sources import facts as stored
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.store import Database
-from agent_runtime.workspace import Home, MemoryKeeper
-from agent_runtime.workspace.memory import facts as stored
+from agent_runtime.workspace import Home
 from agent_testing import ManualClock
 from tests.corpora.memory import corpus
 from tests.corpora.memory.baselines import Plain

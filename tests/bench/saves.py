@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent_common.protocol import chunks as c
 from agent_runtime.sessions import MIGRATIONS, Ids, MessageRow, NewSession, Recorder, rows
-from agent_runtime.sessions.recorder import FLUSH_SECONDS
+from agent_runtime.sessions.record.recorder import FLUSH_SECONDS
 from agent_runtime.store import Database
 from agent_testing import ManualClock
 

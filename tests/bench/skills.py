@@ -14,8 +14,8 @@ from typing import Any, cast
 from agent_runtime.ports import Mesh
 from agent_runtime.sandbox import Limits, choose_confinement
 from agent_runtime.skills import Setup, Staging
-from agent_runtime.skills.pool import Pool
-from agent_runtime.skills.source import Source
+from agent_runtime.skills.sources.source import Source
+from agent_runtime.skills.workers.pool import Pool
 from agent_runtime.workspace import Home
 
 from .client import Client, Exchange

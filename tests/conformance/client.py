@@ -20,7 +20,7 @@ import httpx
 
 from agent_common.protocol.authority import Authority
 from agent_runtime.connectors import Connectors, Ground, Patience
-from agent_runtime.connectors.config import servers
+from agent_runtime.connectors.config.config import servers
 from agent_runtime.ports import ToolContext
 from agent_runtime.sandbox import Confinement, Limits
 from agent_runtime.tools import Gate, ToolRegistry

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_testing import Call, Say, ScriptedProvider
-from agent_testing.record import Recorded
+from agent_testing.provider import Recorded
 
 from .live import SERVE, Runtime, assert_problem, assignment, eventually, fresh
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_testing import Call, Hang, Say, ScriptedProvider
-from agent_testing.record import Recorded
+from agent_testing.provider import Recorded
 
 from .conftest import Start
 from .live import Runtime, assert_problem, fresh

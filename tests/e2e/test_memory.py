@@ -6,7 +6,7 @@ import concurrent.futures
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.workspace.memory.walking import MOST_FILES
+from agent_runtime.memory.sources.file_scan import MOST_FILES
 from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start

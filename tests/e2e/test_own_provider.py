@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_testing import Fail, LiveProcess, Say, ScriptedProvider
-from agent_testing.record import Recorded
+from agent_testing.provider import Recorded
 from tests.integration.host.live import UP, Host
 
 from .live import Runtime, eventually, fresh

@@ -8,7 +8,7 @@ import pytest
 
 from agent_common.protocol import ModelCard
 from agent_testing import Garbage, Say, ScriptedProvider
-from agent_testing.record import Recorded
+from agent_testing.provider import Recorded
 
 from .live import Runtime
 

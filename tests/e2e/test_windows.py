@@ -10,7 +10,7 @@ import pytest
 
 from agent_common.protocol import ModelCard
 from agent_testing import Call, Garbage, Say, ScriptedProvider
-from agent_testing.record import Recorded
+from agent_testing.provider import Recorded
 
 from .live import Runtime, assert_problem, assignment, fresh
 

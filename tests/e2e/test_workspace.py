@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from agent_runtime.workspace import Place
-from agent_runtime.workspace.shelf import FOLDERS
+from agent_runtime.workspace.http.file_service import FOLDERS
 from agent_testing import Call, Say, ScriptedProvider
 
 from .conftest import Start

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.sandbox import Confinement, choose_confinement
-from agent_runtime.sandbox.bubblewrap import Bubblewrap
+from agent_runtime.sandbox.backends.bubblewrap import Bubblewrap
 
 Hold = Callable[[Path], Awaitable[Confinement]]
 

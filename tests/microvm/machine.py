@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_host.fleet.driver import Launch
+from agent_host.fleet.drivers.driver import Launch
+from agent_host.fleet.drivers.qemu import QemuDriver
 from agent_host.fleet.machine import MachineRuntime, MachineSettings, Seat, Ways
-from agent_host.fleet.qemu import QemuDriver
 
 IMAGE = Path(os.environ["MICROVM_IMAGE"]).absolute()
 PATIENCE = 150.0

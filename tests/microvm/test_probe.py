@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_host.fleet.accel import Prober
+from agent_host.fleet.machine.kvm_probe import Prober
 
 from .machine import IMAGE
 

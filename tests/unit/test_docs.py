@@ -13,7 +13,7 @@ import pytest
 
 from agent_common.clock import SystemClock
 from agent_runtime.api import Front, create_app
-from agent_runtime.cli import settings_help
+from agent_runtime.cli.main import settings_help
 from agent_runtime.loop import EventBus
 from agent_runtime.settings import PREFIX, Settings, load_settings
 from scripts import settings, tools

@@ -23,9 +23,8 @@ from .control import (
 )
 from .frames import FrameFault, UnknownControl, WorkFrame, read_frame
 from .framing import HARD_FACTOR, MAX_LINE, MOST_BAD_LINES, SOFT_LINE, Lines, TooMuch, decode, encode
-from .loose import loose_request, loose_result, loose_signal, loosened
-from .schemas import work_schemas
-from .shapes import (
+from .loose_dialect import loose_request, loose_result, loose_signal, loosened
+from .messages import (
     RETRYABLE,
     Bound,
     ConstraintAck,
@@ -44,7 +43,8 @@ from .shapes import (
     WorkResult,
     payload_hash,
 )
-from .stamps import Stamp, epoch_ms, stamp
+from .schemas import work_schemas
+from .timestamps import Stamp, epoch_ms, stamp
 
 __all__ = [
     "CONTROLS",

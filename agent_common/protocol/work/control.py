@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from ..base import Peer
-from .shapes import MOST, Id, Version
+from .messages import MOST, Id, Version
 
 Number = Annotated[int, Field(ge=0, le=MOST)]
 Short = Annotated[str, StringConstraints(max_length=200)]

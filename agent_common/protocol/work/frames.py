@@ -9,7 +9,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from .control import CONTROLS, Control
-from .shapes import ConstraintAck, Constraints, IdentityRevision, LifecycleSignal, WorkRequest, WorkResult
+from .messages import ConstraintAck, Constraints, IdentityRevision, LifecycleSignal, WorkRequest, WorkResult
 
 MOST_MEMBERS = 10_000
 """Fields and items of a frame, those of its parts included: each may be a fault, which takes a kilobyte to describe."""

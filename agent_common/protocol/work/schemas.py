@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .control import CONTROLS, Control
-from .shapes import ConstraintAck, Constraints, IdentityRevision, LifecycleSignal, WorkRequest, WorkResult
+from .messages import ConstraintAck, Constraints, IdentityRevision, LifecycleSignal, WorkRequest, WorkResult
 
 SHAPES = (WorkRequest, WorkResult, LifecycleSignal, Constraints, ConstraintAck, IdentityRevision)
 

@@ -4,12 +4,12 @@ from .boot import CONTROL_PORT, EGRESS_PORT, MEDIATION_PORT, MESH_PORT, boot_doc
 from .child import Child
 from .console import Console
 from .disks import write_config, write_volume
+from .host_sockets import Ways
 from .image import Image, load_image
 from .jail import Jail, jail_of, with_device
 from .runtime import ASK_SECONDS, MachineRuntime
-from .seat import Seat
 from .settings import MachineSettings
-from .ways import Ways
+from .socket_dir import Seat
 
 __all__ = [
     "ASK_SECONDS",

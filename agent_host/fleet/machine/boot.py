@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...listener import GUEST_PORT
-from ..driver import Launch
+from ..drivers.driver import Launch
 from .image import Image
 
 CONTROL_PORT, HTTP_PORT = 1024, 8400

@@ -8,8 +8,8 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from ..driver import StartFailed
-from ..process import LEASH
+from ..drivers.driver import StartFailed
+from ..drivers.process import LEASH
 from .jail import Jail
 
 _KILL_SECONDS = 5.0

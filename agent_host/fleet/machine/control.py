@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..driver import Outcome
+from ..drivers.driver import Outcome
 from .boot import CONTROL_PORT
 
 LONGEST_ANSWER = 8 << 20

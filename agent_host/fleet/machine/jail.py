@@ -10,7 +10,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from .seat import Seat
+from .socket_dir import Seat
 
 _FIRST = 0x7000_0000
 """Above all that systems give to people, services and containers; 28 bits of room."""

@@ -8,12 +8,12 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from ..driver import CONSOLE_BYTES, EXEC_SECONDS, Outcome, StartFailed, Status
+from ..drivers.driver import CONSOLE_BYTES, EXEC_SECONDS, Outcome, StartFailed, Status
 from .child import Child
 from .console import Console
 from .control import ask_guest, guest_exec
-from .seat import Seat
-from .ways import Ways
+from .host_sockets import Ways
+from .socket_dir import Seat
 
 ASK_SECONDS = 5.0
 _POLL_SECONDS = 0.05

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from .inbox import Inbox
 from .loop import READ, Loop
 from .memory import BadMemory, Memory
 from .mux import Mux
 from .packet import HEADER, Header, parse
 from .ring import Ring, RingBroken
+from .rx_queue import Inbox
 
 RECEIVE, TRANSMIT = 0, 1
 RINGS = 3

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 
 from . import packet
-from .greeting import Greeter
-from .inbox import Inbox
+from .handshake import Greeter
 from .loop import READ, WRITE, Loop
 from .packet import Header
+from .rx_queue import Inbox
 from .stream import ROOM, Key, State, Stream
 
 MOST_FROM_GUEST = 256

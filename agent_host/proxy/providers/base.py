@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..catalog import Operation
+from ..catalog.catalog import Operation
 
 
 @dataclass(frozen=True, slots=True)

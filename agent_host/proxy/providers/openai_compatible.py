@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 import httpx
 
 from ...errors import ProviderFailed
-from ..catalog import ProviderSpec
+from ..catalog.catalog import ProviderSpec
 from .base import Answer, Call
 
 _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_common.clock import Clock
 
 from ...settings import Settings
-from ..catalog import Catalog, ProviderSpec
+from ..catalog.catalog import Catalog, ProviderSpec
 from .base import Provider
 from .demo import DemoProvider
 from .local import LocalProvider

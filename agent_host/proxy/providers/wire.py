@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ..loose import members
+from ..json_access import members
 from .base import Answer
 
 _WORD = re.compile(r"\s*\S+\s*|\s+")

@@ -10,8 +10,8 @@ from pydantic import ConfigDict
 from agent_common.protocol import SearchRequest, SearchResults
 
 from ...access import Caller, identify
-from ...json_route import JsonRoute
-from .desk import SearchDesk
+from ...http import JsonRoute
+from .service import SearchDesk
 
 router = APIRouter(route_class=JsonRoute)
 

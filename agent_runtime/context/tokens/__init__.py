@@ -3,9 +3,9 @@
 A `Meter` knows one model, a `Gauge` one conversation with it. What an encoding needs is loaded on first use.
 """
 
+from .calibration import Meter, Meters
+from .context_usage import Gauge
 from .fits import too_long
-from .gauge import Gauge
-from .meter import Meter, Meters
 from .models import EncodingName, encoding_of
 from .overflow import Overflow, overflow_of
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from .encodings import encoder, is_loaded
+from .message_overhead import REPLY, Count, message_tokens, tools_tokens
 from .models import EncodingName
-from .recipe import REPLY, Count, message_tokens, tools_tokens
 
 T = TypeVar("T")
 INLINE = 16 * 1024

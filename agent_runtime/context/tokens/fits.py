@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .calibration import Meter
+from .context_usage import Gauge
 from .exact import Exact
-from .gauge import Gauge
-from .meter import Meter
 
 SURE = 0.75
 """Of the window: what is estimated to take less fits, for estimates are up to a quarter too low."""

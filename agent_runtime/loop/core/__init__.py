@@ -1,1 +1,1 @@
-"""TODO."""
+"""State that all parts of the loop share: turns, live sessions, limits, events, authority."""

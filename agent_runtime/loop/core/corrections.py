@@ -8,8 +8,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from ...context import View, user_text
+from ...learnings import corrects, may_correct
 from ...ports import Correction, Learnings
-from ...workspace import corrects, may_correct
 from .turn_state import Turn
 
 LEAD = 200

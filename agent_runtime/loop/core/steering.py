@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ...learnings import NoLearnings
 from ...ports import Learnings
 from ...sessions import Recorder, rows
-from ...workspace import NoLearnings
 from .corrections import overhear
 from .turn_state import Turn
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Notes that the runtime adds to a user's message, and the daily log."""

@@ -20,8 +20,8 @@ from ...sessions import (
     Message,
     NewTurn,
     TurnRow,
+    agent_prompts,
     branches,
-    briefs,
     history,
     is_session_id,
     retention,
@@ -254,7 +254,7 @@ class Chats:
             elif not retention.is_kept(connection, row.session_id):  # it was too old at the very moment
                 raise unknown_session(turn.session_name)
             if brief is not None and turn.agent != turn.conversation.agent:
-                briefs.add(connection, turn.conversation.id, turn.agent, brief)
+                agent_prompts.add(connection, turn.conversation.id, turn.agent, brief)
             if incoming.again and incoming.message_id is not None:
                 _rewind(connection, row.session_id, incoming.message_id, now)
             elif incoming.message_id is not None:

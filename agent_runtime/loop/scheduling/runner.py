@@ -16,10 +16,11 @@ from agent_common.telemetry import logger
 
 from ...context import Own, View, read_view
 from ...errors import BrokenRecord, StoreError
+from ...learnings import NoLearnings
 from ...ports import Clock, Events, Learnings, Model, NoteTaker, OpenGate, SideEffectGate, ToolCatalog, ToolContext
 from ...sessions import Ids, Message, MessageParts, MessageRow, Recorder, history, markers, rows, tool_name
 from ...store import Database, Unit
-from ...workspace import Home, NoLearnings
+from ...workspace import Home
 from ..core.authority import GoneAgent, Powers
 from ..core.corrections import overhear
 from ..core.limits import INTERNAL, UNRECORDED, Outcome

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Sessions as a resource: reading, changing, branching, status and cost."""

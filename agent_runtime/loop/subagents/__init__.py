@@ -1,1 +1,1 @@
-"""TODO."""
+"""Calls of other agents from within a turn."""

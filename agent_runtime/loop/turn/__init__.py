@@ -1,1 +1,1 @@
-"""TODO."""
+"""One turn: model calls, tool calls, and the stream of chunks they make."""

@@ -9,8 +9,8 @@ from typing import Protocol
 from agent_common.protocol.authority import Authority
 
 from ...context import View
+from ...learnings import NoLearnings
 from ...ports import Learnings, Model, OpenGate, SideEffectGate, ToolContext
-from ...workspace import NoLearnings
 from ..core.turn_state import Turn
 from ..sessions.session_cost import PriceCheck
 from .context_budget import Endless, Room

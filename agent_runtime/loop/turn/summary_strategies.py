@@ -11,7 +11,7 @@ from typing import Protocol
 from agent_common.protocol import CompactionPolicy, Usage
 from agent_common.telemetry import logger
 
-from ...context import record
+from ...context import transcript as record
 from ...errors import ModelError
 
 ATTEMPTS = 2

@@ -10,7 +10,7 @@ from agent_common.protocol.authority import Authority
 from agent_common.telemetry import logger
 
 from ...ports import ToolCatalog, Toolset, ToolSpec
-from ...sessions import briefs
+from ...sessions import agent_prompts
 from ...store import Database
 from ..core.turn_state import Turn
 
@@ -76,7 +76,9 @@ async def open_toolbox(
     def keep(order: tuple[str, ...]) -> None:
         conversation.reorder(agent, order)
         own = agent == conversation.agent
-        written = database.write(partial(briefs.reorder, session_id=conversation.id, agent=agent, own=own, tools=order))
+        written = database.write(
+            partial(agent_prompts.reorder, session_id=conversation.id, agent=agent, own=own, tools=order)
+        )
         written.add_done_callback(_noted)
 
     brief = conversation.brief(agent)

@@ -1,7 +1,7 @@
 """Knowledge in folders: SKILL.md packages of the open format, found in a fixed order, advertised, then loaded."""
 
-from .finding import Package
 from .library import SkillLibrary
+from .scanner import Package
 from .sources import sources
 
 __all__ = ["Package", "SkillLibrary", "sources"]

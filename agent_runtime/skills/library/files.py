@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from ...errors import ToolFailure
 from ...workspace import Place
-from . import front
+from . import front_matter
 
 LEFT_ALONE = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
 MOST = 500
@@ -71,7 +71,7 @@ def files_of(folder: Place) -> Files:
                 continue
             if stat.S_ISDIR(about.st_mode):
                 todo.append(here / name)
-            elif stat.S_ISREG(about.st_mode) and front.one_line(name) == name:
+            elif stat.S_ISREG(about.st_mode) and front_matter.one_line(name) == name:
                 found.append(File(str(here / name), about.st_size, bool(about.st_mode & 0o111)))
             else:
                 left_out += 1

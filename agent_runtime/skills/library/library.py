@@ -15,9 +15,9 @@ from agent_common.telemetry import logger
 from ...errors import ToolFailure
 from ...ports import LoadedSkill, ToolContext
 from ...workspace import Place
-from . import finding, front
+from . import front_matter, scanner
 from .files import LARGEST, Files, copy, files_of
-from .finding import FILE, Package, Shelf
+from .scanner import FILE, Package, Shelf
 from .sources import NEEDS, sources
 
 TOOL = "skill"
@@ -67,7 +67,7 @@ class SkillLibrary:
     def packages(self, most: float = math.inf) -> tuple[Package, ...]:
         """All there are now. Looks at files, and reads so many characters of those that have changed."""
         before, there = self._shelf, sources(self._workspace, self._home, self._more)
-        now = self._shelf = finding.look(self._workspace, there, before, most)
+        now = self._shelf = scanner.look(self._workspace, there, before, most)
         new = [(path, note) for path, note in now.notes.items() if before.notes.get(path) != note]
         for path, (event, reason) in new[:LOGGED]:
             log.warning(event, path=str(path), reason=reason)
@@ -111,15 +111,15 @@ class SkillLibrary:
     def _read(self, name: str, source: str) -> _Loaded:
         """From where it was found when the session began: what another source has by now is not it."""
         there = next((one for one in sources(self._workspace, self._home, self._more) if one.name == source), None)
-        package = finding.only(self._workspace, there, name) if there is not None else None
+        package = scanner.only(self._workspace, there, name) if there is not None else None
         if package is None:
             gone = f"name: package {name!r} was there when this session began, and is gone"
             raise ToolFailure(gone, kind="unavailable")
         with package.file.open() as file:
-            data = file.read(finding.LARGEST)
+            data = file.read(scanner.LARGEST)
         try:
-            body = front.body(data.decode("utf-8-sig", errors="replace"))
-        except front.BadPackage as fault:
+            body = front_matter.body(data.decode("utf-8-sig", errors="replace"))
+        except front_matter.BadPackage as fault:
             raise ToolFailure(f"name: package {name!r} cannot be read: {fault}", kind="unavailable") from None
         files = files_of(package.folder)
         return _Loaded(package, body, files if package.inside else files.within(LARGEST))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .links import TooFar, followed, is_below
+from .symlinks import TooFar, followed, is_below
 
 FOLDERS = (".agents/skills", ".claude/skills")
 BUNDLED = Path(__file__).with_name("bundled")

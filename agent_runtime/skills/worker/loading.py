@@ -75,7 +75,7 @@ def _import_parts(name: str, package: Path) -> None:
 
 
 def explain(error: BaseException, skills_dir: Path) -> str:
-    """The error and where in the plugin it came from: `hello.py line 3 in greet: KeyError: 'name'`."""
+    """The error and where in the plugin it came from: `handshake.py line 3 in greet: KeyError: 'name'`."""
     what = "".join(traceback.format_exception_only(error)).strip()
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_short(error.filename, skills_dir)} line {error.lineno}: {type(error).__name__}: {error.msg}"

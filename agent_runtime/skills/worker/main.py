@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...errors import MeshUnavailable
-from ..wire import Broken, Message, end_of_log, pack_answer, unpack
+from ..workers.protocol import Broken, Message, end_of_log, pack_answer, unpack
+from .builtins_guard import Tampered, Untouched
 from .loading import Loaded, Unloadable, explain, load
 from .mesh_proxy import Asking, AsyncMesh, BlockingMesh
 from .plugin import Skill
-from .posture import LeftBehind, Posture
-from .untouched import Tampered, Untouched
+from .process_state import LeftBehind, Posture
 
 LONGEST_ERROR = 10_000
 """Characters of an error that are told; the server keeps fewer."""

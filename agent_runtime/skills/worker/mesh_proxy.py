@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...errors import MeshUnavailable
-from ..wire import Message
+from ..workers.protocol import Message
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

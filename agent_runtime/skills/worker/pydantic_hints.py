@@ -11,8 +11,8 @@ import typing
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ..keywords import KEYWORDS
-from .hints import Form, NoSchema, Reader, shown
+from ..validation.schema_keywords import KEYWORDS
+from .type_schema import Form, NoSchema, Reader, shown
 
 MOST_FAULTS = 5
 

@@ -28,7 +28,7 @@ class Arguments(NamedTuple):
         complete = {**self.defaults, **given}
         if not self.readers:
             return complete
-        from .records import read_members
+        from .record_types import read_members
 
         return read_members(self.readers, complete)
 
@@ -102,7 +102,7 @@ def _defaults(described: Described) -> dict[str, Any]:
 def _derived(function: Function, wanted: list[inspect.Parameter], about: Mapping[str, str]) -> Arguments:
     if not wanted:
         return Arguments(object_schema({}, []), {}, {})
-    from .records import Member, NoSchema, members_of, resolved  # a skill that describes all is spared these
+    from .record_types import Member, NoSchema, members_of, resolved  # a skill that describes all is spared these
 
     names = getattr(inspect.unwrap(function), "__globals__", {})
     members: list[Member] = []

@@ -10,17 +10,8 @@ from typing import Any
 from agent_common.clock import SystemClock
 from agent_common.net import parse_endpoint
 from agent_common.protocol.work import WorkRequest, WorkResult, WorkUsage, stamp
-from agent_runtime.mediation import (
-    MIGRATIONS,
-    Channel,
-    ChannelGate,
-    Clerk,
-    ConstraintKeeper,
-    Identity,
-    Outbox,
-    Rules,
-    ledger,
-)
+from agent_runtime.mediation import MIGRATIONS, Channel, ChannelGate, Clerk, ConstraintKeeper, Identity, Outbox, Rules
+from agent_runtime.mediation.ledger import ledger
 from agent_runtime.store import Database
 
 from .host import SOCKET

@@ -16,7 +16,7 @@ import psutil
 from agent_common.protocol.work import Principal, WorkRequest, stamp
 from agent_host.database import open_database
 from agent_host.listener import Limits, Listener
-from agent_host.listener.work import Progress, Work
+from agent_host.listener.dispatch.work import Progress, Work
 from agent_host.logs import configure_logs
 
 from .programs import obey, run

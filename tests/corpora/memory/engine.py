@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from agent_runtime.memory import MemoryKeeper
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.store import Database
-from agent_runtime.workspace import Home, MemoryKeeper
+from agent_runtime.workspace import Home
 from agent_testing import ManualClock
 
 from .corpus import Fact

@@ -11,8 +11,8 @@ import pytest
 
 from agent_common.net import HostPatterns
 from agent_runtime.connectors import Patience
-from agent_runtime.connectors.config import Local
-from agent_runtime.connectors.installed import advice, installed
+from agent_runtime.connectors.config.config import Local
+from agent_runtime.connectors.config.installed_files import advice, installed
 
 from .conftest import Grow
 from .test_protocols import old

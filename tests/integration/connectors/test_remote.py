@@ -17,7 +17,7 @@ import pytest
 
 from agent_common.net import Addresses, Direct, Forward, Unix, http_url, listen_at
 from agent_runtime.connectors import Patience
-from agent_runtime.connectors.refusals import NO_CREDENTIALS, WRONG_CREDENTIALS
+from agent_runtime.connectors.transport.auth_refusals import NO_CREDENTIALS, WRONG_CREDENTIALS
 from agent_testing import LiveProcess
 from tests.unit.net.webs import LOOPBACK, Names
 

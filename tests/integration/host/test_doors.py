@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 
 from agent_common.net import Direct, Egress, Forward, HttpPool, Parent, TransportFault, Unix
-from agent_host.doors import Doors, HttpSide
+from agent_host.listening_sockets import Doors, HttpSide
 from agent_runtime.errors import ToolFailure
 from agent_testing import Hang, LiveProcess, Say, ScriptedProvider
 from tests.e2e.live import eventually

@@ -18,7 +18,7 @@ from agent_common.protocol.work import Principal, WorkRequest, stamp
 from agent_host.database import open_database
 from agent_host.listener import Limits, Listener, Record
 from agent_runtime.mediation import Channel, ChannelGate, Clerk, ConstraintKeeper, Identity, Outbox, Rules
-from agent_runtime.mediation.pace import Pace
+from agent_runtime.mediation.channel.backoff import Pace
 from agent_runtime.runtime.migrations import MIGRATIONS
 from agent_runtime.store import Database
 from agent_testing import FakeBridge

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent_common.protocol.work import FrameFault, Progress
-from agent_runtime.mediation.link import Broken, Link
+from agent_runtime.mediation.channel.connection import Broken, Link
 
 from .hours import HandLoop, Hours
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_runtime.mediation.pace import Pace
+from agent_runtime.mediation.channel.backoff import Pace
 
 from .pair import Longest, Pair
 

@@ -24,7 +24,7 @@ from agent_runtime.skills import (
     Versions,
     authoring_tools,
 )
-from agent_runtime.skills.process import ARGV
+from agent_runtime.skills.workers.process import ARGV
 from agent_runtime.store import Database
 from agent_runtime.tools import Gate, ToolRegistry
 

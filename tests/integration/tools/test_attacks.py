@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from agent_runtime.sandbox import Limits
-from agent_runtime.sandbox.rung import OF_ALL
-from agent_runtime.tools import search
+from agent_runtime.sandbox.backends.backend import OF_ALL
+from agent_runtime.tools.files import glob_grep
 
 from .conftest import House, furnish
 
@@ -388,7 +388,7 @@ async def test_other_sessions_commands_are_strangers(house: House) -> None:
 async def test_a_search_cannot_be_made_to_run_for_ever(house: House) -> None:
     """The pattern takes exponential time where matching goes back and forth; it may only cost its own process."""
     (house.home.workspace / "a.txt").write_text("a" * 40 + "!\n")
-    slow = search.grep_tool(search.Finder(house.confinement), "python")
+    slow = glob_grep.grep_tool(glob_grep.Finder(house.confinement), "python")
 
     async def find() -> None:
         await slow.run({"pattern": "(a+)+$"}, house.context)
@@ -399,7 +399,7 @@ async def test_a_search_cannot_be_made_to_run_for_ever(house: House) -> None:
     finding.cancel()
     with pytest.raises(asyncio.CancelledError):
         await finding
-    assert await gone(str(search.PROGRAM))
+    assert await gone(str(glob_grep.PROGRAM))
 
 
 async def test_the_limits_of_a_box_reach_the_command(house: House) -> None:

@@ -20,8 +20,8 @@ import asyncio, json, sys
 from pathlib import Path
 from agent_runtime.sandbox import Box
 from agent_runtime.sandbox.confinement import Confinement
-from agent_runtime.sandbox.probe import probe
-from agent_runtime.sandbox.unaided import other_user
+from agent_runtime.sandbox.probe.probe import probe
+from agent_runtime.sandbox.backends.landlock import other_user
 from agent_runtime.workspace import Home
 
 async def main():

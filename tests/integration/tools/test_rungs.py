@@ -28,7 +28,7 @@ import asyncio, json, os, sys
 from dataclasses import asdict
 from pathlib import Path
 from agent_runtime.sandbox import Box, Limits, Quota, choose_confinement
-from agent_runtime.sandbox.choose import RUNGS
+from agent_runtime.sandbox.probe.select import RUNGS
 from agent_runtime.sandbox.confinement import Confinement
 from agent_runtime.workspace import Home
 
@@ -141,7 +141,7 @@ def test_commands_work(rung: Rung) -> None:
 
 def test_a_skill_s_worker_can_tell_how_it_stands(rung: Rung) -> None:
     """Although nothing of /proc but a few facts of the machine can be read."""
-    posture = SOURCES / "agent_runtime/skills/worker/posture.py"
+    posture = SOURCES / "agent_runtime/skills/worker/process_state.py"
     look = (
         "import importlib.util as u; s = u.spec_from_file_location('posture', sys.argv[1]); m = u.module_from_spec(s); "
         "s.loader.exec_module(m); p = m.Posture(); before = p.kept(); f = [open('/dev/null') for _ in range(70)]; "
@@ -285,7 +285,7 @@ def test_attributes_of_what_is_not_one_s_own_stay(rung: Rung) -> None:
 def test_a_proxy_cannot_be_had(rung: Rung) -> None:
     from agent_runtime.errors import ToolFailure
     from agent_runtime.sandbox import Box
-    from agent_runtime.sandbox.unaided import Unaided
+    from agent_runtime.sandbox.backends.landlock import Unaided
 
     with pytest.raises(ToolFailure, match="commands have no network under this confinement"):
         Unaided("uid", b"", 0, 61000).launch(("true",), Box(rung.data, network=rung.data / "proxy"))
@@ -293,8 +293,8 @@ def test_a_proxy_cannot_be_had(rung: Rung) -> None:
 
 @pytest.mark.parametrize("rung", ["another user"], indirect=True)
 def test_without_landlock_another_user_is_not_enough(rung: Rung) -> None:
-    from agent_runtime.sandbox.rung import Missing
-    from agent_runtime.sandbox.unaided import other_user
+    from agent_runtime.sandbox.backends.backend import Missing
+    from agent_runtime.sandbox.backends.landlock import other_user
 
     with pytest.raises(Missing, match="commands would read each other's files and secrets"):
         other_user(rung.data, 0)

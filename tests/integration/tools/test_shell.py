@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import Rule
 from agent_common.protocol.authority import Access, decide, matches
-from agent_runtime.tools.shell import commands
-from agent_runtime.tools.shell_words import shown
+from agent_runtime.tools.shell.script import commands
+from agent_runtime.tools.shell.words import shown
 from tests.redteam.bash_scripts import ATTACKS, VARIABLES
 
 NOTE = 'printf \'%s\\0\' "$@" :END: >> "$NOTES"'

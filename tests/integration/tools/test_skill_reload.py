@@ -15,7 +15,7 @@ import pytest
 from agent_common.protocol import SkillState
 from agent_runtime.errors import ToolFailure
 from agent_runtime.sandbox import Box, Child, Confinement
-from agent_runtime.skills.host import GONE_SECONDS
+from agent_runtime.skills.manager import GONE_SECONDS
 
 from .school import SEED, School, until, workers
 

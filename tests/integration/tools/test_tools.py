@@ -12,8 +12,8 @@ import pytest
 from agent_runtime.ports import ToolResult
 from agent_runtime.sandbox import Confinement, Limits, choose_confinement
 from agent_runtime.tools import Gate
-from agent_runtime.tools.bash import bash_tool
-from agent_runtime.tools.search import Finder, glob_tool, grep_tool
+from agent_runtime.tools.bash.tool import bash_tool
+from agent_runtime.tools.files.glob_grep import Finder, glob_tool, grep_tool
 from agent_runtime.workspace import Home
 
 from .conftest import House, furnish

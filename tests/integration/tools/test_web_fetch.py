@@ -16,7 +16,7 @@ from agent_common.protocol import Rule
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import ToolContext, ToolResult
 from agent_runtime.tools import Gate
-from agent_runtime.tools.web_fetch import FETCH_LIMIT, PROGRAM, Reader, web_fetch_tool
+from agent_runtime.tools.web.fetch import FETCH_LIMIT, PROGRAM, Reader, web_fetch_tool
 from tests.unit.net.webs import everywhere, leads_to, page, web
 
 from .conftest import House

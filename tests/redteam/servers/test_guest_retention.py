@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.sessions import Ids, MessageRow, NewSession, NewTurn, rows
-from agent_runtime.sessions.rows import PartRow
+from agent_runtime.sessions.store.rows import PartRow
 from agent_testing import Call, ManualClock, Say, ScriptedProvider
 from tests.e2e.live import Runtime, assert_problem, assignment, eventually
 

@@ -17,13 +17,14 @@ from agent_common.protocol import ANY_PROGRAM, Folders, RequirementSet
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.agents import Agents
 from agent_runtime.errors import ToolFailure
+from agent_runtime.learnings import NoLearnings
+from agent_runtime.memory import NoMemory
 from agent_runtime.ports import Errand, ToolContext, ToolSpec
 from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillHost, authoring_tools
 from agent_runtime.tools import LOCKED, Tool, ToolRegistry, builtin_tools
-from agent_runtime.tools.permissions import Permissions
-from agent_runtime.tools.verdict import Verdict
-from agent_runtime.workspace import NoLearnings, NoMemory
+from agent_runtime.tools.core.permissions import Permissions
+from agent_runtime.tools.core.verdict import Verdict
 
 AGENTS = Agents()
 LOOKING = {"read", "glob", "grep", "web_fetch", "web_search", "skill", "todo", "tool_search", "memory_search"} & {

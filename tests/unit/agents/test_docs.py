@@ -14,7 +14,7 @@ from agent_common.protocol.permission import MOST_RULES
 from agent_runtime.agents import Agents, Project
 from agent_runtime.agents.directory import LARGEST, SUFFIXES, builtin
 from agent_runtime.agents.manifest import _Written  # pyright: ignore[reportPrivateUsage]  the fields are its table
-from agent_runtime.agents.plain import load
+from agent_runtime.agents.safe_yaml import load
 from agent_runtime.loop.subagents.service import DEEPEST
 from agent_runtime.loop.subagents.transcript import MOST as MOST_TRANSCRIPT
 from agent_runtime.settings import Settings

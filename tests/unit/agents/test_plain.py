@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.agents import plain
+from agent_runtime.agents import safe_yaml
 
 
 @pytest.mark.parametrize(
@@ -22,23 +22,23 @@ from agent_runtime.agents import plain
     ],
 )
 def test_any_scalar_is_a_text(text: str, found: tuple[str, str]) -> None:
-    assert plain.pair(text) == found
+    assert safe_yaml.pair(text) == found
 
 
 @pytest.mark.parametrize(
     "text", ["", "x", "- a", "d: [a]", "d: {a: b}", "d: a: b", "a: b\nc: d", "a: b\n---\nc: d", "d: *x"]
 )
 def test_all_else_is_refused(text: str) -> None:
-    with pytest.raises(plain.NotPlain):
-        plain.pair(text)
+    with pytest.raises(safe_yaml.NotPlain):
+        safe_yaml.pair(text)
 
 
 @given(st.text(max_size=200))
 def test_nothing_else_is_raised(text: str) -> None:
     for one in (text, f"d: {text}", f'd: "{text}"', f'd: "\\U{text}"'):
         try:
-            key, value = plain.pair(one)
-        except plain.NotPlain:
+            key, value = safe_yaml.pair(one)
+        except safe_yaml.NotPlain:
             continue
         assert isinstance(key, str)
         assert isinstance(value, str)
@@ -49,6 +49,6 @@ def test_nothing_else_is_raised(text: str) -> None:
 )
 def test_it_stops_at_once(text: str) -> None:
     began = time.monotonic()
-    with pytest.raises(plain.NotPlain):
-        plain.pair(text)
+    with pytest.raises(safe_yaml.NotPlain):
+        safe_yaml.pair(text)
     assert time.monotonic() - began < 5, "it would be minutes"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from agent_runtime.api.guard import Guard
+from agent_runtime.api.middleware import Guard
 
 
 async def answered(scope: Scope, receive: Receive, send: Send) -> None:

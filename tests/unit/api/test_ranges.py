@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_runtime.api.ranges import OutOfRange, piece
+from agent_runtime.api.range_requests import OutOfRange, piece
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.connectors import read_servers
-from agent_runtime.connectors.config import Faults, Local, Remote, Server, servers
+from agent_runtime.connectors.config.config import Faults, Local, Remote, Server, servers
 from agent_runtime.errors import StartError
 
 DATA = Path("/var/lib/agent")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.connectors.config import Faults, Local, Remote, Server, servers
+from agent_runtime.connectors.config.config import Faults, Local, Remote, Server, servers
 
 DATA = Path("/var/lib/agent")
 ENVIRONMENT = {"HOME": "/srv/ann", "TOKEN": "t-o-k-e-n", "API_KEY": "k-e-y-k-e-y"}

@@ -8,11 +8,16 @@ from pathlib import Path
 
 from agent_common.protocol.authority import Access, decide
 from agent_runtime.agents import Project
-from agent_runtime.connectors import Patience, config, link, pace, refusals, schemas, session
-from agent_runtime.connectors.config import servers
-from agent_runtime.connectors.declared import CAPABILITY
-from agent_runtime.connectors.written import OAuth, Written
-from agent_runtime.tools import registry, tool_search
+from agent_runtime.connectors import Patience
+from agent_runtime.connectors.config import config
+from agent_runtime.connectors.config.config import servers
+from agent_runtime.connectors.config.config_schema import OAuth, Written
+from agent_runtime.connectors.session import server_connection, session
+from agent_runtime.connectors.tools import schemas
+from agent_runtime.connectors.tools.tool_adapter import CAPABILITY
+from agent_runtime.connectors.transport import auth_refusals, rate_limit
+from agent_runtime.tools.agent import tool_search
+from agent_runtime.tools.catalog import registry
 
 PAGE = (Path(__file__).parents[3] / "docs" / "mcp.md").read_text()
 LIMITS = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PAGE.partition("## Limits")[2], re.MULTILINE))
@@ -53,12 +58,13 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert LIMITS["tools of a server"] == str(session.MOST_TOOLS)
     assert LIMITS["description of a tool or a parameter"] == f"{schemas.TEXT_LIMIT} characters"
     assert LIMITS["schema of a tool"] == f"{schemas.LARGEST // 1024} KiB, {schemas.DEEPEST} levels"
-    assert LIMITS["one message"] == f"{pace.MESSAGE_LIMIT // 2**20} MiB, {pace.MOST_NODES} values"
-    told = f"{pace.RATE:g} a second after the first {pace.BURST:g}; a message of more than {pace.UNIT // 1024} KiB"
+    assert LIMITS["one message"] == f"{rate_limit.MESSAGE_LIMIT // 2**20} MiB, {rate_limit.MOST_NODES} values"
+    size = rate_limit.UNIT // 1024
+    told = f"{rate_limit.RATE:g} a second after the first {rate_limit.BURST:g}; a message of more than {size} KiB"
     assert LIMITS["messages"].startswith(told)
-    assert LIMITS["lines that are no messages"] == f"{pace.MOST_NOISE} in a row"
-    assert LIMITS["requests of a server's own"] == f"{pace.MOST_ASKS} in a connection"
-    assert LIMITS["calls of a server at once"] == str(link.MOST_CALLS)
+    assert LIMITS["lines that are no messages"] == f"{rate_limit.MOST_NOISE} in a row"
+    assert LIMITS["requests of a server's own"] == f"{rate_limit.MOST_ASKS} in a connection"
+    assert LIMITS["calls of a server at once"] == str(server_connection.MOST_CALLS)
     assert LIMITS["time to connect"] == f"{Patience().connect:g} s"
     assert LIMITS["matches of `tool_search`"] == str(tool_search.MOST)
 
@@ -71,5 +77,5 @@ def test_the_times_are_those_of_the_code() -> None:
     assert f"after {', '.join(f'{one:g}' for one in first)} and then every {last:g} s" in PAGE
     assert f"more than {registry.MOST_SHOWN} tools" in PAGE
     assert f"unanswered for {session.PROBE_SECONDS:g} s" in PAGE
-    assert refusals.WRONG_CREDENTIALS in PAGE
-    assert refusals.NO_CREDENTIALS.partition(" {")[0] in PAGE
+    assert auth_refusals.WRONG_CREDENTIALS in PAGE
+    assert auth_refusals.NO_CREDENTIALS.partition(" {")[0] in PAGE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_runtime.connectors.events import EventCheck
-from agent_runtime.connectors.pace import MESSAGE_LIMIT, UNIT, Overrun
+from agent_runtime.connectors.transport.event_limits import EventCheck
+from agent_runtime.connectors.transport.rate_limit import MESSAGE_LIMIT, UNIT, Overrun
 
 COSTLY = b'data: {"a":[' + b"0," * 60_000 + b"0]}"
 

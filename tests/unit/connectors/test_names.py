@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.connectors.names import rule_name, starts, tool_name
+from agent_runtime.connectors.tools.names import rule_name, starts, tool_name
 
 SERVERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", fullmatch=True)
 

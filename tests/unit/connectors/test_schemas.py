@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from referencing import Registry
 
-from agent_runtime.connectors.schemas import LARGEST, plain_text, reduced
+from agent_runtime.connectors.tools.schemas import LARGEST, plain_text, reduced
 from agent_runtime.tools import schema_fault
 
 

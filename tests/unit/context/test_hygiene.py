@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.context import lower_tools, meant
-from agent_runtime.context.hygiene import MOST_IN_A_ROW, result_json, visible, words, wrapped
-from agent_runtime.context.lower import Call, Step, lower_step, lower_user
+from agent_runtime.context.provider_messages import Call, Step, lower_step, lower_user
+from agent_runtime.context.sanitize import MOST_IN_A_ROW, result_json, visible, words, wrapped
 from agent_runtime.ports import ToolSpec
 
 HARMLESS = (

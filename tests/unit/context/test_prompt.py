@@ -10,8 +10,8 @@ import pytest
 
 from agent_runtime.context import Material, Surroundings, digest, system_prompt
 from agent_runtime.context.sections import BELOW, INSTRUCTIONS_CAP, OPERATOR_SHARE, SERVERS_CAP, SKILLS_CAP
+from agent_runtime.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET
 from agent_runtime.workspace import PROMPT_CAPS, BootstrapFile, Instructions
-from agent_runtime.workspace.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET
 
 DAY = 1_790_000_000_000
 DOCS = Path(__file__).parent.parent.parent.parent / "docs"

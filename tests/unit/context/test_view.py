@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent_runtime.context import Call, Step, View, definition, lower_tools
-from agent_runtime.context.lower import lower_step, steps_of
+from agent_runtime.context.provider_messages import lower_step, steps_of
 from agent_runtime.ports import ToolSpec
 from agent_runtime.sessions import NOTICE, RETRY, Marker, Message, Shortened
 

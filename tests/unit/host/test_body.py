@@ -14,10 +14,9 @@ from fastapi import FastAPI, Request
 from sqlalchemy.exc import OperationalError
 
 from agent_common.net import Shares
-from agent_host import problems
 from agent_host.access import Guard, TokenStore
-from agent_host.body import MOST_HELD, BodyLimit
 from agent_host.database import Database, open_database
+from agent_host.http import MOST_HELD, BodyLimit, problems
 from agent_testing import ManualClock
 
 OPERATOR = "the-operator-s-token"

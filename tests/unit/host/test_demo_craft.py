@@ -17,7 +17,7 @@ import pytest
 from agent_host.proxy.providers.demo.craft import NAME, median_wanted
 from agent_host.proxy.providers.demo.provider import decide
 from agent_host.proxy.providers.demo.replay import Action
-from agent_runtime.skills.declared import check
+from agent_runtime.skills.validation.declarations import check
 from agent_runtime.skills.worker.loading import load
 
 SALES = Path(__file__).parents[3] / "examples/sales"

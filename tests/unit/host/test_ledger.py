@@ -14,12 +14,12 @@ from fastapi import FastAPI
 from sqlalchemy import Connection, text
 
 from agent_common.protocol import Usage
-from agent_host import probes
+from agent_host import health
 from agent_host.database import Database, open_database
 from agent_host.errors import Unavailable
 from agent_host.proxy import Ledger
-from agent_host.proxy.ledger import CallRecord, CallStatus
-from agent_host.proxy.report import LedgerReport, read_report
+from agent_host.proxy.ledger.ledger import CallRecord, CallStatus
+from agent_host.proxy.ledger.report import LedgerReport, read_report
 
 T = TypeVar("T")
 
@@ -178,7 +178,7 @@ async def test_no_failure_of_the_database_ends_the_writer(database: Database) ->
 
 async def test_a_writer_that_has_ended_shows_in_readiness(database: Database) -> None:
     app = FastAPI()
-    app.include_router(probes.router)
+    app.include_router(health.router)
     async with (
         opened(database) as ledger,
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://host") as client,

@@ -7,8 +7,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent_common.net import Shares
-from agent_host import problems
-from agent_host.body import BodyLimit
+from agent_host.http import BodyLimit, problems
 
 
 @pytest.fixture

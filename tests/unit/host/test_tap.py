@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_common.protocol import Pricing, Usage
-from agent_host.proxy.tap import UsageTap
+from agent_host.proxy.calls.usage_filter import UsageTap
 
 PRICES = Pricing(input=1_000_000, output=2_000_000)
 TEXT = b'data: {"choices":[{"delta":{"content":"hi"}}],"usage":null}\n\n'

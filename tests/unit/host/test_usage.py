@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_common.protocol import Pricing, Usage
-from agent_host.proxy.usage import cost_of, read_usage
+from agent_host.proxy.calls.usage import cost_of, read_usage
 
 PRICES = Pricing(input=3, output=15, cache_read=0.3, cache_write=3.75)
 

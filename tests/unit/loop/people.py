@@ -15,7 +15,7 @@ from agent_runtime.loop import Answer, Turn
 from agent_runtime.ports import ToolContext, ToolSpec
 from agent_runtime.sessions import history
 from agent_runtime.tools import Gate, Tool, ToolRegistry, Verdict
-from agent_runtime.tools.question import question_tool
+from agent_runtime.tools.agent.question import question_tool
 from tests.unit.loop.support import PATIENCE, World
 
 ASK = '{"questions": [{"question": "Which colour?", "options": [{"label": "blue"}, {"label": "red"}]}]}'

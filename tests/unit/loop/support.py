@@ -12,6 +12,7 @@ from agent_common.protocol import CompactionPolicy, ModelCard, TaskAssignment, U
 from agent_common.protocol.authority import Authority
 from agent_runtime.agents import Agents, Project
 from agent_runtime.context import View, Window, digest
+from agent_runtime.learnings import NoLearnings
 from agent_runtime.loop import MIGRATIONS as LOOP_MIGRATIONS
 from agent_runtime.loop import (
     Admission,
@@ -58,7 +59,7 @@ from agent_runtime.ports import (
 from agent_runtime.sessions import MIGRATIONS as SESSION_MIGRATIONS
 from agent_runtime.sessions import Brief, Ids
 from agent_runtime.store import Database
-from agent_runtime.workspace import Home, NoLearnings
+from agent_runtime.workspace import Home
 from agent_testing import ManualClock
 
 PATIENCE = 60.0

@@ -11,7 +11,7 @@ import pytest
 from pydantic_core import to_json
 
 from agent_common.protocol import CompactionPolicy, SmartRecovery, Usage
-from agent_runtime.context.record import PRUNED
+from agent_runtime.context.transcript import PRUNED
 from agent_runtime.errors import ModelError
 from agent_runtime.loop.turn.summary_strategies import MOST_CALLS, Ladder, NoSummary, Summary
 

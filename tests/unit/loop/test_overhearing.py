@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_runtime.context import Step, View
-from agent_runtime.context.lower import Call
+from agent_runtime.context.provider_messages import Call
+from agent_runtime.learnings import NoLearnings
 from agent_runtime.loop.core.corrections import overhear
 from agent_runtime.ports import Correction, ToolContext, ToolResult
-from agent_runtime.workspace import NoLearnings
 from tests.unit.loop.people import Hands, decide, waits
 from tests.unit.loop.support import FakeModel, FakeTools, World, assignment, call, new_turn, say, until
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from agent_common.protocol.work import LifecycleSignal, Progress, WorkRequest, WorkResult, WorkUsage, stamp
 from agent_runtime.mediation import Clerk, ConstraintKeeper, Job, Outbox, Refused, Rules, Veil
-from agent_runtime.mediation import ledger as book
+from agent_runtime.mediation.ledger import ledger as book
 from agent_runtime.ports import Clock
 from agent_runtime.runtime.migrations import MIGRATIONS
 from agent_runtime.store import Database

@@ -12,7 +12,7 @@ import pytest
 
 from agent_common.protocol.work import Cancel, Nack, Progress, ResumeOk, encode
 from agent_runtime.mediation import Refused, Veil
-from agent_runtime.mediation import ledger as book
+from agent_runtime.mediation.ledger import ledger as book
 
 from .support import Office, office, request
 

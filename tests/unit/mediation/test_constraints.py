@@ -15,8 +15,8 @@ from agent_common.protocol import Rule
 from agent_common.protocol.authority import Access, Authority, Layer
 from agent_common.protocol.work import Constraints, ConstraintsPayload, payload_hash
 from agent_runtime.mediation import ConstraintKeeper
-from agent_runtime.mediation.constraints import Pushed
-from agent_runtime.mediation.payload import MOST_TOLD, Unusable
+from agent_runtime.mediation.constraints.constraint_payload import MOST_TOLD, Unusable
+from agent_runtime.mediation.constraints.constraints import Pushed
 
 
 def frame(version: int, payload: bytes, ref: str = "inline") -> Constraints:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_common.protocol.work import Cancel, ResumeOk, Verdict, WorkResult
-from agent_runtime.mediation import ledger as book
+from agent_runtime.mediation.ledger import ledger as book
 
 from .support import Office, Wire, office, request
 

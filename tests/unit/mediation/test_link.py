@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent_common.protocol.work import FrameFault, Ping, Pong, Progress
-from agent_runtime.mediation.link import BREATH, MOST_FRAMES, Broken, Link
+from agent_runtime.mediation.channel.connection import BREATH, MOST_FRAMES, Broken, Link
 from agent_testing import ManualClock
 
 

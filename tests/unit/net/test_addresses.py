@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_common.net.addresses import SERVICES, Addresses
+from agent_common.net.egress.address_policy import SERVICES, Addresses
 from agent_runtime.errors import ToolFailure
 
 RULES = Addresses()

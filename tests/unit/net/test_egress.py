@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from agent_common.net.dial import Direct
-from agent_common.net.egress import Bounds, Egress
+from agent_common.net.egress.fetch import Bounds, Egress
+from agent_common.net.egress.upstream import Direct
 from agent_runtime.errors import ToolFailure
 
 from .webs import LOOPBACK, Names, Web, authority, everywhere, leads_to, page, web

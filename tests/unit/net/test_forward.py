@@ -14,8 +14,8 @@ import pytest
 import uvloop
 
 from agent_common.net import Egress, serve_socket
-from agent_common.net.dial import Direct, Parent
-from agent_common.net.forward import Forward, ForwardLimits, Passage, gateway
+from agent_common.net.egress.upstream import Direct, Parent
+from agent_common.net.proxy.forward_proxy import Forward, ForwardLimits, Passage, gateway
 from agent_runtime.errors import ToolFailure
 
 from .webs import LOOPBACK, Names, authority, everywhere, leads_to, page, web

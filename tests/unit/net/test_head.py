@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_common.net.head import BadHead, parse_head, token_of
+from agent_common.net.proxy.proxy_request import BadHead, parse_head, token_of
 
 END = b"\r\n\r\n"
 

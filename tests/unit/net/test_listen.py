@@ -17,7 +17,7 @@ import pytest
 import uvloop
 
 from agent_common.net import Endpoint, Listening, Tcp, Unix, Vsock, listen_at, open_endpoint
-from agent_common.net.reach import established, posed
+from agent_common.net.endpoints.connect import established, posed
 
 ANY = 0xFFFFFFFF
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_common.net.patterns import HostPatterns, split_patterns
-from agent_common.net.urls import LONGEST, canonical_host, join, parse_url
+from agent_common.net.egress.host_patterns import HostPatterns, split_patterns
+from agent_common.net.egress.urls import LONGEST, canonical_host, join, parse_url
 from agent_runtime.errors import ToolFailure
 
 

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_common.net.addresses import Addresses
-from agent_common.net.dial import Direct
+from agent_common.net.egress.address_policy import Addresses
+from agent_common.net.egress.upstream import Direct
 
 LOOPBACK = Addresses((ipaddress.ip_network("127.0.0.0/8"),))
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

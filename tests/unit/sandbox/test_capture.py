@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.sandbox import SPILL_LIMIT
-from agent_runtime.sandbox.capture import Capture
+from agent_runtime.sandbox.run.capture import Capture
 
 LIMIT = 64
 chunks = st.lists(st.tuples(st.booleans(), st.binary(max_size=50)), max_size=30)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.errors import StartError, ToolFailure
-from agent_runtime.sandbox import Box, Confinement, Launch, choose_confinement, probe
-from agent_runtime.sandbox.bare import Bare
-from agent_runtime.sandbox.rung import program
+from agent_runtime.sandbox import Box, Confinement, Launch, choose_confinement
+from agent_runtime.sandbox.backends.backend import program
+from agent_runtime.sandbox.backends.unconfined import Bare
+from agent_runtime.sandbox.probe import probe
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-from agent_runtime.sandbox import Box, mounts
+from agent_runtime.sandbox import Box
+from agent_runtime.sandbox.spec import mounts
 
 HOME = Path("/srv/agent")
 BOX = Box(HOME / "workspace", writable=(HOME / "workspace", HOME / "scratch" / "s1"), readable=(HOME / "skills",))

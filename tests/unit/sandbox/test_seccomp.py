@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.sandbox import bpf, seccomp
-from agent_runtime.sandbox.rung import Missing
+from agent_runtime.sandbox.backends.backend import Missing
+from agent_runtime.sandbox.kernel import bpf, seccomp
 
 X86_64, AARCH64 = 0xC000003E, 0xC00000B7
 EVERYTHING = {"x86_64": X86_64, "aarch64": AARCH64}

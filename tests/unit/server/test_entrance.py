@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.entrance import Entrance
+from agent_runtime.server.startup_app import Entrance
 
 Message = dict[str, Any]
 

@@ -12,7 +12,7 @@ import pytest
 
 from agent_common.http import BoundedHttp, authorised, bounded_http
 from agent_common.http.header_limits import MOST_BYTES
-from agent_runtime.lean import Config, Server
+from agent_runtime.server.memory_tuning import Config, Server
 
 PATIENCE = 60.0
 ASK = b"POST / HTTP/1.1\r\nhost: x\r\n"

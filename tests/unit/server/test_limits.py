@@ -9,7 +9,7 @@ import pytest
 
 from agent_common.protocol import ModelCard
 from agent_runtime.context import Window
-from agent_runtime.runtime.limits import TurnLimits
+from agent_runtime.runtime.turn_limits import TurnLimits
 from agent_runtime.settings import DEFAULT_CONTEXT, Settings
 
 CARDS = {

@@ -21,7 +21,7 @@ from agent_runtime.sessions import (
     listing,
     rows,
 )
-from agent_runtime.sessions.rows import PartRow
+from agent_runtime.sessions.store.rows import PartRow
 from agent_testing import ManualClock
 
 USAGE = Usage(input=7, output=5, reasoning=3, cache_read=2, cache_write=1)

@@ -13,8 +13,8 @@ import pytest
 from agent_common.protocol import Usage
 from agent_common.protocol import chunks as c
 from agent_runtime.sessions import branches, history, interrupt, replay, rows, text_of, tool_name
-from agent_runtime.sessions.parts import RETRY, MessageParts
-from agent_runtime.sessions.repair import CALL_ERROR
+from agent_runtime.sessions.record.parts import RETRY, MessageParts
+from agent_runtime.sessions.record.repair import CALL_ERROR
 from tests.unit.sessions.support import SESSION, TURN, begin, opened, parts, recorder, text
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agent_runtime.context import digest
 from agent_runtime.errors import Conflict, InvalidRequest, NotFound
 from agent_runtime.sessions import NewSession, branches, rows, transfer
-from agent_runtime.sessions.rows import PartRow
+from agent_runtime.sessions.store.rows import PartRow
 from tests.unit.sessions.log import Log, memory
 
 TABLES = ("chat_sessions", "chat_messages", "chat_parts", "system_prompts")

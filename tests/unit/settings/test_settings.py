@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_common.protocol import field_docs
-from agent_runtime.cli import main, settings_help
+from agent_runtime.cli.main import main, settings_help
 from agent_runtime.errors import StartError
 from agent_runtime.settings import Settings, load_settings, secret_fields
 

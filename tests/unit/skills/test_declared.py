@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.ports import ToolSpec
-from agent_runtime.skills.declared import Refused, check
+from agent_runtime.skills.validation.declarations import Refused, check
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",

@@ -30,9 +30,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.ports import ToolSpec
-from agent_runtime.skills.declared import KEYWORDS, check
-from agent_runtime.skills.worker.hints import NoSchema, form
-from agent_runtime.tools.schema import faults
+from agent_runtime.skills.validation.declarations import KEYWORDS, check
+from agent_runtime.skills.worker.type_schema import NoSchema, form
+from agent_runtime.tools.core.schema import faults
 
 TEXT, WHOLE, NUMBER, YES = {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}
 NULL = {"type": "null"}

@@ -8,7 +8,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from agent_runtime.skills.idle import Idle
+from agent_runtime.skills.workers.idle_workers import Idle
 
 OWNERS = st.sampled_from("abcdef")
 

@@ -111,7 +111,7 @@ def test_importing_the_decorator_is_light() -> None:
 
 
 def test_the_worker_is_light_too() -> None:
-    loaded = loaded_by("agent_runtime.skills.worker.main, agent_runtime.skills.worker.records")
+    loaded = loaded_by("agent_runtime.skills.worker.main, agent_runtime.skills.worker.record_types")
     assert not loaded & {"pydantic", "fastapi", "httpx", "structlog", "jsonschema", "agent_runtime.ports"}
 
 

@@ -11,7 +11,7 @@ START = """
 import gc, json, os, resource, signal, sys, threading, types
 sys.modules["strange"] = None
 sys.modules["json.odd"] = types.SimpleNamespace()
-from agent_runtime.skills.worker.posture import Posture
+from agent_runtime.skills.worker.process_state import Posture
 posture = Posture()
 kept = []
 """

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.skills import skill
-from agent_runtime.skills.declared import check
+from agent_runtime.skills.validation.declarations import check
 from agent_runtime.skills.worker.loading import Unloadable, load
 from agent_runtime.skills.worker.plugin import Skill, collecting
 

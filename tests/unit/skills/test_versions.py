@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agent_runtime.skills.versions import MOST_LINES, difference
+from agent_runtime.skills.sources.versions import MOST_LINES, difference
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.skills.watch import watch
+from agent_runtime.skills.sources.watch import watch
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic_core import to_json
 
-from agent_runtime.skills.wire import Broken, pack, unpack
+from agent_runtime.skills.workers.protocol import Broken, pack, unpack
 
 
 def test_what_is_packed_comes_out_again() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.skills.wire import MESSAGE_LIMIT, Broken, Message, pack, unpack
 from agent_runtime.skills.worker.main import Worker
+from agent_runtime.skills.workers.protocol import MESSAGE_LIMIT, Broken, Message, pack, unpack
 
 PLUGIN = """
 @skill(name="add", description="d", parameters={"a": {"type": "integer"}, "b": {"type": "integer", "default": 10}})

@@ -13,7 +13,7 @@ import pytest
 
 from agent_runtime.errors import StartError, StoreError
 from agent_runtime.store import Backup, Database
-from agent_runtime.store.health import SMALL
+from agent_runtime.store.integrity import SMALL
 
 from .support import NOTES, filled, insert, opened, overwrite, texts
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_testing import Call, Recorded, Say, Step
-from agent_testing.directives import follow_directives
+from agent_testing.provider.directives import follow_directives
 
 
 def step_for(content: Any, *after: dict[str, Any]) -> Step:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_runtime.ports import HumanWait, ToolContext, ToolResult, ToolSpec
 from agent_runtime.tools import Tool
-from agent_runtime.tools.contract import Run
+from agent_runtime.tools.core.contract import Run
 
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 

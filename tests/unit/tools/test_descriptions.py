@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent_runtime.learnings import NoLearnings
 from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import LOCKED, OWN, Tool, builtin_tools, schema_fault
-from agent_runtime.workspace import NoLearnings
 
 TOOLS = builtin_tools(Confinement(None), learnings=NoLearnings())
 OF_THE_HOST = re.compile(

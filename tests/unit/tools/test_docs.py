@@ -7,19 +7,20 @@ from pathlib import Path
 
 from agent_common.net import Bounds
 from agent_runtime.sandbox import OUTPUT_LIMIT, Limits
-from agent_runtime.sandbox.box import FEWEST_FILES
-from agent_runtime.skills import wire
+from agent_runtime.sandbox.spec.spec import FEWEST_FILES
 from agent_runtime.skills.dependencies import requirements_of
-from agent_runtime.skills.idle import MOST_IDLE
-from agent_runtime.skills.pool import MOST, MOST_CRASHES
-from agent_runtime.skills.process import LINGER_SECONDS, LOAD_SECONDS
-from agent_runtime.skills.source import MOST_BYTES, MOST_FILES
-from agent_runtime.skills.versions import COPIES
+from agent_runtime.skills.sources.source import MOST_BYTES, MOST_FILES
+from agent_runtime.skills.sources.versions import COPIES
 from agent_runtime.skills.worker.loading import load
 from agent_runtime.skills.worker.plugin import collecting
-from agent_runtime.tools import DEFAULT_TIMEOUT, LOCKED, OWN, deadline
-from agent_runtime.tools.finder import SKIPPED
-from agent_runtime.tools.web_fetch import FETCH_LIMIT
+from agent_runtime.skills.workers import protocol
+from agent_runtime.skills.workers.idle_workers import MOST_IDLE
+from agent_runtime.skills.workers.pool import MOST, MOST_CRASHES
+from agent_runtime.skills.workers.process import LINGER_SECONDS, LOAD_SECONDS
+from agent_runtime.tools import DEFAULT_TIMEOUT, LOCKED, OWN
+from agent_runtime.tools.core import deadline
+from agent_runtime.tools.files.search_worker import SKIPPED
+from agent_runtime.tools.web.fetch import FETCH_LIMIT
 from scripts.tools import page as tools_page
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -73,7 +74,7 @@ def test_the_examples_are_skills(tmp_path: Path) -> None:
     assert f"import ({LOAD_SECONDS:g} s)" in SKILLS
     assert f"{MOST_FILES} files and {MOST_BYTES // 2**20} MiB" in SKILLS
     assert f"`{COPIES}/NAME`" in SKILLS
-    assert wire.MESSAGE_LIMIT > OUTPUT_LIMIT
+    assert protocol.MESSAGE_LIMIT > OUTPUT_LIMIT
 
 
 def test_the_example_of_a_tool_runs() -> None:

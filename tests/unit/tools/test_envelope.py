@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent_runtime.errors import ToolFailure
 from agent_runtime.sandbox import SPILL_LIMIT
 from agent_runtime.tools import Output
-from agent_runtime.tools.envelope import BEGINNING, fit
+from agent_runtime.tools.core.envelope import BEGINNING, fit
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

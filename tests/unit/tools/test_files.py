@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from agent_runtime.ports import ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import ToolRegistry
-from agent_runtime.tools.edit import edit_tool
-from agent_runtime.tools.files import TEXT_LIMIT
-from agent_runtime.tools.read import READ_LIMIT, read_tool
-from agent_runtime.tools.space import Space
-from agent_runtime.tools.write import write_tool
+from agent_runtime.tools.files.edit import edit_tool
+from agent_runtime.tools.files.paths import TEXT_LIMIT
+from agent_runtime.tools.files.quota import Space
+from agent_runtime.tools.files.read import READ_LIMIT, read_tool
+from agent_runtime.tools.files.write import write_tool
 from agent_runtime.workspace import Backups, PathLocks
 from agent_testing import ManualClock
 

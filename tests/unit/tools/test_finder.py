@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.tools import finder
+from agent_runtime.tools.files import search_worker
 
 needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
 both = pytest.mark.parametrize("engine", [pytest.param("ripgrep", marks=needs_ripgrep), "python"])
@@ -51,12 +51,12 @@ def tree(tmp_path: Path) -> Path:
 
 
 def glob(root: Path, pattern: str, limit: int = 1000) -> dict[str, Any]:
-    return finder.answer({"kind": "glob", "root": str(root), "pattern": pattern, "limit": limit})
+    return search_worker.answer({"kind": "glob", "root": str(root), "pattern": pattern, "limit": limit})
 
 
 def grep(root: Path, pattern: str, engine: str, **more: Any) -> dict[str, Any]:
     request = {"kind": "grep", "root": str(root), "only": None, "include": "**", "limit": 200, "engine": engine}
-    return finder.answer({**request, "pattern": pattern, **more})
+    return search_worker.answer({**request, "pattern": pattern, **more})
 
 
 # ---------------------------------------------------------------- glob
@@ -107,7 +107,7 @@ def test_a_root_that_is_gone_is_told(tree: Path) -> None:
 
 
 def test_braces_do_not_explode() -> None:
-    assert finder.answer({"kind": "glob", "root": "/", "pattern": "{a,b}" * 30, "limit": 1}) == {
+    assert search_worker.answer({"kind": "glob", "root": "/", "pattern": "{a,b}" * 30, "limit": 1}) == {
         "fault": "pattern: the braces stand for more than 64 patterns"
     }
 
@@ -125,7 +125,7 @@ def naive(parts: list[str], pattern: list[str]) -> bool:
     st.lists(st.sampled_from(["a", "b", "*", "**"]), max_size=5),
 )
 def test_matching_agrees_with_a_naive_one(parts: list[str], pattern: list[str]) -> None:
-    glob = finder.Glob(pattern)
+    glob = search_worker.Glob(pattern)
     at = glob.start
     for folder in parts[:-1]:
         at = glob.below(at, folder)
@@ -207,10 +207,10 @@ def test_matches_that_are_not_complete_say_so(tree: Path, engine: str, limit: in
 
 @both
 def test_more_files_than_one_call_takes(tmp_path: Path, engine: str) -> None:
-    for number in range(finder.BATCH + 20):
+    for number in range(search_worker.BATCH + 20):
         (tmp_path / f"{number:04}").write_text("x")
     found = grep(tmp_path, "x", engine, limit=1000)
-    assert [match["path"] for match in found["matches"]] == [f"{n:04}" for n in range(finder.BATCH + 20)]
+    assert [match["path"] for match in found["matches"]] == [f"{n:04}" for n in range(search_worker.BATCH + 20)]
 
 
 @both
@@ -236,7 +236,7 @@ def test_names_that_are_not_utf8_are_found(tmp_path: Path) -> None:
 
 def test_the_program_reads_a_request_and_writes_an_answer(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = json.dumps({"kind": "glob", "root": str(tree), "pattern": "*.md", "limit": 5})
-    argv = [sys.executable, "-I", "-S", finder.__file__]
+    argv = [sys.executable, "-I", "-S", search_worker.__file__]
     done = subprocess.run(argv, input=request, capture_output=True, text=True, check=True, timeout=10)
     assert json.loads(done.stdout) == {"entries": ["README.md"], "truncated": False, "left_out": [
         ".git (skipped)", "node_modules (skipped)"

@@ -11,7 +11,7 @@ import pytest
 from agent_runtime.errors import MeshUnavailable, StoreError, ToolFailure
 from agent_runtime.ports import ToolContext, ToolResult, ToolSpec
 from agent_runtime.tools import Gate, Output, Tool, Verdict
-from agent_runtime.tools.deadline import Deadline
+from agent_runtime.tools.core.deadline import Deadline
 
 from .doubles import answering, raising, tool
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.tools.index import ToolIndex, words
+from agent_runtime.tools.catalog.tool_search_index import ToolIndex, words
 
 TOOLS = [
     ("docs_search", "Searches the documentation of the product."),

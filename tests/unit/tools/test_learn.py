@@ -10,10 +10,10 @@ import pytest
 from agent_common.protocol import Folders, RequirementSet
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.errors import ToolFailure
+from agent_runtime.learnings import NoLearnings
 from agent_runtime.ports import Correction, ToolContext
 from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import ToolRegistry, builtin_tools
-from agent_runtime.workspace import NoLearnings
 
 from .doubles import finished
 

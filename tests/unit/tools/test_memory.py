@@ -12,10 +12,10 @@ import pytest
 from agent_common.protocol import Folders, RequirementSet, Rule
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.errors import ToolFailure
+from agent_runtime.memory import Answer, NoMemory, Saved
 from agent_runtime.ports import Recalled, ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import RESERVED, ToolRegistry, builtin_tools
-from agent_runtime.workspace import Answer, NoMemory, Saved
 
 from .doubles import finished
 

@@ -13,11 +13,11 @@ from agent_common.protocol.authority import ALL_GRANTED, Authority, Layer
 from agent_runtime.ports import Errand, HumanWait, ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement, Limits
 from agent_runtime.tools import Gate, Tool, choose_watchdog
-from agent_runtime.tools.bash import bash_tool
-from agent_runtime.tools.contract import Reach
-from agent_runtime.tools.read import read_tool
-from agent_runtime.tools.search import Finder, glob_tool, grep_tool
-from agent_runtime.tools.task import task_tool
+from agent_runtime.tools.agent.task import task_tool
+from agent_runtime.tools.bash.tool import bash_tool
+from agent_runtime.tools.core.contract import Reach
+from agent_runtime.tools.files.glob_grep import Finder, glob_tool, grep_tool
+from agent_runtime.tools.files.read import read_tool
 from agent_runtime.workspace import PathLocks
 
 from .doubles import answering

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.errors import StartError
-from agent_runtime.tools.policy import load, parse, pattern_fault
+from agent_runtime.tools.watchdog.policy_file import load, parse, pattern_fault
 
 RULE = """\
 tool.before:

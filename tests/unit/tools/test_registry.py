@@ -10,7 +10,7 @@ from agent_common.protocol import SkillState
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import ToolCatalog, ToolContext, Toolset
 from agent_runtime.tools import LOCKED, Tool, ToolRegistry
-from agent_runtime.tools.tool_search import tool_search_tool
+from agent_runtime.tools.agent.tool_search import tool_search_tool
 
 from .doubles import answering, finished
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.tools import schema_fault
-from agent_runtime.tools.schema import checked, faults
+from agent_runtime.tools.core.schema import checked, faults
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

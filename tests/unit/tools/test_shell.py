@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runtime.tools.shell import LIMIT, Commands, commands
-from agent_runtime.tools.shell_programs import habit
-from agent_runtime.tools.shell_words import BUILTINS, KEYWORDS
+from agent_runtime.tools.shell.programs import habit
+from agent_runtime.tools.shell.script import LIMIT, Commands, commands
+from agent_runtime.tools.shell.words import BUILTINS, KEYWORDS
 
 PLAIN = [
     ("git status", ["git status"]),

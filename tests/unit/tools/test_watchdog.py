@@ -11,7 +11,7 @@ import pytest
 from agent_runtime.errors import StartError
 from agent_runtime.ports import HumanWait, ToolContext, ToolResult, ToolSpec
 from agent_runtime.tools import Gate, PolicyWatchdog, Verdict, choose_watchdog
-from agent_runtime.tools.policy import parse
+from agent_runtime.tools.watchdog.policy_file import parse
 
 from .doubles import tool
 

@@ -10,7 +10,7 @@ from agent_common.protocol import SearchHit
 from agent_runtime.errors import MeshUnavailable
 from agent_runtime.ports import ToolContext, ToolResult
 from agent_runtime.tools import Gate, Tool
-from agent_runtime.tools.web_search import CALLS, REMEMBERED, web_search_tool
+from agent_runtime.tools.web.search import CALLS, REMEMBERED, web_search_tool
 
 from .doubles import finished
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.tools.webtext import Kind, decoded, kind_of
+from agent_runtime.tools.web.content_decoding import Kind, decoded, kind_of
 
 
 @pytest.mark.parametrize(

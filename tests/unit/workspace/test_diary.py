@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.errors import ToolFailure
+from agent_runtime.learnings import DiaryKeeper
+from agent_runtime.learnings.daily_log import LARGEST, MOST_WAITING, line_of, remove_old
 from agent_runtime.ports import DiaryEntry
-from agent_runtime.workspace import DiaryKeeper, Home, PathLocks, Place, own_folder
-from agent_runtime.workspace.diary import LARGEST, MOST_WAITING, line_of, remove_old
+from agent_runtime.workspace import Home, PathLocks, Place, own_folder
 from agent_testing import ManualClock
 
 NOON = int(datetime(2026, 11, 5, 12, 3, tzinfo=UTC).timestamp() * 1000)

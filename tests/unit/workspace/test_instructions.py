@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.workspace import PROMPT_CAPS, Home, instructions
-from agent_runtime.workspace.instructions import DEEPEST, ENTRIES, FOLDERS, MOST_NAMED
+from agent_runtime.workspace.prompt_files.instructions import DEEPEST, ENTRIES, FOLDERS, MOST_NAMED
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from agent_runtime.errors import ToolFailure
+from agent_runtime.learnings import LearningKeeper
+from agent_runtime.learnings.notes_file import LARGEST, MOST_ENTRIES, Notebook
+from agent_runtime.learnings.service import MOST_WAITING
 from agent_runtime.ports import Correction, ToolContext, ToolResult
-from agent_runtime.workspace import LearningKeeper
-from agent_runtime.workspace.learnings.keeper import MOST_WAITING
-from agent_runtime.workspace.learnings.notebook import LARGEST, MOST_ENTRIES, Notebook
 from agent_testing import ManualClock
 
 PATIENCE = 60.0

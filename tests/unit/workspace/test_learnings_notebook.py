@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runtime.workspace.learnings.notebook import FIELDS, LARGEST, Entry, Notebook, quoted, unquoted
-from agent_runtime.workspace.learnings.text import key, one_line
+from agent_common.line_text import key, one_line
+from agent_runtime.learnings.notes_file import FIELDS, LARGEST, Entry, Notebook, quoted, unquoted
 
 EDITED = """\
 # Corrections

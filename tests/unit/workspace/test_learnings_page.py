@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_runtime.workspace.learnings import section
-from agent_runtime.workspace.learnings.notebook import LARGEST, MOST_BYTES, MOST_ENTRIES, Notebook
-from agent_runtime.workspace.learnings.notes import RECORDED
-from agent_runtime.workspace.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET
+from agent_runtime.learnings import section
+from agent_runtime.learnings.notes import RECORDED
+from agent_runtime.learnings.notes_file import LARGEST, MOST_BYTES, MOST_ENTRIES, Notebook
+from agent_runtime.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET
 
 PAGE = (Path(__file__).parents[3] / "docs" / "learnings.md").read_text()
 

@@ -7,16 +7,10 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runtime.workspace.learnings import section
-from agent_runtime.workspace.learnings.notebook import Entry, Notebook, quoted
-from agent_runtime.workspace.learnings.section import (
-    CORRECTIONS_BUDGET,
-    ERRORS_BUDGET,
-    INTRODUCTION,
-    LONGEST_CORRECTION,
-    name_of,
-)
-from agent_runtime.workspace.learnings.text import key
+from agent_common.line_text import key
+from agent_runtime.learnings import section
+from agent_runtime.learnings.notes_file import Entry, Notebook, quoted
+from agent_runtime.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET, INTRODUCTION, LONGEST_CORRECTION, name_of
 
 
 def correction(text: str, source: str = "person (message)", last: str = "2026-11-05 10:00", **fields: str) -> Entry:

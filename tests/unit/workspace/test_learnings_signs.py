@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runtime.workspace import corrects, may_correct
-from agent_runtime.workspace.learnings.signs import languages
+from agent_runtime.learnings import corrects, may_correct
+from agent_runtime.learnings.correction_phrases import languages
 
 DONE = "I have run npm install and all is well."
 ASKED = "Shall I run npm install as well?"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runtime.workspace.learnings.secrets import HIDDEN, redacted
-from agent_runtime.workspace.learnings.text import bounded, key, normalised, one_line
+from agent_common.line_text import bounded, key, normalised, one_line
+from agent_common.redaction import HIDDEN, redacted
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from agent_runtime.learnings.daily_log import line_of
+from agent_runtime.memory.index.schema import make_scope
+from agent_runtime.memory.sources import file_scan, files
 from agent_runtime.ports import DiaryEntry
 from agent_runtime.workspace import personal_folder
-from agent_runtime.workspace.diary import line_of
-from agent_runtime.workspace.memory import files, walking
-from agent_runtime.workspace.memory.schema import make_scope
 
 from .world import World, world
 
@@ -171,20 +171,20 @@ async def test_floods_are_bounded(here: World) -> None:
 
 
 def test_a_look_stops_where_there_is_too_much(tmp_path: Path) -> None:
-    for number in range(walking.MOST_FILES + 10):
+    for number in range(file_scan.MOST_FILES + 10):
         (tmp_path / f"{number:05}.md").touch()
-    looked = walking.look(tmp_path)
+    looked = file_scan.look(tmp_path)
     assert not looked.whole
-    assert len(looked.files) == walking.MOST_FILES
-    assert not walking.look(tmp_path / "missing").files
+    assert len(looked.files) == file_scan.MOST_FILES
+    assert not file_scan.look(tmp_path / "missing").files
 
 
 def test_what_has_just_changed_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("now")
-    first = walking.look(tmp_path).files["a.md"].signature
+    first = file_scan.look(tmp_path).files["a.md"].signature
     os.utime(tmp_path / "a.md", ns=(0, 1_700_000_000_000_000_000))
     assert first.endswith("?")
-    assert not walking.look(tmp_path).files["a.md"].signature.endswith("?")
+    assert not file_scan.look(tmp_path).files["a.md"].signature.endswith("?")
 
 
 def many(here: World, count: int, folder: str = "many") -> None:
@@ -206,13 +206,13 @@ async def test_a_file_that_is_gone_is_not_found_however_many_there_are(here: Wor
     here.file("a/walnut.md", TREE)
     here.file("z/hazel.md", "The hazel bush is young.")
     assert await sources(here, "walnut hazel") == {"a/walnut.md", "z/hazel.md"}
-    many(here, walking.MOST_FILES - 1)
+    many(here, file_scan.MOST_FILES - 1)
     (here.home.workspace / "a" / "walnut.md").unlink()
     await settled(here)
     assert await sources(here, "walnut") == set()
     assert await sources(here, "hazel") == {"z/hazel.md"}
     (here.home.workspace / "z" / "hazel.md").unlink()
-    many(here, walking.MOST_FILES + 1)
+    many(here, file_scan.MOST_FILES + 1)
     await settled(here)
     assert await sources(here, "hazel") == set()
 
@@ -221,14 +221,14 @@ def test_where_not_all_is_looked_at_what_was_known_is_looked_for(tmp_path: Path)
     for name in ("z/there.md", "z/gone.md", "z/folder.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    known = set(walking.look(tmp_path).files)
+    known = set(file_scan.look(tmp_path).files)
     (tmp_path / "z" / "gone.md").unlink()
     (tmp_path / "z" / "folder.md").unlink()
     (tmp_path / "z" / "folder.md").mkdir()
     (tmp_path / "a").mkdir()
-    for number in range(walking.MOST_ENTRIES):
+    for number in range(file_scan.MOST_ENTRIES):
         (tmp_path / "a" / f"{number}").touch()
-    looked = walking.look(tmp_path, known=known)
+    looked = file_scan.look(tmp_path, known=known)
     assert not looked.whole
     assert set(looked.files) == {"z/there.md"}
 
@@ -236,7 +236,7 @@ def test_where_not_all_is_looked_at_what_was_known_is_looked_for(tmp_path: Path)
 async def test_files_that_are_too_many_are_told_of_and_looked_at_once_there_is_room(
     here: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    many(here, walking.MOST_FILES)
+    many(here, file_scan.MOST_FILES)
     await settled(here)
     assert (await here.answer("walnut")).complete
     here.file("many/zzz.md", TREE)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.errors import ToolFailure
+from agent_runtime.memory import MemoryKeeper
+from agent_runtime.memory.service import LONGEST_FACT, LONGEST_KEPT, MOST_KEPT
 from agent_runtime.ports import Recalled
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.store import Backup, Database
-from agent_runtime.workspace import MemoryKeeper
-from agent_runtime.workspace.memory.keeper import LONGEST_FACT, LONGEST_KEPT, MOST_KEPT
 
 from .world import World, world
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import ModelCard
 from agent_runtime.errors import MeshUnavailable
-from agent_runtime.workspace import Meaning
-from agent_runtime.workspace.memory import meaning
-from agent_runtime.workspace.memory.vectors import Vector
+from agent_runtime.memory import Meaning
+from agent_runtime.memory.index.vectors import Vector
+from agent_runtime.memory.search import embeddings as meaning
 from agent_testing import ManualClock
 
 from .world import World, world
@@ -236,9 +236,9 @@ def test_a_vector_is_like_itself_and_unlike_its_opposite(values: list[float]) ->
 TEXT: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 30}
 SCRIPT = """
 import sqlite3, sys
-from agent_runtime.workspace.memory import schema, vectors
-from agent_runtime.workspace.memory.schema import Scope
-from agent_runtime.workspace.memory.vectors import Vector
+from agent_runtime.memory.index import schema, vectors
+from agent_runtime.memory.index.schema import Scope
+from agent_runtime.memory.index.vectors import Vector
 connection = sqlite3.connect(":memory:", isolation_level=None)
 connection.row_factory = sqlite3.Row
 for migration in schema.MIGRATIONS:

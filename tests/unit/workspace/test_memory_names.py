@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.workspace.memory.asking import wanted
+from agent_runtime.memory.search.query import wanted
 
 from .world import World, world
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_runtime.memory.sources import session_indexer
 from agent_runtime.ports import Recalled
 from agent_runtime.sessions import branches, rows
-from agent_runtime.workspace.memory import past
 
 from .world import World, world
 
@@ -116,7 +116,7 @@ async def test_long_texts_are_found_by_their_passages(here: World) -> None:
     (found,) = await here.texts("walnut tree planted", most=1)
     assert GARDEN in found
     assert len(found) < 1000
-    assert await here.count("memory_entries") <= past.MOST_PASSAGES + 1
+    assert await here.count("memory_entries") <= session_indexer.MOST_PASSAGES + 1
 
 
 async def test_what_is_too_much_goes_the_oldest_first(here: World) -> None:

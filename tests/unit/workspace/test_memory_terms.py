@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_runtime.workspace.memory.asking import LONGEST, MOST_TERMS, wanted
-from agent_runtime.workspace.memory.folding import folded
-from agent_runtime.workspace.memory.terms import LONGEST_WORD, STEM, terms
+from agent_runtime.memory.search.query import LONGEST, MOST_TERMS, wanted
+from agent_runtime.memory.text.normalize import folded
+from agent_runtime.memory.text.terms import LONGEST_WORD, STEM, terms
 
 texts = st.text(max_size=300)
 

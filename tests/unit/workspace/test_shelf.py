@@ -23,8 +23,8 @@ from agent_runtime.errors import (
 )
 from agent_runtime.sandbox import Confinement
 from agent_runtime.workspace import Backups, Conditions, Home, Opened, PathLocks, Ration, Shelf, own_folder
-from agent_runtime.workspace.ration import OWN_BYTES, OWN_FILES
-from agent_runtime.workspace.shelf import HASHED, WHOLE
+from agent_runtime.workspace.http.file_service import HASHED, WHOLE
+from agent_runtime.workspace.http.write_quota import OWN_BYTES, OWN_FILES
 from agent_testing import ManualClock
 
 ANYHOW = Conditions()

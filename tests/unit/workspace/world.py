@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_runtime.memory import Answer, MemoryKeeper, Saved
 from agent_runtime.ports import Recalled
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.sessions import Branch, Ids, Marker, MessageRow, NewSession, NewTurn, branches, markers, rows
-from agent_runtime.sessions.rows import PartRow
+from agent_runtime.sessions.store.rows import PartRow
 from agent_runtime.store import Database
-from agent_runtime.workspace import Answer, Home, MemoryKeeper, Saved
+from agent_runtime.workspace import Home
 from agent_testing import ManualClock
 
 Unit = Callable[[sqlite3.Connection], Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...loose import elements, members
+from ...json_access import elements, members
 from .replay import Action, Script
 
 NOTE = "demo model"

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from agent_common.protocol import without_notes
 
-from ...loose import members, objects, text_of
+from ...json_access import members, objects, text_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from ...loose import members
+from ...json_access import members
 from .chat import NOTE, paths
 from .craft import median_wanted, medians, section
 from .replay import Action, Result, Script, Turn

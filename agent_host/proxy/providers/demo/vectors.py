@@ -10,7 +10,7 @@ import zlib
 from typing import Any
 
 from ....errors import ProviderFailed
-from ...loose import elements
+from ...json_access import elements
 
 _DIMENSIONS = 256
 _MOST_DIMENSIONS, _MOST_TEXTS = 4096, 2048

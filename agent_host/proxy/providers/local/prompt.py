@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from agent_common.protocol import without_notes
 
-from ...loose import members, objects, text_of
+from ...json_access import members, objects, text_of
 
 _FILES = re.compile(r"\bfiles?\b|\bfolder\b", re.IGNORECASE)
 _NAME = re.compile(r"\b[\w./-]*\w\.[A-Za-z]\w{0,4}\b")

@@ -15,7 +15,7 @@ from agent_common.clock import Clock
 from agent_common.json_reader import by_size
 
 from ....errors import ProviderFailed
-from ...catalog import ProviderSpec
+from ...catalog.catalog import ProviderSpec
 from .. import wire
 from ..base import Answer, Call
 from ..openai_compatible import OpenAICompatible

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from agent_runtime.context.tokens.encodings import encoder
-from agent_runtime.context.tokens.recipe import REPLY, message_tokens, tools_tokens
+from agent_runtime.context.tokens.message_overhead import REPLY, message_tokens, tools_tokens
 
 ROOT = Path(__file__).parents[4]
 CORPUS = ROOT / "tests/corpora/tokens"
@@ -63,7 +63,7 @@ def _kept(*names: str) -> tuple[str, ...]:
     return tuple((CORPUS / f"{name}.txt").read_text("utf-8") for name in names)
 
 
-CODE = _kept("lower.py", "failures.py", "page.mjs", "Makefile")
+CODE = _kept("provider_messages.py", "errors.py", "page.mjs", "Makefile")
 DOCUMENTS = _kept("sessions.md", "storage.md", "waits.md")
 SCHEMAS = _kept("TaskResult.json", "SessionDetail.json")
 SPECIAL = (

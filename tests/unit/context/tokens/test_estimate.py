@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent_runtime.context.tokens.encodings import encoder
 from agent_runtime.context.tokens.estimate import LEAST, SAMPLED, estimate, estimate_json, estimate_text
-from agent_runtime.context.tokens.recipe import message_tokens
+from agent_runtime.context.tokens.message_overhead import message_tokens
 from tests.unit.context.tokens.corpus import CODE, DOCUMENTS, PROSE, SCHEMAS, answered, called, message, results
 
 RNG = random.Random(5)

@@ -13,7 +13,7 @@ from agent_common.protocol import Usage
 from agent_runtime.context import lower_tools
 from agent_runtime.context.tokens import Gauge, Meter
 from agent_runtime.context.tokens.encodings import encoder
-from agent_runtime.context.tokens.recipe import REPLY, message_tokens, tools_tokens
+from agent_runtime.context.tokens.message_overhead import REPLY, message_tokens, tools_tokens
 from agent_runtime.ports import ToolSpec
 from tests.unit.context.tokens.corpus import CODE, DOCUMENTS, PROSE, CountingProvider, answered, message, turn
 

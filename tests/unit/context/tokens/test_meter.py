@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.context.tokens import Meter, Meters
-from agent_runtime.context.tokens.meter import HIGHEST, LOWEST, MEMORY, TOLD
+from agent_runtime.context.tokens.calibration import HIGHEST, LOWEST, MEMORY, TOLD
 
 
 def taught(*samples: tuple[float, int]) -> Meter:

@@ -10,7 +10,7 @@ import pytest
 from agent_runtime.context import lower_tools
 from agent_runtime.context.tokens import EncodingName
 from agent_runtime.context.tokens.encodings import encoder
-from agent_runtime.context.tokens.recipe import CALL, MESSAGE, PICTURE, REPLY, message_tokens, tools_tokens
+from agent_runtime.context.tokens.message_overhead import CALL, MESSAGE, PICTURE, REPLY, message_tokens, tools_tokens
 from agent_runtime.ports import ToolSpec
 from tests.unit.context.tokens.corpus import called, message
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_host.fleet.accel import Prober
+from agent_host.fleet.machine.kvm_probe import Prober
 
 SAYS = "print('SeaBIOS'); print('AGENT_PROBE_OK', flush=True)"
 HANGS = "print('Probing EDD (edd=off to disable)... ok', flush=True); time.sleep(600)"

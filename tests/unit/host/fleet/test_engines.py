@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_host.fleet.container import ContainerDriver, ContainerSettings, engine, run_arguments
-from agent_host.fleet.driver import Launch, StartFailed
+from agent_host.fleet.drivers.container import ContainerDriver, ContainerSettings, engine, run_arguments
+from agent_host.fleet.drivers.driver import Launch, StartFailed
+from agent_host.fleet.drivers.microagent import MicroagentDriver
 from agent_host.fleet.machine import Seat, Ways
-from agent_host.fleet.microagent import MicroagentDriver
 
 STAND_IN = """
 import json, pathlib, sys

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from agent_host.fleet.driver import Snapshots, StartFailed
-from agent_host.fleet.firecracker import FirecrackerRuntime, jailer_command, order, orders
+from agent_host.fleet.drivers.driver import Snapshots, StartFailed
+from agent_host.fleet.drivers.firecracker import FirecrackerRuntime, jailer_command, order, orders
 from agent_host.fleet.machine import Console, Image, Seat, Ways
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from agent_host.errors import StartError
-from agent_host.fleet.driver import Launch, StartFailed
+from agent_host.fleet.drivers.driver import Launch, StartFailed
+from agent_host.fleet.drivers.qemu import Files, qemu_command
 from agent_host.fleet.machine import Console, Image, Seat, boot_document, load_image, write_config
 from agent_host.fleet.machine.console import MOST_BYTES
-from agent_host.fleet.qemu import Files, qemu_command
 
 LAUNCH = Launch(
     "writer", "", Path("/ws"), "t-secret", "http://h", "m-secret", mediation_url="unix:/x", mediation_key="k-secret"

@@ -12,8 +12,8 @@ import pytest
 from agent_common.protocol.work import Principal, WorkRequest, WorkResult, stamp
 from agent_host.database import Database, open_database
 from agent_host.listener import Limits, Listener, Record
-from agent_host.listener.readiness import Readiness
-from agent_host.listener.session import Session
+from agent_host.listener.connection.session import Session
+from agent_host.listener.dispatch.readiness import Readiness
 
 from .agent import PATIENCE, Agent
 

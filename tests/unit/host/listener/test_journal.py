@@ -11,10 +11,10 @@ import pytest
 
 from agent_common.protocol.work import Principal, WorkRequest, stamp
 from agent_host.database import Database, open_database
-from agent_host.listener.journal import GATHER, Journal
-from agent_host.listener.statements import AUDIT, Values
-from agent_host.listener.waiting import MOST_ALONG, Waiting
-from agent_host.listener.work import Work
+from agent_host.listener.dispatch.work import Work
+from agent_host.listener.ledger.commit_batch import MOST_ALONG, Waiting
+from agent_host.listener.ledger.ledger_writer import GATHER, Journal
+from agent_host.listener.ledger.sql import AUDIT, Values
 
 MUCH = MOST_ALONG + 1
 MANY = 10 * MUCH

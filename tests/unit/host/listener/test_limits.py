@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from agent_common.protocol.work import Principal, Progress, WorkBounds
 from agent_host.errors import Conflict, InvalidRequest, Unavailable
 from agent_host.listener import Limits, Record
-from agent_host.listener.watching import MOST_NEWS
+from agent_host.listener.ledger.subscriptions import MOST_NEWS
 
 from .conftest import Room
 from .test_breaks import begun, gone

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_host.listener import Limits
-from agent_host.listener.states import ACTIVE, FOLLOWS, IllegalMove, Status, check_move, shown
+from agent_host.listener.ledger.states import ACTIVE, FOLLOWS, IllegalMove, Status, check_move, shown
 
 from .agent import Agent, Frame
 from .conftest import Room

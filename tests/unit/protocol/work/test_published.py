@@ -73,4 +73,4 @@ def test_every_control_frame_is_written_by_one_of_our_ends_and_read_by_the_other
 
 
 def _source(folder: str) -> str:
-    return "".join(path.read_text("utf-8") for path in (ROOT / folder).glob("*.py"))
+    return "".join(path.read_text("utf-8") for path in (ROOT / folder).rglob("*.py"))

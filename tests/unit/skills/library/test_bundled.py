@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_runtime.context.sections import SKILLS_CAP
 from agent_runtime.settings import PREFIX, Settings
-from agent_runtime.skills.library import files, finding, front, library
+from agent_runtime.skills.library import files, front_matter, library, scanner
 from agent_runtime.skills.library.sources import BUNDLED, FOLDERS, NEEDS
 from agent_runtime.skills.worker.loading import load
 
@@ -31,7 +31,7 @@ def test_its_example_is_a_skill_that_passes_its_own_test(tmp_path: Path) -> None
 
 def test_it_is_short_and_named_as_its_folder() -> None:
     assert len(TEXT.splitlines()) < 80
-    assert front.read(TEXT).name == "write-a-skill"
+    assert front_matter.read(TEXT).name == "write-a-skill"
     assert set(NEEDS) == {folder.name for folder in BUNDLED.iterdir()}
 
 
@@ -40,15 +40,17 @@ def test_the_page_says_what_the_code_does() -> None:
     assert all(f"`{{workspace}}/{folder}`" in PAGE and f"`~/{folder}`" in PAGE for folder in FOLDERS)
     assert f"{PREFIX}SKILL_PATHS" in PAGE
     assert "skill_paths" in Settings.model_fields
-    sizes = f"{finding.MOST} packages, {finding.LARGEST // 1024} KiB a `SKILL.md`, {front.LARGEST // 1024} KiB of it"
+    sizes = (
+        f"{scanner.MOST} packages, {scanner.LARGEST // 1024} KiB a `SKILL.md`, {front_matter.LARGEST // 1024} KiB of it"
+    )
     assert sizes in plain
     assert f"The list has {SKILLS_CAP:,} characters" in plain
     assert f"at most {files.MOST} files and {files.LARGEST // 2**20} MiB" in plain
-    assert f"at most {front.LONGEST_NAME}" in plain
+    assert f"at most {front_matter.LONGEST_NAME}" in plain
     assert f"more than {library.HASTY:,} characters" in plain
-    assert f"at most {front.LONGEST} characters" in plain
+    assert f"at most {front_matter.LONGEST} characters" in plain
 
 
 def test_the_example_of_the_page_is_a_package() -> None:
     (example,) = re.findall(r"```markdown\n(.*?)```", PAGE, re.DOTALL)
-    assert front.read(example).name == "release-notes"
+    assert front_matter.read(example).name == "release-notes"

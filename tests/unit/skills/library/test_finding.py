@@ -11,7 +11,7 @@ import pytest
 from agent_common.protocol import Rule
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.skills import SkillLibrary
-from agent_runtime.skills.library import finding
+from agent_runtime.skills.library import scanner
 
 from .shelves import Ground, package
 
@@ -46,7 +46,7 @@ def test_of_two_the_first_holds_and_the_other_is_a_warning(ground: Ground, caplo
         package(ground.project, "pdf", "The project's.")
         assert dict(ground.library.names())["pdf"] == "The project's."
         (record,) = caplog.records
-        assert record.message == finding.TAKEN
+        assert record.message == scanner.TAKEN
         assert str(ground.project / "pdf") in str(record.__dict__["facts"]["reason"])
         caplog.clear()
         ground.library.names()
@@ -67,7 +67,7 @@ def test_a_path_of_links_has_an_end(ground: Ground, caplog: pytest.LogCaptureFix
     (ground.project / "winding").symlink_to("../../" + "far/../" * 500 + "far")
     (near / "SKILL.md").symlink_to("../../../" + "far/../" * 500 + "far/SKILL.md")
     assert ground.names() == ["far"]
-    told = [record.__dict__["facts"] for record in caplog.records if record.message == finding.SKIPPED]
+    told = [record.__dict__["facts"] for record in caplog.records if record.message == scanner.SKIPPED]
     assert {Path(one["path"]).name for one in told} == {"link-59", "winding", "near"}
     assert all("too many others" in one["reason"] for one in told)
 
@@ -112,7 +112,7 @@ def test_links_within_the_workspace_are_one_package(ground: Ground, caplog: pyte
     (other / "doc").symlink_to("../../docs")
     package(ground.workspace, "docs", "Linked.")
     assert ground.names() == ["pdf", "docs"]
-    assert [record.message for record in caplog.records] == [finding.MISNAMED]
+    assert [record.message for record in caplog.records] == [scanner.MISNAMED]
 
 
 def test_links_of_the_user_lead_anywhere(ground: Ground) -> None:
@@ -179,22 +179,22 @@ def test_a_name_that_differs_from_its_folder_holds(ground: Ground, caplog: pytes
     package(ground.project, "pdf", "The one in its own folder.")
     assert ground.names() == ["pdf"]
     assert dict(ground.library.names())["pdf"] == "The one in its own folder."
-    assert {record.message for record in caplog.records} == {finding.TAKEN}
+    assert {record.message for record in caplog.records} == {scanner.TAKEN}
     (ground.project / "pdf" / "SKILL.md").unlink()
     caplog.clear()
     assert ground.names() == ["pdf"]
-    assert {record.message for record in caplog.records} == {finding.MISNAMED}
+    assert {record.message for record in caplog.records} == {scanner.MISNAMED}
 
 
 def test_there_is_an_end_to_them(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
-    for number in range(finding.MOST + 20):
+    for number in range(scanner.MOST + 20):
         package(ground.project, f"p{number:03}")
     found = ground.library.names()
-    assert [name for name, _ in found] == [f"p{number:03}" for number in range(finding.MOST)]
+    assert [name for name, _ in found] == [f"p{number:03}" for number in range(scanner.MOST)]
     assert "more skill packages have faults" in caplog.messages
-    for number in range(finding.ENTRIES):
+    for number in range(scanner.ENTRIES):
         (ground.project / f"q{number:03}").mkdir()
-    assert len(ground.library.names()) <= finding.MOST
+    assert len(ground.library.names()) <= scanner.MOST
 
 
 def test_a_look_in_haste_reads_so_much_and_the_next_one_goes_on(ground: Ground) -> None:

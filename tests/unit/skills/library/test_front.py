@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runtime.skills.library import front
-from agent_runtime.skills.library.front import BadPackage, Front
+from agent_runtime.skills.library import front_matter
+from agent_runtime.skills.library.front_matter import BadPackage, Front
 
 
 def matter(*lines: str) -> str:
@@ -44,7 +44,7 @@ SAID = {
 
 @pytest.mark.parametrize("case", GOOD)
 def test_what_is_taken(case: str) -> None:
-    found = front.read(matter(*GOOD[case]))
+    found = front_matter.read(matter(*GOOD[case]))
     name = "2048" if "number" in case else "pdf"
     assert found == Front(name, SAID.get(case, "Fill forms."))
 
@@ -73,29 +73,29 @@ def test_what_is_taken(case: str) -> None:
 )
 def test_what_is_refused_says_which_field(lines: tuple[str, ...], fault: str) -> None:
     with pytest.raises(BadPackage, match=f"^{re.escape(fault)}"):
-        front.read(matter(*lines))
+        front_matter.read(matter(*lines))
 
 
 @pytest.mark.parametrize("text", ["", "# PDF", "---", "---\nname: a\ndescription: b\n", " ---\nname: a\n---\n"])
 def test_without_two_fences_it_is_none(text: str) -> None:
     with pytest.raises(BadPackage, match="must begin with front matter"):
-        front.read(text)
+        front_matter.read(text)
 
 
 def test_a_long_description_is_cut() -> None:
-    found = front.read(matter("name: a", f"description: {'word ' * 300}"))
-    assert len(found.description) <= front.LONGEST
+    found = front_matter.read(matter("name: a", f"description: {'word ' * 300}"))
+    assert len(found.description) <= front_matter.LONGEST
     assert found.description.endswith("…")
 
 
 def test_line_ends_of_another_system() -> None:
     text = matter("name: a", "description: b").replace("\n", "\r\n")
-    assert front.read(text) == Front("a", "b")
-    assert front.body(text) == "body"
+    assert front_matter.read(text) == Front("a", "b")
+    assert front_matter.body(text) == "body"
 
 
 def test_the_body_is_what_stands_below() -> None:
-    assert front.body("---\nname: a\n---\n\n# A\n\n---\nb\n") == "# A\n\n---\nb"
+    assert front_matter.body("---\nname: a\n---\n\n# A\n\n---\nb\n") == "# A\n\n---\nb"
 
 
 names = st.from_regex(r"[a-z0-9]{1,20}(-[a-z0-9]{1,20})?", fullmatch=True)
@@ -111,11 +111,11 @@ others = st.dictionaries(
 def test_what_yaml_wrote_is_read_back(name: str, said: str, other: dict[str, object], style: str, width: int) -> None:
     written = yaml.safe_dump({**other, "name": name, "description": said}, default_style=style, width=width)
     try:
-        found = front.read(f"---\n{written}---\n")
+        found = front_matter.read(f"---\n{written}---\n")
     except BadPackage:
-        assert not front.one_line(said) or len(written) > front.LONGEST
+        assert not front_matter.one_line(said) or len(written) > front_matter.LONGEST
         return
-    assert found == Front(name, front.one_line(said))
+    assert found == Front(name, front_matter.one_line(said))
 
 
 @settings(max_examples=300, deadline=None)
@@ -123,9 +123,9 @@ def test_what_yaml_wrote_is_read_back(name: str, said: str, other: dict[str, obj
 def test_whatever_stands_there_is_harmless_or_refused(name: str, said: str) -> None:
     for text in (f"---\nname: {name}\ndescription: {said}\n---\n", f"---\nname: a\ndescription: {said}\n---\n", said):
         try:
-            found = front.read(text)
+            found = front_matter.read(text)
         except BadPackage:
             continue
-        assert front.NAME.fullmatch(found.name)
-        assert 0 < len(found.description) <= front.LONGEST
+        assert front_matter.NAME.fullmatch(found.name)
+        assert 0 < len(found.description) <= front_matter.LONGEST
         assert found.description.isprintable()

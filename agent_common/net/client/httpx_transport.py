@@ -1,0 +1,81 @@
+"""A transport for clients that speak httpx (the `openai` client is one), over the pool of the hot path.
+
+httpx by itself reaches TCP and unix sockets; vsock it does not know. So it gets one transport for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx
+
+from ..endpoints.connect import CONNECT_SECONDS
+from ..endpoints.endpoint import Tcp, parse_http
+from .connection import TransportFault
+from .pool import HttpPool, Reply
+
+IDLE_SECONDS = 120.0
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+
+
+class Carrier(httpx.AsyncBaseTransport):
+    """Carries requests to one base URL. A request's read timeout is the time that may pass without a byte."""
+
+    def __init__(self, url: str, *, connect: float = CONNECT_SECONDS) -> None:
+        base = parse_http(url)
+        self.base = url.rstrip("/") if isinstance(base.endpoint, Tcp) else f"http://localhost{base.path}"
+        """What to put in front of a path when asking by this transport."""
+        self._origin = _origin(httpx.URL(self.base))
+        self._pool = HttpPool(url, {}, idle=IDLE_SECONDS, connect=connect)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if _origin(request.url) != self._origin:
+            raise httpx.UnsupportedProtocol(f"this client speaks to {self.base} only", request=request)
+        timeout: dict[str, Any] = request.extensions.get("timeout") or {}
+        idle = timeout.get("read") or IDLE_SECONDS
+        async with AsyncExitStack() as stack:
+            try:
+                reply = await stack.enter_async_context(self._pool.exchange(await _written(request), idle))
+            except TransportFault as fault:
+                raise _as_httpx(fault, request) from fault
+            body = _Body(reply, stack.pop_all(), request)
+        return httpx.Response(reply.status, headers=dict(reply.headers), stream=body)
+
+    async def aclose(self) -> None:
+        await self._pool.close()
+
+
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, reply: Reply, held: AsyncExitStack, request: httpx.Request) -> None:
+        self._reply, self._held, self._request = reply, held, request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._reply.pieces:
+                yield piece
+        except TransportFault as fault:
+            raise _as_httpx(fault, self._request) from fault
+
+    async def aclose(self) -> None:
+        await self._held.aclose()
+
+
+async def _written(request: httpx.Request) -> bytes:
+    """The request as it goes out, its body whole."""
+    body = await request.aread()
+    lines = [b"%s: %s\r\n" % (name, value) for name, value in request.headers.raw if name.lower() not in _FRAMING]
+    if body or request.method in ("POST", "PUT", "PATCH"):
+        lines.append(b"content-length: %d\r\n" % len(body))
+    start = b"%s %s HTTP/1.1\r\n" % (request.method.encode("ascii"), request.url.raw_path)
+    return b"".join((start, *lines, b"\r\n", body))
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _as_httpx(fault: TransportFault, request: httpx.Request) -> httpx.TransportError:
+    kind = httpx.ReadTimeout if fault.silent else httpx.NetworkError
+    return kind(fault.message, request=request)

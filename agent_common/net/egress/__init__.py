@@ -1,0 +1,1 @@
+"""Requests to the public web: address checks, host patterns, and the one function that fetches a page."""

@@ -1,0 +1,63 @@
+"""Compressed bodies, unpacked no further than wanted: a few kilobytes can stand for gigabytes."""
+
+from __future__ import annotations
+
+import zlib
+
+from ...errors import ToolFailure
+
+ACCEPTED = "gzip, deflate"
+_GZIP, _ZLIB, _RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
+_FORMS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
+
+
+class Unpacked:
+    """The first `most` bytes of a body behind its Content-Encoding. Raises ToolFailure for encodings it cannot read."""
+
+    def __init__(self, encoding: str, most: int) -> None:
+        names = [
+            name for name in (part.strip().lower() for part in encoding.split(",")) if name not in ("", "identity")
+        ]
+        if len(names) > 1 or (names and names[0] not in _FORMS):
+            raise ToolFailure(f"the server packs its answer as {encoding[:50]!r}, which was not asked for")
+        self._form = _FORMS[names[0]] if names else None
+        self._unpack = zlib.decompressobj(self._form) if self._form else None
+        self._most = most
+        self._begun = False
+        self.data = bytearray()
+        self.cut = False
+        """There was more."""
+
+    def feed(self, piece: bytes) -> None:
+        if self._unpack is None:
+            self._take(piece)
+            return
+        while piece and not self.cut:
+            piece = self._step(piece)
+
+    def finish(self) -> None:
+        """No more comes. Raises ToolFailure when that is not the end of what was packed."""
+        if self._unpack is not None and self._begun and not self._unpack.eof and not self.cut:
+            raise ToolFailure("the answer ends in the middle of its compressed data")
+
+    def _step(self, piece: bytes) -> bytes:
+        """Unpacks some of the piece; what is left of it."""
+        assert self._unpack is not None  # noqa: S101  the caller's business
+        if self._unpack.eof:
+            if self._form != _GZIP:
+                return b""  # what follows the end means nothing
+            self._unpack = zlib.decompressobj(_GZIP)  # several packed one after the other are one
+        try:
+            self._take(self._unpack.decompress(piece, self._most - len(self.data) + 1))
+        except zlib.error as error:
+            if self._form != _ZLIB or self._begun:
+                raise ToolFailure("the answer's compressed data is damaged") from error
+            self._form, self._unpack = _RAW, zlib.decompressobj(_RAW)  # as some servers understand `deflate`
+            return piece
+        self._begun = True
+        return self._unpack.unused_data if self._unpack.eof else self._unpack.unconsumed_tail
+
+    def _take(self, data: bytes) -> None:
+        room = self._most - len(self.data)
+        self.data += data[:room]
+        self.cut = self.cut or len(data) > room

@@ -1,0 +1,163 @@
+"""Fetches pages for an agent: where it may go is checked before every step, and nothing that comes is without bound."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from ...errors import ToolFailure
+from ..client.tls import public_tls
+from .content_encoding import ACCEPTED, Unpacked
+from .http_request import Exchange
+from .upstream import Count, Direct, Parent, Stream, Upstream, secured
+from .urls import Url, clip, join, parse_url
+
+MiB = 1024 * 1024
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_HARMLESS = frozenset({"accept", "accept-language", "user-agent"})
+"""Headers that go along to another origin; any other may be a credential."""
+_OURS = frozenset({"host", "connection", "accept-encoding", "content-length", "transfer-encoding", "upgrade"})
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
+
+Admit = Callable[[str], Awaitable[str | None]]
+"""Asked with each URL before it is fetched, those of redirects too: why not, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one fetch may take."""
+
+    seconds: float = 20.0
+    """From the first look-up to the last byte, redirects included."""
+    idle_seconds: float = 10.0
+    """Without a byte."""
+    wire_bytes: int = 10 * MiB
+    """Of the body as it comes."""
+    body_bytes: int = 10 * MiB
+    """Of the body once unpacked."""
+    redirects: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer, whatever its status says."""
+
+    url: str
+    """Where it was found in the end."""
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+    """Unpacked."""
+    cut: bool
+    """There was more than the bounds take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """The one client for what the model wants to see of the web. No cookies, no caches, no kept connections."""
+
+    upstream: Upstream = field(default_factory=Direct)
+    bounds: Bounds = field(default_factory=Bounds)
+    tls: Callable[[], ssl.SSLContext] = public_tls
+
+    @classmethod
+    def through(cls, proxy: str | None, token: str | None = None) -> Egress:
+        """By the forward proxy at this URL, to which the token is shown; none: straight out."""
+        return cls(Parent(proxy, token) if proxy else Direct())
+
+    async def fetch(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        admit: Admit | None = None,
+        count: Count | None = None,
+    ) -> Fetched:
+        """GET. `headers` beyond the harmless ones are not sent to another origin. `count` is told of each request's
+        bytes before it is sent. Raises ToolFailure."""
+        fields = _checked(headers or {})
+        at = parse_url(url)
+        deadline = asyncio.timeout(self.bounds.seconds)
+        try:
+            async with deadline:
+                return await self._follow(at, fields, admit, count)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            text = f"{clip(url)} did not come within {self.bounds.seconds:g} s"
+            raise ToolFailure(text, kind="timeout") from error
+
+    async def _follow(self, at: Url, headers: Mapping[str, str], admit: Admit | None, count: Count | None) -> Fetched:
+        for _ in range(self.bounds.redirects + 1):
+            refusal = await admit(str(at)) if admit else None
+            if refusal is not None:
+                raise ToolFailure(refusal, kind="denied")
+            if count is not None:
+                count(len(_request(at, headers)))
+            found = await self._get(at, headers)
+            if not isinstance(found, Url):
+                return found
+            if at.scheme == "https" and found.scheme == "http":
+                insecure = f"{clip(str(at))} leads from https to {clip(str(found))}"
+                raise ToolFailure(f"{insecure}; fetch that itself if it need not be secure", kind="denied")
+            if found.origin != at.origin:
+                headers = {name: value for name, value in headers.items() if name in _HARMLESS}
+            at = found
+        raise ToolFailure(f"{clip(str(at))} is the end of more than {self.bounds.redirects} redirects")
+
+    async def _get(self, at: Url, headers: Mapping[str, str]) -> Fetched | Url:
+        """The answer, or where it says to look instead."""
+        stream = await self.upstream.open(at.host, at.port)
+        try:
+            if at.scheme == "https":
+                stream = await secured(stream, at.host, await asyncio.to_thread(self.tls))
+            return await self._exchange(at, headers, stream)
+        finally:
+            stream.close()
+
+    async def _exchange(self, at: Url, headers: Mapping[str, str], stream: Stream) -> Fetched | Url:
+        exchange = Exchange(stream, at.host, self.bounds.idle_seconds)
+        await exchange.send(_request(at, headers))
+        location = exchange.headers.get("location")
+        if exchange.status in REDIRECTS and location is not None:
+            return join(at, location)
+        body = await self._body(exchange)
+        return Fetched(str(at), exchange.status, exchange.headers, bytes(body.data), body.cut)
+
+    async def _body(self, exchange: Exchange) -> Unpacked:
+        body = Unpacked(exchange.headers.get("content-encoding", ""), self.bounds.body_bytes)
+        wire = 0
+        async for piece in exchange.pieces():
+            wire += len(piece)
+            body.feed(piece)
+            body.cut = body.cut or wire > self.bounds.wire_bytes
+            if body.cut:
+                return body
+        body.finish()
+        return body
+
+
+def _request(at: Url, headers: Mapping[str, str]) -> bytes:
+    fields = {
+        "host": at.authority,
+        "user-agent": "agent-runtime",
+        "accept": "*/*",
+        **headers,
+        "accept-encoding": ACCEPTED,
+        "connection": "close",
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"GET {at.target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
+
+
+def _checked(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers with their names in lower case. Raises ToolFailure for what would be more than a header."""
+    fields = {name.lower(): value for name, value in headers.items()}
+    for name, value in fields.items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value) or name in _OURS:
+            raise ToolFailure(f"header {name[:50]!r} cannot be sent", kind="invalid")
+    return fields

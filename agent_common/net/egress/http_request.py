@@ -1,0 +1,99 @@
+"""One request and its answer over a connection of its own, with a bound on everything that comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httptools
+
+from ...errors import ToolFailure
+from .upstream import Stream
+
+PIECE = 64 * 1024
+HEAD_BYTES = 64 * 1024
+_FINAL = 200
+
+
+class Exchange:
+    """`send`, then read the status, the headers and the `pieces` of the body. Raises ToolFailure."""
+
+    def __init__(self, stream: Stream, host: str, idle_seconds: float) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        """Names in lower case; of several with one name the first."""
+        self._stream, self._host, self._idle = stream, host, idle_seconds
+        self._parser = httptools.HttpResponseParser(self)
+        self._pieces: list[bytes] = []
+        self._done = False
+
+    async def send(self, request: bytes) -> None:
+        """Writes the request and waits for the head of its answer."""
+        self._stream.writer.write(request)
+        heard = 0
+        while not self.status:
+            data = await self._hear()
+            heard += len(data)
+            if not data:
+                raise ToolFailure(f"{self._host} hung up before it answered")
+            self._feed(data)
+            if heard > HEAD_BYTES and not self.status:
+                raise ToolFailure(f"{self._host} sent headers of more than {HEAD_BYTES // 1024} KB")
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes."""
+        while True:
+            ready, self._pieces = self._pieces, []
+            for piece in ready:
+                yield piece
+            if self._done:
+                return
+            data = await self._hear()
+            if data:
+                self._feed(data)
+            elif self._ends_with_its_connection:
+                return
+            else:
+                raise ToolFailure(f"{self._host} hung up in the middle of its answer")
+
+    @property
+    def _ends_with_its_connection(self) -> bool:
+        return "content-length" not in self.headers and "transfer-encoding" not in self.headers
+
+    async def _hear(self) -> bytes:
+        try:
+            async with asyncio.timeout(self._idle):
+                return await self._stream.reader.read(PIECE)
+        except TimeoutError as error:
+            raise ToolFailure(f"{self._host} sent nothing for {self._idle:g} s", kind="timeout") from error
+        except OSError as error:
+            raise ToolFailure(f"the connection to {self._host} broke: {error.strerror or error}") from error
+
+    def _feed(self, data: bytes) -> None:
+        if self._done:
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if not self._done:
+                raise ToolFailure(f"what {self._host} sent is not HTTP ({error})") from error
+
+    # httptools' callbacks
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.status:  # a trailer is no header
+            self.headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status >= _FINAL:
+            self.status = self.status or status
+        else:
+            self.headers.clear()  # only an announcement
+
+    def on_body(self, body: bytes) -> None:
+        if not self._done:
+            self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        self._done = self._done or self.status >= _FINAL

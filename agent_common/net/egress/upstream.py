@@ -1,0 +1,225 @@
+"""Connections out: to a host whose addresses were checked, or through a proxy that checks them itself.
+
+A name is looked up once. The address that was checked is the address that is connected to; nothing looks the name up
+again, so that it cannot lead elsewhere by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import ipaddress
+import re
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...errors import ToolFailure
+from ..endpoints.connect import open_endpoint
+from ..endpoints.endpoint import parse_http
+from .address_policy import Address, Addresses, literal_address
+from .urls import bracketed
+
+CONNECT_SECONDS = 10.0
+ONE_ADDRESS_SECONDS = 4.0
+MOST_ADDRESSES = 4
+HEAD_BYTES = 16 * 1024
+REASON_BYTES = 2048
+Count = Callable[[int], None]
+"""Told of bytes before they go out. Raises ToolFailure when they may not."""
+_STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: .*)?")
+_KINDS = {400: "invalid", 403: "denied", 407: "unavailable", 429: "unavailable", 503: "unavailable", 504: "timeout"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An open connection. Whoever opened it calls `close`."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    below: Stream | None = None
+    """What it runs over; a writer that nobody holds would close its connection."""
+
+    def close(self) -> None:
+        """At once; what was written and has not gone out is lost."""
+        transport = self.writer.transport
+        if transport is not None:  # pyright: ignore[reportUnnecessaryComparison]  uvloop has none once it is closed
+            transport.abort()
+
+
+class Resolver(Protocol):
+    """Finds the addresses of a name."""
+
+    async def addresses(self, host: str, port: int) -> Sequence[str]:
+        """Best first. Raises OSError when there are none."""
+        ...
+
+
+class Upstream(Protocol):
+    """A way out."""
+
+    async def open(self, host: str, port: int) -> Stream:
+        """A connection to a canonical host, in clear. Raises ToolFailure when that is not to be, or fails."""
+        ...
+
+
+class SystemResolver:
+    """What the operating system says."""
+
+    async def addresses(self, host: str, port: int) -> Sequence[str]:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """Straight to the host."""
+
+    rules: Addresses = field(default_factory=Addresses)
+    resolver: Resolver = field(default_factory=SystemResolver)
+    seconds: float = CONNECT_SECONDS
+
+    async def open(self, host: str, port: int) -> Stream:
+        self.rules.check(host, port)
+        with _within(self.seconds, host):
+            async with asyncio.timeout(self.seconds):
+                return await self._connect(host, port, await self._checked(host, port))
+
+    async def _checked(self, host: str, port: int) -> Sequence[Address]:
+        """The host's addresses, all of them good: one that is not makes the name suspicious."""
+        literal = literal_address(host)
+        if literal is not None:
+            return [literal]
+        try:
+            given = await self.resolver.addresses(host, port)
+            found = [ipaddress.ip_address(text) for text in given]
+        except (OSError, UnicodeError, ValueError) as error:
+            raise ToolFailure(f"{host} has no address ({_reason(error)}); check how it is spelled") from error
+        if not found:
+            raise ToolFailure(f"{host} has no address; check how it is spelled")
+        for address in found:
+            self.rules.check_address(host, address)
+        return found[:MOST_ADDRESSES]
+
+    async def _connect(self, host: str, port: int, addresses: Sequence[Address]) -> Stream:
+        why: BaseException = TimeoutError()
+        for address in addresses:
+            try:
+                async with asyncio.timeout(ONE_ADDRESS_SECONDS):
+                    stream = Stream(*await asyncio.open_connection(str(address), port))
+            except OSError as error:  # a timeout is one too
+                why = error
+                continue
+            self._not_ourselves(host, stream)
+            return stream
+        if isinstance(why, TimeoutError):
+            raise ToolFailure(f"{host} does not answer on port {port}", kind="timeout") from why
+        raise ToolFailure(f"{host} refuses a connection on port {port} ({_reason(why)})") from why
+
+    def _not_ourselves(self, host: str, stream: Stream) -> None:
+        """An address of this machine may be public, and what listens on it is still not meant for the agent."""
+        own, peer = (stream.writer.get_extra_info(name)[0] for name in ("sockname", "peername"))
+        if own == peer and not self.rules.allows(ipaddress.ip_address(peer)):
+            stream.close()
+            raise ToolFailure(f"{host} is this machine itself; only public hosts can be reached", kind="denied")
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Through a forward proxy: `http://host:port`, `http+unix://` with the path of its socket, or `http+vsock://2:port`.
+
+    Names are looked up, checked and pinned there; what can be told without a look-up is refused here already.
+    """
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    """Shown to the proxy as a password: more than that its clients cannot say."""
+    rules: Addresses = field(default_factory=Addresses)
+    seconds: float = CONNECT_SECONDS * 2
+
+    async def open(self, host: str, port: int) -> Stream:
+        self.rules.check(host, port)
+        with _within(self.seconds, host):
+            async with asyncio.timeout(self.seconds), self._reach() as stream:
+                stream.writer.write(self._request(host, port))
+                await self._await_consent(stream, host)
+                return stream
+
+    @asynccontextmanager
+    async def _reach(self) -> AsyncGenerator[Stream]:
+        try:
+            stream = Stream(*await open_endpoint(parse_http(self.url).endpoint, self.seconds))
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise ToolFailure(f"the way out is closed: {_reason(error)}", kind="unavailable") from error
+        try:
+            yield stream
+        except BaseException:
+            stream.close()
+            raise
+
+    def _request(self, host: str, port: int) -> bytes:
+        where = f"{bracketed(host)}:{port}"
+        shown = ""
+        if self.token is not None:
+            shown = f"Proxy-Authorization: Basic {base64.b64encode(f'agent:{self.token}'.encode()).decode()}\r\n"
+        return f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n{shown}\r\n".encode()
+
+    async def _await_consent(self, stream: Stream, host: str) -> None:
+        try:
+            head = await stream.reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError) as error:
+            raise ToolFailure(f"the way out to {host} broke off") from error
+        found = _STATUS.fullmatch(head.split(b"\r\n", 1)[0])
+        if found is None or len(head) > HEAD_BYTES:
+            raise ToolFailure(f"the way out to {host} did not answer as a proxy does")
+        status = int(found[1])
+        if 200 <= status < 300:
+            return
+        reason = ""
+        with contextlib.suppress(OSError):
+            reason = (await stream.reader.read(REASON_BYTES)).decode(errors="replace").strip()
+        kind = _KINDS.get(status, "backend")
+        text = reason or f"the proxy answered {status}"
+        raise ToolFailure(f"{host} cannot be reached: {text}", kind=kind)  # pyright: ignore[reportArgumentType]
+
+
+async def secured(stream: Stream, name: str, context: ssl.SSLContext) -> Stream:
+    """The connection under TLS, with the certificate of `name` and no other. Raises ToolFailure."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    try:
+        transport = await loop.start_tls(
+            stream.writer.transport,
+            protocol,
+            context,
+            server_hostname=name,
+            ssl_handshake_timeout=CONNECT_SECONDS,
+        )
+    except ssl.SSLCertVerificationError as error:
+        raise ToolFailure(f"the certificate of {name} is not valid: {error.verify_message}") from error
+    except OSError as error:  # TLS errors and timeouts are among them
+        raise ToolFailure(f"no secure connection to {name} ({_reason(error)})") from error
+    if transport is None:  # pyright: ignore[reportUnnecessaryComparison]  closed meanwhile
+        raise ToolFailure(f"no secure connection to {name} (it was closed)")
+    protocol.connection_made(transport)
+    return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, loop), stream)
+
+
+@contextlib.contextmanager
+def _within(seconds: float, host: str) -> Generator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise ToolFailure(f"no connection to {host} within {seconds:g} s", kind="timeout") from error
+
+
+def _reason(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

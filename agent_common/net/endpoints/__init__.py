@@ -1,0 +1,1 @@
+"""Endpoints by URL (TCP, unix socket, vsock): parse, listen, connect."""

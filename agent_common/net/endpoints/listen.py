@@ -1,0 +1,165 @@
+"""Listening sockets: a TCP port, a unix socket with its file, a port over vsock."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import stat
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .connect import address_of, named, posed, unconnected
+from .endpoint import Endpoint, Tcp, Unix, Vsock
+
+STALL_MS = 60_000
+"""How long sent bytes may go without an acknowledgement, or meet a peer who takes none, before a connection is dead."""
+UNIX_MODE = 0o660
+BACKLOG = 2048
+_TURN_SECONDS = 2.0
+_LEAST_PORT = 1024
+
+
+@dataclass(slots=True)
+class Listening:
+    """A socket that listens, and the file that leads to it. `close` takes both away."""
+
+    endpoint: Endpoint
+    """With the port that it got."""
+    bound: socket.socket
+    """Of vsock it is called one of AF_UNIX (see `reach`)."""
+    _file: tuple[int, int] | None = field(default=None, repr=False)
+
+    def close(self) -> None:
+        """Again is a no-op."""
+        self.unlink()
+        self.bound.close()
+
+    def unlink(self) -> None:
+        """Nobody finds the way here any more. A file that somebody else has put in the place of ours stays."""
+        if isinstance(self.endpoint, Unix) and self._file is not None:
+            with contextlib.suppress(OSError):
+                found = os.lstat(self.endpoint.path)
+                if (found.st_dev, found.st_ino) == self._file:
+                    os.unlink(self.endpoint.path)
+        self._file = None
+
+    def __enter__(self) -> Listening:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def listen_at(endpoint: Endpoint, *, mode: int = UNIX_MODE, backlog: int = BACKLOG) -> Listening:
+    """Listens from now on: connections wait in the queue until somebody takes them. May wait for 2 s.
+
+    A file that a dead owner has left is replaced; one that somebody answers behind, or that is no socket, is not.
+    Raises OSError that names the endpoint, with EADDRINUSE where somebody else listens.
+    """
+    try:
+        match endpoint:
+            case Tcp():
+                bound = serve_socket(endpoint.host, endpoint.port)
+                bound.listen(backlog)
+                return Listening(Tcp(endpoint.host, bound.getsockname()[1]), bound)
+            case Vsock():
+                return _listen_vsock(endpoint, backlog)
+            case Unix():
+                with _turn(Path(endpoint.path).parent):
+                    return _listen_unix(endpoint, mode, backlog)
+    except OSError as error:
+        raise named(error, endpoint) from error
+
+
+def serve_socket(host: str, port: int) -> socket.socket:
+    """A bound TCP socket. Raises OSError, for example when the port is in use."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALL_MS)  # accepted sockets take it over
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _listen_vsock(endpoint: Vsock, backlog: int) -> Listening:
+    with unconnected(endpoint) as opened:
+        try:
+            opened.bind(address_of(endpoint))
+        except PermissionError as error:
+            raise OSError(error.errno, f"ports below {_LEAST_PORT} are for root; take a higher one") from error
+        opened.listen(backlog)
+        port = opened.getsockname()[1]
+        return Listening(Vsock(endpoint.cid, port), posed(opened))
+
+
+def _listen_unix(endpoint: Unix, mode: int, backlog: int) -> Listening:
+    """Whoever holds the folder's turn makes the file: two at a time would each take the other's for a dead one."""
+    _clear(endpoint)
+    opened = unconnected(endpoint)
+    try:
+        opened.bind(endpoint.path)
+        file = _settle(endpoint.path, mode)
+        opened.listen(backlog)  # until here nobody could connect
+    except BaseException:
+        opened.close()
+        raise
+    return Listening(endpoint, opened, file)
+
+
+def _clear(endpoint: Unix) -> None:
+    """Takes away what a dead owner has left. Raises OSError when somebody lives there, or it is something else."""
+    try:
+        found = os.lstat(endpoint.path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise FileExistsError(errno.ENOTSOCK, "the file there is no socket; move it away or choose another path")
+    with unconnected(endpoint) as probe:
+        code = probe.connect_ex(endpoint.path)
+    if code != errno.ECONNREFUSED:  # also a queue that is full has an owner
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    os.unlink(endpoint.path)
+
+
+def _settle(path: str, mode: int) -> tuple[int, int]:
+    """Gives the new file its mode, by a handle: who may write the folder must not turn that on a file of his choice."""
+    handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISSOCK(found.st_mode):
+            raise OSError(errno.ENOTSOCK, "somebody else changes this folder; choose one of your own")
+        os.chmod(f"/proc/self/fd/{handle}", mode)
+        return found.st_dev, found.st_ino
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _turn(folder: Path) -> Generator[None]:
+    """The folder, for one who makes sockets in it at a time. Raises OSError when it is not there, or taken too long."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise OSError(errno.ENOTDIR, f"there is no folder {folder}; make it first") from error
+    try:
+        deadline = time.monotonic() + _TURN_SECONDS
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise OSError(errno.EBUSY, f"another program holds the lock of {folder}") from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(handle)

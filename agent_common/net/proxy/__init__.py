@@ -1,0 +1,1 @@
+"""The forward proxy that admits listed hosts only."""

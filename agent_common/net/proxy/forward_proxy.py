@@ -1,0 +1,361 @@
+"""A forward proxy: lets its clients out to the hosts that it is told to admit, and to no other.
+
+It speaks CONNECT, and HTTP/1.1 with whole URLs, one request a connection. Where a host leads, and whether that is
+public, is the business of the way out that it is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Literal, Self
+
+from ...errors import AgentRuntimeError, ToolFailure
+from ..egress.upstream import Count, Stream, Upstream
+from ..shares import Shares
+from .proxy_request import BadHead, ProxyRequest, parse_head
+
+PIECE = 64 * 1024
+ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+_STATUS = {"denied": 403, "invalid": 400, "timeout": 504, "unavailable": 503}
+_FLUSH_SECONDS = 5.0
+_LINGER_SECONDS = 1.0
+
+Verdict = Literal["open", "refused", "failed"]
+AdmitHost = Callable[[str, int, str], Awaitable[str | None]]
+"""Asked with a canonical host, its port and who wants to go there: why not, or none."""
+Authenticate = Callable[[str], Awaitable[str | None]]
+"""Who shows this token; none: nobody known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardLimits:
+    connections: int = 256
+    """That were let through; of several agents each has a share."""
+    heads: int = 128
+    """Connections that were not let through yet. One more, and the oldest goes."""
+    head_bytes: int = 32 * 1024
+    head_seconds: float = 10.0
+    idle_seconds: float = 120.0
+    """Without a byte in either direction, or with one that is not taken."""
+    total_seconds: float = 3600.0
+
+
+@dataclass(slots=True)
+class Passage:
+    """What became of one connection."""
+
+    agent: str = ""
+    host: str = ""
+    port: int = 0
+    verdict: Verdict = "refused"
+    """`open`: it was let through; `failed`: it was admitted, and the host could not be reached."""
+    status: int = 0
+    """What the client was answered by the proxy itself; 200 when it was let through."""
+    reason: str = ""
+    sent: int = 0
+    """Bytes from the client to the host."""
+    received: int = 0
+    seconds: float = 0.0
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """One of the sockets that connections come by."""
+
+    tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    open: bool = True
+
+
+class Forward:
+    """Serves connections from `listen` on until `close`. `note` is told of each once it is over, `count` of the bytes
+    of clients before they go out: what it refuses ends the connection."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        admit: AdmitHost,
+        *,
+        authenticate: Authenticate | None = None,
+        note: Callable[[Passage], None] | None = None,
+        limits: ForwardLimits | None = None,
+        count: Count | None = None,
+    ) -> None:
+        self._upstream, self._admit = upstream, admit
+        self._authenticate, self._note, self._count = authenticate, note, count
+        self._limits = limits or ForwardLimits()
+        self._entries: dict[asyncio.Server, _Entry] = {}
+        self._heads: OrderedDict[Stream, None] = OrderedDict()
+        self._shares = Shares(self._limits.connections)
+        self._passages: dict[asyncio.Task[None] | None, Passage] = {}
+
+    async def listen(self, bound: socket.socket) -> asyncio.Server:
+        """Takes connections from this socket, TCP, unix or vsock, and closes it in the end."""
+        entry = _Entry()
+
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._connected(Stream(reader, writer), entry)
+
+        start = asyncio.start_unix_server if bound.family == socket.AF_UNIX else asyncio.start_server
+        server = await start(connected, sock=bound, limit=self._limits.head_bytes)
+        self._entries[server] = entry
+        return server
+
+    async def leave(self, server: asyncio.Server, *, abruptly: bool = True) -> None:
+        """Takes no more connections there, and ends those that came that way, always at once. Again is a no-op."""
+        server.close()
+        entry = self._entries.pop(server, _Entry())
+        entry.open = False
+        for task in entry.tasks:
+            task.cancel()
+        await asyncio.gather(*entry.tasks, return_exceptions=True)
+
+    def end(self, agent: str) -> None:
+        """End all connections of an agent at once: it is not known any more."""
+        for task, passage in self._passages.items():
+            if passage.agent == agent and task is not None:
+                passage.reason = "its token was revoked"
+                task.cancel()
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await asyncio.gather(*(self.leave(server) for server in list(self._entries)))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _connected(self, client: Stream, entry: _Entry) -> None:
+        if not entry.open:
+            client.close()
+            return
+        if len(self._heads) >= self._limits.heads:
+            oldest, _ = self._heads.popitem(last=False)
+            oldest.close()
+        self._heads[client] = None
+        task = asyncio.create_task(self._serve(client))
+        entry.tasks.add(task)
+        task.add_done_callback(entry.tasks.discard)
+
+    async def _serve(self, client: Stream) -> None:
+        loop = asyncio.get_running_loop()
+        passage, began, me = Passage(), loop.time(), asyncio.current_task()
+        self._passages[me] = passage
+        total = asyncio.timeout(self._limits.total_seconds)
+        try:
+            with ExitStack() as place:  # kept until the client has left
+                async with total:
+                    await self._carry(client, passage, place)
+                await _leave(client)
+        except (OSError, TimeoutError, ToolFailure) as error:
+            late = f"over after {self._limits.total_seconds:g} s"
+            passage.reason = passage.reason or (late if total.expired() else str(error) or type(error).__name__)
+        finally:
+            client.close()
+            self._heads.pop(client, None)
+            del self._passages[me]
+            passage.seconds = loop.time() - began
+            if self._note is not None:
+                self._note(passage)
+
+    async def _carry(self, client: Stream, passage: Passage, place: ExitStack) -> None:
+        """One connection, to its end or its refusal."""
+        try:
+            request = await self._understood(client, passage)
+            if not place.enter_context(self._shares.place(passage.agent)):
+                raise self._full()
+            self._heads.pop(client, None)
+            upstream = await self._reached(request, passage)
+        except _Refused as refused:
+            passage.status, passage.reason = refused.status, refused.reason
+            client.writer.write(_answer(refused))
+            return
+        passage.verdict, passage.status = "open", 200
+        try:
+            if request.url is None:
+                client.writer.write(ESTABLISHED)
+            else:
+                head = request.forwarded()
+                self._counted(passage, len(head))
+                upstream.writer.write(head)
+            await self._pipe(client, upstream, passage)
+        finally:
+            upstream.close()
+
+    def _full(self) -> _Refused:
+        if self._authenticate is not None:
+            return _Refused(429, "you have your share of connections; try again when one of yours has ended")
+        return _Refused(503, f"there are {self._limits.connections} connections already; try again later")
+
+    async def _understood(self, client: Stream, passage: Passage) -> ProxyRequest:
+        """A request of somebody known that may be carried out."""
+        request = await self._request(client)
+        passage.host, passage.port = request.host, request.port
+        if self._authenticate is not None:
+            token = request.credentials
+            try:
+                agent = await self._authenticate(token) if token else None
+            except AgentRuntimeError as error:
+                raise _Refused(503, error.message) from error
+            if agent is None:
+                raise _Refused(407, "this needs a token of the mesh, as Bearer or as the password of Basic")
+            passage.agent = agent
+        refusal = await self._admit(request.host, request.port, passage.agent)
+        if refusal is not None:
+            raise _Refused(403, refusal)
+        return request
+
+    async def _request(self, client: Stream) -> ProxyRequest:
+        try:
+            async with asyncio.timeout(self._limits.head_seconds):
+                return parse_head(await client.reader.readuntil(b"\r\n\r\n"))
+        except TimeoutError as error:
+            raise _Refused(408, f"no whole request came within {self._limits.head_seconds:g} s") from error
+        except asyncio.LimitOverrunError as error:
+            raise _Refused(431, f"the head of a request may have {self._limits.head_bytes} bytes") from error
+        except asyncio.IncompleteReadError as error:
+            raise _Refused(400, "the request has no end") from error
+        except BadHead as error:
+            raise _Refused(400, error.message) from error
+
+    async def _reached(self, request: ProxyRequest, passage: Passage) -> Stream:
+        try:
+            return await self._upstream.open(request.host, request.port)
+        except ToolFailure as failure:
+            status = _STATUS.get(failure.kind, 502)
+            passage.verdict = "refused" if status == 403 else "failed"
+            raise _Refused(status, failure.message) from failure
+        except AgentRuntimeError as error:
+            passage.verdict = "failed"
+            raise _Refused(502, error.message) from error
+
+    async def _pipe(self, client: Stream, upstream: Stream, passage: Passage) -> None:
+        """Both ways until the host has said all, somebody breaks off, or nothing moves any more."""
+        idle = asyncio.timeout(self._limits.idle_seconds)
+
+        def moved() -> None:
+            idle.reschedule(asyncio.get_running_loop().time() + self._limits.idle_seconds)
+
+        async def up() -> None:
+            while data := await client.reader.read(PIECE):
+                self._counted(passage, len(data))
+                await self._pass_on(upstream, data)
+                moved()
+            with contextlib.suppress(OSError):
+                upstream.writer.write_eof()
+
+        async def down() -> None:
+            while data := await upstream.reader.read(PIECE):
+                passage.received += len(data)
+                await self._pass_on(client, data)
+                moved()
+
+        try:
+            async with idle:
+                await _until_first_fault_or(down(), up())
+        except TimeoutError:
+            if not idle.expired():
+                raise
+            passage.reason = f"nothing moved for {self._limits.idle_seconds:g} s"
+
+    def _counted(self, passage: Passage, size: int) -> None:
+        """Before the bytes are passed on. Raises ToolFailure when they may not be."""
+        if self._count is not None:
+            self._count(size)
+        passage.sent += size
+
+    async def _pass_on(self, stream: Stream, data: bytes) -> None:
+        stream.writer.write(data)
+        try:
+            async with asyncio.timeout(self._limits.idle_seconds):
+                await stream.writer.drain()
+        except TimeoutError as error:
+            raise OSError(f"what was sent was not taken for {self._limits.idle_seconds:g} s") from error
+
+
+@asynccontextmanager
+async def gateway(
+    path: Path,
+    admit: AdmitHost,
+    upstream: Upstream,
+    *,
+    uid: int | None = None,
+    note: Callable[[Passage], None] | None = None,
+    limits: ForwardLimits | None = None,
+    count: Count | None = None,
+) -> AsyncGenerator[Path]:
+    """A forward proxy on a unix socket, for one user: the way out of a command that has no network of its own.
+
+    `uid` is whom the socket belongs to; none: the server's own user. Gone with the block, and all connections with it.
+    Raises OSError when the socket cannot be made.
+    """
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        bound.bind(str(path))
+        os.chmod(path, 0o600)  # before it listens: until then nobody can connect
+        if uid is not None:
+            os.chown(path, uid, uid)
+        bound.setblocking(False)
+        async with Forward(upstream, admit, note=note, limits=limits, count=count) as forward:
+            await forward.listen(bound)
+            yield path
+    finally:
+        bound.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+async def _until_first_fault_or(ends: Awaitable[None], other: Awaitable[None]) -> None:
+    """Runs both until the first one has ended, or one of them fails."""
+    main, aside = asyncio.ensure_future(ends), asyncio.ensure_future(other)
+    try:
+        done, _ = await asyncio.wait({main, aside}, return_when=asyncio.FIRST_COMPLETED)
+        if aside in done:
+            aside.result()
+            await main
+        else:
+            main.result()
+    finally:
+        for task in (main, aside):
+            task.cancel()
+        await asyncio.gather(main, aside, return_exceptions=True)
+
+
+async def _leave(client: Stream) -> None:
+    """Lets what was written go out, and gives the client a moment to hang up first.
+
+    A connection that is closed while bytes of the client are still unread breaks, and takes our last words with it.
+    """
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_FLUSH_SECONDS):
+            client.writer.write_eof()
+            await client.writer.drain()
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while await client.reader.read(PIECE):
+                pass
+
+
+def _answer(refused: _Refused) -> bytes:
+    body = f"{refused.reason}\n".encode()
+    more = {407: 'Proxy-Authenticate: Basic realm="mesh"\r\n', 429: "Retry-After: 1\r\n"}.get(refused.status, "")
+    lines = (
+        f"HTTP/1.1 {refused.status} {HTTPStatus(refused.status).phrase}\r\n{more}"
+        f"Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return lines.encode() + body

@@ -1,0 +1,124 @@
+"""What a client asks of a forward proxy: read strictly, because whoever reads it after us may be more generous."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+
+from ...errors import AgentRuntimeError, ToolFailure
+from ..egress.urls import Url, parse_url, split_authority
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_LINE = re.compile(rf"({_TOKEN.pattern}) ([\x21-\x7e]+) HTTP/1\.([01])")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_HOP_BY_HOP = frozenset({"connection", "keep-alive", "proxy-connection", "te", "upgrade"})
+_FRAMING = frozenset({"content-length", "transfer-encoding"})
+
+
+class BadHead(AgentRuntimeError):
+    """The request is not one that a forward proxy can carry out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRequest:
+    """`CONNECT host:port`, or any other method with the whole URL."""
+
+    method: str
+    host: str
+    port: int
+    url: Url | None
+    """None: a tunnel is wanted."""
+    minor: str
+    headers: tuple[tuple[str, str], ...]
+    """In their order, names in lower case."""
+
+    def values(self, name: str) -> list[str]:
+        return [value for given, value in self.headers if given == name]
+
+    @property
+    def credentials(self) -> str | None:
+        """The token that the client shows."""
+        shown = self.values("proxy-authorization")
+        return token_of(shown[0]) if len(shown) == 1 else None
+
+    def forwarded(self) -> bytes:
+        """The head as the server itself gets it: nothing in it was meant for the proxy, and it ends the connection."""
+        assert self.url is not None  # noqa: S101  a tunnel has no head to pass on
+        dropped = set(_HOP_BY_HOP)
+        for value in self.values("connection"):
+            dropped |= {name.strip().lower() for name in value.split(",")} - _FRAMING
+        kept = [
+            f"{name}: {value}\r\n"
+            for name, value in self.headers
+            if name != "host" and name not in dropped and not name.startswith("proxy-")
+        ]
+        start = f"{self.method} {self.url.target} HTTP/1.{self.minor}\r\nhost: {self.url.authority}\r\n"
+        return f"{start}{''.join(kept)}connection: close\r\n\r\n".encode("latin-1")
+
+
+def parse_head(data: bytes) -> ProxyRequest:
+    """A request's bytes up to and with the empty line. Raises BadHead."""
+    if not data.endswith(b"\r\n\r\n"):
+        raise BadHead("the request has no end")
+    lines = data[:-4].decode("latin-1").split("\r\n")
+    start = _LINE.fullmatch(lines[0])
+    if start is None:
+        raise BadHead("the request line is not METHOD TARGET HTTP/1.1")
+    method, target, minor = start.groups()
+    headers = tuple(_header(line) for line in lines[1:])
+    host, port, url = _destination(method, target)
+    request = ProxyRequest(method, host, port, url, minor, headers)
+    _check_framing(request)
+    return request
+
+
+def token_of(authorization: str) -> str | None:
+    """The token in `Bearer TOKEN`, or in `Basic` as the password of any user."""
+    scheme, _, rest = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return rest.strip() or None
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user = base64.b64decode(rest.strip(), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+    return user.partition(":")[2] or None
+
+
+def _header(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    value = value.strip(" \t")
+    if not colon or not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
+        raise BadHead("a header line is not NAME: VALUE")
+    return name.lower(), value
+
+
+def _destination(method: str, target: str) -> tuple[str, int, Url | None]:
+    try:
+        if method == "CONNECT":
+            host, port = split_authority(target)
+            if port is None:
+                raise BadHead("CONNECT needs a port, as in example.org:443")
+            return host, port, None
+        if target.startswith("/") or target == "*":
+            raise BadHead("this is a forward proxy: ask it for a whole URL, or for a tunnel with CONNECT")
+        url = parse_url(target)
+    except ToolFailure as failure:
+        raise BadHead(failure.message) from failure
+    if url.scheme != "http":
+        raise BadHead("https goes through a tunnel: use CONNECT")
+    return url.host, url.port, url
+
+
+def _check_framing(request: ProxyRequest) -> None:
+    """Where a body ends must be beyond doubt."""
+    lengths, codings = request.values("content-length"), request.values("transfer-encoding")
+    if len(lengths) > 1 or not all(re.fullmatch(r"[0-9]{1,15}", length) for length in lengths):
+        raise BadHead("content-length must be one number")
+    if codings and (lengths or codings != ["chunked"] or request.minor == "0"):
+        raise BadHead("transfer-encoding must be chunked, without a content-length, in HTTP/1.1")
+    if request.url is None and (codings or lengths not in ([], ["0"])):
+        raise BadHead("CONNECT has no body")

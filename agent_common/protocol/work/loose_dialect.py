@@ -1,0 +1,97 @@
+"""The loose dialect (docs/protocols/mediation.md#11-two-dialects). Fields that its peers leave out are filled in when a
+frame is read and left out when one is written; inside the program there is only the strict dialect."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel
+
+from .frames import FrameFault, validated
+from .messages import RETRYABLE, LifecycleSignal, WorkRequest, WorkResult
+
+_RESULT = {"request_id", "status", "content", "error", "completed_at", "audit_ref"}
+_SIGNAL = {"signal", "agent_id", "observed_at", "request_id", "detail", "error"}
+
+
+def loose_result(value: dict[str, Any], *, now: str, audit_ref: str) -> WorkResult:
+    """`ok` stands for a status, other fields are left out. Raises FrameFault."""
+    filled = {"completed_at": now, "audit_ref": audit_ref, **_known(value, _RESULT)}
+    if "status" not in filled:
+        if not isinstance(value.get("ok"), bool):
+            raise FrameFault("invalid_frame", "WorkResult: ok: must be true or false")
+        filled["status"] = "completed" if value["ok"] else _refused(value.get("error"))
+    for name in ("content", "error"):
+        if filled.get(name) is not None and not isinstance(filled[name], str):
+            filled[name] = _as_text(filled[name])
+    result = validated(WorkResult, filled)
+    assert isinstance(result, WorkResult)  # noqa: S101
+    return result
+
+
+def loose_signal(value: dict[str, Any], *, now: str, agent_id: str) -> LifecycleSignal:
+    """Who and when are filled in. Raises FrameFault."""
+    signal = validated(LifecycleSignal, {"agent_id": agent_id, "observed_at": now, **_known(value, _SIGNAL)})
+    assert isinstance(signal, LifecycleSignal)  # noqa: S101
+    return signal
+
+
+def loose_request(value: dict[str, Any], *, now: str, constraints_version: int) -> WorkRequest:
+    """A principal that is a plain string is an unverified user. Raises FrameFault."""
+    principal: Any = value.get("principal")
+    if isinstance(principal, str):
+        principal = {"name": principal, "kind": "user", "verified": False}
+    content = value.get("content")
+    filled = {
+        "constraints_version": constraints_version,
+        "submitted_at": now,
+        "audit_ref": str(value.get("request_id", ""))[:500],
+        **{name: one for name, one in value.items() if name in WorkRequest.model_fields},
+        "principal": principal,
+        "content": content if isinstance(content, str) or content is None else _as_text(content),
+    }
+    if not isinstance(content, str) and content is not None:
+        filled.setdefault("content_kind", "json")
+    request = validated(WorkRequest, filled)
+    assert isinstance(request, WorkRequest)  # noqa: S101
+    return request
+
+
+def loosened(frame: BaseModel) -> BaseModel | dict[str, Any]:
+    """Return the frame in the loose dialect; shapes that the dialect does not have stay as they are."""
+    match frame:
+        case WorkRequest():
+            return {"request_id": frame.request_id, "principal": frame.principal.name, "content": _content(frame)}
+        case WorkResult():
+            said = {"request_id": frame.request_id, "ok": frame.status == "completed", "content": frame.content or ""}
+            return said if frame.error is None else {**said, "error": frame.error}
+        case LifecycleSignal():
+            return frame.model_dump(include={"signal", "request_id", "detail", "error"}, exclude_none=True)
+        case _:
+            return frame
+
+
+def _content(request: WorkRequest) -> Any:
+    """JSON as JSON: there is no field that would say what the text is."""
+    if request.content_kind != "text":
+        try:
+            value = json.loads(request.content)
+        except ValueError:
+            return request.content
+        if isinstance(value, dict | list):
+            return value  # pyright: ignore[reportUnknownVariableType]
+    return request.content
+
+
+def _refused(error: Any) -> str:
+    """The strict status of a result that is not `ok`: what may be sent again is not over."""
+    return "denied" if isinstance(error, str) and error.split(":", 1)[0] in RETRYABLE else "failed"
+
+
+def _known(value: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: one for name, one in value.items() if name in names}
+
+
+def _as_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,172 @@
+"""Rules for listeners: what becomes of work, and what must be withstood."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agent_common.protocol.work import HARD_FACTOR, MOST_BAD_LINES, encode
+
+from ..drive import NoDrive
+from ..guest import Attachment, Guest
+from ..link import Frame, brief, is_request
+from ..rules import NotApplicable, RuleBroken, Rules
+
+WORK: Rules[Guest] = Rules()
+
+
+@WORK.rule("L08", "2.8", "An agent with one slot is given the next request after completed, not before.")
+async def one_at_a_time(guest: Guest) -> str:
+    link = (await guest.attachment()).link
+    first = await guest.given(link)
+    await guest.submitted()
+    mark = link.mark()
+    if found := await link.find(is_request, guest.options.quiet, mark):
+        raise RuleBroken(f"{brief(found)} came while {first['request_id']} was worked on")
+    await guest.finish(link, first)
+    await guest.finish(link, await guest.given(link, submit=False))
+    return "the second came after completed"
+
+
+@WORK.rule("L09", "2.7", "The first result counts; another one for the same request changes nothing.")
+async def first_result(guest: Guest) -> str:
+    link = (await guest.attachment()).link
+    request = await guest.given(link)
+    about = {"request_id": request["request_id"]}
+    await link.send(guest.signal("accepting", **about), guest.result(request, "first"), guest.result(request, "second"))
+    await link.send(guest.signal("completed", **about))
+    await guest.round(link)
+    record = await guest.state(request["request_id"], "resulted")
+    result: Frame = record.get("result") or {}
+    content = result.get("content")
+    if content != "first":
+        raise RuleBroken(f"the record says {content!r}")
+    return "the first is recorded"
+
+
+@WORK.rule("L10", "2.7", "A request whose connection breaks before accepting is sent again, under the same id.")
+async def again_unaccepted(guest: Guest) -> str:
+    return await _again(guest, accepted=False)
+
+
+@WORK.rule("L11", "2.7", "A request whose connection breaks after accepting is sent again, under the same id.")
+async def again_accepted(guest: Guest) -> str:
+    return await _again(guest, accepted=True)
+
+
+@WORK.rule("L12", "2.2", "A result without LF when the connection ends is none, though it is whole.")
+async def cut_off(guest: Guest) -> str:
+    link = (await guest.attachment()).link
+    request = await guest.given(link)
+    await link.send(guest.signal("accepting", request_id=request["request_id"]))
+    await link.send_bytes(encode(guest.result(request))[:-1])
+    await guest.drop()
+    link = (await guest.attach()).link
+    await guest.finish(link, await guest.again(link, request))
+    return "the request came again"
+
+
+@WORK.rule("L34", "2.9", "A request that was denied is not sent again.")
+async def denied(guest: Guest) -> str:
+    link = (await guest.attachment()).link
+    request = await guest.given(link)
+    mark = link.mark()
+    await link.send(guest.result(request, status="denied", error="unverified_principal: a test"))
+    if await link.find(lambda frame: is_request(frame, request["request_id"]), guest.options.quiet * 3, mark):
+        raise RuleBroken("it was sent again")
+    return "not sent again"
+
+
+@WORK.rule("L13", "2.2", "Lines that are no frames are passed over; the session lives on.")
+async def bad_lines(guest: Guest) -> str:
+    lines = (b"this is no JSON", b"[1, 2]", b'{"hello": "world"}', b'{"\xff": 1}', b"")
+    link = (await guest.attachment(bad=len(lines))).link
+    await link.bad(*lines)
+    await guest.round(link)
+    return f"{len(lines)} bad lines, then a request"
+
+
+@WORK.rule("L29", "2.2", "A line over the limit is skipped; the next one is read.")
+async def long_line(guest: Guest) -> str:
+    attachment = await guest.attachment(bad=1)
+    size = _limit(attachment) + 10
+    await attachment.link.bad(b"x" * size)
+    await guest.round(attachment.link)
+    return f"{size} bytes, then a request"
+
+
+@WORK.rule("L24", "3", "A result for a request that the agent was never given is not taken, and ends nothing.")
+async def foreign(guest: Guest) -> str:
+    link = (await guest.attachment()).link
+    request = await guest.given(link)
+    await link.send(guest.result({"request_id": "somebody-elses"}))
+    await guest.finish(link, request)
+    await guest.round(link)
+    return "the session lives on"
+
+
+@WORK.rule("L25", "3", "quarantined from an agent changes nothing.")
+async def quarantined(guest: Guest) -> str:
+    link = (await guest.attachment()).link
+    await link.send(guest.signal("quarantined"))
+    await asyncio.sleep(guest.options.quiet / 5)
+    await guest.round(link)
+    return "work came all the same"
+
+
+@WORK.rule("L31", "2.2", f"More than {MOST_BAD_LINES} bad lines in a minute end the connection.")
+async def flood(guest: Guest) -> str:
+    link = (await guest.attach()).link
+    for _ in range(MOST_BAD_LINES + 4):
+        await link.bad(b"bad")
+    if await link.ended(guest.options.timeout) is None:
+        raise RuleBroken(f"open after {MOST_BAD_LINES + 4} bad lines")
+    return f"closed ({link.left})"
+
+
+@WORK.rule("L30", "2.2", f"A line of more than {HARD_FACTOR} times the limit ends the connection.")
+async def endless_line(guest: Guest) -> str:
+    attachment = await _endless(guest)
+    if attachment.link.left is None:
+        raise RuleBroken("open after an endless line")
+    return f"closed ({attachment.link.left})"
+
+
+@WORK.rule("L28", "1.2", "A listener that ends a connection ends both directions: the bridge takes half for all.")
+async def never_half(guest: Guest) -> str:
+    attachment = await _endless(guest)
+    if attachment.link.left is None:
+        raise NotApplicable("the listener does not end the connection: see L30")
+    if attachment.link.left == "eof" and await attachment.link.half_open():
+        raise RuleBroken("it reads on after it has ended its sending")
+    return attachment.link.left
+
+
+async def _endless(guest: Guest) -> Attachment:
+    attachment = await guest.attach()
+    size = _limit(attachment) * HARD_FACTOR + 1024
+    await attachment.link.send_bytes(b"x" * size)
+    await attachment.link.ended(guest.options.timeout)
+    if attachment.link.left is None:
+        await guest.drop()
+    return attachment
+
+
+async def _again(guest: Guest, *, accepted: bool) -> str:
+    link = (await guest.attachment()).link
+    request = await guest.given(link)
+    if accepted:
+        await link.send(guest.signal("accepting", request_id=request["request_id"]))
+        await asyncio.sleep(guest.options.quiet / 5)
+    link = (await guest.attach(reset=True)).link
+    again = await guest.again(link, request)
+    if again.get("content") != request.get("content"):
+        raise RuleBroken("with another content")
+    await guest.finish(link, again)
+    return "it came again" if not isinstance(guest.drive, NoDrive) else "it came again, or one like it"
+
+
+def _limit(attachment: Attachment) -> int:
+    limit = int((attachment.welcome or {}).get("max_line", 1 << 20))
+    if limit > 16 << 20:
+        raise NotApplicable(f"the listener takes lines of {limit} bytes")
+    return limit

@@ -1,0 +1,147 @@
+"""MicroVMs by Firecracker: it carries the vsock itself and takes its orders over a socket.
+
+Held to the published shape of its interface by tests; not booted where this was written, which has no virtualisation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from ..machine import (
+    ASK_SECONDS,
+    MEDIATION_PORT,
+    Child,
+    Console,
+    Image,
+    MachineRuntime,
+    MachineSettings,
+    Seat,
+    Ways,
+    boot_document,
+    load_image,
+    write_config,
+    write_volume,
+)
+from .driver import Launch, StartFailed
+from .qemu import CONSOLE, GUEST_CID, VOLUME
+
+KERNEL = "vmlinux"
+"""Uncompressed: Firecracker reads nothing else."""
+_LINE = "console=ttyS0 quiet reboot=k panic=-1 random.trust_cpu=on"
+_POLL_SECONDS = 0.01
+_LONGEST_FAULT = 500
+
+
+class FirecrackerDriver:
+    def __init__(
+        self, settings: MachineSettings, ways: Ways, program: str, *, operator: Mapping[str, str] = os.environ
+    ) -> None:
+        self._settings, self._ways, self._program, self._operator = settings, ways, program, operator
+
+    def place(self) -> str:
+        return ""
+
+    def mediation(self, workspace_id: str) -> str | None:
+        return str(Seat.prepared(self._settings.run_dir, workspace_id).door(MEDIATION_PORT))
+
+    async def create(self, workspace_id: str, data_dir: Path) -> None:
+        Seat.prepared(self._settings.run_dir, workspace_id)
+        image = load_image(self._settings.image)
+        if not (image.folder / KERNEL).is_file():
+            raise StartFailed(f"MESH_VM_IMAGE: {image.folder} has no {KERNEL}, which Firecracker wants")
+        await write_volume(data_dir / VOLUME, self._settings.volume, image.uid, image.gid)
+
+    async def start(self, launch: Launch) -> FirecrackerRuntime:
+        settings, image = self._settings, load_image(self._settings.image)
+        seat = Seat.of(settings.run_dir, launch.id)
+        seat.clear()
+        write_config(seat.config, boot_document(launch, image, self._operator, settings.stop_grace))
+        runtime = FirecrackerRuntime(seat, self._ways, Console(launch.data_dir / CONSOLE), settings.stop_grace)
+        command = (self._program, "--api-sock", str(seat.monitor), "--id", seat.folder.name)
+        try:
+            await self._ways.open(seat)
+            monitor = runtime.add(await Child.spawn("firecracker", command, output=asyncio.subprocess.PIPE))
+            await _listens(seat.monitor, monitor)
+            await order(seat.monitor, orders(image, seat, launch.data_dir / VOLUME, settings.memory))
+            await runtime.ready(settings.start_timeout)
+        except BaseException:
+            await asyncio.shield(runtime.stop(at_once=True))
+            raise
+        return runtime
+
+
+class FirecrackerRuntime(MachineRuntime):
+    async def snapshot(self, folder: Path) -> None:
+        """Raises StartFailed and OSError. Firecracker resets the guest's vsock by it: its connections break."""
+        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+        files = {"snapshot_path": str(folder / "state"), "mem_file_path": str(folder / "memory")}
+        await order(self.seat.monitor, [("PATCH", "/vm", {"state": "Paused"})])
+        try:
+            await order(self.seat.monitor, [("PUT", "/snapshot/create", {"snapshot_type": "Full", **files})])
+        finally:
+            await order(self.seat.monitor, [("PATCH", "/vm", {"state": "Resumed"})])
+
+
+Order = tuple[str, str, dict[str, Any]]
+
+
+def orders(image: Image, seat: Seat, volume: Path, memory: int) -> list[Order]:
+    """What makes and starts a machine. The disks come in the order in which the guest counts them."""
+    disks = [("root", image.root, True), ("config", seat.config, True), ("data", volume, False)]
+    boot = {"kernel_image_path": str(image.folder / KERNEL), "initrd_path": str(image.initrd), "boot_args": _LINE}
+    return [
+        ("PUT", "/machine-config", {"vcpu_count": 1, "mem_size_mib": memory}),
+        ("PUT", "/boot-source", boot),
+        *(
+            (
+                "PUT",
+                f"/drives/{name}",
+                {"drive_id": name, "path_on_host": str(path), "is_root_device": False, "is_read_only": fixed},
+            )
+            for name, path, fixed in disks
+        ),
+        ("PUT", "/vsock", {"guest_cid": GUEST_CID, "uds_path": str(seat.uds)}),
+        ("PUT", "/actions", {"action_type": "InstanceStart"}),
+    ]
+
+
+async def order(monitor: Path, wanted: list[Order]) -> None:
+    """Gives them one after the other. Raises StartFailed with Firecracker's own words, and OSError."""
+    transport = httpx.AsyncHTTPTransport(uds=str(monitor))
+    async with httpx.AsyncClient(transport=transport, base_url="http://firecracker", timeout=ASK_SECONDS) as client:
+        for method, path, body in wanted:
+            try:
+                answer = await client.request(method, path, json=body)
+            except httpx.TransportError as error:
+                raise ConnectionError(f"firecracker does not answer {method} {path}: {error}") from error
+            if not answer.is_success:
+                said = answer.text[:_LONGEST_FAULT]
+                raise StartFailed(f"firecracker refuses {method} {path}: {answer.status_code} {said}")
+
+
+def jailer_command(
+    jailer: str, program: str, identity: str, *, uid: int, gid: int, root: Path, memory: int
+) -> tuple[str, ...]:
+    """Firecracker in a chroot under `root`, as a user of its own, with as much memory as it needs and no more. All
+    paths of the orders are then seen from inside the chroot."""
+    limit = (memory + 64) << 20  # what the monitor itself takes
+    return (
+        *(jailer, "--id", identity, "--exec-file", program, "--uid", str(uid), "--gid", str(gid)),
+        *("--chroot-base-dir", str(root), "--cgroup-version", "2", "--cgroup", f"memory.max={limit}"),
+        *("--resource-limit", "no-file=1024", "--new-pid-ns", "--", "--api-sock", "/run/m.sock"),
+    )
+
+
+async def _listens(path: Path, monitor: Child) -> None:
+    deadline = time.monotonic() + ASK_SECONDS
+    while not await asyncio.to_thread(path.exists):
+        if not monitor.running or time.monotonic() > deadline:
+            raise StartFailed("firecracker opens no socket for its orders")
+        await asyncio.sleep(_POLL_SECONDS)

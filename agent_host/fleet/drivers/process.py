@@ -1,0 +1,197 @@
+"""Runtimes as child processes. They die with the host, whatever kills it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+
+from .driver import CONSOLE_BYTES, EXEC_SECONDS, Launch, NotOffered, Outcome, StartFailed, Status
+
+LOG_NAME = "runtime.log"
+_POLL_SECONDS = 0.02
+_KILL_SECONDS = 5.0
+_LOG_TAIL = 2_000  # bytes of the log that an error quotes
+_PASSED = frozenset({"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"})
+_NEVER_PASSED = frozenset(
+    {
+        "AGENT_LLM_BASE_URL",
+        "AGENT_EGRESS_URL",
+        "AGENT_TOKEN_FILE",
+        "AGENT_MESH_TOKEN_FILE",
+        "AGENT_MEDIATION_URL",
+        "AGENT_MEDIATION_KEY_FILE",
+    }
+)
+_SERVE = (sys.executable, "-m", "agent_runtime", "serve")
+LEASH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("die_with_parent.py")))
+
+
+class ProcessDriver:
+    """Starts `agent-runtime serve` on a loopback port. `command` stands in for it in tests."""
+
+    def __init__(self, start_timeout: float, stop_grace: float, command: Sequence[str] = _SERVE) -> None:
+        self._start_timeout = start_timeout
+        self._stop_grace = stop_grace
+        self._command = command
+
+    def place(self) -> str:
+        return f"http://127.0.0.1:{_free_port()}"
+
+    def mediation(self, workspace_id: str) -> str | None:
+        return None
+
+    async def create(self, workspace_id: str, data_dir: Path) -> None:
+        return
+
+    async def start(self, launch: Launch) -> ChildRuntime:
+        url = launch.url if _is_free(launch.url) else self.place()
+        launch.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if launch.mediation_key:
+            write_secret(launch.key_file, launch.mediation_key)
+        log = Log(launch.data_dir / LOG_NAME)
+        child = ChildRuntime(url, await self._spawn(launch, url, log), self._stop_grace, log)
+        try:
+            await self._ready(child, log)
+        except BaseException:
+            await asyncio.shield(child.stop())
+            raise
+        return child
+
+    async def _spawn(self, launch: Launch, url: str, log: Log) -> asyncio.subprocess.Process:
+        listen = {"AGENT_HOST": "127.0.0.1", "AGENT_PORT": str(urlsplit(url).port)}
+        with log.path.open("ab") as output:
+            return await asyncio.create_subprocess_exec(
+                *LEASH,
+                str(os.getpid()),
+                *self._command,
+                env={**inherited(os.environ), **launch.environment(), **listen},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # a Ctrl-C in the host's terminal is for the host alone
+            )
+
+    async def _ready(self, child: ChildRuntime, log: Log) -> None:
+        """Asks the child until it is ready, it has ended, or the time is up."""
+        answer = "nothing yet"
+        try:
+            async with asyncio.timeout(self._start_timeout), httpx.AsyncClient(trust_env=False) as client:
+                while child.running:
+                    with contextlib.suppress(httpx.TransportError):
+                        response = await client.get(f"{child.url}/readyz")
+                        if response.is_success:
+                            return
+                        answer = response.text
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError:
+            raise StartFailed(
+                f"the runtime was not ready within {self._start_timeout:g} s (MESH_START_TIMEOUT); "
+                f"it answers {answer}; {log.tail()}"
+            ) from None
+        raise StartFailed(f"the runtime {await child.wait()} before it was ready; {log.tail()}")
+
+
+class ChildRuntime:
+    """A child process and all that it started in its process group."""
+
+    def __init__(self, url: str, process: asyncio.subprocess.Process, stop_grace: float, log: Log) -> None:
+        self.url = url
+        self._log = log
+        self._process = process
+        self._stop_grace = stop_grace
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.returncode is None
+
+    async def wait(self) -> str:
+        code = await self._process.wait()
+        return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
+
+    async def stop(self, *, at_once: bool = False) -> None:
+        if self.running and not at_once:
+            self._signal_group(signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), self._stop_grace)
+        self._signal_group(signal.SIGKILL)  # the child if it did not listen, and whatever it left behind
+        await asyncio.wait_for(self._process.wait(), _KILL_SECONDS)
+
+    async def status(self) -> Status:
+        return Status(self.running, "runs" if self.running else await self.wait(), self.pid)
+
+    async def console(self) -> str:
+        return await asyncio.to_thread(self._log.end, CONSOLE_BYTES)
+
+    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> Outcome:  # noqa: ASYNC109
+        raise NotOffered("a process has no place of its own; run the command on this machine")
+
+    async def quarantine(self) -> None:
+        await self.stop(at_once=True)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+
+def inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of the host's environment a runtime may see: where things are, and the operator's `AGENT_` settings.
+
+    Everything else stays behind, above all keys. So do settings that would lead round the mesh, or name other tokens.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _PASSED or name.startswith("LC_") or (name.startswith("AGENT_") and name not in _NEVER_PASSED)
+    }
+
+
+def write_secret(path: Path, key: str) -> None:
+    """For the runtime's eyes only. The folder is the runtime's, so a link that stands there is not followed."""
+    handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        os.fchmod(handle, 0o600)
+        file.write(key)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def _is_free(url: str) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", urlsplit(url).port or 0)).close()
+    except OSError:
+        return False
+    return True
+
+
+class Log:
+    """What a runtime prints in one life. The log of the life before is kept beside it, older ones are not."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with contextlib.suppress(FileNotFoundError):
+            path.replace(path.with_name(f"{path.name}.1"))
+
+    def end(self, most: int) -> str:
+        with self.path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - most))
+            return file.read(most).decode("utf-8", "replace").strip()
+
+    def tail(self) -> str:
+        text = self.end(_LOG_TAIL)
+        return f"the end of {self.path}: {text}" if text else f"{self.path} says nothing"

@@ -1,0 +1,183 @@
+"""MicroVMs by QEMU: q35 without a network card, vsock by a process of ours in user space."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import structlog
+
+from ..machine import (
+    ASK_SECONDS,
+    EGRESS_PORT,
+    MEDIATION_PORT,
+    MESH_PORT,
+    Child,
+    Console,
+    Image,
+    Jail,
+    MachineRuntime,
+    MachineSettings,
+    Seat,
+    Ways,
+    boot_document,
+    jail_of,
+    load_image,
+    with_device,
+    write_config,
+    write_volume,
+)
+from ..machine.kvm_probe import Accel, Prober
+from ..vsock import command as vsock_command
+from .driver import Launch, StartFailed
+
+log = structlog.get_logger(__name__)
+QEMU = "qemu-system-x86_64"
+KVM = Path("/dev/kvm")
+VOLUME, CONSOLE = "data.ext4", "console.log"
+GUEST_CID = 3
+"""The same for all: each machine has a vsock of its own."""
+_POLL_SECONDS = 0.01
+
+
+class QemuDriver:
+    def __init__(
+        self,
+        settings: MachineSettings,
+        ways: Ways,
+        *,
+        accel: Literal["auto", "kvm", "tcg"] = "auto",
+        operator: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._settings, self._ways, self._operator = settings, ways, operator
+        self._accel: Literal["auto", "kvm", "tcg"] = accel
+        self._prober = Prober(settings.run_dir / "kvm.json")
+
+    def place(self) -> str:
+        return ""
+
+    def mediation(self, workspace_id: str) -> str | None:
+        return str(Seat.prepared(self._settings.run_dir, workspace_id).door(MEDIATION_PORT))
+
+    async def create(self, workspace_id: str, data_dir: Path) -> None:
+        Seat.prepared(self._settings.run_dir, workspace_id)
+        image = load_image(self._settings.image)
+        await write_volume(data_dir / VOLUME, self._settings.volume, image.uid, image.gid)
+
+    async def start(self, launch: Launch) -> MachineRuntime:
+        settings, image = self._settings, load_image(self._settings.image)
+        seat = Seat.of(settings.run_dir, launch.id)
+        seat.clear()
+        qemu = shutil.which(QEMU)
+        if qemu is None:
+            raise StartFailed(f"there is no {QEMU}; install qemu-system-x86")
+        accel = await self._choose(qemu, image)
+        write_config(seat.config, boot_document(launch, image, self._operator, settings.stop_grace))
+        jail = jailed(seat, accel)
+        runtime = MachineRuntime(seat, self._ways, Console(launch.data_dir / CONSOLE), settings.stop_grace)
+        try:
+            await self._ways.open(seat)
+            runtime.add(await carry(seat, jail))
+            with opened(image, seat, launch.data_dir / VOLUME) as files:
+                command = qemu_command(qemu, accel, files, settings.memory)
+                machine = Child.spawn("the machine", command, output=asyncio.subprocess.PIPE, jail=jail, files=files)
+                runtime.add(await machine)
+            await runtime.ready(settings.start_timeout)
+        except BaseException:
+            await asyncio.shield(runtime.stop(at_once=True))
+            raise
+        return runtime
+
+    async def _choose(self, qemu: str, image: Image) -> Accel:
+        if self._accel == "auto":
+            return await self._prober.choose(qemu, image.kernel, image.initrd)
+        return self._accel
+
+
+def jailed(seat: Seat, accel: Accel) -> Jail | None:
+    """The user that the machine's processes are; None: the host's own."""
+    jail = jail_of(seat)
+    if jail is not None and accel == "kvm" and (jail := with_device(jail, KVM)) is None:
+        log.warning("machine_runs_as_root", why=f"{KVM} is for root alone; give it a group that may use it")
+    return jail
+
+
+async def carry(seat: Seat, jail: Jail | None) -> Child:
+    """The vsock backend of a machine; its sockets are there. Raises StartFailed."""
+    if jail is not None:
+        await asyncio.to_thread(seat.admit, jail.uid, jail.uid, (MEDIATION_PORT, MESH_PORT, EGRESS_PORT))
+    backend = vsock_command(seat.monitor, GUEST_CID, seat.uds, jail.uid if jail else None)
+    child = await Child.spawn("the vsock backend", backend, output=asyncio.subprocess.DEVNULL)
+    deadline = time.monotonic() + ASK_SECONDS
+    while not seat.uds.exists():
+        if not child.running or time.monotonic() > deadline:
+            await child.kill()
+            raise StartFailed("the vsock backend does not start")
+        await asyncio.sleep(_POLL_SECONDS)
+    return child
+
+
+class Files(NamedTuple):
+    """All that QEMU has of the host's files, open: it need not be able to find any."""
+
+    kernel: int
+    initrd: int
+    root: int
+    config: int
+    volume: int
+    volume_read: int
+    """The same for reading alone: QEMU opens it twice."""
+    monitor: int
+    """Connected to the vsock backend."""
+
+
+@contextmanager
+def opened(image: Image, seat: Seat, volume: Path) -> Generator[Files]:
+    """Raises OSError."""
+    with ExitStack() as life:
+
+        def handle(path: Path, flags: int = os.O_RDONLY) -> int:
+            made = os.open(path, flags | os.O_CLOEXEC)
+            life.callback(os.close, made)
+            return made
+
+        volumes = (handle(volume, os.O_RDWR | os.O_NOFOLLOW), handle(volume, os.O_NOFOLLOW))
+        monitor = life.enter_context(socket.socket(socket.AF_UNIX))
+        monitor.settimeout(ASK_SECONDS)
+        monitor.connect(str(seat.monitor))
+        monitor.setblocking(True)
+        disks = (handle(image.root), handle(seat.config), *volumes)
+        yield Files(handle(image.kernel), handle(image.initrd), *disks, monitor.fileno())
+
+
+def qemu_command(qemu: str, accel: Accel, files: Files, memory: int) -> tuple[str, ...]:
+    """No network card, no monitor of QEMU's, no device but these; and what QEMU itself may do is little."""
+    line = "console=ttyS0 quiet reboot=t panic=-1 random.trust_cpu=on"
+    disks = (((files.root,), "on"), ((files.config,), "on"), ((files.volume, files.volume_read), "off"))
+    drives = [part for number, (handles, fixed) in enumerate(disks) for part in _disk(number, handles, fixed)]
+    return (
+        *(qemu, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"),
+        *("-M", f"q35,accel={accel},memory-backend=ram,usb=off,sata=off,smbus=off,vmport=off,graphics=off"),
+        *("-cpu", "host" if accel == "kvm" else "max", "-smp", "1", "-m", str(memory)),
+        *("-object", f"memory-backend-memfd,id=ram,size={memory}M,share=on,seal=on"),
+        *("-kernel", f"/proc/self/fd/{files.kernel}", "-initrd", f"/proc/self/fd/{files.initrd}"),
+        *("-append", line if accel == "kvm" else f"{line} mitigations=off"),  # an emulated processor guesses nothing
+        *("-serial", "stdio", *drives),
+        *("-chardev", f"socket,id=vsock,fd={files.monitor}"),
+        *("-device", "vhost-user-vsock-pci,chardev=vsock"),
+        *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"),
+    )
+
+
+def _disk(number: int, handles: Sequence[int], fixed: str) -> tuple[str, ...]:
+    given = [part for handle in handles for part in ("-add-fd", f"fd={handle},set={number}")]
+    drive = f"if=none,id=disk{number},format=raw,file=/dev/fdset/{number},read-only={fixed}"
+    device = f"virtio-blk-pci,drive=disk{number},addr={0x10 + number:#x}"
+    return (*given, "-drive", drive, "-device", device)

@@ -1,0 +1,75 @@
+"""The drivers that this host has, by what its operator has set. The first is the one that is taken unasked."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+from ...errors import StartError
+from ...settings import Settings
+from ..machine import MachineSettings, Ways, load_image
+from .container import ContainerDriver, ContainerSettings
+from .driver import Driver
+from .external import EXTERNAL, ExternalDriver
+from .firecracker import FirecrackerDriver
+from .microagent import MicroagentDriver
+from .process import ProcessDriver
+from .qemu import QemuDriver
+
+
+def drivers_of(settings: Settings, ways: Ways) -> dict[str, Driver]:
+    """Raises StartError when what an operator has set is not there."""
+    found: dict[str, Driver] = {"process": ProcessDriver(settings.start_timeout, settings.stop_grace)}
+    run_dir = settings.data_dir / "vm"
+    if settings.vm_image is not None:
+        load_image(settings.vm_image)
+        machine = _machine(settings, settings.vm_image, run_dir)
+        found["qemu"] = QemuDriver(machine, ways, accel=settings.vm_accel)
+        if settings.firecracker is not None:
+            found["firecracker"] = FirecrackerDriver(machine, ways, settings.firecracker)
+    if settings.container_image is not None:
+        found["container"] = ContainerDriver(_container(settings, settings.container_image, run_dir), ways)
+    if settings.microagent is not None:
+        found["microagent"] = MicroagentDriver(_words("MESH_MICROAGENT", settings.microagent), settings.start_timeout)
+    return {**found, EXTERNAL: ExternalDriver()}
+
+
+def _machine(settings: Settings, image: Path, run_dir: Path) -> MachineSettings:
+    return MachineSettings(
+        image=image,
+        run_dir=run_dir,
+        start_timeout=settings.start_timeout,
+        stop_grace=settings.stop_grace,
+        memory=settings.vm_memory,
+        volume=settings.vm_volume,
+    )
+
+
+def _container(settings: Settings, image: str, run_dir: Path) -> ContainerSettings:
+    return ContainerSettings(
+        engine=_engine(settings.container_engine),
+        image=image,
+        run_dir=run_dir,
+        start_timeout=settings.start_timeout,
+        stop_grace=settings.stop_grace,
+        memory=settings.vm_memory,
+        options=_words("MESH_CONTAINER_OPTIONS", settings.container_options or ""),
+    )
+
+
+def _engine(given: str | None) -> tuple[str, ...]:
+    if given is not None:
+        return _words("MESH_CONTAINER_ENGINE", given)
+    for name in ("podman", "docker"):
+        if shutil.which(name):
+            return (name,)
+    raise StartError("MESH_CONTAINER_IMAGE: there is neither podman nor docker; install one or set another engine")
+
+
+def _words(setting: str, given: str) -> tuple[str, ...]:
+    """As a shell would part them. Raises StartError."""
+    try:
+        return tuple(shlex.split(given))
+    except ValueError as error:
+        raise StartError(f"{setting}: {error} (is {given!r})") from error

@@ -1,0 +1,78 @@
+"""Whether this machine can run guests with KVM. The device alone proves nothing: a kernel must really have run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Literal, cast
+
+import structlog
+
+from . import Child
+
+log = structlog.get_logger(__name__)
+Accel = Literal["kvm", "tcg"]
+PROBE_SECONDS = 10.0
+"""A guest's kernel needs less than one where KVM works."""
+_MARK = b"AGENT_PROBE_OK"
+
+
+class Prober:
+    """Boots the initrd alone, once for each kernel and emulator, and remembers how that went."""
+
+    def __init__(self, memory: Path, *, device: Path = Path("/dev/kvm"), seconds: float = PROBE_SECONDS) -> None:
+        self._memory, self._device, self._seconds = memory, device, seconds
+        self._turn = asyncio.Lock()
+
+    async def choose(self, qemu: str, kernel: Path, initrd: Path) -> Accel:
+        async with self._turn:
+            if not os.access(self._device, os.R_OK | os.W_OK):
+                return "tcg"
+            mark = {"kernel": os.uname().release, "qemu": _stamp(Path(qemu)), "guest": _stamp(kernel)}
+            known = await asyncio.to_thread(self._read)
+            if known.get("mark") == mark:
+                return "kvm" if known.get("accel") == "kvm" else "tcg"
+            accel: Accel = "kvm" if await self._boots(qemu, kernel, initrd) else "tcg"
+            log.info("kvm_probed", accel=accel)
+            await asyncio.to_thread(self._write, {"mark": mark, "accel": accel})
+            return accel
+
+    async def _boots(self, qemu: str, kernel: Path, initrd: Path) -> bool:
+        command = (qemu, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none", "-M")
+        machine = ("q35,accel=kvm", "-cpu", "host", "-m", "128", "-kernel", str(kernel), "-initrd", str(initrd))
+        line = ("-append", "console=ttyS0 quiet reboot=t panic=-1 agent.probe=1", "-serial", "stdio")
+        child = await Child.spawn("the KVM probe", (*command, *machine, *line), output=asyncio.subprocess.PIPE)
+        said = b""
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    while _MARK not in said and (part := await child.output.read(4096)):
+                        said = (said + part)[-8192:]
+        finally:
+            await child.kill()
+        return _MARK in said
+
+    def _read(self) -> dict[str, object]:
+        try:
+            found = json.loads(self._memory.read_text())
+        except (OSError, ValueError):
+            return {}
+        return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+
+    def _write(self, verdict: dict[str, object]) -> None:
+        self._memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = self._memory.with_name(f"{self._memory.name}.new")
+        fresh.write_text(json.dumps(verdict))
+        fresh.replace(self._memory)
+
+
+def _stamp(path: Path) -> list[object]:
+    """What tells one file from another."""
+    try:
+        found = path.stat()
+    except OSError:
+        return [str(path)]
+    return [str(path), found.st_size, found.st_mtime_ns]

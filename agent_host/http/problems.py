@@ -1,0 +1,110 @@
+"""The error shapes, made in one place: OpenAI's under `/v1`, because its clients expect it, problem+json elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from agent_common.protocol import MOST_FAULTS, PROBLEM_JSON, FieldFault, Problem, bounded_faults
+
+from ..errors import InvalidRequest, RequestError, Unavailable
+
+log = structlog.get_logger(__name__)
+
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_CODES = {404: "not_found", 405: "method_not_allowed"}
+_OF_BODIES = {408: "body_too_slow", 413: "body_too_large", 429: "too_many_bytes"}
+
+
+def install(app: FastAPI) -> None:
+    """Makes every error that leaves the app take the shape of its path."""
+    app.add_exception_handler(RequestError, _on_request_error)
+    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(SQLAlchemyError, _on_database_error)
+    app.add_exception_handler(Exception, _on_crash)
+
+
+def render(error: RequestError, path: str) -> Response:
+    """The response that tells a caller of `path` about `error`."""
+    if path == "/v1" or path.startswith("/v1/"):
+        return JSONResponse(openai_error(error), error.status, error.headers)
+    faults = bounded_faults(error.faults) if isinstance(error, InvalidRequest) else ()
+    problem = Problem(
+        title=HTTPStatus(error.status).phrase,
+        status=error.status,
+        detail=error.message,
+        instance=path,
+        code=error.code,
+        errors=[FieldFault(field=field, message=message) for field, message in faults] or None,
+        **error.extra,
+    )
+    return JSONResponse(problem.body(), error.status, error.headers, media_type=PROBLEM_JSON)
+
+
+def database_failed(error: Exception, path: str) -> Response:
+    """The same for a database that fails; the log says how."""
+    log.error("database_failed", path=path, error=str(error).splitlines()[0])
+    return render(Unavailable("the host's database does not answer", code="database_unavailable"), path)
+
+
+def openai_error(error: RequestError) -> dict[str, Any]:
+    """The body by which OpenAI's clients know what went wrong."""
+    kind = _OPENAI_TYPES.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")
+    param = error.extra.get("param")
+    return {"error": {"message": error.message, "type": kind, "param": param, "code": error.code}}
+
+
+async def _on_request_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)  # noqa: S101  what the handler is registered for
+    return render(error, request.url.path)
+
+
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101  what the handler is registered for
+    wrapped = RequestError(
+        error.detail if error.status_code in _OF_BODIES else f"{request.method} {request.url.path}: {error.detail}",
+        code=(_CODES | _OF_BODIES).get(error.status_code, "bad_request"),
+        headers=dict(error.headers or {}),
+    )
+    wrapped.status = error.status_code
+    return render(wrapped, request.url.path)
+
+
+async def _on_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101  what the handler is registered for
+    found = error.errors()
+    faults = [(_field(one["loc"]), _message(one)) for one in found[:MOST_FAULTS]]
+    more = [("body", f"has {len(found) - MOST_FAULTS} more faults")] if len(found) > MOST_FAULTS else []
+    return render(InvalidRequest.of(bounded_faults([*faults, *more])), request.url.path)
+
+
+def _message(fault: Mapping[str, Any]) -> str:
+    if fault["type"] == "json_invalid":
+        return str(fault["ctx"]["error"])
+    return str(fault["msg"]).removeprefix("Value error, ")
+
+
+def _field(where: Sequence[int | str]) -> str:
+    # FastAPI puts the place first (body, query, path); of broken JSON only the offset follows.
+    inner = [str(part) for part in where[1:] if not isinstance(part, int) or len(where) > 2]
+    return ".".join(inner) or str(where[0])
+
+
+async def _on_database_error(request: Request, error: Exception) -> Response:
+    return database_failed(error, request.url.path)
+
+
+async def _on_crash(request: Request, error: Exception) -> Response:
+    log.error("request_crashed", path=request.url.path, error=repr(error))
+    wrapped = RequestError("the host failed to answer; its log says why", code="internal")
+    wrapped.status = 500
+    return render(wrapped, request.url.path)

@@ -1,0 +1,52 @@
+"""Where a listener listens: `tcp://host:port`, `unix:/path`, `vsock://:port`; port 0 takes a free one."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from agent_common.net import Endpoint, Listening, Tcp, Unix, listen_at, parse_endpoint
+
+from ...errors import InvalidRequest, StartError
+
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  looked up, not bound to
+_PROBE_SECONDS = 0.15
+
+
+def parse_address(text: str, field: str = "listen") -> Endpoint:
+    """Raises InvalidRequest that names the field."""
+    try:
+        return parse_endpoint(text, listening=True)
+    except ValueError as error:
+        raise InvalidRequest(f"{field}: {error}", faults=[(field, str(error))]) from error
+
+
+def bind(endpoint: Endpoint, backlog: int = 1024, setting: str = "MESH_LISTENER_URL") -> Listening:
+    """Listens there. Raises StartError that names the setting."""
+    try:
+        listening = listen_at(endpoint, backlog=backlog)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            text = f"{setting}: {endpoint} is in use; stop what listens there or set another"
+            raise StartError(text) from error
+        raise StartError(f"{setting}: cannot listen on {error.strerror or error}") from error
+    listening.bound.setblocking(False)
+    return listening
+
+
+def reachable(endpoint: Endpoint) -> bool:
+    """Connects and closes, as whoever computes the readiness of the channel does."""
+    if isinstance(endpoint, Tcp):
+        family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+        where: object = (_ANY.get(endpoint.host, endpoint.host), endpoint.port)
+    elif isinstance(endpoint, Unix):
+        family, where = socket.AF_UNIX, endpoint.path
+    else:
+        return True  # not every machine can connect to its own vsock address
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_PROBE_SECONDS)
+        try:
+            probe.connect(where)  # pyright: ignore[reportArgumentType]
+        except OSError:
+            return False
+    return True

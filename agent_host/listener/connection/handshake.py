@@ -1,0 +1,279 @@
+"""Greet a new connection until the host knows which agent it is (docs/protocols/mediation.md#24-order).
+
+The host is silent until the guest's first line. A connection that closes without a byte is a readiness probe: it is
+counted, and disturbs nobody.
+
+What a stranger does is counted and not written: its frames get their rows once it is attached, and a workspace's epoch
+is raised by an agent that has proved who it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent_common.protocol.work import (
+    Attach,
+    ConstraintAck,
+    Control,
+    FrameFault,
+    LifecycleSignal,
+    Nack,
+    Offer,
+    Welcome,
+    encode,
+    mac_is_good,
+    new_challenge,
+)
+
+from ..dispatch.channel import Channel
+from ..dispatch.timers import Timer
+from ..http.metrics import Direction
+from ..ledger.sql import Values
+from ..parts import Parts
+from .parsing import kind_of, read_line
+from .rate_limit import ATTACH_UNITS
+from .session import Session
+from .socket import Wire
+
+_MOST_EARLY = 64
+"""Lines before it is attached."""
+_MOST_BYTES = 256 << 10
+"""Of those lines."""
+
+
+class Hello:
+    """A connection that has proved nothing yet."""
+
+    __slots__ = (
+        *(
+            "_ack",
+            "_broken",
+            "_challenge",
+            "_channel",
+            "_early",
+            "_epoch",
+            "_greeted",
+            "_on_proved",
+            "_offer",
+            "_over",
+            "_parts",
+            "_rows",
+        ),
+        *("_timer", "wire"),
+    )
+
+    def __init__(self, parts: Parts, channel: Channel | None, on_proved: Callable[[Hello], None]) -> None:
+        self._parts = parts
+        self._channel = channel
+        """Whose address this is, if it is one workspace's own."""
+        self._on_proved = on_proved
+        """Told once it is no longer unproven, whatever it has become."""
+        self._ack: ConstraintAck | None = None
+        self._broken: str | None = None
+        self._early: list[bytes] = []
+        self._offer: Offer | None = None
+        self._challenge: str | None = None
+        self._rows: list[Values] = []
+        """Of the trail, written once it is attached."""
+        self._epoch = 0
+        self._greeted = self._over = False
+        self._timer: Timer = parts.timers.after(parts.limits.first_line, lambda: self.refuse("no_first_line"))
+        self.wire: Wire
+
+    # ---------------------------------------------------------------- in
+
+    def on_line(self, line: bytes | FrameFault) -> None:
+        if self._over:
+            return
+        try:
+            frame = read_line(self._parts, self._channel, line)
+        except FrameFault as fault:
+            self._parts.metrics.count("bad_lines", fault.code)
+            self.refuse("bad_first_line", str(fault))
+            return
+        assert isinstance(line, bytes)  # noqa: S101  a fault was raised
+        if len(self._rows) >= _MOST_EARLY or self.wire.received > _MOST_BYTES:
+            self.refuse("too_much", "it says too much before it has proved who it is")
+            return
+        self._note("in", kind_of(frame), line)
+        match frame:
+            case LifecycleSignal(signal="ready") if not self._greeted:
+                self._on_ready(frame)
+            case LifecycleSignal() if not self._greeted:
+                self._broken = frame.detail or frame.error or frame.signal
+            case ConstraintAck() if not self._greeted:
+                self._ack = frame
+            case Attach() if self._challenge is not None:
+                self._on_attach(frame)
+            case _ if self._greeted:
+                self._early.append(line)  # it did not wait for our greeting; heard when it has proved who it is
+            case _:
+                self.refuse("out_of_order", f"{kind_of(frame)} before it has said who it is")
+
+    def _on_ready(self, ready: LifecycleSignal) -> None:
+        self._greeted = True
+        channel = self._channel or self._parts.channels.find(ready.agent_id)
+        if channel is None or (self._channel is None and channel.auth == "none"):
+            self.refuse("unknown_agent", f"no workspace {ready.agent_id[:100]!r} is known at this address")
+            return
+        self._channel = channel
+        if channel.fence is not None:
+            self.refuse(f"attach_while_{channel.fence}", channel.fence_reason)
+            return
+        self._offer = None if channel.loose else Offer.read(ready.detail)
+        if channel.auth == "hmac" and self._offer is None:
+            self.refuse("unauthenticated", "it offers no extensions, so that it can prove nothing")
+            return
+        self._epoch = max(channel.epoch, *channel.offered, 0) + 1
+        channel.offered.add(self._epoch)
+        if channel.auth == "hmac":
+            self._challenge = new_challenge()
+            self._greet(channel)
+            self._wait("no_attach")
+        else:  # its address is the proof
+            self._take_epoch(channel)
+
+    def _greet(self, channel: Channel) -> None:
+        limits = self._parts.limits
+        self._say(
+            Welcome(
+                workspace=channel.workspace,
+                agent_id=channel.workspace,
+                epoch=self._epoch,
+                heartbeat_s=limits.heartbeat,
+                max_line=limits.max_line,
+                challenge=self._challenge,
+            )
+        )
+
+    def _on_attach(self, attach: Attach) -> None:
+        channel, offer, challenge = self._channel, self._offer, self._challenge
+        assert channel is not None  # noqa: S101  it was challenged
+        assert offer is not None  # noqa: S101
+        assert challenge is not None  # noqa: S101
+        good = attach.sid == offer.sid and mac_is_good(
+            attach.mac,
+            channel.key or b"",
+            challenge=challenge,
+            sid=offer.sid,
+            agent_id=channel.workspace,
+            epoch=self._epoch,
+        )
+        self._challenge = None
+        if not good or not channel.key:
+            self.refuse("wrong_mac", "the answer to the challenge is not that of this workspace's key")
+        elif channel.fence is not None:
+            self.refuse(f"attach_while_{channel.fence}", channel.fence_reason)
+        else:
+            self._take_epoch(channel)
+
+    def _take_epoch(self, channel: Channel) -> None:
+        """It is who it says it is: the epoch is its own, on the disk before it is attached. An agent that attaches
+        again and again waits for its allowance."""
+        if not self._may_come(channel):
+            return
+        channel.epoch = self._epoch
+        self.wire.hold()
+        pause = channel.pace.spend(ATTACH_UNITS)
+        if pause:
+            self._timer.cancel()
+            self._timer = self._parts.timers.after(pause, lambda: self._keep_epoch(channel))
+        else:
+            self._keep_epoch(channel)
+
+    def _keep_epoch(self, channel: Channel) -> None:
+        self._wait("no_epoch")
+        self._parts.journal.epoch(channel.workspace, self._epoch, lambda: self._admit(channel))
+
+    # ---------------------------------------------------------------- out
+
+    def _may_come(self, channel: Channel) -> bool:
+        """Whether no younger life of the workspace is or was attached; else it is refused."""
+        attached = channel.session
+        if self._epoch >= channel.epoch and (attached is None or not self._is_elder(attached)):
+            return True
+        self.refuse("superseded", f"epoch {channel.epoch} was attached already")
+        return False
+
+    def _admit(self, channel: Channel) -> None:
+        """Its epoch is on the disk: it takes the place of the attachment before."""
+        if self._over or self.wire.closed or not self._may_come(channel):
+            return
+        if channel.auth == "none" and self._offer is not None:
+            self._greet(channel)
+        self._done()
+        for row in self._rows:
+            self._parts.trail.write(row)
+        elder = channel.session
+        if elder is not None:
+            self._parts.metrics.count("superseded")
+            elder.send(Nack(code="superseded", detail=f"epoch {self._epoch} is attached now"))
+            elder.end("superseded")
+        session = channel.session = Session(self._parts, channel, self.wire, self._epoch, self._offer)
+        session.broken_before = self._broken
+        session.start(self._ack)
+        for line in self._early:
+            session.on_line(line)
+        session.go_on()
+
+    def _is_elder(self, attached: Session) -> bool:
+        """Whether the one that is attached is the younger life: of two copies of a guest, the elder says by its offer
+        that it has not heard of the epoch in which the other one works."""
+        known = self._offer.epoch if self._offer is not None else 0
+        return attached.confirmed and 0 < known < attached.epoch
+
+    def refuse(self, code: str, detail: str | None = None) -> None:
+        """Ends it. Whoever sent something and is not who he should be is an alarm."""
+        if self._over:
+            return
+        self._parts.metrics.count("refused_attachments", code)
+        workspace = self._channel.workspace if self._channel else None
+        if self.wire.received and code != "closing":
+            self._parts.trail.alarm(
+                code,
+                detail or "a connection was refused",
+                workspace=workspace,
+                epoch=self._epoch,
+                connection=self.wire.number,
+            )
+        if self._offer is not None and self._epoch:
+            self._say(Nack(code=code, detail=detail))
+        self._done()
+        self.wire.close(code)
+
+    def _say(self, frame: Control) -> None:
+        line = encode(frame)
+        self._note("out", frame.ctl, line[:-1])
+        self.wire.send(line)
+
+    def _note(self, direction: Direction, kind: str, line: bytes) -> None:
+        self._rows.append(
+            self._parts.trail.row(
+                direction,
+                kind,
+                line,
+                workspace=self._channel.workspace if self._channel else None,
+                epoch=self._epoch,
+                connection=self.wire.number,
+            )
+        )
+
+    def _wait(self, code: str) -> None:
+        self._timer.cancel()
+        self._timer = self._parts.timers.after(self._parts.limits.handshake, lambda: self.refuse(code))
+
+    def _done(self) -> None:
+        self._over = True
+        self._timer.cancel()
+        if self._channel is not None:
+            self._channel.offered.discard(self._epoch)
+        self._on_proved(self)
+
+    def on_lost(self, reason: str) -> None:
+        if self._over:
+            return
+        if not self.wire.received:
+            self._parts.metrics.count("probes")
+        else:
+            self._parts.metrics.count("refused_attachments", "gone_before_attached")
+        self._done()

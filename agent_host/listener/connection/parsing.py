@@ -1,0 +1,104 @@
+"""From a line to a frame, in the dialect of the workspace that says it."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+
+from agent_common.clock import Clock
+from agent_common.protocol.work import (
+    MOST_BAD_LINES,
+    ConstraintAck,
+    Constraints,
+    Control,
+    FrameFault,
+    IdentityRevision,
+    LifecycleSignal,
+    UnknownControl,
+    WorkFrame,
+    WorkRequest,
+    WorkResult,
+    decode,
+    loose_result,
+    loose_signal,
+    read_frame,
+    stamp,
+)
+
+from ..dispatch.channel import Channel
+from ..parts import Parts
+
+_MINUTE = 60.0
+_KINDS: dict[type, str] = {
+    WorkResult: "result",
+    WorkRequest: "request",
+    Constraints: "constraints",
+    ConstraintAck: "constraint_ack",
+    IdentityRevision: "identity",
+}
+
+
+class BadLines:
+    """Counts lines that were no frames, over the last minute."""
+
+    __slots__ = ("_clock", "_times")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._times: deque[float] | None = None  # most peers never send one
+
+    def too_many(self) -> bool:
+        """One more; and whether that is more than may be endured."""
+        now = self._clock.monotonic()
+        if self._times is None:
+            self._times = deque()
+        self._times.append(now)
+        while self._times[0] < now - _MINUTE:
+            self._times.popleft()
+        return len(self._times) > MOST_BAD_LINES
+
+
+def kind_of(frame: Control | BaseModel | UnknownControl) -> str:
+    """The frame's name in the trail."""
+    if isinstance(frame, LifecycleSignal):
+        return f"signal.{frame.signal}"
+    if isinstance(frame, (Control, UnknownControl)):
+        return frame.ctl[:40]
+    return _KINDS[type(frame)]
+
+
+def refs_of(frame: Control | BaseModel | UnknownControl) -> tuple[str | None, str | None]:
+    """`request_id` and `audit_ref` of a frame, where frames of its kind have them."""
+    said: Any = frame
+    request_id, audit_ref = _has(type(frame))
+    return said.request_id if request_id else None, said.audit_ref if audit_ref else None
+
+
+@cache
+def _has(kind: type) -> tuple[bool, bool]:
+    """To ask a model for what it has not is slow."""
+    fields = kind.model_fields if issubclass(kind, BaseModel) else {}
+    return "request_id" in fields, "audit_ref" in fields
+
+
+def read_line(parts: Parts, channel: Channel | None, line: bytes | FrameFault) -> WorkFrame:
+    """Raises FrameFault."""
+    if isinstance(line, FrameFault):
+        raise line
+    value = decode(line)
+    if channel is None or not channel.loose or "ctl" in value:
+        return read_frame(value)
+    return _loose(parts, channel, value)
+
+
+def _loose(parts: Parts, channel: Channel, value: dict[str, Any]) -> WorkFrame:
+    now = stamp(parts.clock.now_ms())
+    if "signal" in value:
+        return loose_signal(value, now=now, agent_id=channel.workspace)
+    if "request_id" in value and "principal" not in value and ("ok" in value or "status" in value):
+        work = parts.ledger.active.get(str(value["request_id"]))
+        return loose_result(value, now=now, audit_ref=work.audit_ref() if work else str(value["request_id"])[:500])
+    return read_frame(value)

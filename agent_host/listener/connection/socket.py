@@ -1,0 +1,226 @@
+"""One connection: bytes to lines, frames to bytes. Knows nothing of what they mean.
+
+It never closes one direction only: the bridge between us and the guest tears down both when the host does that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import deque
+from typing import Protocol, cast
+
+from agent_common.clock import Clock
+from agent_common.protocol.work import FrameFault, Lines, TooMuch
+
+from ..dispatch.timers import Timer, Timers
+from ..limits import Limits
+
+_HIGH_WATER = 256 << 10
+_KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+
+class Handler(Protocol):
+    """Whoever understands the lines."""
+
+    def on_line(self, line: bytes | FrameFault) -> None: ...
+
+    def on_lost(self, reason: str) -> None:
+        """The connection is gone; called once."""
+        ...
+
+
+class Wire(asyncio.Protocol):
+    """Reads lines for its handler, and writes what it is given in order."""
+
+    __slots__ = (
+        *(
+            "_bytes",
+            "_clock",
+            "_flushing",
+            "_frozen",
+            "_held",
+            "_holding",
+            "_limits",
+            "_lines",
+            "_outbox",
+            "_paused",
+            "_reason",
+        ),
+        *("__weakref__", "_stall", "_timers", "_transport", "closed", "handler", "number", "received", "seen"),
+    )
+
+    def __init__(self, number: int, handler: Handler, limits: Limits, timers: Timers, clock: Clock) -> None:
+        self.number, self.handler = number, handler
+        self._limits, self._timers, self._clock = limits, timers, clock
+        self._lines = Lines(limits.first_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._outbox: deque[tuple[bytes, bool]] = deque()
+        self._bytes = 0
+        self._held: deque[bytes | FrameFault] = deque()
+        self._holding = self._paused = self._flushing = self._frozen = False
+        self._stall: Timer | None = None
+        self._reason: str | None = None
+        self.closed = False
+        self.received = 0
+        """Bytes so far."""
+        self.seen = clock.monotonic()
+        """When the last byte came."""
+
+    @property
+    def waiting(self) -> int:
+        """Frames that wait to be written."""
+        return len(self._outbox)
+
+    def trust(self, max_line: int) -> None:
+        """The peer has proved who it is: lines may be as long as anybody's."""
+        self._lines.soft = max_line
+
+    # ---------------------------------------------------------------- in
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self.closed:
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for name, value in _KEEPALIVE:
+                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    def data_received(self, data: bytes) -> None:
+        self.received += len(data)
+        self.seen = self._clock.monotonic()
+        try:
+            for line in self._lines.feed(data):
+                self._take(line)
+        except TooMuch as error:
+            self.close(str(error))
+
+    def _take(self, line: bytes | FrameFault) -> None:
+        if self.closed:
+            return
+        if self._holding:
+            self._held.append(line)
+        else:
+            self.handler.on_line(line)
+
+    @property
+    def holding(self) -> bool:
+        """Lines wait, and nothing is read."""
+        return self._holding
+
+    def hold(self) -> None:
+        """Lines wait until `release`: the handler waits for the disk, or the peer says too much."""
+        self._holding = True
+        if self._transport is not None and not self.closed:
+            self._transport.pause_reading()
+
+    def release(self) -> None:
+        self._holding = False
+        while self._held and not self._holding and not self.closed:
+            self.handler.on_line(self._held.popleft())
+        if not self._holding and not self.closed and self._transport is not None:
+            self._transport.resume_reading()
+
+    def eof_received(self) -> bool | None:
+        self._reason = self._reason or "the peer has closed it"
+        return False  # what it leaves open is of no use: close all of it
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._outbox.clear()
+        self._held.clear()
+        if self._stall is not None:
+            self._stall.cancel()
+        self.handler.on_lost(self._reason or (str(exc) if exc else "the connection broke"))
+
+    # ---------------------------------------------------------------- out
+
+    def send(self, line: bytes, *, droppable: bool = False) -> None:
+        """Writes in order. Who reads too slowly loses droppable frames first, and then the connection."""
+        if self.closed:
+            return
+        self._outbox.append((line, droppable))
+        self._bytes += len(line)
+        if len(self._outbox) > self._limits.queue_frames or self._bytes > self._limits.queue_bytes:
+            self._shed()
+        if not self._flushing and not self._paused:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _shed(self) -> None:
+        if not self._paused:
+            self._flush()
+            return
+        kept = deque(entry for entry in self._outbox if not entry[1])
+        self._outbox, self._bytes = kept, sum(len(line) for line, _ in kept)
+        if len(kept) > self._limits.queue_frames or self._bytes > self._limits.queue_bytes:
+            self.abort("the peer does not read, and too much waits for it")
+
+    def _flush(self) -> None:
+        self._flushing = False
+        while self._outbox and not self._paused and not self.closed and self._transport is not None:
+            piece: list[bytes] = []
+            size = 0
+            while self._outbox and size < _HIGH_WATER:
+                line, _ = self._outbox.popleft()
+                piece.append(line)
+                size += len(line)
+            self._bytes -= size
+            self._transport.write(b"".join(piece))
+
+    def pause_writing(self) -> None:
+        self._paused = True
+        self._stall = self._timers.after(self._limits.stall, self._stalled)
+        if self._frozen:
+            self._stall.freeze()
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+        self._flush()
+
+    def freeze(self) -> None:
+        """The peer's machine stands still: that it reads nothing does not count, until `thaw`."""
+        self._frozen = True
+        if self._stall is not None:
+            self._stall.freeze()
+
+    def thaw(self) -> None:
+        self._frozen = False
+        if self._stall is not None:
+            self._stall.thaw()
+
+    def _stalled(self) -> None:
+        self.abort(f"the peer has read nothing for {self._limits.stall:g} s")
+
+    # ---------------------------------------------------------------- end
+
+    def close(self, reason: str) -> None:
+        """Ends it once what was sent is written, and in any case after a while."""
+        if self.closed:
+            return
+        self._flush()
+        self.closed = True
+        self._reason = self._reason or reason
+        if self._transport is None:
+            return  # it is not even there yet: `connection_made` ends it
+        self._transport.close()
+        if self._transport.get_write_buffer_size():
+            transport = self._transport
+            self._timers.after(self._limits.goodbye, transport.abort)
+
+    def abort(self, reason: str) -> None:
+        """Ends it at once."""
+        self.closed = True
+        self._reason = self._reason or reason
+        if self._transport is not None:
+            self._transport.abort()

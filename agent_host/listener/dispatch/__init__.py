@@ -1,0 +1,1 @@
+"""Decides which agent gets work, when, and what its answers mean."""

@@ -1,0 +1,93 @@
+"""What the host knows of one workspace's end of the channel, whether an agent is attached or not."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from agent_common.net import Endpoint
+from agent_common.protocol.work import Severity
+
+from ..connection.rate_limit import Pace
+from .work import Work
+
+if TYPE_CHECKING:
+    from ..connection.session import Session
+
+Dialect = Literal["strict", "loose"]
+Auth = Literal["hmac", "none"]
+Fence = Literal["quarantined", "halted"]
+AckStatus = Literal["pending", "acked", "hash_mismatch", "timeout", "halted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How long an agent may owe the acknowledgement of new constraints, in seconds while it is attached."""
+
+    alert: float
+    halt: float
+    at_once: bool
+    """It also runs while the agent works; else it begins when the agent has nothing to do."""
+
+
+WINDOWS: dict[Severity, Window] = {
+    "LOW": Window(60, 120, at_once=False),
+    "MEDIUM": Window(30, 60, at_once=False),
+    "HIGH": Window(10, 20, at_once=True),
+    "CRITICAL": Window(5, 15, at_once=True),
+}
+
+
+@dataclass(slots=True)
+class ConstraintSet:
+    """The constraints in force; their payload stays in the database."""
+
+    version: int
+    hash: str
+    payload_ref: str
+    severity: Severity
+    effective_at: str
+    status: AckStatus = "pending"
+    owed: float = 0.0
+    """Seconds that the agent has been attached and owed the acknowledgement."""
+    alerted: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """One workspace. What is durable stands in the table `channels`."""
+
+    workspace: str
+    dialect: Dialect
+    auth: Auth
+    listen: str | None
+    key: bytes | None = field(repr=False)
+    epoch: int
+    fence: Fence | None
+    fence_reason: str | None
+    drained: bool
+    created_at: int
+    pace: Pace = field(repr=False)
+    """What its agent may still say."""
+    required: bool = False
+    """Without it its agent does nothing that takes effect."""
+
+    offered: set[int] = field(default_factory=set[int])
+    """Epochs that were offered to connections which have not proved yet who they are."""
+    constraints: ConstraintSet | None = None
+    session: Session | None = None
+    address: Endpoint | None = None
+    """Where its own acceptor really listens."""
+    queue: deque[Work] = field(default_factory=deque[Work])
+    """What waits to be sent."""
+    early: list[Work] = field(default_factory=list[Work])
+    """What names constraints that are not in force yet."""
+    lost: dict[str, Work] = field(default_factory=dict[str, Work])
+    """What was sent over connections that broke; the next attachment tells what has become of it."""
+    paused: bool = False
+    last_break: str | None = None
+
+    @property
+    def loose(self) -> bool:
+        return self.dialect == "loose"

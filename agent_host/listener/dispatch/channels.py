@@ -1,0 +1,196 @@
+"""All channels: made, loaded, fenced. The rows are the truth, what is in memory follows them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from agent_common.clock import Clock
+from agent_common.net import Unix
+from agent_common.protocol.work import Severity, payload_hash
+
+from ...database import channels, constraint_sets
+from ...errors import Conflict, InvalidRequest, NotFound
+from ..connection.addresses import parse_address
+from ..connection.rate_limit import Pace
+from ..ledger.ledger_writer import Journal
+from .channel import AckStatus, Auth, Channel, ConstraintSet, Dialect, Fence
+
+MOST_PAYLOAD = 512 << 10
+"""Bytes; base64 and the frame around it must fit into a line."""
+
+
+class Channels:
+    """By workspace."""
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self._journal, self._clock = journal, clock
+        self._all: dict[str, Channel] = {}
+        self.revoke: Callable[[Connection, str], None] = lambda _, __: None
+        """Takes a workspace's tokens away in the transaction that fences it."""
+        self.on_fenced: Callable[[str], None] = lambda _: None
+
+    def __iter__(self) -> Iterator[Channel]:
+        return iter(self._all.values())
+
+    def find(self, workspace: str) -> Channel | None:
+        return self._all.get(workspace)
+
+    def get(self, workspace: str) -> Channel:
+        """Raises NotFound."""
+        channel = self._all.get(workspace)
+        if channel is None:
+            raise NotFound(f"the workspace {workspace!r} has no mediation channel")
+        return channel
+
+    async def load(self) -> None:
+        def read(connection: Connection) -> tuple[list[RowMapping], list[RowMapping]]:
+            sets = select(*(column for column in constraint_sets.c if column.name != "payload"))
+            return (
+                list(connection.execute(select(channels)).mappings()),
+                list(connection.execute(sets.order_by(constraint_sets.c.version)).mappings()),
+            )
+
+        rows, sets = await self._journal.run(read)
+        for row in rows:
+            self._all[row["workspace"]] = _channel(row, Pace(self._clock))
+        for row in sets:
+            if channel := self._all.get(row["workspace"]):
+                channel.constraints = _constraints(row)
+
+    async def create(
+        self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None, *, required: bool
+    ) -> Channel:
+        """A new channel; with `hmac` it has a key. Raises InvalidRequest and Conflict."""
+        self.check(workspace, dialect, auth, listen)
+        row = {
+            "workspace": workspace,
+            "dialect": dialect,
+            "auth": auth,
+            "listen": listen,
+            "key": secrets.token_urlsafe(32) if auth == "hmac" else None,
+            "epoch": 0,
+            "fence": None,
+            "fence_reason": None,
+            "drained": False,
+            "required": required,
+            "created_at": self._clock.now_ms(),
+        }
+        await self._journal.run(lambda connection: connection.execute(insert(channels).values(row)) and None)
+        channel = self._all[workspace] = _channel(row, Pace(self._clock))
+        return channel
+
+    def check(self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None) -> None:
+        """Whether such a channel could be made. Raises InvalidRequest and Conflict."""
+        if dialect == "loose" and auth == "hmac":
+            why = "must be none or left out: an agent that speaks the loose dialect can prove nothing"
+            raise InvalidRequest(f"auth {why}", faults=[("auth", why)])
+        if auth == "none" and listen is None:
+            why = "is missing: without auth an address of its own is how the agent is known; as in tcp://127.0.0.1:9901"
+            raise InvalidRequest(f"listen {why}", faults=[("listen", why)])
+        if workspace in self._all:
+            raise Conflict(f"the workspace {workspace!r} has a channel already", code="id_taken")
+        if listen is None:
+            return
+        address = parse_address(listen)
+        taken = (one.workspace for one in self._all.values() if one.listen and parse_address(one.listen) == address)
+        if (isinstance(address, Unix) or address.port) and (other := next(taken, None)):
+            raise Conflict(f"listen: {listen} is the address of the workspace {other!r}", code="address_taken")
+
+    async def forget(self, workspace: str) -> None:
+        """Takes back a channel that could not be opened."""
+        self._all.pop(workspace, None)
+        gone = channels.delete().where(channels.c.workspace == workspace)
+        await self._journal.run(lambda connection: connection.execute(gone) and None)
+
+    async def fence(self, channel: Channel, fence: Fence | None, reason: str | None) -> None:
+        """Store the fence, then enforce it. A fenced workspace has no tokens."""
+        await self._set(channel, fence=fence, fence_reason=reason)
+        channel.fence, channel.fence_reason = fence, reason
+        if fence is not None:
+            self.on_fenced(channel.workspace)
+
+    async def drained(self, channel: Channel, drained: bool) -> None:
+        await self._set(channel, drained=drained)
+        channel.drained = drained
+
+    async def _set(self, channel: Channel, **values: Any) -> None:
+        query = update(channels).where(channels.c.workspace == channel.workspace).values(values)
+
+        def write(connection: Connection) -> None:
+            connection.execute(query)
+            if values.get("fence") is not None:
+                self.revoke(connection, channel.workspace)
+
+        await self._journal.run(write)
+
+    # ---------------------------------------------------------------- constraints
+
+    async def constrain(
+        self,
+        channel: Channel,
+        version: int,
+        payload: bytes,
+        *,
+        severity: Severity,
+        effective_at: str,
+        payload_ref: str = "inline",
+    ) -> tuple[ConstraintSet, bool]:
+        """New constraints, and whether they were there already. Raises InvalidRequest and Conflict."""
+        if len(payload) > MOST_PAYLOAD:
+            why = f"is larger than {MOST_PAYLOAD} bytes"
+            raise InvalidRequest(f"payload {why}", faults=[("payload", why)])
+        digest, current = payload_hash(payload), channel.constraints
+        if current is not None and current.version == version and current.hash == digest:
+            return current, True
+        if current is not None and version <= current.version:
+            raise Conflict(
+                f"version: {version} is not newer than {current.version}, which is in force; take a larger number",
+                code="version_not_newer",
+            )
+        fresh = ConstraintSet(version, digest, payload_ref, severity, effective_at)
+        row = {
+            "workspace": channel.workspace,
+            "version": version,
+            "hash": digest,
+            "payload": payload,
+            "payload_ref": payload_ref,
+            "severity": severity,
+            "effective_at": effective_at,
+            "status": "pending",
+            "created_at": self._clock.now_ms(),
+        }
+        await self._journal.run(lambda connection: connection.execute(insert(constraint_sets).values(row)) and None)
+        channel.constraints = fresh
+        return fresh, False
+
+    async def payload(self, channel: Channel, version: int) -> bytes:
+        """Raises NotFound."""
+        mine = (constraint_sets.c.workspace == channel.workspace) & (constraint_sets.c.version == version)
+        query = select(constraint_sets.c.payload).where(mine)
+        found = await self._journal.read(lambda connection: connection.execute(query).scalar())
+        if found is None:
+            raise NotFound(f"there are no constraints {version} of {channel.workspace!r}")
+        return bytes(found)
+
+    async def acked(self, channel: Channel, constraints: ConstraintSet, status: AckStatus) -> None:
+        """Notes how the guest has answered."""
+        constraints.status = status
+        at = self._clock.now_ms() if status == "acked" else None
+        mine = (constraint_sets.c.workspace == channel.workspace) & (constraint_sets.c.version == constraints.version)
+        query = update(constraint_sets).where(mine).values(status=status, acked_at=at)
+        await self._journal.run(lambda connection: connection.execute(query) and None)
+
+
+def _channel(row: Mapping[Any, Any], pace: Pace) -> Channel:
+    key = row["key"]
+    rest = {name: value for name, value in dict(row).items() if name != "key"}
+    return Channel(key=key.encode() if key else None, pace=pace, **rest)
+
+
+def _constraints(row: RowMapping) -> ConstraintSet:
+    names = ("version", "hash", "payload_ref", "severity", "effective_at", "status")
+    return ConstraintSet(**{name: row[name] for name in names})

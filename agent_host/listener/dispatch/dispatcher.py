@@ -1,0 +1,298 @@
+"""Decide when an agent gets work, and how long each state of a request may last (docs/mediation-host.md#limits)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from agent_common.protocol.work import Cancel, encode, loosened
+
+from ..connection.rate_limit import ANSWER_UNITS
+from ..parts import Parts
+from .channel import Channel
+from .work import Work
+
+if TYPE_CHECKING:
+    from ..connection.session import Session
+
+log = structlog.get_logger(__name__)
+
+
+class Dispatch:
+    """Sends work to agents and takes it back."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    # ---------------------------------------------------------------- gate
+
+    def closed(self, channel: Channel) -> str | None:
+        """Why the workspace gets no work now; None when it may."""
+        if channel.fence is not None:
+            return channel.fence
+        if channel.drained:
+            return "drained"
+        if channel.paused:
+            return "paused"
+        if not self._parts.running(channel.workspace):
+            return "not_running"
+        session = channel.session
+        if session is None:
+            return "not_attached"
+        if session.state != "ready":
+            return session.state
+        return None if len(session.slots) < session.window else "window_full"
+
+    def pump(self, channel: Channel) -> None:
+        """Sends what may be sent."""
+        while channel.queue and self.closed(channel) is None:
+            work = channel.queue.popleft()
+            if work.status not in ("queued", "retry_wait") or work.lost or work.refused:
+                continue  # something else has become of it meanwhile
+            if self._fits(channel, work):
+                assert channel.session is not None  # noqa: S101  the gate is open
+                self._begin(channel, channel.session, work)
+
+    def _fits(self, channel: Channel, work: Work) -> bool:
+        """Whether the constraints in force are those that its caller has named, if he has."""
+        current, wanted = channel.constraints, work.request.constraints_version
+        if not work.pinned or current is None or current.version == wanted:
+            return True
+        if wanted > current.version:
+            channel.early.append(work)
+        else:
+            error = f"constraints_superseded: it names version {wanted}, and {current.version} is in force"
+            self._parts.ledger.finish(work, "dead", error=error)
+        return False
+
+    def renewed(self, channel: Channel) -> None:
+        """Other constraints are in force: what has waited for them takes its turn."""
+        channel.queue.extendleft(reversed(channel.early))
+        channel.early.clear()
+        self.pump(channel)
+
+    def offer(self, work: Work) -> None:
+        """Takes work that waits for nothing but its turn."""
+        self._note_expiry(work)
+        channel = self._parts.channels.get(work.workspace)
+        channel.queue.append(work)
+        self.pump(channel)
+        if work.status in ("queued", "retry_wait"):
+            self._await_expiry(work)
+
+    def _await_expiry(self, work: Work) -> None:
+        self.arm(work, self._note_expiry(work) - self._parts.clock.monotonic(), lambda: self._expire(work))
+
+    def _note_expiry(self, work: Work) -> float:
+        """On the clock that does not jump, once for all."""
+        if work.expires is None:
+            clock = self._parts.clock
+            work.expires = clock.monotonic() + (work.expires_at - clock.now_ms()) / 1000
+        return work.expires
+
+    def _expire(self, work: Work) -> None:
+        if work.status == "queued":
+            self._parts.ledger.finish(work, "expired", error="expired: nobody could begin it in time")
+        elif work.status == "retry_wait":
+            self._parts.ledger.finish(work, "dead", error="no_agent: the agent that had it did not come back in time")
+
+    # ---------------------------------------------------------------- out
+
+    def _begin(self, channel: Channel, session: Session, work: Work) -> None:
+        """On the disk first; it goes out when it is there."""
+        parts = self._parts
+        work.attempts += work.again
+        work.again, work.begun, work.fenced, work.not_before = False, False, False, None
+        work.deliveries += 1
+        work.version, work.epoch = self._version(channel, session, work), session.epoch
+        request = work.outgoing(work.version)
+        line = encode(loosened(request) if channel.loose else request)
+        if len(line) > session.peer_line:
+            error = f"too_large: the request has {len(line)} bytes, and the agent takes {session.peer_line}"
+            parts.ledger.finish(work, "dead", error=error)
+            return
+        work.move("dispatched", parts.clock.now_ms())
+        session.slots[work.id] = work
+        delivery = work.deliveries
+        parts.journal.save(work, lambda: self._written(session, work, delivery, line))
+
+    def _version(self, channel: Channel, session: Session, work: Work) -> int:
+        """What was sent once keeps its version: the guest knows it by that."""
+        if work.pinned:
+            return work.request.constraints_version
+        if work.version is not None and work.deliveries > 1:
+            return work.version
+        if channel.constraints is not None:
+            return channel.constraints.version
+        return session.acked.version if session.acked else work.request.constraints_version
+
+    def _written(self, session: Session, work: Work, delivery: int, line: bytes) -> None:
+        parts = self._parts
+        if work.refused:
+            session.free(work.id)
+            return
+        if session.slots.get(work.id) is not work or work.deliveries != delivery or work.status != "dispatched":
+            return
+        if work.cancel_reason is not None:
+            parts.ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
+            session.free(work.id)
+        elif session.state != "ready":
+            self._take_back(session, work)
+        else:
+            session.write(line, "request", request_id=work.id, audit_ref=work.audit_ref())
+            session.channel.pace.earn(ANSWER_UNITS)
+            parts.metrics.count("dispatches")
+            self.arm(work, parts.limits.accept, lambda: self._not_accepted(session, work))
+            work.tell()
+
+    def _take_back(self, session: Session, work: Work) -> None:
+        """It never went out: it waits for its next turn, the first of all."""
+        del session.slots[work.id]
+        work.move("queued", self._parts.clock.now_ms())
+        self._parts.journal.note(work)
+        self._await_expiry(work)
+        session.channel.queue.appendleft(work)
+
+    # ---------------------------------------------------------------- deadlines
+
+    def arm(self, work: Work, seconds: float, call: Callable[[], None]) -> None:
+        """The one deadline that the work has now."""
+        if work.timer is None:
+            work.timer = self._parts.timers.after(max(0.0, seconds), call)
+        else:
+            work.timer.again(max(0.0, seconds), call)
+
+    def accepted(self, session: Session, work: Work) -> None:
+        """The agent works on it: the clock runs."""
+        bound = work.request.bounds.max_duration_seconds if work.request.bounds else None
+        limits = self._parts.limits
+        seconds = limits.run if bound is None else bound + limits.run_grace
+        self.arm(work, seconds, lambda: self._overdue(session, work))
+
+    def _not_accepted(self, session: Session, work: Work) -> None:
+        session.slots.pop(work.id, None)
+        work.fenced = True
+        self.retry(work, "accept_timeout")
+        session.end("accept_timeout")
+
+    def _overdue(self, session: Session, work: Work) -> None:
+        limits = self._parts.limits
+        self._parts.trail.event("overdue", workspace=work.workspace, epoch=work.epoch, request_id=work.id)
+        if not session.negotiated:
+            self._never_ended(session, work)
+            return
+        session.send(Cancel(request_id=work.id, reason="deadline_exceeded"), request_id=work.id)
+        self.arm(work, limits.cancel_grace, lambda: self._never_ended(session, work))
+
+    def _never_ended(self, session: Session, work: Work) -> None:
+        session.slots.pop(work.id, None)
+        work.fenced = True
+        self.retry(work, "run_timeout")
+        session.end("run_timeout")
+
+    # ---------------------------------------------------------------- once more
+
+    def retry(self, work: Work, why: str) -> None:
+        """A further attempt after a pause; or none, when there were enough."""
+        parts, limits = self._parts, self._parts.limits
+        if work.cancel_reason is not None:
+            parts.ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
+        elif work.attempts >= limits.attempts:
+            parts.ledger.finish(work, "dead", error=f"attempts_exhausted: {work.attempts} attempts, the last: {why}")
+        else:
+            parts.metrics.count("retries", why)
+            work.again = True
+            most = min(limits.retry_max, max(limits.retry_min, 2.0**work.attempts))
+            self._wait(work, parts.draw(limits.retry_min, most), why)
+
+    def resend(self, work: Work, why: str) -> None:
+        """The same attempt: the agent has not begun it."""
+        parts, limits = self._parts, self._parts.limits
+        if work.cancel_reason is not None:
+            parts.ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
+        elif work.deliveries >= limits.deliveries:
+            parts.ledger.finish(work, "dead", error=f"undeliverable: sent {work.deliveries} times, the last: {why}")
+        else:
+            parts.metrics.count("resends")
+            most = min(limits.resend_max, 0.02 * 2.0 ** min(work.deliveries, 12))
+            self._wait(work, 0.0 if work.deliveries < 2 else parts.draw(0.0, most), why)
+
+    def _wait(self, work: Work, seconds: float, why: str) -> None:
+        parts = self._parts
+        now = parts.clock.now_ms()
+        if work.status != "retry_wait":
+            work.move("retry_wait", now)
+        work.lost, work.not_before = False, now + round(seconds * 1000)
+        parts.journal.note(work)
+        parts.trail.event("retry_wait", why, workspace=work.workspace, epoch=work.epoch, request_id=work.id)
+        work.tell()
+        self.arm(work, seconds, lambda: self.requeue(work))
+
+    def requeue(self, work: Work) -> None:
+        """Its pause is over; it has waited long enough to be the first."""
+        self._await_expiry(work)
+        channel = self._parts.channels.get(work.workspace)
+        channel.queue.appendleft(work)
+        self.pump(channel)
+
+    # ---------------------------------------------------------------- breaks
+
+    def broke(self, channel: Channel, slots: dict[str, Work]) -> None:
+        """The connection is gone. What its agent has begun may go on there: the next attachment tells."""
+        for work in slots.values():
+            if work.status not in ("dispatched", "accepted"):
+                continue
+            if work.cancel_reason is not None:
+                self._parts.ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
+                continue
+            work.begun = work.status == "accepted"
+            work.move("retry_wait", self._parts.clock.now_ms())
+            self._parts.journal.note(work)
+            self.lose(channel, work)
+            work.tell()
+
+    def lose(self, channel: Channel, work: Work) -> None:
+        work.lost = True
+        channel.lost[work.id] = work
+        self._await_expiry(work)
+
+    def settle(self, channel: Channel) -> None:
+        """The agent is back: what it has not named, it no longer has."""
+        lost, channel.lost = channel.lost, {}
+        for work in lost.values():
+            if work.status != "retry_wait" or not work.lost:
+                continue
+            if work.begun:
+                self.retry(work, "lost")
+            else:
+                self.resend(work, "lost")
+
+    # ---------------------------------------------------------------- cancel
+
+    def cancel(self, work: Work, reason: str) -> None:
+        """Stops it wherever it is. What an agent works on ends when the agent says so, or has not in time."""
+        if work.cancel_reason is not None or not work.active:
+            return
+        channel = self._parts.channels.get(work.workspace)
+        session = channel.session
+        sent = session is not None and session.slots.get(work.id) is work
+        if not sent or session is None or not session.negotiated:
+            self._parts.ledger.finish(work, "cancelled", error=f"cancelled: {reason}")
+            if sent and session is not None:  # it cannot be told, and its place is not free until it is done
+                self.arm(work, self._parts.limits.run, lambda: session.end("slot_timeout"))
+            return
+        work.cancel_reason = reason
+        self._parts.journal.save(work, lambda: self._tell_cancel(session, work, reason))
+
+    def _tell_cancel(self, session: Session, work: Work, reason: str) -> None:
+        if session.slots.get(work.id) is not work or not work.active:
+            return
+        session.send(Cancel(request_id=work.id, reason=reason[:4000]), request_id=work.id)
+        self.arm(work, self._parts.limits.cancel_grace, lambda: self._not_stopped(session, work))
+
+    def _not_stopped(self, session: Session, work: Work) -> None:
+        reason = work.cancel_reason or ""
+        self._parts.ledger.finish(work, "cancelled", error=f"cancelled: {reason}; the agent did not answer")
+        session.end("cancel_timeout")

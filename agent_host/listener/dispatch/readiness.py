@@ -1,0 +1,86 @@
+"""Whether a workspace can be given work, from end to end: that somebody listens proves only half of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_common.net import Endpoint
+from agent_common.protocol.work import stamp
+
+from ..parts import Parts
+from .channel import Channel
+
+GUEST_PORT = 2048
+"""The vsock port that guests dial."""
+_ERRORS = {"target_unreachable": "required mediation target is unreachable"}
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """`ready`, `detail` and `error` say what the microVM supervisor's own `mediationReady` does, in its words."""
+
+    ready: bool
+    """All of what follows holds, and work would be sent."""
+    observed_at: str
+    detail: str
+    """The declaration of the channel; how it stands."""
+    error: str | None
+    """Only of a required channel that is not ready."""
+    code: str | None
+    """Why it is not ready, whether it is required or not; stable."""
+    target: str | None
+    target_reachable: bool
+    """Somebody listens: all that a supervisor can tell."""
+    attached: bool
+    """An agent is there and has proved who it is."""
+    epoch: int
+    acked_version: int | None
+    """The constraints that it has acknowledged."""
+    heartbeat_age_s: float | None
+    """Seconds since its last byte."""
+    in_flight: int
+    queued: int
+
+
+def readiness(parts: Parts, channel: Channel, address: Endpoint | None, reachable: bool) -> Readiness:
+    session = channel.session
+    closed = parts.dispatch.closed(channel)
+    code = None if closed == "window_full" else closed
+    code = code if reachable or channel.fence else "target_unreachable"  # who is fenced has no address
+    return Readiness(
+        ready=code is None,
+        observed_at=stamp(parts.clock.now_ms()),
+        detail=_detail(channel, address, reachable, code),
+        error=_ERRORS.get(code, "required mediation is not ready") if code and channel.required else None,
+        code=code,
+        target=str(address) if address else None,
+        target_reachable=reachable,
+        attached=session is not None,
+        epoch=session.epoch if session else channel.epoch,
+        acked_version=session.acked.version if session and session.acked else None,
+        heartbeat_age_s=round(parts.clock.monotonic() - session.wire.seen, 3) if session else None,
+        in_flight=len(session.slots) if session else 0,
+        queued=len(channel.queue) + len(channel.lost),
+    )
+
+
+def _detail(channel: Channel, address: Endpoint | None, reachable: bool, code: str | None) -> str:
+    required, target = str(channel.required).lower(), str(address or "none").removeprefix("tcp://")
+    declared = f"mediation required={required} failClosed={required} port={GUEST_PORT} target={target}"
+    found = f"mediation target {'reachable' if reachable else 'unreachable'} at {target}"
+    agent = f"agent attached in epoch {channel.session.epoch}" if channel.session else "no agent attached"
+    why = f"{code}, " if code else ""
+    return f"{declared}; {found}; {why}{agent}, dialect={channel.dialect} auth={channel.auth}"
+
+
+def gauges(parts: Parts, unproven: int) -> dict[str, tuple[str, float]]:
+    """What is so at this moment."""
+    sessions = [channel.session for channel in parts.channels if channel.session is not None]
+    return {
+        "attached": ("Agents that are attached.", len(sessions)),
+        "ready": ("Agents that may be given work.", sum(session.state == "ready" for session in sessions)),
+        "unproven": ("Connections that have proved nothing yet.", unproven),
+        "open_requests": ("Requests that are not over.", len(parts.ledger.active)),
+        "in_flight": ("Requests that agents have.", sum(len(session.slots) for session in sessions)),
+        "commits": ("Commits of the ledger in this life.", parts.journal.commits),
+    }

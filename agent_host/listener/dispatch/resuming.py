@@ -1,0 +1,71 @@
+"""Answer `resume`: a verdict for each request that the agent still has of earlier connections
+(docs/protocols/mediation.md#27-reconnects-and-ids).
+
+The host's ledger decides, because a guest that was restored from a snapshot may remember work that ended long ago.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_common.protocol.work import Resume, ResumeOk, Verdict, encode
+
+from ..parts import Parts
+from .work import Work
+
+if TYPE_CHECKING:
+    from ..connection.session import Session
+
+
+def answer(parts: Parts, session: Session, resume: Resume) -> None:
+    """Sends the verdicts, and binds what goes on to this attachment."""
+    verdicts: dict[str, Verdict] = {}
+    for request_id in resume.unacked:
+        verdicts[request_id] = _unacked(parts, session, request_id)
+    for request_id in resume.running:
+        verdicts[request_id] = _running(parts, session, request_id)
+    frame = ResumeOk(verdicts=verdicts)
+    if len(encode(frame)) > session.peer_line:  # what is not named goes on or is sent again, and that does no harm
+        frame = ResumeOk(verdicts={name: verdict for name, verdict in verdicts.items() if verdict == "cancel"})
+    session.send(frame)
+
+
+def _mine(parts: Parts, session: Session, request_id: str) -> Work | None:
+    """The work, if this agent was given it and it is not over."""
+    work = parts.ledger.active.get(request_id)
+    if work is None or not work.active:
+        return None
+    if work.workspace != session.channel.workspace or work.deliveries == 0:
+        session.alarm("foreign_resume", "it claims a request that was never given to it", request_id)
+        return None
+    return work
+
+
+def _running(parts: Parts, session: Session, request_id: str) -> Verdict:
+    work = _mine(parts, session, request_id)
+    if work is None or work.fenced or work.cancel_reason is not None or work.status != "retry_wait":
+        return "cancel"
+    session.channel.lost.pop(request_id, None)
+    work.move("accepted", parts.clock.now_ms())
+    work.lost, work.begun, work.again, work.epoch, work.not_before = False, True, False, session.epoch, None
+    session.slots[request_id] = work
+    parts.journal.note(work)
+    parts.dispatch.accepted(session, work)
+    work.tell()
+    return "continue"
+
+
+def _unacked(parts: Parts, session: Session, request_id: str) -> Verdict:
+    """Its result comes now, or is not wanted any more."""
+    work = _mine(parts, session, request_id)
+    if work is None:
+        return "forget"
+    session.channel.lost.pop(request_id, None)
+    work.lost = True  # it is not sent again while its result is on its way
+    parts.dispatch.arm(work, parts.limits.accept, lambda: _never_came(parts, work))
+    return "resend"
+
+
+def _never_came(parts: Parts, work: Work) -> None:
+    if work.status == "retry_wait" and work.lost:
+        parts.dispatch.retry(work, "result_not_resent")

@@ -1,0 +1,173 @@
+"""One request that is not over yet: its place in the ledger, and what is kept of it in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from agent_common.protocol.work import Progress, WorkRequest, WorkResult
+
+from ...errors import InvalidRequest
+from ..ledger.states import ACTIVE, ShownStatus, Status, check_move, shown
+from .timers import Timer
+
+CHANGES = (
+    *("status", "attempts", "deliveries", "epoch", "version", "not_before"),
+    *("cancel_reason", "error", "result", "updated_at", "finished_at"),
+)
+"""Columns of the row that change while it is active."""
+COLUMNS = (
+    *("request_id", "workspace", "fingerprint", "request", "pinned", "status", "attempts", "deliveries", "epoch"),
+    *("version", "not_before", "expires_at", "cancel_reason", "error", "result", "submitted_at", "updated_at"),
+    "finished_at",
+)
+"""All that are written when the row is new, in the order of the table."""
+Watcher = Callable[["Work", "Progress | None"], None]
+"""Told of each change, and of progress."""
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """A row of the ledger while it is active."""
+
+    request: WorkRequest
+    workspace: str
+    fingerprint: str
+    pinned: bool
+    """The caller has named the version of the constraints."""
+    submitted_at: int
+    expires_at: int
+    """Epoch milliseconds, like the one above."""
+    status: Status = "queued"
+    attempts: int = 0
+    deliveries: int = 0
+    epoch: int = 0
+    version: int | None = None
+    """Of the constraints, as it was sent last; the guest knows the request by it."""
+    not_before: int | None = None
+    """Epoch milliseconds."""
+    cancel_reason: str | None = None
+    error: str | None = None
+    result: WorkResult | None = None
+    updated_at: int = 0
+    finished_at: int | None = None
+
+    # What a new life of the host finds out anew.
+    expires: float | None = None
+    """The same on the clock that does not jump: seconds."""
+    lost: bool = False
+    """The connection broke; the next attachment tells what has become of it."""
+    begun: bool = False
+    """The guest has accepted this attempt."""
+    again: bool = True
+    """The next time it is sent is a further attempt."""
+    fenced: bool = False
+    """This attempt was given up: the guest must not go on with it."""
+    refused: bool = False
+    """The ledger did not take it."""
+    recorded: bool = False
+    """Its end is on the disk."""
+    timer: Timer | None = None
+    watchers: list[Watcher] = field(default_factory=list[Watcher])
+    id: str = field(init=False)
+    """Of the request."""
+
+    def __post_init__(self) -> None:
+        self.id = self.request.request_id
+
+    @property
+    def active(self) -> bool:
+        return self.status in ACTIVE
+
+    @property
+    def size(self) -> int:
+        return len(self.request.content) + 1024
+
+    def move(self, status: Status, now: int) -> None:
+        """Raises IllegalMove."""
+        check_move(self.status, status)
+        self.status, self.updated_at = status, now
+        self.disarm()
+
+    def disarm(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def tell(self, progress: Progress | None = None) -> None:
+        """Tells whoever watches."""
+        for watcher in tuple(self.watchers):
+            watcher(self, progress)
+
+    def audit_ref(self) -> str:
+        """What joins the records of both ends, with the number of the attempt: there is no other field for it."""
+        ref = self.request.audit_ref
+        return ref if self.attempts < 2 else f"{ref[:480]};attempt={self.attempts}"
+
+    def outgoing(self, version: int) -> WorkRequest:
+        """The request as it is sent now."""
+        return self.request.model_copy(update={"constraints_version": version, "audit_ref": self.audit_ref()})
+
+    def changed(self) -> tuple[Any, ...]:
+        """What of the row changes while it is active: a value for each of CHANGES."""
+        return (
+            self.status, self.attempts, self.deliveries, self.epoch, self.version, self.not_before,
+            self.cancel_reason, self.error, _json(self.result), self.updated_at, self.finished_at,
+        )  # fmt: skip
+
+    def row(self) -> tuple[Any, ...]:
+        """The whole row: a value for each of COLUMNS."""
+        return (
+            self.id, self.workspace, self.fingerprint, _json(self.request), self.pinned, self.status, self.attempts,
+            self.deliveries, self.epoch, self.version, self.not_before, self.expires_at, self.cancel_reason,
+            self.error, _json(self.result), self.submitted_at, self.updated_at, self.finished_at,
+        )  # fmt: skip
+
+    def record(self) -> Record:
+        return Record(
+            self.id, self.workspace, shown(self.status), self.attempts, self.result, self.error, self.submitted_at,
+            self.finished_at,
+        )  # fmt: skip
+
+
+class Record(NamedTuple):
+    """A request as its caller sees it."""
+
+    request_id: str
+    workspace: str
+    status: ShownStatus
+    attempts: int
+    result: WorkResult | None
+    error: str | None
+    """Why there is no result: a code, a colon and words."""
+    submitted_at: int
+    """Epoch milliseconds."""
+    finished_at: int | None
+
+    @property
+    def over(self) -> bool:
+        return self.status not in ("queued", "dispatched", "accepted")
+
+
+def _json(message: WorkRequest | WorkResult | None) -> str | None:
+    return message.model_dump_json(exclude_none=True) if message is not None else None
+
+
+def check_sayable(request: WorkRequest) -> None:
+    """Raise InvalidRequest for limits that loose requests have no field for and only the agent could keep."""
+    bounds, scope = request.bounds, request.principal.authorization_scope
+    names = [
+        name for name in ("max_tokens", "max_tool_calls") if bounds is not None and getattr(bounds, name) is not None
+    ]
+    found = [*(f"bounds.{name}" for name in names), *(["principal.authorization_scope"] if scope else [])]
+    if found:
+        why = "cannot be told to an agent that speaks the loose dialect; leave it out"
+        raise InvalidRequest(f"{found[0]} {why}", faults=[(f"request.{name}", why) for name in found])
+
+
+def fingerprint(request: WorkRequest, workspace: str, *, pinned: bool) -> str:
+    """SHA-256 over what makes it this work and no other. A version that the host has filled in is not part of it."""
+    same = {"principal", "content", "content_kind", "bounds"} | ({"constraints_version"} if pinned else set[str]())
+    said = request.__pydantic_serializer__.to_json(request, include=same, exclude_none=True)
+    return hashlib.sha256(b"%b\n%b" % (workspace.encode(), said)).hexdigest()

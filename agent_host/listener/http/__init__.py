@@ -1,0 +1,1 @@
+"""The listener's HTTP routes for the operator."""

@@ -1,0 +1,116 @@
+"""The listener's HTTP face, for the operator: work in, results out, and what may be done to a channel."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi.responses import JSONResponse, Response
+
+from ...access import operator
+from ...http import JsonRoute
+from ..audit.reader import read_audit
+from ..listener import Listener
+from .schemas import (
+    REQUEST_ID,
+    AcceptedWork,
+    CancelWork,
+    ConstraintsView,
+    DrainWorkspace,
+    PushConstraints,
+    SubmitWork,
+    WorkRecord,
+    new_request_id,
+)
+from .sse import work_events
+
+router = APIRouter(dependencies=[Depends(operator)], route_class=JsonRoute)
+_CANCEL, _DRAIN = CancelWork(), DrainWorkspace()
+_LAST_ROW = (1 << 63) - 1
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def _listener(request: Request) -> Listener:
+    return request.app.state.listener
+
+
+@router.post("/work", status_code=202)
+async def submit(
+    request: Request,
+    body: SubmitWork,
+    idempotency_key: Annotated[str | None, Header(max_length=200, pattern=REQUEST_ID)] = None,
+) -> Response:
+    """Takes work. The same again: 200 with its record; other content under the same id: 409."""
+    listener = _listener(request)
+    request_id = body.request.request_id or idempotency_key or new_request_id()
+    filled = body.request.filled(request_id, listener.parts.clock.now_ms())
+    pinned = body.request.constraints_version is not None
+    record, replayed = await listener.submit(body.workspace, filled, pinned=pinned, expires_in=body.expires_in)
+    if replayed:
+        return _shown(WorkRecord.of(record), 200)
+    return _shown(AcceptedWork(request_id=record.request_id, status=record.status), 202)
+
+
+@router.get("/work/{request_id}")
+async def work(request: Request, request_id: str) -> WorkRecord:
+    """How it stands, and its result."""
+    return WorkRecord.of(await _listener(request).get(request_id))
+
+
+@router.get("/work/{request_id}/stream")
+async def stream(request: Request, request_id: str) -> Response:
+    """Server-sent events: `status` at each change, `progress`, and `result` at the end."""
+    return await work_events(_listener(request), request_id)
+
+
+@router.post("/work/{request_id}/cancel")
+async def cancel(request: Request, request_id: str, body: CancelWork = _CANCEL) -> WorkRecord:
+    """Stops it. When it is over already: nothing."""
+    return WorkRecord.of(await _listener(request).cancel(request_id, body.reason))
+
+
+@router.post("/workspaces/{workspace_id}/drain")
+async def drain(request: Request, workspace_id: str, body: DrainWorkspace = _DRAIN) -> dict[str, Any]:
+    """No new work until the workspace is started again; its agent ends what it has."""
+    await _listener(request).drain(workspace_id, body.deadline_s)
+    return {"workspace": workspace_id, "drained": True}
+
+
+@router.post("/workspaces/{workspace_id}/constraints")
+async def constraints(request: Request, workspace_id: str, body: PushConstraints) -> ConstraintsView:
+    """New constraints: pushed at once, and no more work until they are acknowledged."""
+    listener = _listener(request)
+    digest = await listener.constrain(
+        workspace_id,
+        body.version,
+        body.raw(),
+        severity=body.severity,
+        effective_at=body.effective_at,
+        payload_ref=body.payload_ref,
+    )
+    current = listener.channel(workspace_id).constraints
+    return ConstraintsView(version=body.version, hash=digest, status=current.status if current else "pending")
+
+
+@router.get("/audit")
+async def audit(
+    request: Request,
+    workspace: Annotated[str | None, Query(max_length=100, description="Only of this workspace")] = None,
+    request_id: Annotated[str | None, Query(max_length=200, description="Only of this request")] = None,
+    after: Annotated[int, Query(ge=0, le=_LAST_ROW, description="Rows with a larger id")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many rows")] = 100,
+) -> dict[str, Any]:
+    """The audit trail, oldest first: every frame, and every decision."""
+    journal = _listener(request).parts.journal
+    rows = await journal.read(lambda connection: read_audit(connection, workspace, request_id, after, limit))
+    return {"entries": rows, "next": rows[-1]["id"] if len(rows) == limit else None}
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """What the listener counts, for Prometheus."""
+    return Response(_listener(request).metrics(), media_type=_METRICS)
+
+
+def _shown(body: WorkRecord | AcceptedWork, status: int) -> Response:
+    return JSONResponse(body.model_dump(mode="json"), status)

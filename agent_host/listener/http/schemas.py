@@ -1,0 +1,200 @@
+"""What callers send and get over HTTP."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from agent_common.protocol import Inbound
+from agent_common.protocol.work import (
+    ContentKind,
+    Id,
+    PrincipalKind,
+    Severity,
+    Stamp,
+    Version,
+    WorkBounds,
+    WorkRequest,
+    WorkResult,
+    stamp,
+)
+
+from ...errors import InvalidRequest
+from ...http import MAX_BODY
+from ..dispatch.work import Record
+from ..ledger.states import ShownStatus
+
+VERIFIED_BY = "operator-token"
+REQUEST_ID = r"^[^\x00-\x1f\x7f/]+$"
+"""No slash: it becomes part of a path."""
+_WEEK = 7 * 86_400
+Text = Annotated[str, StringConstraints(max_length=MAX_BODY)]
+"""Any text. Halves of surrogate pairs are refused: a string without a limit is taken unread."""
+
+
+class Given(Inbound):
+    """Strict as all that callers send; built at once, as FastAPI wants its bodies."""
+
+    model_config = ConfigDict(defer_build=False)
+
+
+class GivenPrincipal(Given):
+    """Who asks, as the operator says. The host has checked the operator by his token, and vouches for it."""
+
+    name: Id = "operator"
+    """How the principal is called."""
+    kind: PrincipalKind = "user"
+    """What asks."""
+    verified: bool = True
+    """False is refused: no agent takes such work."""
+    verified_by: str | None = Field(default=VERIFIED_BY, max_length=500)
+    """How it was checked."""
+    authorization_scope: tuple[Annotated[str, StringConstraints(max_length=500)], ...] = Field(
+        default=(), strict=False, max_length=256
+    )
+    """What the work may use at most."""
+
+
+class GivenRequest(Given):
+    """A WorkRequest; what is missing is filled in."""
+
+    request_id: Id | None = Field(default=None, pattern=REQUEST_ID)
+    """Names the work; the same id and content again is the same work. No slash: it becomes part of a path."""
+    principal: GivenPrincipal = GivenPrincipal()
+    """Who asks, or only the name; missing, it is the operator."""
+    content: Text
+    """What to do."""
+    content_kind: ContentKind = "text"
+    """What the content is."""
+    constraints_version: Version | None = None
+    """The constraints that must be in force; missing, it is those that are when the work is sent."""
+    submitted_at: Stamp | None = None
+    """When it was handed in; missing, it is now."""
+    audit_ref: str | None = Field(default=None, max_length=400)
+    """Joins the records of both ends."""
+    bounds: WorkBounds | None = None
+    """What it may use."""
+
+    @field_validator("principal", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        """Accept a principal as a plain name, as the loose dialect has it."""
+        return {"name": value} if isinstance(value, str) else value
+
+    def filled(self, request_id: str, now_ms: int) -> WorkRequest:
+        return WorkRequest.model_validate(
+            {
+                "request_id": request_id,
+                "principal": self.principal.model_dump(),
+                "content": self.content,
+                "content_kind": self.content_kind,
+                "constraints_version": self.constraints_version or 0,
+                "submitted_at": self.submitted_at or stamp(now_ms),
+                "audit_ref": self.audit_ref if self.audit_ref is not None else f"work:{request_id}",
+                "bounds": self.bounds.model_dump() if self.bounds else None,
+            }
+        )
+
+
+class SubmitWork(Given):
+    """Body of `POST /work`."""
+
+    workspace: str = Field(min_length=1, max_length=100)
+    """Who is to do it."""
+    request: GivenRequest
+    """What is to be done."""
+    expires_in: float | None = Field(default=None, gt=0, le=_WEEK, strict=False)
+    """Seconds that it may wait to be begun; missing, it is a day."""
+
+
+class CancelWork(Given):
+    """Body of `POST /work/{id}/cancel`; may be left out."""
+
+    reason: str = Field(default="cancelled", max_length=2000)
+    """Why; the agent is told."""
+
+
+class DrainWorkspace(Given):
+    """Body of `POST /workspaces/{id}/drain`; may be left out."""
+
+    deadline_s: float | None = Field(default=None, ge=0, le=_WEEK, strict=False)
+    """Seconds that its agent may finish what it has; missing, it is a minute."""
+
+
+class QuarantineWorkspace(Given):
+    """Body of `POST /workspaces/{id}/quarantine`; may be left out."""
+
+    reason: str = Field(default="by the operator", max_length=2000)
+    """Why; for the records."""
+
+
+class PushConstraints(Given):
+    """Body of `POST /workspaces/{id}/constraints`."""
+
+    version: Version
+    """Larger than any before."""
+    payload: str | dict[str, Any]
+    """The rules: text as it is, or an object that is written as JSON once and never again."""
+    severity: Severity = "MEDIUM"
+    """How long the acknowledgement may take, and whether work that runs is stopped for it."""
+    effective_at: Stamp | None = None
+    """From when on; missing, it is now."""
+    payload_ref: str = Field(default="inline", min_length=1, max_length=4000)
+    """Where an agent finds the payload that takes none on the channel: a path in the guest."""
+
+    def raw(self) -> bytes:
+        """The payload as it is hashed and pushed. Raises InvalidRequest."""
+        try:
+            if isinstance(self.payload, str):
+                return self.payload.encode()
+            return json.dumps(self.payload, ensure_ascii=False, allow_nan=False).encode()
+        except UnicodeEncodeError:
+            message = "holds half of a surrogate pair"
+        except (ValueError, RecursionError):
+            message = "holds NaN, Infinity or too many levels: no agent takes that as JSON"
+        raise InvalidRequest(f"payload {message}", faults=[("payload", message)])
+
+
+class WorkRecord(BaseModel):
+    """A request as its caller sees it."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    request_id: str
+    workspace: str
+    status: ShownStatus
+    attempts: int
+    """How often an agent was to begin it."""
+    result: WorkResult | None = None
+    """How it ended."""
+    error: str | None = None
+    """Why there is no result: a code, a colon and words."""
+    submitted_at: int
+    """Epoch milliseconds."""
+    finished_at: int | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> WorkRecord:
+        return cls(**{name: getattr(record, name) for name in cls.model_fields})
+
+
+class AcceptedWork(BaseModel):
+    """Answer to `POST /work`."""
+
+    request_id: str
+    status: ShownStatus
+
+
+class ConstraintsView(BaseModel):
+    """Answer to `POST /workspaces/{id}/constraints`."""
+
+    version: int
+    hash: str
+    status: Literal["pending", "acked", "hash_mismatch", "timeout", "halted"]
+
+
+def new_request_id() -> str:
+    return f"work_{secrets.token_hex(12)}"

@@ -1,0 +1,74 @@
+"""A request as server-sent events, for a reader who keeps up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from fastapi.responses import StreamingResponse
+from starlette.types import Message, Send
+
+from agent_common.protocol.work import Progress
+
+from ..dispatch.work import Record
+from ..listener import Listener
+from .schemas import WorkRecord
+
+_BEAT_SECONDS = 15.0
+_STALL_SECONDS = 30.0
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+class _Events(StreamingResponse):
+    """Drops a reader who takes nothing for too long."""
+
+    async def stream_response(self, send: Send) -> None:
+        async def in_time(message: Message) -> None:
+            async with asyncio.timeout(_STALL_SECONDS):
+                await send(message)
+
+        try:
+            await super().stream_response(in_time)
+        except TimeoutError:
+            return
+
+
+async def work_events(listener: Listener, request_id: str) -> StreamingResponse:
+    """Raises NotFound."""
+    await listener.parts.ledger.read(request_id)
+    return _Events(_told(listener, request_id), media_type="text/event-stream", headers=_HEADERS)
+
+
+async def _told(listener: Listener, request_id: str) -> AsyncIterator[bytes]:
+    news = listener.follow(request_id)
+    following = asyncio.ensure_future(anext(news, None))
+    try:
+        while True:
+            done, _ = await asyncio.wait([following], timeout=_BEAT_SECONDS)
+            if not done:
+                yield b": still there\n\n"
+                continue
+            change = following.result()
+            if change is None:
+                return
+            yield _event(change)
+            following = asyncio.ensure_future(anext(news, None))
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await news.aclose()
+
+
+def _event(change: Record | Progress) -> bytes:
+    if isinstance(change, Progress):
+        return _written("progress", change.model_dump_json(exclude_none=True))
+    shown = WorkRecord.of(change)
+    if change.over:
+        return _written("result", shown.model_dump_json())
+    return _written("status", json.dumps({"request_id": shown.request_id, "status": shown.status,
+                                          "attempts": shown.attempts}))  # fmt: skip
+
+
+def _written(name: str, data: str) -> bytes:
+    return f"event: {name}\ndata: {data}\n\n".encode()

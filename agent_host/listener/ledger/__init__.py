@@ -1,0 +1,1 @@
+"""The durable ledger of work and its single writer."""

@@ -1,0 +1,264 @@
+"""The durable ledger of work. Each request id ends with exactly one recorded result, or a record that says why not.
+
+The rows are the truth after a crash; while the host lives, the active ones are in memory and the journal follows them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from sqlalchemy import Connection, RowMapping, select
+
+from agent_common.clock import Clock
+from agent_common.protocol.work import WorkRequest, WorkResult
+
+from ...database import work as table
+from ...errors import Conflict, InvalidRequest, NotFound, RequestError, Unavailable
+from ..audit.audit_log import Trail
+from ..dispatch.work import Record, Work, fingerprint
+from ..http.metrics import Metrics
+from ..limits import Limits
+from .ledger_writer import Journal
+from .states import SENT, shown
+
+log = structlog.get_logger(__name__)
+_RECENT = 8192
+
+
+class Full(RequestError):
+    """The ledger holds as much open work as it may; try again later."""
+
+    status = 429
+    code = "queue_full"
+
+
+class Ledger:
+    """All work that is not over, by id; what is over is read from the database."""
+
+    def __init__(self, journal: Journal, trail: Trail, metrics: Metrics, clock: Clock, limits: Limits) -> None:
+        self._journal, self._trail, self._metrics, self._clock, self._limits = journal, trail, metrics, clock, limits
+        self.active: dict[str, Work] = {}
+        self._admissions: dict[str, asyncio.Future[Any]] = {}
+        self._recent: OrderedDict[str, str] = OrderedDict()
+        self._bytes = 0
+        self.on_ready: Callable[[Work], None] = lambda _: None
+        """Takes new work to whoever sends it."""
+
+    # ---------------------------------------------------------------- in
+
+    async def load(self) -> list[Work]:
+        """What an earlier life has left open. What was sent is lost until its agent tells what became of it."""
+        query = select(table).where(table.c.finished_at.is_(None)).order_by(table.c.submitted_at)
+        rows = await self._journal.run(lambda connection: list(connection.execute(query).mappings()))
+        for row in rows:
+            work = _work(row)
+            self._keep(work)
+            if work.status in SENT:
+                work.lost, work.begun = True, work.status == "accepted"
+                work.move("retry_wait", self._clock.now_ms())
+        return list(self.active.values())
+
+    async def submit(
+        self, workspace: str, request: WorkRequest, *, pinned: bool, expires_ms: int
+    ) -> tuple[Record, bool]:
+        """Takes the work, durably; the same work again gives what there is, and True.
+
+        Raises Conflict for other work under the same id, Full, Unavailable.
+        """
+        if not request.principal.verified:
+            why = "is false: agents refuse work of principals that nobody has checked"
+            raise InvalidRequest(f"principal.verified {why}", faults=[("request.principal.verified", why)])
+        digest = fingerprint(request, workspace, pinned=pinned)
+        known = self.active.get(request.request_id)
+        if known is not None:
+            return await self._join(known, digest), True
+        self._admit(workspace, request)
+        now = self._clock.now_ms()
+        fresh = Work(request, workspace, digest, pinned, now, now + expires_ms, updated_at=now)
+        self._keep(fresh)
+        future = self._admissions[fresh.id] = self._journal.admit(fresh)
+        future.add_done_callback(lambda ended: self._admitted(fresh, ended))
+        self.on_ready(fresh)
+        row = await asyncio.shield(future)
+        if row is not None:
+            self._same(row["fingerprint"], digest, fresh.id)
+            self._metrics.count("replays")
+            return _record(row), True
+        return fresh.record(), False
+
+    def _admit(self, workspace: str, request: WorkRequest) -> None:
+        too_many = len(self.active) >= self._limits.most_work
+        if too_many or self._bytes + len(request.content) > self._limits.most_bytes:
+            raise Full(
+                f"{len(self.active)} requests are open, and that is as much as the ledger holds; try again later",
+                headers={"retry-after": "5"},
+            )
+        if self._journal.full(workspace):
+            text = f"the audit trail of {workspace!r} is not written fast enough, so it gets no work; try again later"
+            raise Unavailable(text, code="audit_full")
+
+    def _admitted(self, work: Work, ended: asyncio.Future[Any]) -> None:
+        """Runs before anybody who waits for it does."""
+        self._admissions.pop(work.id, None)
+        if ended.cancelled() or ended.exception() is not None or ended.result() is not None:
+            work.refused = True
+            work.disarm()
+            self._drop(work)
+            return
+        self._metrics.count("requests")
+        self._trail.event("submitted", workspace=work.workspace, request_id=work.id)
+
+    async def _join(self, work: Work, digest: str) -> Record:
+        self._same(work.fingerprint, digest, work.id)
+        admission = self._admissions.get(work.id)
+        if admission is not None:
+            row = await asyncio.shield(admission)
+            if row is not None:
+                self._same(row["fingerprint"], digest, work.id)
+                return _record(row)
+        self._metrics.count("replays")
+        return work.record() if work.active else await self.read(work.id)
+
+    def _same(self, known: str, given: str, request_id: str) -> None:
+        if known != given:
+            self._metrics.count("conflicts")
+            raise Conflict(
+                f"request_id: {request_id!r} names other work already; take another id", code="work_conflict"
+            )
+
+    def _keep(self, work: Work) -> None:
+        self.active[work.id] = work
+        self._bytes += work.size
+
+    def _drop(self, work: Work) -> None:
+        if self.active.get(work.id) is work:
+            del self.active[work.id]
+            self._bytes -= work.size
+
+    # ---------------------------------------------------------------- out
+
+    def _log_failure(self, work: Work) -> None:
+        """Warn of work that did not end well. The audit trail has the end of all work."""
+        answered = work.result.status if work.result is not None else None
+        if answered == "completed" or work.status == "cancelled":
+            return
+        error = work.error or (work.result.error if work.result is not None else None)
+        facts = {"request_id": work.id, "workspace": work.workspace, "status": work.status, "result": answered}
+        known = {name: value for name, value in {**facts, "error": error}.items() if value is not None}
+        log.warning("work_failed", **known)
+
+    def finish(
+        self,
+        work: Work,
+        status: str,
+        *,
+        result: WorkResult | None = None,
+        error: str | None = None,
+        done: Callable[[], None] | None = None,
+    ) -> None:
+        """The one end of the request. Durable first; then `done` is called and whoever waits is told. Work of which it
+        is not known yet whether it is new ends once that is known."""
+        admission = self._admissions.get(work.id)
+        if admission is not None:
+            admission.add_done_callback(
+                lambda _: (
+                    self.finish(work, status, result=result, error=error, done=done)
+                    if work.active and not work.refused
+                    else None
+                )
+            )
+            return
+        now = self._clock.now_ms()
+        work.move(status, now)  # pyright: ignore[reportArgumentType]
+        work.result, work.error, work.finished_at, work.lost = result, error, now, False
+        if status == "dead":
+            self._metrics.count("dead", (error or "").split(":", 1)[0])
+        if result is not None:
+            self._metrics.count("results", result.status)
+        self._trail.event(status, error or (result.status if result else None), workspace=work.workspace,
+                          epoch=work.epoch, request_id=work.id)  # fmt: skip
+        self._log_failure(work)
+
+        def ended() -> None:
+            work.recorded = True
+            self._drop(work)
+            self._remember(work)
+            if done is not None:
+                done()
+            work.tell()
+
+        self._journal.save(work, ended)
+
+    def _remember(self, work: Work) -> None:
+        self._recent[work.id] = work.workspace
+        if len(self._recent) > _RECENT:
+            self._recent.popitem(last=False)
+
+    async def owner(self, request_id: str) -> str | None:
+        """The workspace that a request was given to, also when it is over."""
+        known = self._recent.get(request_id)
+        if known is not None:
+            return known
+        query = select(table.c.workspace).where(table.c.request_id == request_id)
+        return await self._journal.read(lambda connection: connection.execute(query).scalar())
+
+    def open(self, request_id: str) -> Work | None:
+        """Work that was taken and is not over."""
+        work = self.active.get(request_id)
+        return work if work is not None and work.active and request_id not in self._admissions else None
+
+    async def read(self, request_id: str) -> Record:
+        """The request as it stands. Raises NotFound."""
+        known = self.active.get(request_id)
+        if known is not None and request_id not in self._admissions:
+            if known.active:
+                return known.record()
+            await self._journal.settle()  # nobody hears of an end that is not on the disk
+            if known.recorded:
+                return known.record()
+        query = select(table).where(table.c.request_id == request_id)
+
+        def work(connection: Connection) -> RowMapping | None:
+            return connection.execute(query).mappings().first()
+
+        row = await self._journal.read(work)
+        if row is None:
+            raise NotFound(f"there is no work {request_id!r}")
+        return _record(row)
+
+    async def stands(self, work: Work) -> Record:
+        """The same of work that somebody holds: the disk need not be asked for what was just written to it."""
+        return work.record() if work.recorded else await self.read(work.id)
+
+    def delivered(self, record: Record) -> None:
+        """A caller has got the end of the request."""
+        if record.over:
+            self._journal.deliver(record.request_id, self._clock.now_ms())
+
+
+def _work(row: RowMapping) -> Work:
+    names = (
+        *("workspace", "fingerprint", "pinned", "submitted_at", "expires_at", "status", "attempts", "deliveries"),
+        *("epoch", "version", "not_before", "cancel_reason", "error", "updated_at"),
+    )
+    work = Work(WorkRequest.model_validate_json(row["request"]), **{name: row[name] for name in names})
+    work.again = work.attempts == 0
+    return work
+
+
+def _record(row: RowMapping | dict[str, Any]) -> Record:
+    result = row["result"]
+    return Record(
+        row["request_id"],
+        row["workspace"],
+        shown(row["status"]),
+        row["attempts"],
+        WorkResult.model_validate_json(result) if result else None,
+        row["error"],
+        row["submitted_at"],
+        row["finished_at"],
+    )

@@ -1,0 +1,97 @@
+"""Those who wait for work: told from memory once its end is on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from agent_common.protocol.work import Progress
+
+from ..dispatch.work import Record, Work
+from .ledger import Ledger
+
+MOST_NEWS = 256
+"""Changes that a reader may be behind; beyond that they are lost to him."""
+MOST_TEXT = 1 << 20
+"""Characters of progress that a reader may be behind."""
+
+
+async def look(ledger: Ledger, request_id: str) -> Record:
+    """The record as it stands, which its caller has then seen. Raises NotFound."""
+    record = await ledger.read(request_id)
+    ledger.delivered(record)
+    return record
+
+
+async def wait(ledger: Ledger, request_id: str, seconds: float) -> Record:
+    """The record once it is over, or as it is when the time is up. Raises NotFound."""
+    work = ledger.open(request_id)
+    if work is None:
+        return await look(ledger, request_id)
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+
+    def end() -> None:
+        if not over.done():
+            over.set_result(None)
+
+    def watch(_: Work, progress: Progress | None) -> None:
+        if progress is None and work.recorded:
+            end()
+
+    deadline = loop.call_later(seconds, end)
+    work.watchers.append(watch)
+    try:
+        watch(work, None)
+        await over
+    finally:
+        deadline.cancel()
+        work.watchers.remove(watch)
+    if not work.recorded:
+        return await look(ledger, request_id)
+    record = work.record()
+    ledger.delivered(record)
+    return record
+
+
+async def follow(ledger: Ledger, request_id: str) -> AsyncGenerator[Record | Progress]:
+    """Each change of the record, and progress, until it is over. A slow reader loses progress. Raises NotFound."""
+    news: asyncio.Queue[Progress | None] = asyncio.Queue(MOST_NEWS)
+    behind = 0
+    """Characters in the queue."""
+
+    def watch(_: Work, progress: Progress | None) -> None:
+        nonlocal behind
+        size = _size(progress)
+        if progress is not None and (news.full() or behind + size > MOST_TEXT):
+            return
+        if news.full():  # a change of the record must reach him, or he would wait for the end in vain
+            behind -= _size(news.get_nowait())
+        behind += size
+        news.put_nowait(progress)
+
+    work, record = ledger.active.get(request_id), None
+    if work is not None:
+        work.watchers.append(watch)
+    try:
+        record = await ledger.read(request_id)
+        yield record
+        while work is not None and not record.over:
+            progress = await news.get()
+            behind -= _size(progress)
+            if progress is not None:
+                yield progress
+                continue
+            fresh = await ledger.stands(work)
+            if fresh != record:
+                record = fresh
+                yield record
+    finally:
+        if work is not None:
+            work.watchers.remove(watch)
+        if record is not None:
+            ledger.delivered(record)
+
+
+def _size(progress: Progress | None) -> int:
+    return len(progress.text or "") if progress is not None else 0

@@ -1,0 +1,1 @@
+"""Model calls: the endpoint, checks of requests, the relay of answers, usage."""

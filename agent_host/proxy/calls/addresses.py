@@ -1,0 +1,86 @@
+"""Refuses what would make a provider fetch an address: a guest without network could send data out by it.
+
+Instead of the many shapes of parts that providers know, every text in a request is looked at that is not words for the
+model.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, cast
+
+from agent_common.errors import ToolFailure
+from agent_common.net import HostPatterns, parse_url
+
+from ...errors import InvalidRequest
+
+_Kind = Literal["words", "address", "any"]
+# fmt: off
+_WORDS = frozenset((
+    "role", "type", "id", "name", "text", "content", "refusal", "thinking", "reasoning", "reasoning_content", "title",
+    "signature", "description", "model", "user", "tool_call_id", "stop", "prompt_cache_key", "safety_identifier",
+))
+"""Members whose texts are never fetched; `text` and `content` in messages and in parts of `_TEXTS` only."""
+_PARTS = ("text", "content")
+_TEXTS = frozenset((
+    "None", "text", "input_text", "output_text", "refusal", "thinking", "reasoning", "tool_result", "content",
+    "message",
+))
+_OTHERS = frozenset((
+    "function", "functions", "arguments", "args", "parameters", "input_schema", "response_format", "annotations",
+    "metadata",
+))
+"""Members that are words for the model altogether, such as schemas and the arguments of calls."""
+# fmt: on
+_NAMED = re.compile(r"ur[il]s?\Z", re.IGNORECASE)
+_ADDRESS = re.compile(r"[\x00-\x20]*(?:[a-z][a-z0-9+.-]{0,30}:[/\\]{2}|(?:https?|ftps?|s3|gs|file):)", re.IGNORECASE)
+_DATA = re.compile(r"[\x00-\x20]*data:", re.IGNORECASE)
+
+
+def check_addresses(payload: dict[str, Any], allowed: HostPatterns) -> None:
+    """Raises InvalidRequest that names the first member with an address that no provider may be asked to fetch."""
+    where = _fault(payload, "any", allowed)
+    if where is not None:
+        where = where.removeprefix(".")
+        text = (
+            "the provider would fetch this address; send a data: address, or have its host listed in MESH_MEDIA_HOSTS"
+        )
+        error = InvalidRequest(f"{where}: {text}", code="address_not_allowed")
+        error.status, error.extra = 400, {"param": where}
+        raise error
+
+
+def _fault(value: Any, kind: _Kind, allowed: HostPatterns) -> str | None:
+    """Where in the value of a member the first address is that is not allowed; none: there is none."""
+    if isinstance(value, str):
+        fetched = kind == "address" or (kind == "any" and _ADDRESS.match(value))
+        return "" if fetched and not _may_be_fetched(value, allowed) else None
+    if isinstance(value, dict):
+        owner = cast("dict[str, Any]", value)
+        for name, member in owner.items():
+            if name in _OTHERS or (
+                type(member) is str and name in _WORDS and (name not in _PARTS or "type" not in owner)
+            ):
+                continue  # most of a request
+            if (inner := _fault(member, _kind(name, owner), allowed)) is not None:
+                return f".{name}{inner}"
+    elif isinstance(value, list):
+        for index, element in enumerate(cast("list[Any]", value)):
+            if (inner := _fault(element, kind, allowed)) is not None:
+                return f"[{index}]{inner}"
+    return None
+
+
+def _kind(name: str, owner: dict[str, Any]) -> _Kind:
+    if name in _WORDS:
+        return "words" if name not in _PARTS or str(owner.get("type")) in _TEXTS else "any"
+    return "address" if _NAMED.search(name) else "any"
+
+
+def _may_be_fetched(address: str, allowed: HostPatterns) -> bool:
+    if not address or _DATA.match(address):
+        return True
+    try:
+        return allowed.match(parse_url(address).host)
+    except ToolFailure:
+        return False

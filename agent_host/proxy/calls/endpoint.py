@@ -1,0 +1,231 @@
+"""`/v1/chat/completions` and `/v1/embeddings`: the hot path of every turn, so one plain ASGI app for both.
+
+A request is parsed once and written once; a stream's bytes pass through.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import anyio
+from pydantic_core import to_json
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive, Scope, Send
+
+from agent_common.clock import Clock
+from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
+from agent_common.net import HostPatterns, Shares
+from agent_common.protocol import Usage
+
+from ...access import Caller, Guard
+from ...errors import InvalidRequest, RequestError, TooMany
+from ...http import MAX_BODY
+from ..catalog.catalog import Catalog, Model, Operation
+from ..json_access import members
+from ..ledger.ledger import CallRecord, Ledger
+from ..ledger.lines import Refusals, log_call
+from ..providers import Call, Providers
+from .addresses import check_addresses
+from .fields import check_fields
+from .held import Held, send_in_pieces
+from .relay import Relay
+from .usage import cost_of
+
+READ_ON_SECONDS = 3.0
+"""How long a provider is read from after the client has gone."""
+BODY = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
+"""Embeddings may be asked for as lists of tokens, with hundreds of thousands of them."""
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A request that was understood: whose, for which model, and the call to make."""
+
+    caller: Caller
+    request_id: str
+    model: Model
+    call: Call
+    hide_usage: bool
+    size: int
+    """Bytes of the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProxy:
+    """What both operations share."""
+
+    guard: Guard
+    catalog: Catalog
+    providers: Providers
+    ledger: Ledger
+    clock: Clock
+    calls: Shares
+    held: Shares
+    """Bytes of answers in memory."""
+    media: HostPatterns
+    """Hosts whose addresses a provider may be asked to fetch."""
+
+    @asynccontextmanager
+    async def place(self, scope: Scope) -> AsyncGenerator[Caller]:
+        """A place for one call of the caller. Raises RequestError."""
+        caller = await self.guard.enter(scope)
+        with self.calls.place(caller.agent_id) as place:
+            if not place:
+                text = "you have your share of the host's model calls; try again when one of yours has ended"
+                raise TooMany(text, code="too_many_calls")
+            yield caller
+
+    async def order(self, caller: Caller, request: Request, operation: Operation) -> Order:
+        """Reads and checks a request. Raises RequestError."""
+        self.ledger.admit()
+        body, key = await request.body(), _idempotency_key(caller, request.headers)
+        model, call, hide_usage = await by_size(len(body), partial(self._understood, body, operation, key))
+        return Order(caller, _request_id(request.headers), model, call, hide_usage, len(body))
+
+    def _understood(self, body: bytes, operation: Operation, key: str | None) -> tuple[Model, Call, bool]:
+        """The model, the call, and whether its usage is hidden. Raises RequestError."""
+        payload = _payload(body, operation)
+        check_addresses(payload, self.media)
+        model = self.catalog.resolve(payload["model"], operation)
+        check_fields(payload, model)
+        payload["model"] = model.upstream
+        streamed = operation == "chat" and bool(payload.get("stream"))
+        hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
+        return model, Call(operation, to_json(payload), streamed, key), hide_usage
+
+    async def carry_out(self, order: Order, relay: Relay, send: Send) -> None:
+        """Makes the call, sends its answer and records it, whatever becomes of it."""
+        began_at, began = self.clock.now_ms(), self.clock.monotonic()
+        last: list[Message] = []
+        try:
+            last = await relay.carry(self.providers.get(order.model.provider), order.call)
+        finally:
+            duration_ms = round((self.clock.monotonic() - began) * 1000)
+            record = _record(order, relay, began_at, duration_ms)
+            self.ledger.record(record)
+            log_call(record, relay.outcome.code, relay.outcome.error)
+        for message in last:
+            await send_in_pieces(send, message)
+
+
+class ModelEndpoint:
+    """One operation as an ASGI app. A client that goes away ends the provider's call soon after."""
+
+    def __init__(self, proxy: ModelProxy, operation: Operation) -> None:
+        self._proxy = proxy
+        self._operation: Operation = operation
+        self._refusals = Refusals(proxy.clock)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._proxy.place(scope) as caller:
+            try:
+                order = await self._proxy.order(caller, Request(scope, receive), self._operation)
+            except ClientDisconnect:
+                return
+            except RequestError as error:
+                self._refusals.log(caller.agent_id, error)
+                raise
+            held = Held(self._proxy.held, caller.agent_id)
+            relay = Relay(send, order.request_id, order.model.pricing, held, hide_usage=order.hide_usage)
+            with closing(held):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_end_when_gone, receive, relay, group.cancel_scope)
+                    await self._proxy.carry_out(order, relay, send)
+                    group.cancel_scope.cancel()
+
+
+async def _end_when_gone(receive: Receive, relay: Relay, scope: anyio.CancelScope) -> None:
+    """Ends the call a moment after its client has gone: usage comes last, and would be missed without that."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    relay.client_gone = True
+    scope.deadline = anyio.current_time() + READ_ON_SECONDS
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _payload(body: bytes, operation: Operation) -> dict[str, Any]:
+    """The body as a JSON object whose fields we look at are sound; the others are the provider's business."""
+    try:
+        payload = members(read_json(body, BODY))
+    except JsonRefused as refusal:
+        kind = "no JSON" if refusal.code in ("invalid_json", "invalid_utf8") else "refused"
+        raise _invalid(f"the body is {kind}: {refusal}") from refusal
+    if not payload:
+        raise _invalid("the body must be a JSON object")
+    needed = "messages" if operation == "chat" else "input"
+    if not isinstance(payload.get("model"), str):
+        raise _invalid("model: must be the name of a model, such as 'default'; GET /v1/models lists them", "model")
+    if not payload.get(needed):
+        raise _invalid(f"{needed}: must be given and not be empty", needed)
+    if operation == "chat" and not isinstance(payload["messages"], list):
+        raise _invalid("messages: must be a list of messages", "messages")
+    if not isinstance(payload.get("stream"), bool | None):
+        raise _invalid("stream: must be true or false", "stream")
+    if not isinstance(payload.get("stream_options"), dict | None):
+        raise _invalid("stream_options: must be an object", "stream_options")
+    return payload
+
+
+def _invalid(message: str, param: str | None = None) -> InvalidRequest:
+    error = InvalidRequest(message)
+    error.status, error.extra = 400, {"param": param}
+    return error
+
+
+def _force_usage(payload: dict[str, Any]) -> bool:
+    """Asks for the usage of a stream; True when the client did not ask for it."""
+    options: dict[str, Any] = payload.get("stream_options") or {}
+    payload["stream_options"] = {**options, "include_usage": True}
+    return not options.get("include_usage")
+
+
+def _request_id(headers: Mapping[str, str]) -> str:
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
+
+
+def _idempotency_key(caller: Caller, headers: Mapping[str, str]) -> str | None:
+    """All agents share the provider's account: each has keys of its own there, and none can name another's."""
+    given = headers.get("idempotency-key")
+    return sha256(f"{caller.agent_id}\n{given}".encode()).hexdigest() if given else None
+
+
+def _record(order: Order, relay: Relay, began_at: int, duration_ms: int) -> CallRecord:
+    outcome = relay.outcome
+    usage, estimated = outcome.usage, False
+    answered = outcome.http_status is not None and outcome.http_status < 300
+    if usage is None and (answered or outcome.status == "client_gone"):
+        usage, estimated = _estimate(order, relay.tokens), True
+    return CallRecord(
+        request_id=order.request_id,
+        agent_id=order.caller.agent_id,
+        operation=order.call.operation,
+        model=order.model.name,
+        provider=order.model.provider,
+        upstream_model=order.model.upstream,
+        streamed=order.call.streamed,
+        status=outcome.status,
+        http_status=outcome.http_status,
+        started_at=began_at,
+        duration_ms=duration_ms,
+        usage=usage,
+        estimated=estimated,
+    )
+
+
+def _estimate(order: Order, output: int) -> Usage:
+    """Usage of a call whose provider reported none: four bytes of the request are a token."""
+    most = order.model.context_limit or order.size
+    usage = Usage(input=min(order.size // 4, most), output=output)
+    pricing = order.model.pricing
+    return usage.model_copy(update={"cost_usd": cost_of(usage, pricing)}) if pricing else usage

@@ -1,0 +1,52 @@
+"""Refuses fields of a request by which a provider would do more than answer with the model that the catalog names.
+
+A guest without network could send data out by a provider's own tools, and a model that the catalog does not name would
+be paid for at another one's price.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...errors import InvalidRequest
+from ..catalog.catalog import Model
+from ..json_access import elements, members
+
+CAPABILITY = "hosted_tools"
+"""A model that has it may be given tools that its provider runs."""
+_RUN_BY_THE_AGENT = ("function", "custom")
+_OTHER_MODELS = re.compile(r"models?_.*|models|fallbacks?|.*_fallbacks|route|preset|provider|engine|deployment.*", re.I)
+_HOSTED = re.compile(
+    r"(?!use_beam_search).*(?:search|plugin|mcp|connector|retriev|grounding|brows).*|tool_resources|tool_servers", re.I
+)
+_WRAPPED = re.compile(r"extra_(?:body|headers|query)|api_(?:base|key|type|version)|base_url|headers", re.I)
+"""What gateways take for the request that they make themselves."""
+
+
+def check_fields(payload: dict[str, Any], model: Model) -> None:
+    """Raises InvalidRequest that names the first field that is not allowed."""
+    hosted = CAPABILITY in model.capabilities
+    for name in payload:
+        if _OTHER_MODELS.fullmatch(name) or _WRAPPED.fullmatch(name):
+            raise _refused(name, "which model answers, and where, is for the host's catalog to say")
+        if not hosted and _HOSTED.fullmatch(name):
+            raise _refused(name, _hosted(model))
+    if hosted:
+        return
+    for at, tool in enumerate(elements(payload.get("tools"))):
+        if members(tool).get("type") not in _RUN_BY_THE_AGENT:
+            raise _refused(f"tools[{at}]", _hosted(model))
+
+
+def _hosted(model: Model) -> str:
+    return (
+        f"the provider would run this itself; tools must have the type {' or '.join(_RUN_BY_THE_AGENT)}, unless the "
+        f"catalog gives the model {model.name!r} the capability {CAPABILITY}"
+    )
+
+
+def _refused(where: str, why: str) -> InvalidRequest:
+    error = InvalidRequest(f"{where}: {why}", code="field_not_allowed")
+    error.status, error.extra = 400, {"param": where}
+    return error

@@ -1,0 +1,208 @@
+"""Carries a provider's answer to the client: a stream as it comes, anything else whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json, to_json
+from starlette.types import Message, Send
+
+from agent_common.json_reader import INLINE_BYTES, JsonLimits, read_json
+from agent_common.protocol import Pricing, Usage
+
+from ...errors import ProviderFailed
+from ...http import openai_error
+from ..json_access import members
+from ..ledger.ledger import CallStatus
+from ..providers import Answer, Call, Provider
+from .held import Held
+from .usage import find_usage, read_usage
+from .usage_filter import UsageTap
+
+_PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
+_MOST_ANSWERED = 64 * 1024 * 1024
+_ERROR = JsonLimits(max_bytes=INLINE_BYTES)
+_QUOTED = 500  # characters of a provider's own words in our error
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the call; until it says otherwise, the client is gone."""
+
+    status: CallStatus = "client_gone"
+    http_status: int | None = None
+    usage: Usage | None = None
+    code: str | None = None
+    """Why it failed, as the client was told."""
+    error: str | None = None
+    """The same in words."""
+
+
+class Relay:
+    """One call. `carry` returns the messages that are still to be sent, so that its row can be written before."""
+
+    def __init__(self, send: Send, request_id: str, pricing: Pricing | None, held: Held, *, hide_usage: bool) -> None:
+        self._send, self._held = send, held
+        self._request_id = request_id
+        self._pricing = pricing
+        self._tap = UsageTap(pricing, hidden=hide_usage)
+        self._streaming = False
+        self._size = 0
+        self.client_gone = False
+        """Set by whoever watches the client: what comes now is read for its usage alone."""
+        self.outcome = Outcome()
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the answer has had so far."""
+        return self._tap.tokens or self._size // 4
+
+    async def carry(self, provider: Provider, call: Call) -> list[Message]:
+        try:
+            async with provider.call(call) as answer:
+                self.outcome.http_status = answer.status
+                if answer.status >= 300:
+                    return await self._refused(answer)
+                if answer.headers.get("content-type", "").startswith("text/event-stream"):
+                    return await self._stream(answer)
+                return await self._whole(answer)
+        except ProviderFailed as error:
+            return self._failed(error)
+        finally:
+            self.outcome.usage = self.outcome.usage or self._tap.usage
+
+    async def _stream(self, answer: Answer) -> list[Message]:
+        headers = {"content-type": "text/event-stream", "cache-control": "no-cache", "x-accel-buffering": "no"}
+        await self._send(self._start(answer.status, headers, answer))
+        self._streaming = True
+        async for data in answer.body:
+            if passed := self._tap.feed(data):
+                await self._send({"type": "http.response.body", "body": passed, "more_body": True})
+        rest = self._tap.end()
+        self._ended("complete")
+        return [{"type": "http.response.body", "body": rest}]
+
+    async def _whole(self, answer: Answer) -> list[Message]:
+        body = await self._read(answer)
+        self._size = len(body)
+        if len(body) <= INLINE_BYTES:
+            body = self._reported(body, answer.status)
+        elif body.lstrip().startswith(b"{"):
+            body = self._found(body)
+        else:
+            raise _no_json(answer.status, body)
+        self._ended("complete")
+        return self._reply(answer.status, body, answer)
+
+    def _reported(self, body: bytes, status: int) -> bytes:
+        """Note the usage of an answer, and add its cost."""
+        try:
+            reply: Any = from_json(body)
+        except ValueError as error:
+            raise _no_json(status, body) from error
+        reported = members(members(reply).get("usage"))
+        if reported:
+            self.outcome.usage = read_usage(reported, self._pricing)
+            if self._pricing is not None:
+                reported["cost_usd"] = self.outcome.usage.cost_usd
+                return to_json(reply)
+        return body
+
+    def _found(self, body: bytes) -> bytes:
+        """Do the same for a large answer, which would take a multiple of its bytes if it were parsed."""
+        reported, end = find_usage(body)
+        if reported:
+            self.outcome.usage = read_usage(reported, self._pricing)
+            if self._pricing is not None and "cost_usd" not in reported:
+                return b'%b,"cost_usd":%b%b' % (body[:end], to_json(self.outcome.usage.cost_usd), body[end:])
+        return body
+
+    async def _read(self, answer: Answer) -> bytes:
+        declared = answer.headers.get("content-length", "")
+        counted = min(int(declared), _MOST_ANSWERED) if declared.isascii() and declared.isdigit() else 0
+        self._held.take(counted)  # all of it or nothing: of many answers at once some get through
+        body = bytearray()
+        async for data in answer.body:
+            body += data
+            if len(body) > _MOST_ANSWERED:
+                raise ProviderFailed(f"the provider's answer is longer than {_MOST_ANSWERED} bytes")
+            if len(body) > counted:
+                self._held.take(len(body) - counted)
+                counted = len(body)
+        return bytes(body)
+
+    def _ended(self, status: CallStatus) -> None:
+        """For who has gone, the call ended with that."""
+        if not self.client_gone:
+            self.outcome.status = status
+
+    async def _refused(self, answer: Answer) -> list[Message]:
+        """Status and words of the provider as they are; its words take OpenAI's shape if they have not."""
+        body = await self._read(answer)
+        self.outcome.status = "failed"
+        if answer.status < 400:
+            return self._failed(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
+        self.outcome.code, self.outcome.error = _code(body), _words(body)
+        return self._reply(answer.status, body if _has_shape(body) else _shaped(answer.status, body), answer)
+
+    def _failed(self, error: ProviderFailed) -> list[Message]:
+        self.outcome.code, self.outcome.error = error.code, error.message
+        if not self._streaming:
+            self._ended("failed")
+            return self._reply(error.status, to_json(openai_error(error)))
+        # The status line is out: an event of its own tells that the stream did not end as it should have.
+        self._ended("dropped")
+        return [{"type": "http.response.body", "body": b"\n\ndata: " + to_json(openai_error(error)) + b"\n\n"}]
+
+    def _reply(self, status: int, body: bytes, answer: Answer | None = None) -> list[Message]:
+        headers = {"content-type": "application/json", "content-length": str(len(body))}
+        return [self._start(status, headers, answer), {"type": "http.response.body", "body": body}]
+
+    def _start(self, status: int, headers: dict[str, str], answer: Answer | None) -> Message:
+        passed = answer.headers.items() if answer else ()
+        kept = {name: value for name, value in passed if name in _PASSED_HEADERS or name.startswith("x-ratelimit-")}
+        all_headers = {**headers, **kept, "x-request-id": self._request_id}
+        pairs = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in all_headers.items()]
+        return {"type": "http.response.start", "status": status, "headers": pairs}
+
+
+def _no_json(status: int, body: bytes) -> ProviderFailed:
+    return ProviderFailed(f"the provider answered {status} with no JSON: {_quote(body)}")
+
+
+def _code(body: bytes) -> str | None:
+    """The provider's own code of its refusal."""
+    try:
+        error = members(members(read_json(body, _ERROR)).get("error"))
+    except ValueError:
+        return None
+    code = error.get("code") or error.get("type")
+    return str(code)[:100] if code else None
+
+
+def _has_shape(body: bytes) -> bool:
+    return isinstance(_message(body), str)
+
+
+def _message(body: bytes) -> Any:
+    """What is at the place of OpenAI's message; none when the body is another kind of error."""
+    try:
+        return members(members(read_json(body, _ERROR)).get("error")).get("message")
+    except ValueError:
+        return None
+
+
+def _words(body: bytes) -> str:
+    message = _message(body)
+    return message[:_QUOTED] if isinstance(message, str) else _quote(body)
+
+
+def _shaped(status: int, body: bytes) -> bytes:
+    error = ProviderFailed(f"the provider answered {status}: {_quote(body)}")
+    error.status = status
+    return to_json(openai_error(error))
+
+
+def _quote(body: bytes) -> str:
+    return repr(body[: 4 * _QUOTED].decode("utf-8", "replace")[:_QUOTED])

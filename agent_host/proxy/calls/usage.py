@@ -1,0 +1,78 @@
+"""What a model call used and cost, from what a provider reports in OpenAI's terms."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agent_common.protocol import Pricing, Usage
+
+from ..json_access import members
+
+_MOST = 2**40  # tokens; more is no count, and a database has no room for every number that JSON has
+_USAGE = re.compile(rb'"usage"\s*:\s*\{')
+_LONGEST_USAGE = 4096
+_MOST_TRIES = 100
+_DECODER = json.JSONDecoder()
+
+
+def read_usage(reported: Mapping[str, Any], pricing: Pricing | None) -> Usage:
+    """Five disjoint buckets from OpenAI's overlapping ones, with the cost when the model is priced.
+
+    OpenAI counts cached tokens into `prompt_tokens` and reasoning into `completion_tokens`. A provider is a peer: what
+    is missing or no number counts as 0, no bucket goes below it, and no count is taken for more than 2**40.
+    """
+    prompt = members(reported.get("prompt_tokens_details"))
+    completion = members(reported.get("completion_tokens_details"))
+    # DeepSeek and Anthropic have names of their own for what OpenAI nests.
+    cache_read = _count(prompt, "cached_tokens") or _count(reported, "prompt_cache_hit_tokens")
+    cache_write = _count(prompt, "cache_write_tokens") or _count(reported, "cache_creation_input_tokens")
+    reasoning = _count(completion, "reasoning_tokens")
+    usage = Usage(
+        input=max(0, _count(reported, "prompt_tokens") - cache_read - cache_write),
+        output=max(0, _count(reported, "completion_tokens") - reasoning),
+        reasoning=reasoning,
+        cache_read=cache_read,
+        cache_write=cache_write,
+    )
+    return usage.model_copy(update={"cost_usd": cost_of(usage, pricing)}) if pricing else usage
+
+
+def find_usage(body: bytes) -> tuple[dict[str, Any], int]:
+    """The last object named `usage` in a JSON document that is too large to be parsed, and where its `}` is. Empty when
+    there is none. In a string the quotes would be escaped, so no text of a model is taken for it."""
+    at = len(body)
+    for _ in range(_MOST_TRIES):
+        at = body.rfind(b'"usage"', 0, at)
+        if at < 0:
+            break
+        found = _USAGE.match(body, at)
+        if found is None:
+            continue
+        try:
+            text = body[found.end() - 1 : found.end() + _LONGEST_USAGE].decode("latin-1")
+            value, length = _DECODER.raw_decode(text)
+        except (ValueError, RecursionError):
+            continue
+        return members(value), found.end() - 2 + length
+    return {}, 0
+
+
+def cost_of(usage: Usage, pricing: Pricing) -> float:
+    """US dollars. Reasoning is paid as output; cache prices that are unknown are those of input."""
+    cache_read = pricing.input if pricing.cache_read is None else pricing.cache_read
+    cache_write = pricing.input if pricing.cache_write is None else pricing.cache_write
+    millionths = (
+        usage.input * pricing.input
+        + (usage.output + usage.reasoning) * pricing.output
+        + usage.cache_read * cache_read
+        + usage.cache_write * cache_write
+    )
+    return round(millionths / 1_000_000, 12)
+
+
+def _count(reported: Mapping[str, Any], key: str) -> int:
+    value = reported.get(key)
+    return min(max(0, value), _MOST) if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -1,0 +1,1 @@
+"""The catalog of models and the providers' keys."""

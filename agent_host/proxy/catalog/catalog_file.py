@@ -1,0 +1,162 @@
+"""Reads the catalog: from the YAML file that MESH_MODELS names, or the built-in one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agent_common.net import checked_bearer
+from agent_common.protocol import Caching, Pricing
+
+from ...errors import StartError
+from ...settings import Settings
+from ..providers import local_model_missing
+from .catalog import Catalog, Kind, Model, ProviderSpec
+from .vault import read_key
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _Price(Pricing):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _ProviderEntry(_Entry):
+    kind: Kind = "openai"
+    base_url: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    stream_usage: bool = True
+
+
+class _ModelEntry(_Entry):
+    provider: str
+    model: str | None = Field(default=None, min_length=1)
+    context_limit: int | None = Field(default=None, gt=0)
+    max_output_tokens: int | None = Field(default=None, gt=0)
+    pricing: _Price | None = None
+    capabilities: list[str] = Field(default_factory=lambda: ["chat", "tools"])
+    caching: Caching = "none"
+
+
+class _File(_Entry):
+    providers: dict[str, _ProviderEntry] = Field(default_factory=dict)
+    models: dict[str, _ModelEntry] = Field(min_length=1)
+
+
+def load_catalog(settings: Settings) -> Catalog:
+    """The catalog that the settings ask for. Raises StartError that names every fault, one a line."""
+    builtin = _builtin_providers(settings)
+    catalog = _from_file(settings.models, builtin) if settings.models else _builtin(settings, builtin)
+    faults = _unusable(catalog)
+    if faults:
+        raise StartError("\n".join(faults))
+    return catalog
+
+
+# ---------------------------------------------------------------- without a file
+
+
+def _builtin_providers(settings: Settings) -> dict[str, ProviderSpec]:
+    key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else None
+    return {
+        "openai": ProviderSpec("openai", "openai", settings.openai_base_url, key, set_by="OPENAI_API_KEY"),
+        "demo": ProviderSpec("demo", "demo"),
+        "local": ProviderSpec("local", "local"),
+    }
+
+
+def _builtin(settings: Settings, providers: dict[str, ProviderSpec]) -> Catalog:
+    match settings.builtin_provider:
+        case "openai":
+            models = [
+                Model("default", "openai", settings.openai_model),
+                Model("embedding", "openai", "text-embedding-3-small", capabilities=("embeddings",)),
+            ]
+        case "demo":
+            free = Pricing(input=0, output=0)
+            models = [
+                Model("default", "demo", "demo", 128_000, 8_192, free),
+                Model("embedding", "demo", "demo", 8_192, pricing=free, capabilities=("embeddings",)),
+            ]
+        case "local":
+            models = [Model("default", "local", "SmolLM2-135M-Instruct", 8_192, 512, Pricing(input=0, output=0))]
+    return Catalog({model.name: model for model in models}, providers)
+
+
+# ---------------------------------------------------------------- with one
+
+
+def _from_file(path: Path, builtin: dict[str, ProviderSpec]) -> Catalog:
+    try:
+        content: Any = yaml.safe_load(path.read_text("utf-8"))
+        file = _File.model_validate(content)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise StartError(f"MESH_MODELS: cannot read {path}: {error}") from error
+    except ValidationError as error:
+        faults = [f"MESH_MODELS: {path}: {_where(one['loc'])}: {one['msg']}" for one in error.errors()]
+        raise StartError("\n".join(faults)) from None
+    named = {name: _provider(name, entry) for name, entry in file.providers.items()}
+    return Catalog({name: _model(name, entry) for name, entry in file.models.items()}, {**builtin, **named})
+
+
+def _where(location: tuple[int | str, ...]) -> str:
+    return ".".join(map(str, location)) or "the file"
+
+
+def _provider(name: str, entry: _ProviderEntry) -> ProviderSpec:
+    setting = f"MESH_MODELS: providers.{name}.api_key_env"
+    key = read_key(entry.api_key_env) if entry.api_key_env else None
+    url = (entry.base_url or "https://api.openai.com/v1").rstrip("/")
+    if entry.api_key_env and key is None:
+        raise StartError(f"{setting}: {entry.api_key_env} is not set")
+    try:
+        key = checked_bearer(key) if key else None
+    except ValueError as error:
+        raise StartError(f"{setting}: {entry.api_key_env} {error}") from None
+    spec = ProviderSpec(name, entry.kind, url if entry.kind == "openai" else "", key, entry.stream_usage)
+    return replace(spec, set_by=entry.api_key_env or setting)
+
+
+def _model(name: str, entry: _ModelEntry) -> Model:
+    return Model(
+        name,
+        entry.provider,
+        entry.model or name,
+        entry.context_limit,
+        entry.max_output_tokens,
+        entry.pricing,
+        tuple(entry.capabilities),
+        entry.caching,
+    )
+
+
+# ---------------------------------------------------------------- both
+
+
+def _unusable(catalog: Catalog) -> list[str]:
+    """What of the catalog cannot work on this machine."""
+    known = ", ".join(sorted(catalog.providers))
+    faults = [
+        f"MESH_MODELS: models.{model.name}.provider: there is no provider {model.provider!r}; there are {known}"
+        for model in catalog.models.values()
+        if model.provider not in catalog.providers
+    ]
+    if faults:
+        return faults
+    used = {model.provider for model in catalog.models.values()}
+    for spec in (catalog.providers[name] for name in sorted(used)):
+        if urlsplit(spec.base_url).hostname == "api.openai.com" and spec.api_key is None:
+            faults.append(f"{spec.set_by}: must be set, {spec.base_url} takes no call without a key")
+        if spec.base_url.endswith("/chat/completions"):
+            hint = "OPENAI_BASE_URL" if spec.name == "openai" else f"MESH_MODELS: providers.{spec.name}.base_url"
+            faults.append(f"{hint}: must end before /chat/completions, which is added to it")
+    if "local" in catalog.used_kinds() and (missing := local_model_missing()):
+        faults.append(missing)
+    return faults

@@ -1,0 +1,1 @@
+"""The ledger of model calls, its report, and the log lines."""

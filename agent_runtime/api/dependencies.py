@@ -1,0 +1,95 @@
+"""The few things that all routes do with a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+
+from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
+from agent_common.protocol import faults_of
+
+from ..errors import InvalidRequest, NotReady
+from ..workspace import OPERATOR
+from .app_state import Desk, Front
+from .bodies import BODY_LIMIT, release_body
+
+M = TypeVar("M", bound=BaseModel)
+USER_HEADER = "x-agent-user"
+BODY = JsonLimits(BODY_LIMIT)
+
+
+def front(request: Request) -> Front:
+    found: Front = request.app.state.front
+    return found
+
+
+def desk(request: Request) -> Desk:
+    """The running agent, for those who ask about work or stop it. Raises NotReady before it is there."""
+    at = front(request)
+    if at.desk is None:
+        raise _not_ready(at)
+    return at.desk
+
+
+def open_desk(request: Request) -> Desk:
+    """The running agent, for those who bring work. Raises NotReady before it is there and once it is on its way out."""
+    at = front(request)
+    if at.desk is None or at.draining:
+        raise _not_ready(at)
+    return at.desk
+
+
+def _not_ready(at: Front) -> NotReady:
+    reason = ", ".join(at.reasons())
+    return NotReady(f"the server is not ready: {reason}", headers={"Retry-After": "1"})
+
+
+async def body(request: Request, shape: type[M]) -> M:
+    """The JSON body as a message. Raises InvalidRequest that names what is wrong."""
+    return await one_of(request, lambda _: shape)
+
+
+async def one_of(request: Request, shape: Callable[[Any], type[M]]) -> M:
+    """The same where the parsed body says which message it is."""
+    try:
+        raw = b"".join([piece async for piece in request.stream()]) or b"{}"  # `request.body` would keep it
+        return await by_size(len(raw), partial(_checked, raw, shape))
+    finally:
+        release_body(request.scope)
+
+
+def _checked(raw: bytes, shape: Callable[[Any], type[M]]) -> M:
+    """Nothing of a body that is refused outlives the call: its faults hold all of it."""
+    try:
+        value = read_json(raw, BODY)
+        return shape(value).model_validate(value)
+    except JsonRefused as refusal:
+        faults = [("body", str(refusal))]
+    except ValidationError as error:
+        faults = faults_of(error)
+    raise InvalidRequest.of(faults)
+
+
+def query(request: Request, shape: type[M]) -> M:
+    """The query parameters as a message. Raises ValidationError that names every wrong one."""
+    return shape.model_validate(dict(request.query_params))
+
+
+def principal(request: Request, named: str | None = None) -> str:
+    """Whom the holder of the token speaks for."""
+    user = named or _named_in_header(request) or OPERATOR
+    if len(user) > 200:
+        raise InvalidRequest("the user is too long", faults=[("user", "at most 200 characters")])
+    return user
+
+
+def _named_in_header(request: Request) -> str | None:
+    """UTF-8, as in a body: one person has one name. Starlette reads headers as Latin-1."""
+    try:
+        return request.headers.get(USER_HEADER, "").encode("latin-1").decode() or None
+    except UnicodeDecodeError:
+        raise InvalidRequest.of([("X-Agent-User", "is not UTF-8; send the name in UTF-8")]) from None

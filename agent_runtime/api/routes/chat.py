@@ -1,0 +1,177 @@
+"""`/chat`: a person's message in; the reply as one JSON object or as the AI SDK's stream."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from agent_common.protocol import (
+    DEFAULT_WAIT_SECONDS,
+    ChatPending,
+    ChatReply,
+    ChatRequest,
+    ResetReply,
+    ResetRequest,
+    Usage,
+    UseChatRequest,
+)
+
+from ...errors import Conflict, InvalidRequest
+from ...loop import IN_ERROR, Finished, Incoming, Turn, reply_of
+from ...sessions import is_session_id
+from ..dependencies import Desk, body, one_of, open_desk, principal
+from ..problems import problem
+from ..responses import continued_stream, live_stream, message, recorded_stream
+from . import use_chat
+
+router = APIRouter(tags=["chat"])
+_STATUSES = {"unknown_model": 422, "deadline_exceeded": 504}
+"""Of turns that failed, by error code, where it is not 500, or 502 for the model's part."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """How the caller wants the reply."""
+
+    wait: float
+    stream: bool
+    waits: bool = True
+    """A stream stays open while the turn waits for a person."""
+
+
+@router.post("/chat")
+async def chat(request: Request) -> Response:
+    """Sends a message. The reply is a stream when the caller asks for one, else JSON."""
+    return await _chat(request, stream="text/event-stream" in request.headers.get("accept", ""))
+
+
+@router.post("/chat/stream")
+async def chat_stream(request: Request) -> Response:
+    """Sends a message; the reply is always a stream."""
+    return await _chat(request, stream=True)
+
+
+@router.post("/chat/steer")
+async def steer(request: Request) -> Response:
+    """Sends a message that joins the running turn at its next step; with none running it is an ordinary message."""
+    at = open_desk(request)
+    asked = await body(request, ChatRequest)
+    if "on_busy" in asked.model_fields_set and asked.on_busy != "steer":
+        raise InvalidRequest("this route steers", faults=[("on_busy", "remove it, or post to /chat")])
+    await _check_model(at, asked)
+    sent = await at.chats.send(_incoming(request, asked.model_copy(update={"on_busy": "steer"})))
+    stream = "text/event-stream" in request.headers.get("accept", "")
+    return await _reply(sent, at, _Wish(asked.wait, stream), request.scope["path"])
+
+
+@router.post("/chat/reset")
+async def reset(request: Request) -> Response:
+    """Archives a session (the main one unless named) and begins its successor."""
+    at = open_desk(request)
+    asked = await body(request, ResetRequest)
+    fresh, archived = await at.chats.reset(principal(request, asked.user), asked.session_id)
+    name = asked.session_id if asked.session_id and not is_session_id(asked.session_id) else fresh
+    return message(ResetReply(session_id=name, archived=archived))
+
+
+BUSIEST = {"/chat": chat, "/chat/stream": chat_stream}
+"""Served without FastAPI's own machinery, of which they use nothing and which costs a twentieth of a turn; it goes on
+describing them."""
+
+
+async def _chat(request: Request, *, stream: bool) -> Response:
+    at = open_desk(request)
+    posted = await one_of(request, use_chat.shape_of)
+    if isinstance(posted, UseChatRequest):
+        only_json = request.headers.get("accept", "").strip() == "application/json"
+        wish = _Wish(DEFAULT_WAIT_SECONDS, stream=not only_json or request.scope["path"] == "/chat/stream", waits=False)
+        if posted.messages[-1].role == "assistant":
+            return await _answered(request, at, posted, wish)
+        return await _reply(await at.chats.send(use_chat.incoming(request, posted)), at, wish, request.scope["path"])
+    await _check_model(at, posted)
+    sent = await at.chats.send(_incoming(request, posted))
+    return await _reply(sent, at, _Wish(posted.wait, stream), request.scope["path"])
+
+
+async def _check_model(at: Desk, asked: ChatRequest) -> None:
+    """Nothing is admitted for a model that does not exist."""
+    if asked.model is not None:
+        await at.models.require(asked.model)
+
+
+def _incoming(request: Request, own: ChatRequest) -> Incoming:
+    return Incoming(
+        principal=principal(request, own.user),
+        parts=[part.model_dump() for part in own.content],
+        session=own.session_id,
+        message_id=own.message_id,
+        model=own.model,
+        agent=own.answering,
+        on_busy=own.on_busy,
+    )
+
+
+async def _answered(request: Request, at: Desk, posted: UseChatRequest, wish: _Wish) -> Response:
+    """An assistant's message as the last one carries answers; the stream goes on with that very message."""
+    given = tuple(use_chat.answers(posted.messages[-1]))
+    if not given:
+        raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
+    turn = await at.answers.give_all(principal(request), posted.id, given, reply_id=posted.messages[-1].id)
+    if turn is None:
+        raise Conflict("nothing waits for these answers", code="not_waiting")
+    if wish.stream:
+        return continued_stream(turn, turn.live.mark)
+    return await _collected(turn, at, wish.wait, request.scope["path"])
+
+
+async def _reply(sent: Turn | Finished, at: Desk, wish: _Wish, path: str) -> Response:
+    if not wish.stream:
+        return await _collected(sent, at, wish.wait, path)
+    if isinstance(sent, Turn):
+        return live_stream(sent, at.hallway.admission, waits=wish.waits)
+    return recorded_stream(sent.reply, sent.outcome.get("error"))
+
+
+async def _collected(sent: Turn | Finished, at: Desk, wait: float, path: str) -> Response:
+    """The reply as JSON; 202 when it takes longer than the caller waits, a problem when the turn failed."""
+    if isinstance(sent, Finished):
+        if "status" not in sent.outcome:  # its end is not on record yet
+            return message(ChatPending(status="running", pending=[], **sent.names), 202)
+        parts = sent.reply.parts if sent.reply else []
+        usage = Usage.model_validate(sent.reply.metadata.get("usage", {}) if sent.reply else {})
+        return _answer(reply_of(sent.names, parts, usage, sent.outcome), sent.outcome, path)
+    turn, names = sent, sent.names()
+    try:
+        async with asyncio.timeout(wait):
+            await turn.quiet.wait()
+            if turn.joined is not None:
+                turn = turn.joined
+                await turn.quiet.wait()
+    except TimeoutError:
+        pass
+    if turn.outcome is None or not turn.ended.is_set():
+        return message(_pending(turn, at, names), 202)
+    outcome = turn.outcome.json()
+    return _answer(reply_of(names, turn.reply, turn.books.usage, outcome), outcome, path)
+
+
+def _pending(turn: Turn, at: Desk, names: dict[str, str]) -> ChatPending:
+    status = "waiting" if turn.state == "waiting" else "queued" if turn.state == "queued" else "running"
+    return ChatPending(**names, status=status, pending=at.hallway.admission.pending(turn))
+
+
+def _answer(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:
+    if outcome.get("status") not in IN_ERROR:
+        return message(reply)
+    code, wait = str(outcome.get("error_code")), outcome.get("retry_after")
+    known = code.startswith("model_") or code == "context_overflow"
+    status = _STATUSES.get(code, 502 if known else 500)
+    detail = str(outcome.get("error") or "the turn failed")
+    headers = {"Retry-After": str(math.ceil(wait))} if wait is not None else None
+    extra = {"retry_after": wait} if wait is not None else {}
+    return problem(status, code, detail, path, headers=headers, **extra, **reply.model_dump(mode="json"))

@@ -1,0 +1,91 @@
+"""What can be done with the turn of a session: watch it, stop it, answer it, take a message out of its queue."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from agent_common.protocol import AbortReply, AnswerReply, AnswerRequest, CancelReply
+
+from ...errors import Conflict, NotFound
+from ...loop import Answer, Conversation
+from ...sessions import branches, history, is_session_id, unknown_session
+from ..dependencies import Desk, body, desk, principal
+from ..responses import EventStream, live_stream, message
+
+router = APIRouter(tags=["turns"])
+
+
+@router.get("/chat/{session}/stream")
+async def stream(request: Request, session: str, follow: Annotated[str, Query()] = "") -> Response:
+    """The running turn from its first chunk, then live; 204 when none runs. While a person is waited for the stream
+    ends, unless it is to `follow` the turn through that."""
+    at = desk(request)
+    conversation = await at.hallway.conversations.get(principal(request), session)
+    if conversation is None and is_session_id(session):
+        raise unknown_session(session)
+    turn = at.hallway.admission.busy_with(conversation) if conversation else None
+    if turn is None:
+        return Response(status_code=204)
+    return live_stream(turn, at.hallway.admission, waits=follow in ("1", "true"))
+
+
+@router.post("/chat/{session}/abort")
+async def abort(request: Request, session: str) -> Response:
+    """Stops the session's turn, whatever it is at; what it has said is kept. Nothing to stop is no error."""
+    at = desk(request)
+    conversation = await _conversation(request, at, session)
+    turn = at.hallway.admission.busy_with(conversation)
+    if turn is None:
+        return message(AbortReply(session_id=session, aborted=False), exclude_none=True)
+    await at.hallway.admission.stop(turn)
+    aborted = turn.outcome is not None and turn.outcome.status == "cancelled"
+    return message(AbortReply(session_id=session, message_id=turn.message_name, aborted=aborted))
+
+
+@router.post("/chat/{session}/answer")
+async def answer(request: Request, session: str) -> Response:
+    """Answers a question or an approval by its id. The turn goes on once it has all its answers."""
+    at = desk(request)
+    given = await body(request, AnswerRequest)
+    turn = await at.answers.give(
+        principal(request), session, Answer(given.id, given.answers, given.decision, given.reason)
+    )
+    status = "waiting" if turn.waits else "running"
+    reply = AnswerReply(session_id=session, message_id=turn.message_name, status=status, pending=turn.pending())
+    return message(reply)
+
+
+@router.delete("/chat/{session}/queue/{message_id:path}")
+async def cancel(request: Request, session: str, message_id: str) -> Response:
+    """Takes a message out of the queue. One that has begun is not queued any more: abort it."""
+    at = desk(request)
+    conversation = await _conversation(request, at, session)
+    for turn in at.hallway.admission.queue(conversation):
+        if message_id in (turn.message_name, turn.message_id) and await at.hallway.admission.cancel_queued(turn):
+            return message(CancelReply(session_id=session, message_id=message_id))
+    row = await at.hallway.database.read(lambda connection: branches.turn(connection, conversation.id, message_id))
+    if row is None:
+        raise NotFound(f"there is no message {message_id}", code="unknown_message")
+    if row.outcome is not None and row.outcome.get("finish_reason") == "abort" and row.state == "ended":
+        reply = await at.hallway.database.read(lambda connection: history.message(connection, row.reply_id))
+        if reply is None:  # it never ran: this is the second time that it is taken back
+            return message(CancelReply(session_id=session, message_id=message_id))
+    raise Conflict(f"message {message_id} does not wait in the queue", code="not_queued")
+
+
+@router.get("/events")
+async def events(request: Request) -> Response:
+    """What happens to turns from now on: of the user that the header names, or of all."""
+    at = desk(request)
+    named = request.headers.get("x-agent-user")
+    return EventStream(at.events.watch(principal(request) if named else None))
+
+
+async def _conversation(request: Request, at: Desk, session: str) -> Conversation:
+    found = await at.hallway.conversations.get(principal(request), session)
+    if found is None:
+        raise unknown_session(session)
+    return found

@@ -1,0 +1,88 @@
+"""The body that the AI SDK's `useChat` posts: a new message, one to be answered anew, or answers to what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import Request
+from pydantic import TypeAdapter, ValidationError
+
+from agent_common.protocol import ChatRequest, UIMessage, UseChatRequest, is_object
+
+from ...errors import InvalidRequest
+from ...loop import Answer, Incoming
+from ..dependencies import principal
+
+_ANSWERS = TypeAdapter(list[list[str]])
+
+
+def shape_of(body: Any) -> type[UseChatRequest | ChatRequest]:
+    """Told apart from our own body by `messages`."""
+    return UseChatRequest if is_object(body) and "messages" in body else ChatRequest
+
+
+def incoming(request: Request, asked: UseChatRequest) -> Incoming:
+    """The last message as a user's. Its reply is made again when the body says so, and when it edits a message: then it
+    names the message that it replaces."""
+    last = asked.messages[-1]
+    if last.role != "user":
+        raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
+    edited = asked.trigger == "submit-message" and asked.messageId is not None and asked.messageId == last.id
+    return Incoming(
+        principal=principal(request),
+        parts=_text_parts(last),
+        session=asked.id,
+        message_id=last.id or None,
+        agent=_agent(asked, last),
+        on_busy=asked.on_busy,
+        again=asked.trigger == "regenerate-message",
+        edited=edited,
+    )
+
+
+def _agent(asked: UseChatRequest, last: UIMessage) -> str | None:
+    """Who is to answer: named in the message's metadata, or beside the messages."""
+    metadata = last.metadata if is_object(last.metadata) else {}
+    found = metadata.get("agent") or (asked.model_extra or {}).get("agent")
+    if found is not None and not isinstance(found, str):
+        raise InvalidRequest("the agent is not a name", faults=[("metadata.agent", "must be a string")])
+    return found
+
+
+def answers(last: UIMessage) -> Iterator[Answer]:
+    """What the parts of an assistant message answer, each as far as it is an answer at all."""
+    for part in last.parts:
+        call_id, approval = part.get("toolCallId"), part.get("approval")
+        if part.get("state") == "approval-responded" and is_object(approval):
+            decision = "once" if approval.get("approved") is True else "reject"
+            reason = approval.get("reason")
+            yield Answer(str(call_id), decision=decision, reason=reason if isinstance(reason, str) else None)
+        elif part.get("state") == "output-available" and isinstance(call_id, str):
+            yield Answer(call_id, answers=_texts(part.get("output")))
+        elif part.get("state") == "output-error" and isinstance(call_id, str):
+            yield Answer(call_id, refused=str(part.get("errorText") or "no answer"))
+
+
+def _texts(output: Any) -> list[list[str]] | None:
+    """`{answers: [[...]]}`, `[[...]]`, or the one answer to the one question as plain text."""
+    found = output.get("answers") if is_object(output) else output
+    if isinstance(found, str):
+        return [[found]]
+    try:
+        return _ANSWERS.validate_python([[one] if isinstance(one, str) else one for one in found or ()])
+    except (TypeError, ValidationError):
+        return None
+
+
+def _text_parts(message: UIMessage) -> list[dict[str, Any]]:
+    texts = [part.get("text") for part in message.parts if part.get("type") == "text"]
+    parts = [{"type": "text", "text": text} for text in texts if isinstance(text, str)]
+    if len(parts) < len(texts):
+        raise InvalidRequest("a text part has no text", faults=[("messages", "the text of a part must be a string")])
+    others = sorted({str(part.get("type")) for part in message.parts} - {"text"})
+    if others or not parts:
+        raise InvalidRequest(
+            "only text is understood", faults=[("messages", f"unsupported parts: {', '.join(others)}")]
+        )
+    return parts

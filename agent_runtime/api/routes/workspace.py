@@ -1,0 +1,180 @@
+"""`/workspace`: the agent's files, each with its ETag, and what lies in a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from pathlib import PurePosixPath
+from typing import BinaryIO
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.convertors import Convertor, register_url_convertor
+
+from agent_common.protocol import NoQuery, WorkspaceQuery
+
+from ...errors import InvalidRequest
+from ...workspace import Conditions, Opened
+from ..dependencies import desk, open_desk, principal, query
+from ..problems import problem
+from ..range_requests import OutOfRange, piece
+from ..responses import Pieces, message
+
+
+class _File(Convertor[str]):
+    """Any path: a name may have lines."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("file", _File())
+router = APIRouter(tags=["workspace"])
+PIECE = 64 * 1024
+BINARY = "application/octet-stream"
+TEXTS = {".md": "text/markdown", ".csv": "text/csv", ".json": "application/json"}
+"""What no browser runs; all other text is plain."""
+HARMLESS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "private, no-cache",
+    "Vary": "X-Agent-User",
+}
+"""Whatever an agent or a command has written: it is no page of this server's."""
+
+
+@router.get("/workspace")
+async def workspace(request: Request) -> Response:
+    """What lies in the workspace, and how long the files are that every session is told."""
+    return await _listing(request, "")
+
+
+@router.head("/workspace")
+async def workspace_head(request: Request) -> Response:
+    """What GET would say, without the content."""
+    return await _listing(request, "")
+
+
+@router.get("/workspace/{path:file}")
+async def read(request: Request, path: str) -> Response:
+    """A file, or a page of what lies in a folder."""
+    name = path.removesuffix("/")
+    found = await asyncio.to_thread(desk(request).shelf.open, principal(request), name) if name else None
+    if found is None:
+        return await _listing(request, name)
+    try:
+        _only_for_folders(request)
+        return _file(request, name, found)
+    except BaseException:
+        found.file.close()
+        raise
+
+
+@router.head("/workspace/{path:file}")
+async def about(request: Request, path: str) -> Response:
+    """What GET would say, without the content."""
+    name = path.removesuffix("/")
+    found = await asyncio.to_thread(desk(request).shelf.open, principal(request), name) if name else None
+    if found is None:
+        return await _listing(request, name)
+    found.file.close()
+    _only_for_folders(request)
+    return Response(headers={**_headers(name, found), "Content-Length": str(found.size)})
+
+
+@router.put("/workspace/{path:file}", status_code=204, responses={201: {"description": "It is new"}})
+async def write(request: Request, path: str) -> Response:
+    """Puts a whole file in place. `If-Match` and `If-None-Match: *` keep it from replacing what the caller does not
+    know."""
+    at = open_desk(request)
+    query(request, NoQuery)
+    for header in ("content-range", "content-encoding"):
+        if request.headers.get(header, "identity") != "identity":
+            raise InvalidRequest("the body must be the whole file, as it is", faults=[(header, "is not understood")])
+    stored = await at.shelf.put(principal(request), path, await request.body(), _conditions(request))
+    if not stored.created:
+        return Response(status_code=204, headers={"ETag": stored.etag})
+    return Response(status_code=201, headers={"ETag": stored.etag, "Location": f"/workspace/{quote(path)}"})
+
+
+@router.delete("/workspace/{path:file}", status_code=204)
+async def remove(request: Request, path: str) -> Response:
+    """Deletes a file, with `If-Match` only the version that the caller knows."""
+    at = open_desk(request)
+    query(request, NoQuery)
+    await at.shelf.remove(principal(request), path, _conditions(request))
+    return Response(status_code=204)
+
+
+async def _listing(request: Request, path: str) -> Response:
+    at, asked = desk(request), query(request, WorkspaceQuery)
+    found = await asyncio.to_thread(at.shelf.listing, principal(request), path, asked.after, asked.limit)
+    return message(found)
+
+
+def _file(request: Request, path: str, found: Opened) -> Response:
+    headers = _headers(path, found)
+    if _conditions(request).known(found.etag):
+        found.file.close()
+        return Response(status_code=304, headers=headers)
+    wanted = request.headers.get("range")
+    if request.headers.get("if-range", found.etag) != found.etag:
+        wanted = None
+    try:
+        part = piece(wanted, found.size)
+    except OutOfRange:
+        found.file.close()
+        detail = f"{path} has {found.size} bytes"
+        more = {"Content-Range": f"bytes */{found.size}"}
+        return problem(416, "out_of_range", detail, request.url.path, headers=more)
+    start, end = part or (0, found.size)
+    headers["Content-Length"] = str(end - start)
+    if part is not None:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{found.size}"
+    code = 206 if part else 200
+    if isinstance(found.file, io.BytesIO):
+        return Response(found.file.getvalue()[start:end], code, headers)
+    return Pieces(_pieces(found.file, start, end), code, headers)
+
+
+def _headers(path: str, found: Opened) -> dict[str, str]:
+    name = PurePosixPath(path).name
+    kind = f"{TEXTS.get(PurePosixPath(path).suffix.lower(), 'text/plain')}; charset=utf-8" if found.text else BINARY
+    shown = "inline" if found.text else "attachment"
+    disposition = f"{shown}; filename*=UTF-8''{quote(name, safe='')}"
+    return {
+        **HARMLESS,
+        "Content-Type": kind,
+        "Content-Disposition": disposition,
+        "ETag": found.etag,
+        "Accept-Ranges": "bytes",
+    }
+
+
+def _conditions(request: Request) -> Conditions:
+    return Conditions.of(request.headers.get("if-match"), request.headers.get("if-none-match"))
+
+
+def _only_for_folders(request: Request) -> None:
+    if request.query_params:
+        faults = [(name, "is for folders; a Range header gives a piece of a file") for name in request.query_params]
+        raise InvalidRequest("a file takes no parameters", faults=faults)
+
+
+async def _pieces(file: BinaryIO, start: int, end: int) -> AsyncIterator[bytes]:
+    """The file from one byte to another; it is closed when the reader is gone."""
+    try:
+        await asyncio.to_thread(file.seek, start)
+        while start < end and (data := await asyncio.to_thread(file.read, min(PIECE, end - start))):
+            start += len(data)
+            yield data
+    finally:
+        file.close()

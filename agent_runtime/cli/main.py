@@ -1,0 +1,199 @@
+"""The commands of `agent-runtime`. Kept on argparse: a microVM's cold start is a number that users feel."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import __version__
+from ..errors import RequestError, StartError, StoreError, ToolFailure
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit code is 0, or 1 when it could not be carried out."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    gc.disable()  # a start makes no garbage worth looking for; the server turns it on again
+    given = _parser(helping=bool({"-h", "--help"} & set(argv))).parse_args(argv)
+    try:
+        if given.command == "import":
+            _import(given.file)
+        elif given.command == "backup":
+            _back_up(given.file)
+        elif given.command == "mcp":
+            return 0 if _try_servers(given.name) else 1
+        elif given.command == "run":
+            return 0 if _run(given.input, given.output) else 1
+        elif given.command == "skill":
+            _skill(given)
+        else:
+            _serve()
+    except (StartError, RequestError, StoreError, ToolFailure) as error:
+        print(f"agent-runtime: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _serve() -> None:
+    from agent_common.telemetry import configure
+
+    from ..settings import load_settings
+
+    settings = load_settings()
+    configure(settings.log_level, settings.log_format)
+    from ..server import serve
+
+    serve(settings)
+
+
+def _run(source: Path, target: Path) -> bool:
+    from agent_common.telemetry import configure
+
+    from ..settings import load_settings
+
+    settings = load_settings()
+    configure(settings.log_level, settings.log_format)
+    gc.enable()
+    from .run_file import run
+
+    return run(settings, source, target)
+
+
+def _try_servers(name: str | None) -> bool:
+    import asyncio
+
+    from agent_common.telemetry import configure
+
+    from ..runtime import try_servers
+    from ..settings import load_settings
+
+    settings = load_settings()
+    configure("error")  # what goes wrong is printed with the server that it is about
+    lines, good = asyncio.run(try_servers(settings, name))
+    print("\n".join(lines))
+    return good
+
+
+def _import(path: str) -> None:
+    """Stores an export while no server runs. Raises StartError, InvalidRequest, Conflict, StoreError."""
+    from ..runtime import import_session
+    from ..settings import load_settings
+
+    session_id = import_session(load_settings(), path)
+    print(f"imported session {session_id}")
+
+
+def _back_up(file: Path | None) -> None:
+    from ..settings import load_settings
+    from ..store import Backup
+    from ..workspace import Home
+
+    print(Backup(Home(load_settings().data_dir).database, file).make())
+
+
+def _skill(given: argparse.Namespace) -> None:
+    from agent_common.telemetry import configure
+
+    from ..runtime import allow_skill, test_skill
+    from ..settings import load_settings
+
+    settings = load_settings()
+    configure(settings.log_level, settings.log_format)
+    gc.enable()
+    if given.action == "test":
+        print(test_skill(settings, given.file, given.skill, given.arguments))
+    else:
+        print(allow_skill(settings, given.file, given.secret, given.host))
+
+
+def _parser(*, helping: bool) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agent-runtime", description="A runtime for one LLM agent.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser(
+        "serve",
+        help="run the agent's server",
+        description="Runs the agent's server. It is set up by environment variables:",
+        epilog=settings_help() if helping else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    running = commands.add_parser(
+        "run",
+        help="carry out one request from a file",
+        description="Carries out one request (a WorkRequest or a TaskAssignment as JSON) and writes its result. Run"
+        " again over the same AGENT_DATA_DIR it goes on where it was. Exit code 0: completed.",
+    )
+    running.add_argument("--input", type=Path, default=Path("input.json"), metavar="FILE", help="[input.json]")
+    running.add_argument("--output", type=Path, default=Path("result.json"), metavar="FILE", help="[result.json]")
+    importing = commands.add_parser(
+        "import",
+        help="store a session that was exported",
+        description="Stores an exported session (JSON Lines) in AGENT_DATA_DIR while no server uses it, for exports"
+        " that are too large for POST /sessions/import.",
+    )
+    importing.add_argument("file", metavar="FILE", help="the export")
+    backup = commands.add_parser(
+        "backup",
+        help="copy the database while the server works",
+        description="Makes a checked copy of the database in {AGENT_DATA_DIR} and prints its path. A server may run.",
+    )
+    backup.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="a file that does not exist yet; unset it is one in {AGENT_DATA_DIR}/backups, which keeps the newest two",
+    )
+    _add_skill(commands.add_parser("skill", help="try a skill, or allow it secrets and hosts"))
+    mcp = commands.add_parser("mcp", help="try the MCP servers that are configured")
+    trying = mcp.add_subparsers(dest="action", required=True).add_parser(
+        "test",
+        help="connect to them without a turn",
+        description="Connects to the MCP servers in AGENT_MCP_FILE (default: {AGENT_DATA_DIR}/mcp.json) and prints of"
+        " each its state, its tools, and its faults with their fixes. Exit code 0: all are ready.",
+    )
+    trying.add_argument("name", nargs="?", metavar="NAME", help="only this server")
+    return parser
+
+
+def _add_skill(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True)
+    testing = actions.add_parser(
+        "test",
+        help="try a plugin as the server would",
+        description="Imports a plugin in a confined process, installs what it depends on, runs its self_check and, with"
+        " --arguments, calls it. Needs no server and no model. Exit code 0: it would be taken into service.",
+    )
+    testing.add_argument("--arguments", metavar="JSON", help="call it with these arguments, a JSON object")
+    testing.add_argument("--skill", metavar="NAME", help="which skill to call; unset it is the plugin's only one")
+    allowing = actions.add_parser(
+        "allow",
+        help="let a plugin have secrets and reach hosts",
+        description="Lets a plugin have variables of the server's environment, and reach hosts, for as long as its code"
+        " does not change. Replaces what it was allowed before; without --secret and --host it is allowed nothing.",
+    )
+    for action in (testing, allowing):
+        action.add_argument("file", type=Path, metavar="FILE", help="the plugin: a Python file, or a package's folder")
+    allowing.add_argument("--secret", metavar="NAME", action="append", default=[], help="a variable's name; repeatable")
+    allowing.add_argument("--host", metavar="HOST", action="append", default=[], help="a host, or *.host; repeatable")
+
+
+def settings_help() -> str:
+    """One entry per setting: name, what it does, default."""
+    from agent_common.protocol import field_docs
+
+    from ..settings import PREFIX, Settings, secret_fields
+
+    lines: list[str] = []
+    docs = field_docs(Settings)
+    for name, field in Settings.model_fields.items():
+        value = field.get_default(call_default_factory=True, validated_data={})
+        default = "" if value is None else f" [{value}]"
+        lines.append(f"  {PREFIX}{name.upper()}{default}")
+        lines += textwrap.wrap(docs[name], 100, initial_indent="      ", subsequent_indent="      ")
+        if name in secret_fields(Settings):
+            lines.append(f"      {PREFIX}{name.upper()}_FILE names a file that holds it.")
+    return "\n".join(lines)

@@ -1,0 +1,241 @@
+"""What the operator has written down about MCP servers, checked as a whole before the start.
+
+Only the operator writes this file: it lies where no tool can write, and is read once.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from agent_common.net import HostPatterns
+
+from ...errors import StartError
+from .config_schema import OAuth, Written
+from .env_substitution import Filled, fill
+from .other_products import translated
+
+LEAST_SECRET, LEAST_WORD = 6, 8
+"""Characters from which on a value, and a word of one, is hidden in errors."""
+LARGEST = 1024 * 1024
+"""Bytes of the file."""
+MOST_SERVERS = 50
+WORDS = ("mcpServers", "servers", "mcp", "context_servers")
+"""What the servers may be listed under: by most products, VS Code, OpenCode, Zed."""
+BESIDE = frozenset({"$schema", "inputs"})
+"""What other products write beside them and nothing here needs."""
+_KINDS = ("str", "bool", "list[str]")
+"""What a fault of a field with several types names besides the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A program that is run here, confined, and spoken to over its pipes."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    network: HostPatterns | None = None
+    """Hosts that it may reach; none: it has no network."""
+    write: bool = False
+    """It may write to the workspace, which it can read in any case."""
+    read: tuple[Path, ...] = ()
+    """Further folders that it may read."""
+    cwd: Path | None = None
+    """The folder that it runs in, and may read; none: `/`."""
+    memory: int = 1024 * 2**20
+    """Bytes that all its processes may use together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A server that is reached by streamable HTTP."""
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    oauth: OAuth | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One server that the operator has named."""
+
+    name: str
+    where: Local | Remote
+    enabled: bool = True
+    timeout: float | None = None
+    """Seconds that a call may take; none: as long as any tool."""
+    trust_hints: bool = False
+    """What it says of its tools, that they only read or may be repeated, is believed."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What must not show in a log or an error."""
+
+
+class Faults(Exception):
+    """All that is wrong with the file, as "where: what to do"."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+def read_servers(
+    path: Path, data_dir: Path, environment: Mapping[str, str], *, required: bool = False
+) -> tuple[Server, ...]:
+    """The servers in this file; none when there is none and it is not required. Raises StartError that names every
+    fault."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        if required:
+            raise StartError(f"{path}: there is no such file, which AGENT_MCP_FILE names") from None
+        return ()
+    except OSError as error:
+        raise StartError(f"{path} cannot be read: {error.strerror}") from error
+    real = path.resolve()
+    if any(real.is_relative_to(data_dir / name) for name in ("workspace", "scratch")):
+        raise StartError(f"{path}: tools can write there, and would decide which servers run; put it elsewhere")
+    if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST:
+        raise StartError(f"{path}: must be a file of at most {LARGEST // 1024} KiB")
+    try:
+        return servers(json.loads(path.read_bytes(), object_pairs_hook=_once), data_dir, environment)
+    except OSError as error:
+        raise StartError(f"{path} cannot be read: {error.strerror}") from error
+    except Faults as faults:
+        raise StartError("\n".join(f"{path}: {line}" for line in faults.lines)) from None
+    except (ValueError, RecursionError) as error:
+        raise StartError(f"{path}: is not JSON, which has no comments and no trailing commas: {error}") from None
+
+
+def servers(content: Any, data_dir: Path, environment: Mapping[str, str]) -> tuple[Server, ...]:
+    """The servers that the content of a file describes. Raises Faults."""
+    listed = _listed(content)
+    found: list[Server] = []
+    lines: list[str] = []
+    for name, about in listed.items():
+        try:
+            found.append(_server(name, about, data_dir, environment))
+        except Faults as faults:
+            lines += [f"server {name[:64]!r}: {line}" for line in faults.lines]
+    if lines:
+        raise Faults(lines)
+    return tuple(found)
+
+
+def _listed(content: Any) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise Faults([f'must be an object with the field {WORDS[0]}: {{"{WORDS[0]}": {{"name": {{...}}}}}}'])
+    fields = {name: value for name, value in cast("dict[str, Any]", content).items() if name not in BESIDE}
+    if strangers := [name for name in fields if name not in WORDS]:
+        raise Faults(
+            [f"{name}: no such field; there is {WORDS[0]}. Take out what is not about servers" for name in strangers]
+        )
+    if len(fields) > 1:
+        raise Faults([f"give one of {' and '.join(fields)}, not both"])
+    inner: Any = fields.get("mcp")
+    if isinstance(inner, dict) and "servers" in inner and "command" not in inner["servers"]:
+        return _listed(inner)  # as in the settings of VS Code
+    listed: Any = next(iter(fields.values()), cast("dict[str, Any]", {}))
+    if not isinstance(listed, dict):
+        raise Faults([f"{next(iter(fields))}: must be an object, with a server under each name"])
+    if len(cast("dict[str, Any]", listed)) > MOST_SERVERS:
+        raise Faults([f"there are more than {MOST_SERVERS} servers"])
+    return cast("dict[str, Any]", listed)
+
+
+def _server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str]) -> Server:
+    if not isinstance(about, dict):
+        raise Faults(["must be an object with command or url"])
+    fields = cast("dict[str, Any]", about)
+    places = {
+        "workspaceFolder": str(data_dir / "workspace"),
+        "workspaceFolderBasename": "workspace",
+        "userHome": environment.get("HOME", "/nonexistent"),
+        "pathSeparator": "/",
+        "/": "/",
+    }
+    ours, lines = translated(fields, places)
+    if ours.get("enabled") is False and not ours.keys() - Written.model_fields.keys():
+        return Server(name, Local((), {}), enabled=False)  # its variables need not be set
+    filled = fill(ours, environment)
+    lines += filled.missing
+    try:
+        written = Written.model_validate({"name": name, **filled.fields})
+    except ValidationError as error:
+        told = {line.partition(":")[0] for line in lines}  # a field with a hole in it is wrong otherwise too
+        found = [_fault(one) for one in error.errors(include_input=False)]
+        raise Faults([*lines, *dict.fromkeys(one for one in found if one.partition(":")[0] not in told)]) from None
+    folders = [("read", folder) for folder in written.read]
+    if written.cwd is not None and Path(written.cwd) != data_dir / "workspace":
+        folders.append(("cwd", written.cwd))
+    lines += [
+        f"{field}: {folder} lies in the data folder, or around it; name a folder outside of it"
+        for field, folder in folders
+        if Path(folder).resolve().is_relative_to(data_dir) or data_dir.is_relative_to(Path(folder).resolve())
+    ]
+    if lines:
+        raise Faults(lines)
+    return Server(
+        name,
+        _local(written) if written.command is not None else _remote(written),
+        enabled=written.enabled,
+        timeout=written.timeout_ms / 1000 if written.timeout_ms else None,
+        trust_hints=written.trust_hints,
+        secrets=_secrets(written, filled),
+    )
+
+
+def _local(written: Written) -> Local:
+    hosts = ["*"] if written.network is True else written.network or []
+    return Local(
+        written.argv,
+        written.env,
+        HostPatterns.of(hosts) if hosts else None,
+        write=written.write,
+        read=tuple(Path(folder).resolve() for folder in written.read),
+        cwd=None if written.cwd is None else Path(written.cwd).resolve(),
+        memory=written.memory_mb * 2**20,
+    )
+
+
+def _remote(written: Written) -> Remote:
+    return Remote(written.url or "", {name.lower(): value for name, value in written.headers.items()}, written.oauth)
+
+
+def _secrets(written: Written, filled: Filled) -> tuple[str, ...]:
+    """Longest first, so that none is hidden in parts."""
+
+    def all_of_them() -> Iterator[str]:
+        yield from filled.values
+        for value in (*written.env.values(), *written.headers.values()):
+            yield value
+            yield from (word for word in value.split() if len(word) >= LEAST_WORD)
+        if written.oauth is not None:
+            yield written.oauth.refresh_token or ""
+            yield written.oauth.client_secret or ""
+
+    return tuple(sorted({one for one in all_of_them() if len(one) >= LEAST_SECRET}, key=len, reverse=True))
+
+
+def _fault(error: Any) -> str:
+    path = [part for part in error["loc"] if part not in _KINDS]
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    text = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        known = OAuth.model_fields if str(error["loc"][0]) == "oauth" else Written.model_fields
+        text = f"no such field; there are: {', '.join(one for one in known if one != 'name')}"
+    return f"{where}: {text}" if where else text
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Faults([f"{twice}: is there twice"])
+    return found

@@ -1,0 +1,139 @@
+"""What a local server must see to run: the folders it is installed in, and advice about what it cannot see.
+
+Servers are confined, and other products' configurations do not say where a program is installed. So the virtual
+environment, the `node_modules` and the interpreter behind a command are found and shown. Everything else the operator
+has to name, and the advice says how.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...sandbox import COMMAND_PATH
+from .config import Local
+from .unreadable_files import unreadable
+
+SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev")))
+"""What every confined program sees anyway."""
+MOST_LINKS = 16
+DOWNLOADERS = frozenset({"npx", "uvx", "bunx", "pnpx"})
+CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
+SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".jar", ".sh", ".rb")
+PROJECT_FILES = ("package.json", "pyproject.toml", "requirements.txt", ".git")
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A program as it is to be started."""
+
+    argv: tuple[str, ...]
+    folders: tuple[Path, ...]
+    """What it must be able to read besides the folders that the operator named."""
+    env: Mapping[str, str]
+
+
+def installed(where: Local, data_dir: Path, environment: Mapping[str, str]) -> Installed:
+    """Find the program on the PATH that servers get, then on the runtime's own, and the folders that it needs. Reads
+    the disk."""
+    name, *arguments = where.argv
+    env: dict[str, str] = {}
+    own = where.env.get("PATH", COMMAND_PATH)
+    found = shutil.which(name, path=own)
+    if found is None and (found := shutil.which(name, path=environment.get("PATH"))) and "PATH" not in where.env:
+        env["PATH"] = os.pathsep.join((str(Path(found).parent), own))  # npx needs the node beside it
+    program = Path(where.cwd or "/", found or name)
+    scripts = [Path(word) for word in arguments if word.startswith("/") and Path(word).is_file()]
+    folders = [*_around_links(program), *(one for script in scripts for one in _modules_near(script))]
+    shown = tuple(dict.fromkeys(folder for folder in folders if _may_be_shown(folder, data_dir)))
+    return Installed((found or name, *arguments), shown, env)
+
+
+def advice(
+    where: Local, found: Installed, workspace: Path, uid: int | None = None, *, by_path: bool = False
+) -> list[str]:
+    """Say what a confined program will miss, each with its fix. `uid` and `by_path` are those of the confinement. Reads
+    the disk."""
+    program = Path(where.argv[0]).name
+    lines: list[str] = []
+    if not Path(where.cwd or "/", found.argv[0]).exists():
+        lines.append(f"command: there is no program {where.argv[0]}; install it, or write its absolute path")
+    elif program in CONTAINERS:
+        lines.append(f"command: {program} cannot be used from inside; run the container elsewhere and give its url")
+    if program in DOWNLOADERS and where.network is None:
+        lines.append(f'command: {program} downloads what it runs; add "network": true, or install the program')
+    visible = (*found.folders, *where.read, *((where.cwd,) if where.cwd else ()), workspace, *SYSTEM)
+    unseen: list[Path] = []
+    for number, word in enumerate(where.argv[1:]):
+        path = Path(word.partition("=")[2] if word.startswith("-") else word)
+        if path.is_absolute() and len(path.parts) > 1 and path.exists():
+            if not any(path.resolve().is_relative_to(folder.resolve()) for folder in visible):
+                unseen.append(path)
+        elif word.endswith(SCRIPTS) and where.cwd is None and not path.is_absolute():
+            lines.append(f'args[{number}]: {word} is a relative path; add "cwd": its folder')
+    if unseen:
+        wanted = ", ".join(dict.fromkeys(f'"{_project_of(path)}"' for path in unseen))
+        given = "".join(f'"{folder}", ' for folder in where.read)
+        lines.append(f'args: it cannot see {", ".join(map(str, unseen))}; add "read": [{given}{wanted}]')
+    scripts = [Path(word) for word in where.argv[1:] if word.startswith("/") and Path(word).is_file()]
+    given = [*(("read", folder) for folder in where.read), *(("command", folder) for folder in found.folders)]
+    given += [*([("cwd", where.cwd)] if where.cwd else []), *(("args", script) for script in scripts)]
+    return [*lines, *dict.fromkeys(unreadable(given, uid, by_path=by_path))]
+
+
+def _around_links(program: Path) -> Iterator[Path]:
+    """The folders of a program, and of all that it is a link to."""
+    for _ in range(MOST_LINKS):
+        yield from _around(program)
+        if not program.is_symlink():
+            break
+        program = Path(os.path.normpath(program.parent / program.readlink()))
+    yield from _around(program.resolve())
+
+
+def _around(program: Path) -> Iterator[Path]:
+    folder, root = program.parent, program.parent.parent
+    if modules := [one for one in program.parents if one.name == "node_modules"]:
+        yield modules[-1]
+    elif folder.name == "bin" and (root / "pyvenv.cfg").is_file():
+        yield root
+        if (base := _python_behind(root)) is not None:
+            yield from _around_links(base)
+    else:
+        yield folder
+        if folder.name == "bin" and (root / "lib").is_dir():
+            yield root / "lib"
+
+
+def _python_behind(environment: Path) -> Path | None:
+    """The interpreter that a virtual environment was made with."""
+    try:
+        lines = (environment / "pyvenv.cfg").read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+    return Path(fields["home"], "python3") if fields.get("home", "").startswith("/") else None
+
+
+def _modules_near(script: Path) -> Iterator[Path]:
+    """The packages that Node finds for a script."""
+    if script.suffix in (".js", ".mjs", ".cjs", ".ts"):
+        yield from (one for parent in script.parents if (one := parent / "node_modules").is_dir())
+
+
+def _may_be_shown(folder: Path, data_dir: Path) -> bool:
+    """Whether a folder is neither the system's, nor the runtime's own, nor as wide as somebody's home."""
+    wide = len(folder.parts) <= 2 or folder.parent == Path("/home") or folder == Path.home()
+    own = folder.is_relative_to(data_dir) or data_dir.is_relative_to(folder)
+    return not wide and not own and folder.is_dir() and not any(folder.is_relative_to(one) for one in SYSTEM)
+
+
+def _project_of(path: Path) -> Path:
+    """The folder to show for a path: itself, or the project that a file belongs to."""
+    if path.is_dir():
+        return path
+    projects = (one for one in path.parents if any((one / name).exists() for name in PROJECT_FILES))
+    return next(projects, path.parent)

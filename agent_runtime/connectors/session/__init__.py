@@ -1,0 +1,1 @@
+"""One MCP server over all its connections: handshake, listing, calls, reconnects."""

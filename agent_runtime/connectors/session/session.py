@@ -1,0 +1,166 @@
+"""One session with a server: the handshake, the listing, the calls. What the server wants of us is refused.
+
+Imported only when a server is to be reached: it needs the packages that take long to load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from ... import __version__
+from ...errors import ToolFailure, ToolFailureKind
+from ..tools.results import ERROR_LIMIT
+from ..transport.auth_refusals import REFUSED
+from ..transport.connection_state import Streams
+
+MOST_PAGES = 20
+MOST_TOOLS = 200
+"""Tools of one server."""
+MOST_LISTED = 8 * 1024 * 1024
+"""Bytes of a listing, from which on no further page is asked for."""
+_ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
+PROBE_SECONDS = 3.0
+"""Seconds that a server has to answer a request of the newest protocol; some that know only older ones never do."""
+_NO_HANDSHAKE = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
+"""How a server that speaks only the newest protocol answers `initialize`."""
+
+_KINDS: Mapping[int, ToolFailureKind] = {
+    types.INVALID_PARAMS: "invalid",
+    types.CONNECTION_CLOSED: "unavailable",
+    REFUSED: "unavailable",
+}
+CLOSED = "Connection closed"
+"""How the package says that the whole connection is gone, and not one answer."""
+
+
+class Gone(Exception):
+    """The connection was lost under the call."""
+
+
+class Dropped(Exception):
+    """The server closed the connection over the first request of the newest protocol."""
+
+
+class Session:
+    """Its methods may be called by any task while the block of `open_session` lasts."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def handshake(self, *, probe: bool = True) -> None:
+        """Agree on a protocol: try the newest, which has no handshake, then `initialize`. Without `probe` try
+        `initialize` first. Raises Dropped."""
+        from mcp import MCPError
+
+        if probe and await self._discovered():
+            return
+        try:
+            await self._client.initialize()
+        except MCPError as refusal:
+            if refusal.code not in _NO_HANDSHAKE:
+                raise
+            await self._client.discover()  # a slow server may have missed the probe's deadline
+
+    async def _discovered(self) -> bool:
+        """Return whether the server speaks the newest protocol."""
+        from mcp import MCPError
+
+        try:
+            with anyio.fail_after(PROBE_SECONDS):
+                await self._client.discover()
+        except MCPError as refusal:
+            if refusal.code == REFUSED:
+                raise
+            if _is_closed(refusal):
+                raise Dropped("it closed the connection") from None
+            return False
+        except (TimeoutError, RuntimeError, ValidationError):  # no answer, no version in common, no such result
+            return False
+        return True
+
+    @property
+    def has_tools(self) -> bool:
+        about = self._client.server_capabilities
+        return about is not None and about.tools is not None
+
+    async def tools(self) -> list[types.Tool]:
+        """What the server lists, up to a bound."""
+        found: list[types.Tool] = []
+        cursor: str | None = None
+        size = 0
+        for _ in range(MOST_PAGES if self.has_tools else 0):
+            page = await self._page(cursor)
+            found += page.tools
+            size += len(page.model_dump_json())
+            if page.next_cursor in (None, cursor) or len(found) >= MOST_TOOLS or size >= MOST_LISTED:
+                break
+            cursor = page.next_cursor
+        return found[:MOST_TOOLS]
+
+    async def _page(self, cursor: str | None) -> types.ListToolsResult:
+        params = types.PaginatedRequestParams(cursor=cursor)
+        if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return await self._client.list_tools(params=params)  # it learns which arguments go into headers
+        return await self._client.send_request(types.ListToolsRequest(params=params), types.ListToolsResult)
+
+    async def watch(self, changed: Callable[[], object]) -> None:
+        """Asks a server of the newest protocol to tell of changes; older ones do so unasked."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import SubscriptionLost, listen
+
+        if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        try:
+            async with listen(self._client, tools_list_changed=True) as changes:
+                async for _ in changes:
+                    changed()
+        except (MCPError, SubscriptionLost):
+            return  # then its tools are those that it had
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        """Raises ToolFailure, and Gone."""
+        from mcp import MCPError
+
+        params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
+        try:
+            # Not `call_tool`: it would check the answer against a schema of the server's own making.
+            answer = await self._client.send_request(types.CallToolRequest(params=params), _ANSWER)
+        except MCPError as error:
+            if _is_closed(error):
+                raise Gone from None
+            kind = _KINDS.get(error.code, "backend")
+            raise ToolFailure(error.message[:ERROR_LIMIT] or f"error {error.code}", kind=kind) from None
+        except ValidationError:
+            raise ToolFailure("it answered with something that is no result of a tool") from None
+        if isinstance(answer, types.InputRequiredResult):
+            raise ToolFailure("it asks for input that only a person at it could give", kind="unavailable")
+        return answer
+
+
+def _is_closed(error: Any) -> bool:
+    return error.code == types.CONNECTION_CLOSED and error.message == CLOSED
+
+
+@asynccontextmanager
+async def open_session(streams: Streams, changed: Callable[[], object]) -> AsyncGenerator[Session]:
+    """A session over these streams, without its handshake. `changed` is told when the server says its tools have."""
+    from mcp import ClientSession
+
+    async def hear(message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            changed()
+        await asyncio.sleep(0)
+
+    about = types.Implementation(name="agent-runtime", version=__version__)
+    async with ClientSession(*streams, message_handler=hear, client_info=about) as client:
+        yield Session(client)

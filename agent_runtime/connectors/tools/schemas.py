@@ -1,0 +1,217 @@
+"""The schema of a server's tool made fit to be shown and checked: what cannot be checked safely is dropped.
+
+Arguments are checked in the server, on its event loop. `pattern` can be written so that it takes for ever, `$ref` so
+that it has no end, and a schema so that it fills the model's window. So what comes out holds no such thing and is
+bounded, and it never refuses what the server's own schema takes: dropping only widens it, and the server has the last
+word.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from ...tools import schema_fault
+
+LARGEST = 32 * 1024
+"""Characters of a schema as JSON."""
+DEEPEST = 8
+MOST_PROPERTIES = 200
+LONGEST_NAME = 128
+TEXT_LIMIT = 200
+"""Characters of a description."""
+HINT = 100
+"""Characters of a pattern that is told and not checked."""
+LARGEST_VALUE = 4096
+"""Characters of a `default`, `const` or `enum` as JSON; a larger one is dropped."""
+LONGEST_POINTER = 500
+_ANNOTATIONS = frozenset({"description", "default"})
+_OF_OBJECTS = ("minProperties", "maxProperties")
+TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+
+Schema = dict[str, Any]
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _type(value: Any) -> bool:
+    names = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return bool(names) and all(isinstance(one, str) and one in TYPES for one in names) and len(set(names)) == len(names)
+
+
+PLAIN: Mapping[str, Callable[[Any], bool]] = {
+    "type": _type,
+    "enum": lambda value: isinstance(value, list) and bool(cast("list[Any]", value)),
+    "const": lambda _: True,
+    "default": lambda _: True,
+    "format": lambda value: isinstance(value, str) and len(value) <= 40,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
+    "multipleOf": lambda value: _number(value) and value > 0,
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
+}
+"""Keywords that are kept where their value is as it should be."""
+
+
+class _TooMuch(Exception):
+    """The schema is larger than it may be once its references are filled in."""
+
+
+def reduced(schema: Mapping[str, Any]) -> Schema:
+    """A schema of type object, without references, patterns and anything else that is not in PLAIN or handled here."""
+    for deepest in (DEEPEST, 2, 1):  # what is too large in full may do without its depths
+        try:
+            found = _Reduction(schema, deepest).whole()
+        except (_TooMuch, RecursionError):
+            continue
+        if len(json.dumps(found)) <= LARGEST and schema_fault(found) is None:
+            return found
+    return {"type": "object"}
+
+
+def plain_text(text: str, limit: int = TEXT_LIMIT) -> str:
+    """One line, without signs that nobody sees, cut to size."""
+    visible = "".join(sign if sign.isprintable() else " " if sign.isspace() else "" for sign in text[: limit * 8])
+    line = " ".join(visible.split())
+    return line if len(line) <= limit else f"{line[: limit - 3]}..."
+
+
+class _Reduction:
+    def __init__(self, root: Mapping[str, Any], deepest: int) -> None:
+        self._root, self._deepest = root, deepest
+        self._old = "draft-0" in _text(root.get("$schema"))
+        self._room = 2 * LARGEST
+        """Characters that may still be looked at or written: references may name the same thing many times over."""
+        self._sizes: dict[int, int] = {}
+        """Characters of the values of `root`, by identity: each is measured once."""
+
+    def whole(self) -> Schema:
+        """With nothing but properties at the top: some models take no alternatives there. What the branches name can be
+        given all the same."""
+        top = self._schema(self._root, 0, ())
+        found = top if isinstance(top, dict) else {}
+        properties: Schema = dict(found.get("properties", {}))
+        required: list[str] = list(found.get("required", []))
+        for word in ("allOf", "anyOf"):
+            for branch in found.get(word, []):
+                inner = cast("Schema", branch if isinstance(branch, dict) else {})
+                properties = {**inner.get("properties", {}), **properties}
+                required += inner.get("required", []) if word == "allOf" else []
+        kept = {word: found[word] for word in ("additionalProperties", *_OF_OBJECTS) if word in found}
+        if found.get("allOf") or found.get("anyOf"):
+            kept.pop("additionalProperties", None)
+        must = [name for name in dict.fromkeys(required) if name in properties]
+        return {"type": "object", "properties": properties, **({"required": must} if must else {}), **kept}
+
+    def _schema(self, value: Any, depth: int, above: tuple[str, ...]) -> Schema | bool:
+        """`above` are the references that led here. Empty stands for anything; not every model takes `true` for it."""
+        self._charge(8)
+        if value is False:
+            return value
+        if not isinstance(value, dict) or depth > self._deepest:
+            return {}
+        schema = cast("Schema", value)
+        self._charge(len(schema))
+        if "$ref" in schema:
+            return self._reference(schema, depth, above)
+        found = {word: schema[word] for word in PLAIN if word in schema and self._is_kept(word, schema[word])}
+        found |= self._about(schema)
+        found |= self._members(schema, depth, above)
+        found |= self._branches(schema, depth, above)
+        if isinstance(schema.get("items"), dict | bool) and "prefixItems" not in schema:
+            found["items"] = self._schema(schema["items"], depth + 1, above)
+        return found
+
+    def _is_kept(self, word: str, value: Any) -> bool:
+        size = self._sizes.get(id(value))
+        if size is None:
+            size = self._sizes[id(value)] = len(json.dumps(value))
+        if size > LARGEST_VALUE or not PLAIN[word](value):
+            return False
+        self._charge(size)
+        return True
+
+    def _charge(self, characters: int) -> None:
+        self._room -= characters
+        if self._room < 0:
+            raise _TooMuch
+
+    def _reference(self, schema: Schema, depth: int, above: tuple[str, ...]) -> Schema | bool:
+        """What a local reference leads to, with what is said beside it; anything where it leads round or out."""
+        name = schema["$ref"]
+        target = self._find(name) if isinstance(name, str) and name not in above else None
+        # Until draft 7 what stands beside a reference does not count.
+        beside = {k: one for k, one in schema.items() if k != "$ref" and (not self._old or k in _ANNOTATIONS)}
+        near = self._schema(beside, depth, above)
+        far = self._schema(target, depth, (*above, cast("str", name)))
+        if isinstance(near, bool) or isinstance(far, bool):
+            return False
+        return {**far, **near} if near.keys() <= _ANNOTATIONS else {"allOf": [far, near]}
+
+    def _find(self, pointer: str) -> Any:
+        if not pointer.startswith("#/") or len(pointer) > LONGEST_POINTER:
+            return self._root if pointer == "#" else None
+        at: Any = self._root
+        for part in pointer[2:].split("/"):
+            key = part.replace("~1", "/").replace("~0", "~")
+            if not isinstance(at, dict) or key not in at:
+                return None
+            at = cast("Schema", at)[key]
+        return at
+
+    def _about(self, schema: Schema) -> Schema:
+        text = schema.get("description")
+        told = plain_text(text) if isinstance(text, str) else ""
+        if isinstance(pattern := schema.get("pattern"), str):
+            told = f"{told} (pattern: {plain_text(pattern, HINT)})".strip()
+        return {"description": told} if told else {}
+
+    def _members(self, schema: Schema, depth: int, above: tuple[str, ...]) -> Schema:
+        found: Schema = {}
+        properties: Any = schema.get("properties")
+        known: Schema = {}
+        if isinstance(properties, dict):
+            named = cast("Mapping[Any, Any]", properties)
+            self._charge(len(named))
+            good = [name for name in named if isinstance(name, str) and _is_name(name)][:MOST_PROPERTIES]
+            known = {name: self._schema(named[name], depth + 1, above) for name in good}
+            found["properties"] = known
+            whole = len(good) == len(named)
+        else:
+            whole = True
+        required: Any = schema.get("required")
+        if isinstance(required, list):
+            self._charge(len(cast("list[Any]", required)))
+            found["required"] = list(dict.fromkeys(one for one in cast("list[Any]", required) if one in known))
+        rest: Any = schema.get("additionalProperties")
+        if whole and "patternProperties" not in schema and isinstance(rest, dict | bool):
+            found["additionalProperties"] = self._schema(rest, depth + 1, above) or rest is not False
+        return found
+
+    def _branches(self, schema: Schema, depth: int, above: tuple[str, ...]) -> Schema:
+        """`oneOf` becomes `anyOf`: of branches that have lost something, several may fit."""
+        inner: dict[str, list[Any]] = {}
+        for word in ("anyOf", "oneOf", "allOf"):
+            branches: Any = schema.get(word)
+            if isinstance(branches, list) and branches:
+                inner[word] = [self._schema(one, depth + 1, above) for one in cast("list[Any]", branches)]
+        every = inner.get("allOf", [])
+        if "anyOf" in inner and "oneOf" in inner:
+            every = [*every, {"anyOf": inner["anyOf"]}, {"anyOf": inner["oneOf"]}]
+            inner.clear()
+        some = inner.get("anyOf") or inner.get("oneOf")
+        return {**({"anyOf": some} if some else {}), **({"allOf": every} if every else {})}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name) <= LONGEST_NAME and name.isprintable()

@@ -1,0 +1,77 @@
+"""The tools that a server lists, as tools of the runtime. Everything a server says about them is untrusted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agent_common.protocol import Folders, Net, RequirementSet
+from agent_common.telemetry import logger
+
+from ...errors import ToolFailure
+from ...ports import ToolContext, ToolSpec
+from ...tools import Tool
+from ..config.config import Local, Server
+from .names import rule_name, tool_name
+from .schemas import plain_text, reduced
+
+if TYPE_CHECKING:
+    from mcp_types import Tool as Listed
+
+LONGEST_NAME = 128
+CAPABILITY = "mcp.call"
+"""What rules and grants call the use of any MCP server."""
+READS, CHANGES = ["{workspace}"], ["{workspace}"]
+
+Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+
+log = logger(__name__)
+
+
+def declare(server: Server, listed: Sequence[Listed], servers: Collection[str], call: Call) -> tuple[Tool, ...]:
+    """The tools, sorted by their names. One that has a bad name, or one that is listed twice, is left out."""
+    tools: dict[str, Tool] = {}
+    known: set[str] = set()
+    requires = _requires(server)
+    for one in sorted(listed, key=lambda tool: tool.name):
+        if one.name in known or not 0 < len(one.name) <= LONGEST_NAME or not one.name.isprintable():
+            continue
+        known.add(one.name)
+        tool = _tool(server, one, tool_name(server.name, one.name, servers), requires, call)
+        tools.setdefault(tool.spec.name, tool)
+    if left_out := len(listed) - len(tools):
+        log.warning("mcp tools left out", server=server.name, tools=left_out)
+    return tuple(tools.values())
+
+
+def _tool(server: Server, one: Listed, name: str, requires: RequirementSet, call: Call) -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        if requires.net.hosts and context.egress is not None and context.egress.bounded:
+            why = "what it sends out cannot be counted, and the bytes that this work may send out are bounded"
+            raise ToolFailure(f"server {server.name} has a network: {why}", kind="denied")
+        return await call(one.name, arguments)
+
+    hints = one.annotations if server.trust_hints else None
+    spec = ToolSpec(
+        name,
+        plain_text(one.description or one.title or "") or f"{plain_text(one.name)}, of the MCP server {server.name}",
+        reduced(one.input_schema),
+        source="mcp",
+        read_only=hints is not None and hints.read_only_hint is True,
+        idempotent=hints is not None and hints.idempotent_hint is True,
+    )
+    return Tool(spec, run, requires, timeout=server.timeout, names=(rule_name(server.name, one.name),))
+
+
+def _requires(server: Server) -> RequirementSet:
+    """What a call may touch, through the server: as much as the operator has given that."""
+    where = server.where
+    if not isinstance(where, Local):
+        host = urlsplit(where.url).hostname or ""
+        return RequirementSet(net=Net(hosts=[host]), capabilities=[CAPABILITY])
+    return RequirementSet(
+        fs=Folders(read=READS, write=CHANGES if where.write else []),
+        net=Net(hosts=["*"] if where.network else []),
+        capabilities=[CAPABILITY],
+    )

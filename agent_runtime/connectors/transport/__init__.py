@@ -1,0 +1,1 @@
+"""Transports to MCP servers: confined programs over stdio, and HTTP with OAuth."""

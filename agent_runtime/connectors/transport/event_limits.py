@@ -1,0 +1,57 @@
+"""Bound what each event of a server's stream costs, before the package parses it."""
+
+from __future__ import annotations
+
+from .rate_limit import MESSAGE_LIMIT, UNIT, Overrun, check_nodes
+
+LINE_COST = UNIT // 16
+"""What a line costs besides its bytes, and UNIT what an event costs: short ones take longer to parse than to send."""
+
+
+class EventCheck:
+    """The events of one stream. Its bytes are UTF-8, with LF, CR LF or CR at the ends of lines."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+        """Bytes of the whole lines of the event so far."""
+        self._after_cr = False
+
+    def feed(self, piece: bytes) -> int:
+        """Check what came. Return its cost in bytes. Raises Overrun for an event that is too large."""
+        if self._after_cr:
+            piece = piece.removeprefix(b"\n")
+        self._after_cr = piece.endswith(b"\r")
+        if b"\r" in piece:
+            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *ended, rest = piece.split(b"\n")
+        if ended:
+            ended[0] = bytes(self._line) + ended[0]
+            self._line.clear()
+        events = 0
+        for line in ended:
+            if line:
+                self._take(line)
+            else:
+                events += 1
+                self._end_event()
+        self._line += rest
+        if self._size + len(self._line) > MESSAGE_LIMIT:
+            raise Overrun(f"it sent an event that is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB")
+        return len(piece) + LINE_COST * len(ended) + UNIT * events
+
+    def end(self) -> None:
+        """Check the event that the end of the stream cuts off: it may be parsed too. Raises Overrun."""
+        self._take(bytes(self._line))
+        self._end_event()
+
+    def _take(self, line: bytes) -> None:
+        self._size += len(line)
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value)
+
+    def _end_event(self) -> None:
+        data, self._data, self._size = b"\n".join(self._data), [], 0
+        check_nodes(data)

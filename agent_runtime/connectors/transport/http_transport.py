@@ -1,0 +1,295 @@
+"""HTTP to a server that the operator has named: bounded, by the runtime's own ways out, and never to anybody else.
+
+Imported only when such a server is to be reached: it needs the packages that take long to load.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import httpcore2
+import httpx2
+
+from agent_common.net import ANYWHERE, Direct, Parent, Stream, Upstream, canonical_host
+
+from ...errors import ToolFailure
+from .auth_refusals import STATUSES, as_error, refusal
+from .event_limits import EventCheck
+from .incoming import take
+from .rate_limit import MESSAGE_LIMIT, Overrun, Pace, check_nodes
+
+if TYPE_CHECKING:
+    from .connection_state import Ends
+
+"""The operator has named the server: it may be on a private network, or on this machine."""
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 300.0
+"""Without a byte, while a call or a stream of notifications is open."""
+GOODBYE_SECONDS = 2.0
+MOST_CONNECTIONS = 20
+SESSION = "mcp-session-id"
+EVENTS = "text/event-stream"
+
+
+class Way:
+    """Where requests to a server go: through the operator's forward proxy, or straight to this machine itself."""
+
+    def __init__(self, egress_url: str | None, token: str | None) -> None:
+        self._direct = Direct(ANYWHERE)
+        self._parent = Parent(egress_url, token, ANYWHERE) if egress_url else None
+
+    async def open(self, host: str, port: int) -> Stream:
+        """Raises ToolFailure."""
+        name = canonical_host(f"[{host}]" if ":" in host else host)
+        upstream: Upstream = self._direct if self._parent is None or _is_loopback(name) else self._parent
+        return await upstream.open(name, port)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Carrier(httpx2.AsyncBaseTransport):
+    """Carries requests, and tells `ends` when the server knows the session no more.
+
+    `credentials` says whether any are configured; none: refusals are passed on as they are.
+    """
+
+    def __init__(self, way: Way, ends: Ends | None = None, *, credentials: bool | None = None) -> None:
+        self._ends, self._credentials = ends, credentials
+        self._pace = Pace()
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=_tls(), max_connections=MOST_CONNECTIONS, network_backend=_Backend(way)
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "DELETE":  # the end of a session; nobody waits long for that
+            request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), GOODBYE_SECONDS)
+        request.headers["accept-encoding"] = "identity"
+        answer = await self._send(request)
+        if answer.headers.get("content-encoding", "identity").lower() != "identity":
+            await answer.aclose()
+            raise httpx2.ReadError("it packs what it was asked not to pack")
+        if answer.status_code in STATUSES and self._credentials is not None:
+            return await _explained(answer, credentials=self._credentials)
+        if answer.status_code == 404 and SESSION in request.headers and self._ends is not None:
+            self._ends.end("it does not know our session any more")
+        return answer
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        assert isinstance(request.stream, httpx2.AsyncByteStream)  # noqa: S101
+        url = request.url
+        where = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        sent = httpcore2.Request(
+            request.method, where, headers=request.headers.raw, content=request.stream, extensions=request.extensions
+        )
+        try:
+            answer = await self._pool.handle_async_request(sent)
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
+            raise httpx2.TransportError(str(error) or type(error).__name__) from error
+        headers = httpx2.Headers(answer.headers)
+        streamed = headers.get("content-type", "").lower().startswith(EVENTS)
+        body = _Streamed(answer, self._pace) if streamed else _Whole(answer, self._pace)
+        if streamed:
+            headers["content-type"] = EVENTS  # in another charset it would not be read as it was checked
+        return httpx2.Response(answer.status, headers=headers, stream=body)
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+async def _explained(answer: httpx2.Response, *, credentials: bool) -> httpx2.Response:
+    """The same answer with the reason in its body."""
+    await answer.aclose()
+    headers = {name: value for name in ("www-authenticate",) if (value := answer.headers.get(name))}
+    body = as_error(refusal(answer.status_code, answer.headers, credentials=credentials))
+    return httpx2.Response(answer.status_code, headers={**headers, "content-type": "application/json"}, content=body)
+
+
+@asynccontextmanager
+async def http_client(
+    way: Way,
+    *,
+    ends: Ends | None = None,
+    credentials: bool | None = None,
+    headers: Mapping[str, str] | None = None,
+    auth: httpx2.Auth | None = None,
+    read_seconds: float = READ_SECONDS,
+) -> AsyncGenerator[httpx2.AsyncClient]:
+    """A client that follows no redirect and reads nothing of the environment."""
+    timeout = httpx2.Timeout(CONNECT_SECONDS * 3, read=max(READ_SECONDS, read_seconds))
+    async with httpx2.AsyncClient(
+        transport=Carrier(way, ends, credentials=credentials),
+        headers=headers,
+        auth=auth,
+        timeout=timeout,
+        trust_env=False,
+    ) as client:
+        yield client
+
+
+class Watched:
+    """The messages of a server on their way into the session: its own requests are counted, and the end is told."""
+
+    def __init__(self, stream: Any, ends: Ends) -> None:
+        self._stream, self._ends = stream, ends
+        self._pace = Pace()
+
+    @property
+    def last_context(self) -> Any:
+        return self._stream.last_context
+
+    async def receive(self) -> Any:
+        return await self._stream.receive()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Watched:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            item = await self._stream.__anext__()
+            take(getattr(item, "message", None), self._pace)
+            return item
+        except StopAsyncIteration:
+            self._ends.end("it has closed the connection")
+            raise
+        except Overrun as overrun:
+            self._ends.end(str(overrun))
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Watched:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Whole(httpx2.AsyncByteStream):
+    """A body that is read as one, when it is not too large."""
+
+    def __init__(self, answer: httpcore2.Response, pace: Pace) -> None:
+        self._answer, self._pace = answer, pace
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        body = bytearray()
+        async for piece in self._answer.aiter_stream():
+            body += piece
+            if len(body) > MESSAGE_LIMIT:
+                raise httpx2.StreamError(f"it is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB")
+        await self._pace.spend(len(body))
+        try:
+            check_nodes(bytes(body))
+        except Overrun as overrun:
+            raise httpx2.StreamError(str(overrun)) from None
+        yield bytes(body)
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+class _Streamed(httpx2.AsyncByteStream):
+    """A body without end, not faster than it may be, and event by event not more than may be parsed."""
+
+    def __init__(self, answer: httpcore2.Response, pace: Pace) -> None:
+        self._answer, self._pace = answer, pace
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        check = EventCheck()
+        try:
+            async for piece in self._answer.aiter_stream():
+                await self._pace.spend(check.feed(piece))
+                yield piece
+            check.end()
+        except Overrun as overrun:
+            raise httpx2.SSEError(str(overrun)) from None  # a request that waits for it fails with that
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+class _Backend(httpcore2.AsyncNetworkBackend):
+    """Connections for the pool, made by the runtime's own ways out."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            return _Connection(await self._way.open(host, port))
+        except ToolFailure as failure:
+            raise httpcore2.ConnectError(failure.message) from failure
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+class _Connection(httpcore2.AsyncNetworkStream):
+    """One of them, as the pool wants it."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+        try:
+            with anyio.fail_after(timeout):
+                return await self._stream.reader.read(max_bytes)
+        except TimeoutError as error:
+            raise httpcore2.ReadTimeout("it says nothing") from error
+        except OSError as error:
+            raise httpcore2.ReadError(error.strerror or "the connection broke") from error
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        try:
+            with anyio.fail_after(timeout):
+                self._stream.writer.write(buffer)
+                await self._stream.writer.drain()
+        except TimeoutError as error:
+            raise httpcore2.WriteTimeout("it reads nothing") from error
+        except OSError as error:
+            raise httpcore2.WriteError(error.strerror or "the connection broke") from error
+
+    async def aclose(self) -> None:
+        self._stream.close()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> httpcore2.AsyncNetworkStream:
+        from agent_common.net import secured
+
+        try:
+            return _Connection(await secured(self._stream, server_hostname or "", ssl_context))
+        except ToolFailure as failure:
+            raise httpcore2.ConnectError(failure.message) from failure
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.reader.at_eof() if info == "is_readable" else None
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """A context of its own: the pool changes the one that it gets."""
+    import certifi
+
+    return ssl.create_default_context(cafile=certifi.where())

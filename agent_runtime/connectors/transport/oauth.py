@@ -1,0 +1,124 @@
+"""Access tokens: fetched when the server asks for one, renewed once per refusal.
+
+Imported only when such a server is to be reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from base64 import b64encode
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+from urllib.parse import quote, urlsplit
+
+import httpx2
+
+from agent_common.telemetry import logger
+
+from ...errors import ToolFailure
+from .auth_refusals import WRONG_CREDENTIALS
+from .http_transport import Way, http_client
+from .refresh_tokens import TokenFile
+
+SECONDS = 20.0
+_TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
+
+log = logger(__name__)
+
+
+class Refused(Exception):
+    """The credentials that the operator gave are not good any more."""
+
+
+class Access:
+    """The access token of one server, over all its connections."""
+
+    def __init__(self, server: str, url: str, tokens: TokenFile, way: Way) -> None:
+        self._server, self._tokens, self._way = server, tokens, way
+        given = tokens.oauth.resource
+        self._resource = (given or None) if given is not None else urlsplit(url)._replace(query="").geturl()
+        """What the token is for (RFC 8707); none: it is not named."""
+        self._token: str | None = None
+        self._lock = asyncio.Lock()
+
+    async def token(self, stale: str | None) -> str:
+        """One that is not the stale one. Raises Refused, and ToolFailure when none can be had now."""
+        async with self._lock:
+            if self._token is None or self._token == stale:
+                self._token = await self._renew()
+            return self._token
+
+    @property
+    def known(self) -> str | None:
+        return self._token
+
+    async def _renew(self) -> str:
+        refresh = await asyncio.to_thread(self._tokens.read)
+        answer = await self._ask(refresh)
+        token, rotated = answer.get("access_token"), answer.get("refresh_token", refresh)
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+            raise ToolFailure("the token endpoint did not answer with an access token")
+        if refresh is not None and isinstance(rotated, str) and rotated != refresh:
+            try:  # before the access token is used: the old refresh token may be worthless by now
+                await asyncio.to_thread(self._tokens.write, rotated)
+            except OSError as error:
+                log.error("a new refresh token could not be kept", server=self._server, error=error.strerror)
+        return token
+
+    def _request(self, refresh: str | None) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the form and the headers of a request for a token."""
+        oauth = self._tokens.oauth
+        form = {"grant_type": "refresh_token" if refresh else "client_credentials"}
+        headers = {"accept": "application/json"}
+        if refresh:
+            form["refresh_token"] = refresh
+        if oauth.is_basic and oauth.client_secret is not None:
+            pair = f"{quote(oauth.client_id, safe='')}:{quote(oauth.client_secret, safe='')}"  # RFC 6749, 2.3.1
+            headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        else:
+            form["client_id"] = oauth.client_id
+            if oauth.client_secret is not None:
+                form["client_secret"] = oauth.client_secret
+        if oauth.scope is not None:
+            form["scope"] = oauth.scope
+        if self._resource is not None:
+            form["resource"] = self._resource
+        return form, headers
+
+    async def _ask(self, refresh: str | None) -> dict[str, Any]:
+        token_url = self._tokens.oauth.token_url
+        form, headers = self._request(refresh)
+        try:
+            async with asyncio.timeout(SECONDS), http_client(self._way) as client:
+                answer = await client.post(token_url, data=form, headers=headers)
+        except TimeoutError:
+            raise ToolFailure(f"the token endpoint did not answer within {SECONDS:g} s") from None
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            raise ToolFailure(f"the token endpoint cannot be reached ({type(error).__name__})") from None
+        if answer.status_code in (400, 401, 403):
+            raise Refused(WRONG_CREDENTIALS)
+        try:
+            content: Any = json.loads(answer.content) if answer.status_code == 200 else None
+        except ValueError:
+            content = None
+        if not isinstance(content, dict):
+            raise ToolFailure(f"the token endpoint answered with status {answer.status_code} and no token")
+        return cast("dict[str, Any]", content)
+
+
+class Bearer(httpx2.Auth):
+    """Shows the access token with each request, and once more with a new one where it is refused."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        token = self._access.known or await self._access.token(None)
+        request.headers["authorization"] = f"Bearer {token}"
+        answer = yield request
+        if answer.status_code != 401:
+            return
+        request.headers["authorization"] = f"Bearer {await self._access.token(token)}"
+        yield request

@@ -1,0 +1,52 @@
+"""Refresh tokens that a server has exchanged for new ones: the old one may be worthless at once, so they are kept.
+
+Only what the operator cannot know is kept, and only as long as his file names the same credentials.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ...workspace import publish
+from ..config.config_schema import OAuth
+
+LARGEST = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """Keeps the latest refresh token of one server. Its methods touch the disk."""
+
+    path: Path
+    oauth: OAuth
+
+    def read(self) -> str | None:
+        """The latest refresh token: the kept one while it descends from the operator's; none when that has none."""
+        if self.oauth.refresh_token is None:
+            return None
+        try:
+            with self.path.open("rb") as file:
+                kept: Any = json.loads(file.read(LARGEST))
+        except (OSError, ValueError):
+            return self.oauth.refresh_token
+        if not isinstance(kept, dict):
+            return self.oauth.refresh_token
+        fields = cast("dict[str, Any]", kept)
+        token = fields.get("refresh_token")
+        good = fields.get("descends_from") == self._origin() and isinstance(token, str) and token
+        return cast("str", token) if good else self.oauth.refresh_token
+
+    def write(self, token: str) -> None:
+        """Durable when it returns. Raises OSError and ToolFailure."""
+        self.path.parent.mkdir(mode=0o700, exist_ok=True)
+        if not self.path.exists():
+            self.path.touch(mode=0o600)
+        publish(self.path, json.dumps({"descends_from": self._origin(), "refresh_token": token}).encode())
+
+    def _origin(self) -> str:
+        parts = (self.oauth.token_url, self.oauth.client_id, self.oauth.refresh_token or "")
+        return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()

@@ -1,0 +1,168 @@
+"""The ways to a server: a program started in a box, or HTTP. What takes long to load is loaded here, off the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from agent_common.telemetry import logger
+
+from ...errors import ToolFailure
+from ...sandbox import Box, Child, Confinement, Limits, Quota
+from ..config.config import Local, Remote, Server
+from ..config.installed_files import advice, installed
+from .connection_state import Ends, Streams
+from .rate_limit import MESSAGE_LIMIT
+
+if TYPE_CHECKING:
+    from agent_common.net import Passage, Upstream
+
+    from .oauth import Access
+
+LEAST_ADDRESSES = 4096 * 2**20
+"""Bytes: programs that compile reserve far more memory than they use. What they use is bounded all the same."""
+NOISY = ("mcp", "mcp_types", "client", "httpx2", "httpcore2")
+"""Loggers of the packages, which write down messages and addresses, and secrets with them."""
+
+log = logger(__name__)
+
+
+async def load() -> None:
+    """Loads the packages in a thread: that takes about a second."""
+    for name in NOISY:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    for name in ("..session.session", ".stdio", ".http_transport"):
+        await asyncio.to_thread(importlib.import_module, name, __package__)
+    await asyncio.to_thread(importlib.import_module, "mcp")
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What servers stand on, wired once."""
+
+    confinement: Confinement
+    workspace: Path
+    limits: Limits
+    data_dir: Path
+    upstream: Upstream | None = None
+    """The way out of those that have a network; none: straight out."""
+    egress_url: str | None = None
+    """The operator's forward proxy."""
+    egress_token: str | None = None
+    unread: float = 10.0
+    """Seconds that a program may leave its input unread."""
+
+    @asynccontextmanager
+    async def streams(self, server: Server, ends: Ends, access: Access | None) -> AsyncGenerator[Streams]:
+        """The streams of a session. Raises ToolFailure when the program cannot be started."""
+        where = server.where
+        made = self._local(server.name, where, ends) if isinstance(where, Local) else self._remote(server, ends, access)
+        async with made as streams:
+            yield streams
+
+    @asynccontextmanager
+    async def _local(self, name: str, where: Local, ends: Ends) -> AsyncGenerator[Streams]:
+        from .stdio import stdio_streams
+
+        async with AsyncExitStack() as stack:
+            network = await self._network(name, where, stack)
+            child = await self._start(where, network)
+            stack.push_async_callback(child.close)
+            yield await stack.enter_async_context(stdio_streams(child, ends, self.unread))
+
+    async def _start(self, where: Local, network: Path | None) -> Child:
+        limits = replace(self.limits, memory=max(where.memory, LEAST_ADDRESSES), total_memory=where.memory)
+        found = await asyncio.to_thread(installed, where, self.data_dir, os.environ)
+        own = (where.cwd,) if where.cwd and where.cwd != self.workspace else ()
+        readable = (*found.folders, *where.read, *own)
+        box = Box(
+            # Not the workspace: interpreters run code that they find where they are, and the agent can write there.
+            where.cwd or Path("/"),
+            writable=(self.workspace,) if where.write else (),
+            readable=readable if where.write else (self.workspace, *readable),
+            # Node goes by these two only when it is told to.
+            env={**({"NODE_USE_ENV_PROXY": "1"} if network else {}), **found.env, **where.env},
+            limits=limits,
+            quotas=(Quota.of(self.workspace, limits.workspace, "the workspace"),) if where.write else (),
+            network=network,
+        )
+        return await self.confinement.spawn(found.argv, box, line_limit=MESSAGE_LIMIT)
+
+    async def advice(self, server: Server) -> list[str]:
+        """Say what a local server will miss in its confinement, each with its fix."""
+        if not isinstance(server.where, Local) or self.confinement.name in ("off", "none"):
+            return []
+        return await asyncio.to_thread(self._advice, server.where)
+
+    def _advice(self, where: Local) -> list[str]:
+        found = installed(where, self.data_dir, os.environ)
+        held = self.confinement
+        return advice(where, found, self.workspace, held.uid, by_path=held.by_path)
+
+    async def _network(self, name: str, where: Local, stack: AsyncExitStack) -> Path | None:
+        """The socket of a proxy of its own, for as long as the stack lasts."""
+        from agent_common.net import Direct, gateway
+
+        hosts = where.network
+        if hosts is None or self.confinement.name == "off":  # what is not confined has the machine's network
+            return None
+        if self.confinement.name != "bubblewrap":
+            raise ToolFailure("it is to have a network, which only bubblewrap can give it", kind="unavailable")
+
+        async def admit(host: str, _port: int, _agent: str) -> str | None:
+            return None if hosts.match(host) else f"server {name} may not reach {host}"
+
+        def note(passage: Passage) -> None:
+            log.info("mcp server out", server=name, host=passage.host, port=passage.port, verdict=passage.verdict)
+
+        folder = stack.enter_context(TemporaryDirectory(prefix="agent-mcp-"))
+        opened = gateway(Path(folder, "proxy"), admit, self.upstream or Direct(), uid=self.confinement.uid, note=note)
+        return await stack.enter_async_context(opened)
+
+    @asynccontextmanager
+    async def _remote(self, server: Server, ends: Ends, access: Access | None) -> AsyncGenerator[Streams]:
+        from mcp.client.streamable_http import streamable_http_client
+
+        from .http_transport import Watched, Way, http_client
+
+        where = server.where
+        assert isinstance(where, Remote)  # noqa: S101
+        auth = None
+        if access is not None:
+            from .oauth import Bearer
+
+            auth = Bearer(access)
+        way = Way(self.egress_url, self.egress_token)
+        given = auth is not None or bool(where.headers) or "?" in where.url
+        client = http_client(
+            way,
+            ends=ends,
+            credentials=given,
+            headers=where.headers,
+            auth=auth,
+            read_seconds=(server.timeout or 0) + 30,
+        )
+        async with (
+            client as http,
+            streamable_http_client(where.url, http_client=http, max_sse_event_size=MESSAGE_LIMIT) as (reading, writing),
+        ):
+            yield Watched(reading, ends), writing
+
+    def access(self, server: Server) -> Access | None:
+        """The access token of a server that has one, over all its connections."""
+        if not isinstance(server.where, Remote) or server.where.oauth is None:
+            return None
+        from .http_transport import Way
+        from .oauth import Access
+        from .refresh_tokens import TokenFile
+
+        kept = TokenFile(self.data_dir / "connectors" / f"{server.name}.json", server.where.oauth)
+        return Access(server.name, server.where.url, kept, Way(self.egress_url, self.egress_token))

@@ -1,0 +1,208 @@
+"""Parts become provider messages: one lowering, used while a turn runs and when its session is read back.
+
+That both ways give the same bytes is what keeps the provider's prompt cache warm across a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import to_json
+
+from agent_common.protocol import is_object
+
+from ..ports import Note
+from ..sessions import ASKED, NOTICE, RETRY, STEER, tool_name
+from .notes import block
+from .sanitize import result_json, words, wrapped
+
+FOR_PEOPLE = ("duration_ms", "transcript", "usage", "depth")
+SOURCES = {
+    "bash": ("command", None),
+    "glob": ("names of files", None),
+    "grep": ("files", None),
+    "memory_search": ("memory", None),
+    "read": ("file", "path"),
+    "skill": ("skill package", "name"),
+    "task": ("agent", "subagent_type"),
+    "web_fetch": ("web page", "url"),
+    "web_search": ("web search", None),
+}
+"""By tool: where the content of its results comes from, and which argument says more. Others are named themselves."""
+OWN_ANSWERS = frozenset({"edit", "learn", "memory_save", "question", "todo", "write"})
+"""Tools whose results hold nothing but what the runtime, or the person who was asked, says."""
+MOST_IN_SOURCE = 200
+"""Characters of an argument."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One tool call with its answer."""
+
+    id: str
+    name: str
+    input: Any
+    output: Any = None
+    """The envelope; none while there is no answer."""
+    approved: bool = False
+    """A person has allowed it."""
+    approved_for: tuple[str, ...] | None = None
+    """What it touched when that person was asked; none: not on record."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One model call and what came of it."""
+
+    text: str = ""
+    calls: list[Call] = field(default_factory=list[Call])
+    notices: list[str] = field(default_factory=list[str])
+    """What the model is told behind the results: by the runtime, or by the person who steers (`told_by_...`)."""
+
+    @property
+    def open(self) -> list[Call]:
+        """The calls without an answer."""
+        return [call for call in self.calls if call.output is None]
+
+
+def lower_user(parts: Sequence[dict[str, Any]], notes: Sequence[Note] = ()) -> bytes:
+    """A user message as the model sees it, above what the runtime has noted."""
+    text = told_by_user(parts)
+    return to_json({"role": "user", "content": f"{text}\n\n{block(notes)}" if notes else text})
+
+
+def told_by_user(parts: Sequence[dict[str, Any]]) -> str:
+    """What a user message tells the model."""
+    return words(user_text(parts))
+
+
+def told_by_runtime(text: str) -> str:
+    """What the runtime tells the model in the middle of a turn."""
+    return block([Note("notice", text)])
+
+
+SUMMARY = (
+    "the conversation before this point is not shown any more; its summary follows, a record of what was said and done"
+)
+CUT_RESULT = "\n[the runtime has left out {left} characters here to make room]\n"
+
+
+def lower_summary(summary: str) -> bytes:
+    """What stands in the place of the messages that a compaction has taken out of sight."""
+    return to_json({"role": "user", "content": f"{told_by_runtime(SUMMARY)}\n\n{wrapped('summary', summary)}"})
+
+
+def user_text(parts: Sequence[dict[str, Any]]) -> str:
+    """What a user message says."""
+    return "\n\n".join(part["text"] for part in parts if part["type"] == "text" and isinstance(part.get("text"), str))
+
+
+def lower_step(step: Step, kept: Callable[[str], int | None] = lambda _: None) -> list[bytes]:
+    """One step as provider messages: the assistant's, one per tool result, one per notice. `kept` says of how many
+    results only so many characters are shown."""
+    messages: list[dict[str, Any]] = []
+    if step.text or step.calls:
+        calls = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _arguments(call.input)}}
+            for call in step.calls
+        ]
+        assistant = {"role": "assistant", "content": step.text or None}
+        messages.append({**assistant, "tool_calls": calls} if calls else assistant)
+    messages += [
+        {"role": "tool", "tool_call_id": call.id, "content": _shortened(_result(call), kept(call.id))}
+        for call in step.calls
+    ]
+    messages += [{"role": "user", "content": notice} for notice in step.notices]
+    return [to_json(message) for message in messages]
+
+
+def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
+    """The steps of a recorded assistant message, without those that broke off and were made again."""
+    step = Step()
+    asked = {part.get("id"): part["data"] for part in parts if part["type"] == ASKED and is_object(part.get("data"))}
+    for part in parts:
+        kind: str = part["type"]
+        if kind == "step-start":
+            yield step
+            step = Step()
+        elif kind == RETRY:
+            step = Step()
+        elif kind == "text":
+            step.text += part["text"]
+        elif kind == NOTICE:
+            step.notices.append(told_by_runtime(part["data"]["text"]))
+        elif kind == STEER:
+            if part["data"]["parts"]:
+                step.notices.append(told_by_user(part["data"]["parts"]))
+        elif (name := tool_name(part)) is not None:
+            approved = part["state"] == "approval-responded" and part["approval"].get("approved") is True
+            call = Call(part["toolCallId"], name, part.get("input", {}), _output(part), approved)
+            touches = asked.get(part["approval"]["id"], {}).get("touches") if approved else None
+            call.approved_for = tuple(touches) if touches is not None else None
+            step.calls.append(call)
+    yield step
+
+
+def _result(call: Call) -> str:
+    return result_json(to_json(_sourced(call, _for_model(_answered(call)))).decode())
+
+
+def _sourced(call: Call, envelope: object) -> object:
+    """An envelope that says at its head what its content comes from, unless it is the runtime's own."""
+    if not is_object(envelope) or call.name in OWN_ANSWERS:
+        return envelope
+    kind, argument = SOURCES.get(call.name, (f"tool {call.name}", None))
+    what = call.input.get(argument) if argument is not None and is_object(call.input) else None
+    source = f"{kind} {what[:MOST_IN_SOURCE]}" if isinstance(what, str) else kind
+    head = {"type": envelope["type"]} if "type" in envelope else {}
+    return {**head, "source": source, **envelope}
+
+
+def _arguments(value: Any) -> str:
+    """Providers refuse arguments that are not an object, so broken ones are shown inside of one."""
+    return to_json(value if isinstance(value, dict) else {"invalid_arguments": value}).decode()
+
+
+def _output(part: dict[str, Any]) -> Any:
+    if part["state"] == "output-available":
+        return part["output"]
+    if part["state"] == "output-denied":
+        approval: dict[str, Any] = part.get("approval") or {}
+        return error_envelope(denied(approval.get("reason")))
+    if part["state"] != "output-error":
+        return None
+    meta: dict[str, Any] = part.get("toolMetadata") or {}
+    return error_envelope(part.get("errorText") or "no result", meta.get("metadata"))
+
+
+def denied(reason: str | None) -> str:
+    """What the model is told of a call that a person has rejected."""
+    return f"the person rejected this call: {reason}" if reason else "the person rejected this call"
+
+
+def _shortened(text: str, kept: int | None) -> str:
+    """Its beginning and its end."""
+    if kept is None or len(text) <= kept:
+        return text
+    head = kept * 2 // 3
+    return text[:head] + CUT_RESULT.format(left=len(text) - kept) + text[len(text) - (kept - head) :]
+
+
+def _answered(call: Call) -> Any:
+    return error_envelope("no result") if call.output is None else call.output
+
+
+def error_envelope(text: str, metadata: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What the model sees of a call that failed."""
+    return {"type": "error", "error_text": text, "metadata": metadata or {}}
+
+
+def _for_model(output: object) -> object:
+    """The envelope without what only people need: a duration or a transcript costs tokens and helps no model."""
+    if not is_object(output) or "metadata" not in output:
+        return output
+    rest = {key: value for key, value in output.items() if key != "metadata"}
+    metadata = {key: value for key, value in output["metadata"].items() if key not in FOR_PEOPLE}
+    return {**rest, "metadata": metadata}

@@ -1,0 +1,1 @@
+"""The connection to the host: dialing, identity, frames, and the gate for side effects."""

@@ -1,0 +1,186 @@
+"""One connection: frames in, frames out, each side with its bounds. It knows nothing of what they mean."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import NamedTuple
+
+from pydantic import BaseModel
+
+from agent_common.json_reader import INLINE_BYTES, by_size
+from agent_common.net import Endpoint, open_endpoint
+from agent_common.protocol import is_object
+from agent_common.protocol.work import MOST_BAD_LINES, FrameFault, Lines, TooMuch, decode, encode, loosened
+from agent_common.telemetry import logger
+
+from ...ports import Clock
+from ..redaction import Veil
+
+log = logger(__name__)
+PIECE = 256 * 1024
+"""Bytes that are read or written at a time."""
+BREATH = 64
+"""Lines of a flood behind which others on this loop have their turn."""
+MOST_FRAMES, MOST_BYTES = 256, 8 * 1024 * 1024
+STALL_SECONDS = 30.0
+"""A peer that reads nothing for so long is gone."""
+MINUTE = 60.0
+
+
+class Broken(Exception):
+    """The connection is over; the text says why."""
+
+
+class _Line(NamedTuple):
+    data: bytes
+    droppable: bool
+
+
+class Link:
+    """A connection whose writer is a task of its own, so that frames go out in the order in which they were sent."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        clock: Clock,
+        *,
+        max_line: int,
+        veil: Veil | None = None,
+        loose: bool = False,
+    ) -> None:
+        """`max_line`: bytes of the longest line, of theirs and, until they say otherwise, of ours. `loose`: write
+        frames in the loose dialect."""
+        self._reader, self._writer, self._clock, self._loose = reader, writer, clock, loose
+        self._lines = Lines(max_line)
+        self._bad: deque[float] = deque(maxlen=MOST_BAD_LINES + 1)
+        self._queue: deque[_Line] = deque()
+        self._queued = 0
+        self._news = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._task = asyncio.create_task(self._write(), name="mediation writer")
+        self.broken: str | None = None
+        """Why nothing can be sent any more."""
+        self.heard_at = clock.monotonic()
+        """When something was last received."""
+        self.max_line = max_line
+        """Bytes of the longest line that the host takes."""
+        self.veil = veil or Veil()
+        """What must not go out."""
+
+    @classmethod
+    async def open(
+        cls, endpoint: Endpoint, clock: Clock, *, max_line: int, seconds: float, veil: Veil, loose: bool
+    ) -> Link:
+        """Raises OSError."""
+        return cls(*await open_endpoint(endpoint, seconds), clock, max_line=max_line, veil=veil, loose=loose)
+
+    def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
+        """Hands the frame to the writer. One that may be dropped is, when the peer is behind; any other one breaks the
+        connection where there is no room: what it says is in the ledger, and goes out on the next one."""
+        if self.broken is not None:
+            return
+        frame = self.veil.over(frame)
+        data = encode(loosened(frame) if self._loose else frame)
+        if droppable and len(data) > self.max_line:
+            return
+        if len(self._queue) >= MOST_FRAMES or self._queued + len(data) > MOST_BYTES:
+            self._drop_some()
+            if len(self._queue) >= MOST_FRAMES or (self._queue and self._queued + len(data) > MOST_BYTES):
+                if not droppable:
+                    self.breaks("the host is too far behind")
+                return
+        self._queue.append(_Line(data, droppable))
+        self._queued += len(data)
+        self._empty.clear()
+        self._news.set()
+
+    async def flushed(self) -> None:
+        """Returns once everything has been handed to the system, or the connection is over."""
+        await self._empty.wait()
+
+    async def frames(self) -> AsyncIterator[dict[str, object] | FrameFault]:
+        """The JSON objects that come, and faults in the place of lines that hold none. Ends with the connection; raises
+        Broken when the peer does not keep to the rules."""
+        while True:
+            try:
+                data = await self._reader.read(PIECE)
+            except OSError as error:
+                raise Broken(f"reading failed: {error.strerror or error}") from error
+            if not data:
+                return
+            self.heard_at = self._clock.monotonic()
+            try:
+                for number, line in enumerate(self._lines.feed(data)):
+                    if number % BREATH == BREATH - 1:
+                        await asyncio.sleep(0)
+                    if isinstance(line, bytes) and len(line) > INLINE_BYTES:
+                        yield await by_size(len(line), partial(self._read, line))
+                    else:
+                        yield self._read(line)
+            except TooMuch as error:
+                raise Broken(str(error)) from error
+
+    def breaks(self, why: str) -> None:
+        """Ends the connection at once."""
+        if self.broken is None:
+            self.broken = why
+        transport = self._writer.transport
+        if transport is not None:  # pyright: ignore[reportUnnecessaryComparison]  uvloop has none once it is closed
+            transport.abort()
+        self._empty.set()
+        self._news.set()
+
+    async def close(self) -> None:
+        """Lets go of everything; what has not gone out is lost."""
+        self.breaks("closed")
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def fault(self, fault: FrameFault) -> None:
+        """Counts a frame that was none. Raises Broken where there are too many."""
+        now = self._clock.monotonic()
+        self._bad.append(now)
+        log.warning("a line on the channel is no frame", code=fault.code, error=str(fault))
+        if len(self._bad) > MOST_BAD_LINES and now - self._bad[0] < MINUTE:
+            raise Broken(f"more than {MOST_BAD_LINES} bad lines in a minute; the last: {fault}")
+
+    def _read(self, line: bytes | FrameFault) -> dict[str, object] | FrameFault:
+        if isinstance(line, FrameFault):
+            return line
+        try:
+            value = decode(line)
+        except FrameFault as fault:
+            return fault
+        assert is_object(value)  # noqa: S101
+        return value
+
+    def _drop_some(self) -> None:
+        kept = [line for line in self._queue if not line.droppable]
+        self._queue = deque(kept)
+        self._queued = sum(len(line.data) for line in kept)
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                while self._queue:
+                    lines, self._queue, self._queued = self._queue, deque(), 0
+                    await self._out(memoryview(b"".join(line.data for line in lines)))
+                self._empty.set()
+        except TimeoutError:
+            self.breaks("the host reads nothing")
+        except OSError as error:
+            self.breaks(f"writing failed: {error.strerror or error}")
+
+    async def _out(self, data: memoryview) -> None:
+        """Piece by piece, so that a host that is slow is not taken for one that reads nothing. Raises TimeoutError."""
+        for begin in range(0, len(data), PIECE):
+            self._writer.write(data[begin : begin + PIECE])
+            async with asyncio.timeout(STALL_SECONDS):
+                await self._writer.drain()

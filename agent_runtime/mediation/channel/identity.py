@@ -1,0 +1,42 @@
+"""Who this agent says it is, and how it proves that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..redaction import Veil
+from .connection import Broken
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who we say we are."""
+
+    agent_id: str
+    key_file: Path | None
+    loose: bool
+    window: int
+    max_line: int
+    secrets: tuple[str, ...] = ()
+    """Texts that never go out, beside the key."""
+
+    def veil(self) -> Veil:
+        """Takes the secrets and the key, as it is now, out of what is said; one that cannot be read is not known."""
+        try:
+            key = self.key_file.read_bytes().strip() if self.key_file is not None else b""
+        except OSError:
+            key = b""
+        return Veil((*self.secrets, key.decode(errors="replace")))
+
+    def key(self) -> bytes:
+        """Read at each attachment: a restored machine has its secrets anew. Raises Broken."""
+        if self.key_file is None:
+            raise Broken("the host asks for a proof and there is no key: set AGENT_MEDIATION_KEY_FILE")
+        try:
+            key = self.key_file.read_bytes()
+        except OSError as error:
+            raise Broken(f"the key {self.key_file} cannot be read: {error.strerror}") from error
+        if not key.strip():
+            raise Broken(f"the key {self.key_file} is empty: it would prove nothing")
+        return key

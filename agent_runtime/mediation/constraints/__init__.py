@@ -1,0 +1,1 @@
+"""Constraints: the rules that the host gives its agent."""

@@ -1,0 +1,170 @@
+"""Constraints: the rules that a host gives its agent (docs/mediation.md#constraints).
+
+They come as a file of the image or over the channel. Either way the hash is that of the payload's raw bytes, and the
+version is acknowledged only once they hold. The payload is text for the agent, or a JSON object
+`{"instructions": "...", "rules": [{"permission", "pattern", "action"}]}` whose rules hold for every call from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_common.protocol.work import Constraints, ConstraintsPayload, FrameFault, Severity, decode, read_frame
+from agent_common.telemetry import logger
+
+from ...errors import StartError
+from ...ports import Note, Occasion
+from .constraint_payload import MOST_BYTES, Held, Unusable, fetched, held, read_beside, unpacked
+
+log = logger(__name__)
+URGENT: frozenset[Severity] = frozenset({"HIGH", "CRITICAL"})
+IMAGE = Path("/agent")
+"""Folder of payloads that the host names by file, if no constraints file is set
+(docs/protocols/mediation.md#21-shapes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """Constraints as they came over the channel."""
+
+    constraints: Constraints
+    payload: ConstraintsPayload | None = None
+
+    @property
+    def urgent(self) -> bool:
+        """Nothing may run on under the old ones."""
+        return self.payload is not None and self.payload.severity in URGENT
+
+
+@dataclass(slots=True)
+class ConstraintKeeper:
+    """Holds the constraints in force. Those that came over the channel are kept in `folder`, for the next life."""
+
+    folder: Path
+    file: Path | None = None
+    held: Held = field(default_factory=Held)
+    fault: str | None = None
+    """Why there are none though there should be: then no work is taken."""
+    _payload: ConstraintsPayload | None = None
+    """What came for the Constraints frame that is to follow."""
+    _swapping: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _swap: asyncio.Task[Held] | None = None
+
+    def load(self) -> None:
+        """The newer of what the image has and what was kept. A file that is named and cannot be used leaves a fault:
+        the runtime must still be there to be told better ones. Raises StartError when what was kept is broken."""
+        try:
+            if self.file is not None:
+                self.held = _read(self.file)
+        except Unusable as error:
+            self.fault = str(error)
+            log.error("the constraints cannot be used", error=str(error), file=str(self.file))
+        kept = self.folder / "constraints.json"
+        if kept.exists():
+            try:
+                found = _read(kept)
+            except Unusable as error:
+                raise StartError(f"{kept}: {error}; remove the file to have the host send them again") from error
+            if found.version > self.held.version or self.fault:
+                self.held, self.fault = found, None
+
+    def expect(self, payload: ConstraintsPayload) -> None:
+        """The payload of a Constraints frame that is about to come."""
+        self._payload = payload
+
+    def pushed(self, constraints: Constraints) -> Pushed:
+        """The frame with the payload that came for it, if one did."""
+        payload, self._payload = self._payload, None
+        fits = payload is not None and payload.version == constraints.version
+        return Pushed(constraints, payload if fits else None)
+
+    async def take(self, pushed: Pushed) -> Held:
+        """Makes them hold, and keeps them. Raises Unusable and OSError; then the old ones go on to hold. One after the
+        other; whoever hangs up meanwhile leaves no half of a swap behind."""
+        async with self._swapping:
+            if self._swap is not None:  # of somebody who has hung up
+                await asyncio.wait([self._swap])
+            self._swap = asyncio.create_task(self._take(pushed), name="mediation constraints")
+            self._swap.add_done_callback(lambda swap: swap.cancelled() or swap.exception())
+            return await asyncio.shield(self._swap)
+
+    async def notes(self, occasion: Occasion) -> Sequence[Note]:
+        """Fills ports.NoteTaker: what the constraints say stands below every message, whenever they came."""
+        held = self.held
+        if not held.instructions:
+            return ()
+        return (Note("constraints", f"Version {held.version} of the constraints holds: {held.instructions}"),)
+
+    async def _take(self, pushed: Pushed) -> Held:
+        constraints, payload = pushed.constraints, pushed.payload
+        self._check(constraints)
+        if payload is not None:
+            raw = unpacked(payload)
+        else:
+            folder = self.file.parent if self.file is not None else IMAGE
+            raw = await asyncio.to_thread(fetched, constraints.payload_ref, folder)
+        found = held(constraints, raw)
+        if found != self.held:
+            await asyncio.to_thread(self._keep, constraints, raw)
+        self.held, self.fault = found, None
+        return found
+
+    def _check(self, constraints: Constraints) -> None:
+        """A version means the same bytes for ever: requests name nothing else. Raises Unusable."""
+        if constraints.version < self.held.version:
+            why = f"version {constraints.version} is older than {self.held.version}, which holds: send a higher one"
+            raise Unusable("constraints_stale", why)
+        if self.held.hash and constraints.version == self.held.version and constraints.hash != self.held.hash:
+            why = f"version {constraints.version} holds with the hash {self.held.hash}: send others under a higher one"
+            raise Unusable("constraints_conflict", why)
+
+    def _keep(self, constraints: Constraints, raw: bytes) -> None:
+        """The payload first: what is named must be there. Whoever dies between the two has the old ones."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        payload = self.folder / f"payload-{constraints.version}-{constraints.hash[-16:]}"
+        _publish(payload, raw)
+        kept = constraints.model_copy(update={"payload_ref": payload.name})
+        _publish(self.folder / "constraints.json", kept.model_dump_json().encode())
+        for old in self.folder.glob("payload-*"):
+            if old != payload:
+                with contextlib.suppress(OSError):  # the new ones are kept, and that is what counts
+                    old.unlink()
+
+
+def _read(file: Path) -> Held:
+    """Raises Unusable."""
+    try:
+        with file.open("rb") as opened:
+            frame = read_frame(decode(opened.read(MOST_BYTES)))
+    except OSError as error:
+        raise Unusable("constraints_missing", f"{file} cannot be read: {error.strerror}") from error
+    except FrameFault as error:
+        raise Unusable("constraints_invalid", f"{file}: {error}") from error
+    if not isinstance(frame, Constraints):
+        raise Unusable("constraints_invalid", f"{file} must hold version, hash, effective_at and payload_ref")
+    return held(frame, read_beside(frame.payload_ref, file.parent))
+
+
+def _publish(path: Path, data: bytes) -> None:
+    """Whole or not at all, also through a power cut."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as opened:
+            opened.write(data)
+            opened.flush()
+            os.fsync(opened.fileno())
+        part.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,1 @@
+"""The ledger of work and the outbox of results."""

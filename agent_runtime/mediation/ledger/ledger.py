@@ -1,0 +1,175 @@
+"""The ledger of work and the outbox of its results, in the database of the sessions
+(docs/protocols/mediation.md#27-reconnects-and-ids).
+
+A request is entered in the transaction that admits its turn, its result in the one that ends it. After a crash before
+the first, the host has not seen `accepting` and sends the request again; between the two, the turn continues in the
+next process; after the second, the result stays in the outbox until the host has acknowledged it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_common.protocol.work import WorkRequest, WorkResult
+
+from ...store import Migration
+
+KEPT_MS = 24 * 3_600_000
+MOST_KEPT = 1024
+"""Results that are over and kept for whoever asks again: acknowledged, or sent to a host that acknowledges nothing.
+Those that wait for an acknowledgement are kept however many."""
+_TABLE = """
+CREATE TABLE work (
+  request_id TEXT PRIMARY KEY,
+  fingerprint TEXT NOT NULL,
+  request_json TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  result_json TEXT,
+  sent_at INTEGER,
+  acked_at INTEGER,
+  created_at INTEGER NOT NULL
+)
+"""
+"""With row ids: rows of a kilobyte and more would make a heavy tree of their key."""
+_CHANNEL = "CREATE TABLE channel (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute(_TABLE)
+    connection.execute("CREATE INDEX work_outbox ON work (created_at) WHERE acked_at IS NULL")
+    connection.execute("CREATE INDEX work_kept ON work (acked_at) WHERE acked_at IS NOT NULL")
+    connection.execute(_CHANNEL)
+
+
+MIGRATIONS = (Migration(8, "work and its results", _create),)
+State = Literal["running", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A request as it lies on disk."""
+
+    request: WorkRequest
+    fingerprint: str
+    message_id: str
+    """Of its turn; empty for work that has none."""
+    result: WorkResult | None
+    sent: bool
+    """The result has gone out on some connection."""
+    acked: bool
+    """The host has it, or does not want it."""
+
+
+class AlreadyEntered(Exception):
+    """The id is taken: the same request came twice at the same moment."""
+
+
+def enter(connection: sqlite3.Connection, request: WorkRequest, message_id: str, now: int) -> None:
+    """Raises AlreadyEntered."""
+    values = (request.request_id, request.fingerprint(), request.model_dump_json(), message_id, now)
+    try:
+        connection.execute(
+            "INSERT INTO work (request_id, fingerprint, request_json, message_id, created_at) VALUES (?, ?, ?, ?, ?)",
+            values,
+        )
+    except sqlite3.IntegrityError as error:
+        raise AlreadyEntered(request.request_id) from error
+
+
+def end(connection: sqlite3.Connection, result: WorkResult) -> None:
+    """Puts the result into the outbox; the first one stays."""
+    connection.execute(
+        "UPDATE work SET result_json = ? WHERE request_id = ? AND result_json IS NULL",
+        (result.model_dump_json(), result.request_id),
+    )
+
+
+def settle(connection: sqlite3.Connection, request_ids: Sequence[str], now: int) -> None:
+    """The host has the results: they leave the outbox, and what was kept for longest leaves the ledger. A request that
+    is sent again after that is refused where its message or task is still there, and new work where it is not. Where
+    there is no result to be had yet, nothing changes."""
+    connection.executemany(
+        "UPDATE work SET acked_at = ? WHERE request_id = ? AND acked_at IS NULL AND result_json IS NOT NULL",
+        [(now, request_id) for request_id in request_ids],
+    )
+    kept: int = connection.execute("SELECT count(*) FROM work WHERE acked_at IS NOT NULL").fetchone()[0]
+    if kept > MOST_KEPT:
+        connection.execute(
+            "DELETE FROM work WHERE request_id IN"
+            " (SELECT request_id FROM work WHERE acked_at IS NOT NULL ORDER BY acked_at LIMIT ?)",
+            (kept - MOST_KEPT,),
+        )
+    connection.execute("DELETE FROM work WHERE acked_at < ? AND acked_at IS NOT NULL", (now - KEPT_MS,))
+
+
+def note_sent(connection: sqlite3.Connection, request_id: str, now: int) -> None:
+    """The result has gone to a host that acknowledges nothing: whether it arrived is not known. What was kept for
+    longest of these leaves the ledger too."""
+    connection.execute("UPDATE work SET sent_at = ? WHERE request_id = ? AND sent_at IS NULL", (now, request_id))
+    waiting: int = connection.execute("SELECT count(*) FROM work WHERE acked_at IS NULL").fetchone()[0]
+    connection.execute(
+        "DELETE FROM work WHERE request_id IN (SELECT request_id FROM work WHERE acked_at IS NULL"
+        " AND sent_at IS NOT NULL AND result_json IS NOT NULL ORDER BY created_at LIMIT ?)",
+        (max(0, waiting - MOST_KEPT),),
+    )
+    connection.execute(
+        "DELETE FROM work WHERE acked_at IS NULL AND created_at < ?"
+        " AND sent_at IS NOT NULL AND result_json IS NOT NULL",
+        (now - KEPT_MS,),
+    )
+
+
+def find(connection: sqlite3.Connection, request_id: str) -> Entry | None:
+    row = connection.execute("SELECT * FROM work WHERE request_id = ?", (request_id,)).fetchone()
+    return _entry(row) if row is not None else None
+
+
+def unfinished(connection: sqlite3.Connection) -> list[Entry]:
+    """Requests without a result, the oldest first."""
+    query = "SELECT * FROM work WHERE acked_at IS NULL AND result_json IS NULL ORDER BY created_at, request_id"
+    return [_entry(row) for row in connection.execute(query).fetchall()]
+
+
+def running(connection: sqlite3.Connection, most: int) -> tuple[str, ...]:
+    """Ids of the same."""
+    query = "SELECT request_id FROM work WHERE acked_at IS NULL AND result_json IS NULL ORDER BY created_at LIMIT ?"
+    return tuple(row[0] for row in connection.execute(query, (most,)).fetchall())
+
+
+def outbox(connection: sqlite3.Connection, *, unsent: bool = False) -> tuple[str, ...]:
+    """Ids of the requests whose results were not acknowledged, the oldest first; `unsent`: of those that never went out
+    either."""
+    query = "SELECT request_id FROM work WHERE acked_at IS NULL AND result_json IS NOT NULL"
+    query += " AND sent_at IS NULL ORDER BY created_at" if unsent else " ORDER BY created_at"
+    return tuple(row[0] for row in connection.execute(query).fetchall())
+
+
+def needed_sessions(connection: sqlite3.Connection) -> list[str]:
+    """Sessions of the requests whose result the host does not have yet."""
+    query = "SELECT DISTINCT m.session_id FROM work w JOIN chat_messages m ON m.id = w.message_id"
+    return [row[0] for row in connection.execute(f"{query} WHERE w.acked_at IS NULL")]
+
+
+def last_epoch(connection: sqlite3.Connection) -> int:
+    row = connection.execute("SELECT value FROM channel WHERE name = 'epoch'").fetchone()
+    return row[0] if row is not None else 0
+
+
+def keep_epoch(connection: sqlite3.Connection, epoch: int) -> None:
+    connection.execute("INSERT OR REPLACE INTO channel VALUES ('epoch', ?)", (epoch,))
+
+
+def _entry(row: sqlite3.Row) -> Entry:
+    """What we have written ourselves is read as it is: a newer program must not stumble over an older one's rows."""
+    result = row["result_json"]
+    return Entry(
+        WorkRequest.model_validate_json(row["request_json"]),
+        row["fingerprint"],
+        row["message_id"],
+        WorkResult.model_validate_json(result) if result is not None else None,
+        row["sent_at"] is not None,
+        row["acked_at"] is not None,
+    )

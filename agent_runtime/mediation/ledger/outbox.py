@@ -1,0 +1,161 @@
+"""What is said to the host, and the results that are sent until it has them. It outlives every connection."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pydantic import BaseModel
+
+from agent_common.protocol.work import LifecycleSignal, SignalName, Verdict, WorkResult, encode, stamp
+from agent_common.telemetry import logger
+
+from ...errors import StoreError
+from ...ports import Clock
+from ...store import Database
+from ..redaction import Veil
+from . import ledger
+from .batch_lookup import Together
+
+log = logger(__name__)
+MOST_WORDS = 1000
+"""Characters of what went wrong, in a signal."""
+MOST_WAITING = 1024
+"""Acknowledgements on their way to the disk; beyond that nothing more is heard from the host until some are there."""
+TOO_LARGE = "result_too_large"
+
+
+class Post(Protocol):
+    """A connection."""
+
+    max_line: int
+    """Bytes of the longest line that the host takes."""
+    veil: Veil
+
+    def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
+        """Hands a frame over, in order. On a connection that is over it is lost; the ledger knows what it said."""
+        ...
+
+    async def flushed(self) -> None:
+        """Returns once what was handed over has gone out, or the connection is over."""
+        ...
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Says things on the connection there is."""
+
+    agent_id: str
+    database: Database
+    clock: Clock
+    post: Post | None = None
+    """The connection, once it may carry results."""
+    extended: bool = False
+    """The host has welcomed us: it acknowledges results, and is told of progress."""
+    _finding: Together[ledger.Entry | None] = field(init=False)
+    _settling: Together[None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._finding, self._settling = Together(self._find), Together(self._settle)
+
+    def say(self, frame: BaseModel, *, droppable: bool = False) -> None:
+        if self.post is not None:
+            self.post.send(frame, droppable=droppable)
+
+    def signal(self, name: SignalName, request_id: str, *, error: str | None = None) -> None:
+        now, words = stamp(self.clock.now_ms()), error[:MOST_WORDS] if error is not None else None
+        self.say(
+            LifecycleSignal(signal=name, agent_id=self.agent_id, observed_at=now, request_id=request_id, error=words)
+        )
+
+    async def deliver(self, result: WorkResult) -> None:
+        """The result and the word that its place is free. It stays in the outbox until it is acknowledged; a host that
+        cannot do that is sent it once unasked."""
+        if self.post is None:
+            return
+        self.say(fitting(self.post.veil.over(result), self.post.max_line))
+        self.signal("completed", result.request_id)
+        if not self.extended:
+            now, request_id = self.clock.now_ms(), result.request_id
+            await self.write(lambda connection: ledger.note_sent(connection, request_id, now))
+
+    async def deliver_all(self, verdicts: Mapping[str, Verdict] | None) -> None:
+        """What was not acknowledged, at the pace at which the host reads. With verdicts it has decided about each;
+        without them goes out what was never sent."""
+        post = self.post
+        for request_id in await self.database.read(
+            lambda connection: ledger.outbox(connection, unsent=verdicts is None)
+        ):
+            if verdicts is not None and verdicts.get(request_id) in ("forget", "cancel"):
+                await self.settle(request_id)
+                continue
+            entry = await self.find(request_id)
+            if post is None or self.post is not post:
+                return
+            if entry is not None and entry.result is not None and not entry.acked:
+                await self.deliver(entry.result)
+                await post.flushed()
+
+    async def settle(self, request_id: str) -> None:
+        """The host has the result, or does not want it."""
+        await asyncio.shield(self._settling.ask(request_id))
+
+    async def settle_soon(self, request_id: str) -> None:
+        """The same; whoever says so need not wait for the disk, unless very much waits already."""
+        settled = self._settling.ask(request_id)
+        if self._settling.waiting > MOST_WAITING:
+            await asyncio.shield(settled)
+
+    async def find(self, request_id: str) -> ledger.Entry | None:
+        """Raises StoreError."""
+        return await asyncio.shield(self._finding.ask(request_id))
+
+    async def close(self) -> None:
+        """Returns once the ledger knows what was settled."""
+        await self._settling.settled()
+
+    async def _settle(self, request_ids: tuple[str, ...]) -> Mapping[str, None]:
+        await self.write(lambda connection: ledger.settle(connection, request_ids, self.clock.now_ms()))
+        return dict.fromkeys(request_ids)
+
+    async def _find(self, request_ids: tuple[str, ...]) -> Mapping[str, ledger.Entry | None]:
+        return await self.database.read(
+            lambda connection: {request_id: ledger.find(connection, request_id) for request_id in request_ids}
+        )
+
+    async def write(self, unit: Callable[[sqlite3.Connection], object]) -> None:
+        """For what is only lost until the host is asked again."""
+        try:
+            await self.database.write(unit)
+        except StoreError as error:
+            log.warning("the ledger could not be written", error=str(error))
+
+
+def _surely_fits(result: WorkResult, most: int) -> bool:
+    """Without writing it: a character becomes six bytes at most, and what is around it is bounded."""
+    characters = len(result.content or "") + len(result.error or "") + len(result.audit_ref) + len(result.request_id)
+    return characters * 6 + 512 <= most
+
+
+def fitting(result: WorkResult, most: int) -> WorkResult:
+    """The result as a line of at most so many bytes: one that the host cannot take would be sent to it for ever. Words
+    are cut, with a mark; JSON that is cut is none, so it is left out."""
+    if result.content is None or _surely_fits(result, most):
+        return result
+    size = len(encode(result))
+    if size <= most:
+        return result
+    text = f"{TOO_LARGE}: the line would have {size} bytes, and the host takes {most}; this agent keeps it all"
+    if result.content.startswith("{"):
+        return result.model_copy(update={"status": "failed", "content": None, "error": text})
+    mark, length = f"\n[{text}]", len(result.content)
+    while size > most and length > 0:
+        length = min(length - 1, int(length * (most - 64) / size))
+        cut = result.model_copy(update={"content": result.content[: max(0, length)] + mark})
+        size = len(encode(cut))
+        if size <= most:
+            return cut
+    return result.model_copy(update={"content": None, "error": text[:200]})

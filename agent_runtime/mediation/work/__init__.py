@@ -1,0 +1,1 @@
+"""Work requests: accepted, run as turns, followed to their end."""

@@ -1,0 +1,53 @@
+"""A request in the clerk's hands: on its way into the ledger, then worked on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agent_common.protocol.work import Progress, WorkRequest
+
+from ..redaction import Veil
+from .turn_worker import Job
+
+
+@dataclass(slots=True)
+class Coming:
+    """A request on its way into the ledger."""
+
+    request: WorkRequest
+    cancelled: bool = False
+    """The host has thought better of it meanwhile."""
+
+
+@dataclass(slots=True, eq=False)
+class Case:
+    """A request that is worked on."""
+
+    request: WorkRequest
+    job: Job | None
+    """None: its turn has ended, and its result is still on the way to the disk."""
+    forgotten: bool = False
+    """The host does not want to hear of it."""
+    stopping: bool = False
+    """It was cancelled."""
+    task: asyncio.Task[None] | None = None
+    _seq: int = 0
+    _tail: str = ""
+    """Words that wait for the next ones, for they could be the beginning of a secret."""
+
+    def told(self, frame: Progress, veil: Veil) -> Iterator[Progress]:
+        """What goes out when this comes, in order and with its numbers."""
+        if frame.kind == "text":
+            said, self._tail = veil.whole(self._tail + (frame.text or ""))
+            yield self._next(frame, text=said)
+            return
+        if self._tail:
+            rest, self._tail = self._tail, ""
+            yield self._next(Progress(request_id=frame.request_id, seq=0, kind="text"), text=rest)
+        yield self._next(frame)
+
+    def _next(self, frame: Progress, **changed: str) -> Progress:
+        self._seq += 1
+        return frame.model_copy(update={"seq": self._seq, **changed})

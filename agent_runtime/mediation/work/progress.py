@@ -1,0 +1,47 @@
+"""How far a turn is, for the host: its stream with the pieces put together, a few times a second at most."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from pydantic_core import from_json
+
+from agent_common.protocol.work import Progress, WorkUsage
+
+from ...loop import CutOff, LiveTurn
+
+EVERY_SECONDS = 0.25
+MOST_TEXT = 64 * 1024
+
+
+async def follow(request_id: str, live: LiveTurn, usage: Callable[[], WorkUsage]) -> AsyncIterator[Progress]:
+    """Progress frames without their numbers; whoever sends them counts. Text that is too much for one is left out: the
+    result has it."""
+    text: list[str] = []
+    try:
+        async for piece in live.follow(waits=True):
+            ended = False
+            for chunk in _chunks(piece):
+                kind = chunk.get("type")
+                if kind == "text-delta":
+                    text.append(chunk["delta"])
+                elif kind == "tool-input-available":
+                    yield Progress(request_id=request_id, seq=0, kind="tool", text=str(chunk["toolName"])[:200])
+                ended = ended or kind == "finish-step"
+            if text:
+                said = "".join(text)[:MOST_TEXT]
+                text.clear()
+                yield Progress(request_id=request_id, seq=0, kind="text", text=said)
+            if ended:
+                yield Progress(request_id=request_id, seq=0, kind="step", usage=usage())
+            await asyncio.sleep(EVERY_SECONDS)
+    except CutOff:
+        return
+
+
+def _chunks(piece: bytes) -> list[dict[str, Any]]:
+    """The chunks in a piece of server-sent events."""
+    lines = (line for line in piece.split(b"\n") if line.startswith(b"data: {"))
+    return [from_json(line[6:]) for line in lines]

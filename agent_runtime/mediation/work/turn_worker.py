@@ -1,0 +1,253 @@
+"""Requests as turns of the one loop: `text` is a chat turn of its principal, `json` and `structured` are a task."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from agent_common.protocol import TaskAssignment, is_object
+from agent_common.protocol.work import Progress, WorkRequest, WorkResult, WorkUsage, stamp
+
+from ...errors import Busy, Conflict, MeshUnavailable, NotReady, RequestError
+from ...loop import Chats, Finished, Hallway, Incoming, Mandate, Outcome, Tasks, Turn, record_of
+from ...sessions import TurnRow, history, text_of
+from ..ledger import ledger
+from .progress import follow
+from .request_limits import Refused, limits_within, scope_layer
+
+SOURCE = "mediation"
+YIELDED = frozenset({"budget_exhausted", "deadline_exceeded", "channel_broken", "constraints_changed"})
+"""Error codes of work that was stopped though nothing was wrong with it."""
+_OTHERWISE = "that came another way, or is no longer in the ledger"
+
+
+class Job(Protocol):
+    """A request that is worked on, or has its result in the outbox."""
+
+    async def ended(self) -> bool:
+        """Returns once its result is in the ledger, or on its way there when the disk is slow to take it; False when
+        this life ends before that."""
+        ...
+
+    def result(self) -> WorkResult | None:
+        """The result, when it is known to be on the disk; else the ledger must be asked."""
+        ...
+
+    async def stop(self, why: str) -> None:
+        """`cancelled`, or `channel` and `constraints` for what is to end as yielded. Returns once it has ended."""
+        ...
+
+    def usage(self) -> WorkUsage: ...
+
+    def progress(self) -> AsyncIterator[Progress] | None:
+        """What can be told meanwhile; ends with the work. None: nothing can."""
+        ...
+
+
+class Worker(Protocol):
+    """Does the work."""
+
+    async def begin(self, request: WorkRequest) -> Job:
+        """Returns once the request is in the ledger, on disk. Raises Refused; then nothing has happened."""
+        ...
+
+    def resume(self, entry: ledger.Entry) -> Job | None:
+        """The work of an earlier life that goes on; none when it is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Fills Worker, and loop.Keeper."""
+
+    hall: Hallway
+    chats: Chats
+    tasks: Tasks
+
+    async def begin(self, request: WorkRequest) -> Job:
+        mandate = self._mandate(request)
+        try:
+            if request.content_kind == "text":
+                return TurnJob(await self._chat(request, mandate), self.hall, request.request_id)
+            assigned = await self.tasks.assign(_assignment(request), request.principal.name, mandate=mandate)
+        except ledger.AlreadyEntered:
+            raise Refused("overloaded", "the same request is being taken up at this moment") from None
+        except Busy as error:
+            raise Refused("overloaded", error.message) from error
+        except NotReady as error:
+            raise Refused("draining", error.message) from error
+        except Conflict as error:  # a session that was archived at this moment has a successor at the next
+            code = "overloaded" if error.code == "session_archived" else "request_id_conflict"
+            raise Refused(code, error.message) from error
+        except RequestError as error:
+            raise Refused(error.code, error.message) from error
+        except MeshUnavailable as error:
+            raise Refused("overloaded", error.message) from error
+        if assigned.accepted is None or assigned.turn is None:
+            raise Refused("request_id_conflict", f"there is a task {request.request_id} {_OTHERWISE}")
+        return TurnJob(assigned.turn, self.hall, request.request_id)
+
+    def resume(self, entry: ledger.Entry) -> Job | None:
+        turn = self.hall.admission.turn(entry.message_id)
+        return TurnJob(turn, self.hall, entry.request.request_id) if turn is not None else None
+
+    # -- loop.Keeper
+
+    def mandate(self, connection: sqlite3.Connection, turn: TurnRow) -> Mandate | None:
+        entry = ledger.find(connection, turn.task_id) if turn.task_id is not None else None
+        if entry is None or entry.message_id != turn.message_id:
+            return None
+        return self._mandate(entry.request)
+
+    def interrupted(self, connection: sqlite3.Connection, turn: TurnRow, outcome: Outcome, now: int) -> None:
+        entry = ledger.find(connection, turn.task_id) if turn.task_id is not None else None
+        if entry is not None and entry.message_id == turn.message_id:
+            reply = history.message(connection, turn.reply_id)
+            parts = reply.parts if reply is not None else []
+            ledger.end(connection, _result(connection, entry.request, turn.message_id, parts, outcome, now))
+
+    # -- inside
+
+    def _mandate(self, request: WorkRequest) -> Mandate:
+        """Raises Refused."""
+        limit = partial(limits_within, bounds=request.bounds)
+        return Mandate(SOURCE, request.request_id, _Duty(request), limit, scope_layer(request))
+
+    async def _chat(self, request: WorkRequest, mandate: Mandate) -> Turn:
+        incoming = Incoming(
+            principal=request.principal.name,
+            parts=[{"type": "text", "text": request.content}],
+            message_id=request.request_id,
+            mandate=mandate,
+        )
+        sent = await self.chats.send(incoming)
+        if isinstance(sent, Finished) or sent.mandate is not mandate:
+            raise Refused("request_id_conflict", f"there is a message {request.request_id} {_OTHERWISE}")
+        return sent
+
+
+@dataclass(slots=True)
+class _Duty:
+    """Keeps the ledger in step with the turn."""
+
+    request: WorkRequest
+    result: WorkResult | None = None
+    """As it was written last; whether that is on the disk, the turn knows."""
+
+    def admitted(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+        ledger.enter(connection, self.request, turn.message_id, now)
+
+    def ended(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+        if turn.outcome is not None:
+            self.result = _result(connection, self.request, turn.message_id, turn.reply, turn.outcome, now)
+            ledger.end(connection, self.result)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnJob:
+    """Fills Job with a turn."""
+
+    turn: Turn
+    hall: Hallway
+    request_id: str
+
+    async def ended(self) -> bool:
+        await self.turn.ended.wait()
+        return self.turn.outcome is not None
+
+    def result(self) -> WorkResult | None:
+        duty = self.turn.mandate.duty if self.turn.mandate is not None else None
+        return duty.result if self.turn.settled and isinstance(duty, _Duty) else None
+
+    async def stop(self, why: str) -> None:
+        if why == "cancelled":
+            await self.hall.admission.stop(self.turn)
+        elif self.turn.state == "running":  # what waits in the queue has no effect, and may go on waiting
+            self.turn.stop("channel" if why == "channel" else "constraints")
+
+    def usage(self) -> WorkUsage:
+        books, started = self.turn.books, self.turn.started_at
+        running = self.hall.clock.monotonic() - started if started is not None else 0.0
+        return WorkUsage(
+            tokens=books.tokens,
+            tool_calls=books.calls,
+            egress_bytes=books.egress.sent if books.egress.bounded else None,
+            duration_ms=self.turn.duration_ms or round(max(0.0, running) * 1000),
+            cost_usd=books.usage.cost_usd,
+        )
+
+    def progress(self) -> AsyncIterator[Progress] | None:
+        return None if self.turn.ended.is_set() else follow(self.request_id, self.turn.live, self.usage)
+
+
+def refused(request: WorkRequest, code: str, text: str, now: int, *, failed: bool = False) -> WorkResult:
+    """The answer to a request that is not begun."""
+    return WorkResult(
+        request_id=request.request_id,
+        status="failed" if failed else "denied",
+        error=f"{code}: {text}" if text else code,
+        completed_at=stamp(now),
+        audit_ref=request.audit_ref,
+    )
+
+
+def _result(
+    connection: sqlite3.Connection,
+    request: WorkRequest,
+    message_id: str,
+    parts: list[dict[str, Any]],
+    outcome: Outcome,
+    now: int,
+) -> WorkResult:
+    """Return the WorkResult of a turn that has ended (docs/protocols/task.md#how-it-ends)."""
+    if outcome.status == "complete":
+        status, error = "completed", None
+    else:
+        status = "yielded" if outcome.error_code in YIELDED else "failed"
+        error = ": ".join(one for one in (outcome.error_code, outcome.error) if one)
+    record = record_of(connection, message_id)
+    if record is not None:
+        content = record.model_dump_json(exclude={"created_at", "started_at", "finished_at", "attempts"})
+    else:
+        content = text_of(parts) or None
+    return WorkResult.model_validate(
+        {
+            "request_id": request.request_id,
+            "status": status,
+            "content": content,
+            "error": error,
+            "completed_at": stamp(now),
+            "audit_ref": request.audit_ref,
+        }
+    )
+
+
+def _assignment(request: WorkRequest) -> TaskAssignment:
+    """A TaskAssignment, or whatever the content is as the input of one. Raises Refused."""
+    try:
+        content: Any = from_json(request.content, allow_inf_nan=False)
+    except ValueError as error:
+        raise Refused("invalid_content", f"content is not the JSON that content_kind promises: {error}") from error
+    if is_object(content) and "input_data" in content and "task_type" in content:
+        try:
+            given = TaskAssignment.model_validate_json(json.dumps({"task_id": "work", **content}))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise Refused("invalid_content", f"content.{where}: {first['msg']}") from error
+    else:
+        given = TaskAssignment(
+            workflow_id=SOURCE,
+            step_id="work",
+            task_type=request.content_kind,
+            input_data=content if is_object(content) else {"content": content},
+        )
+    # Its own pattern is stricter than that of request ids, which people choose as they like.
+    return given.model_copy(update={"task_id": request.request_id})

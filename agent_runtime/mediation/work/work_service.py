@@ -1,0 +1,369 @@
+"""Takes requests and follows each to its end. It outlives every connection."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+
+from agent_common.protocol.work import (
+    Cancel,
+    Nack,
+    Progress,
+    Resume,
+    ResumeOk,
+    Verdict,
+    WorkRequest,
+    WorkResult,
+    WorkUsage,
+)
+from agent_common.telemetry import logger
+
+from ...errors import StoreError
+from ...ports import Clock
+from ...store import Database
+from ..constraints.constraints import ConstraintKeeper
+from ..ledger import ledger
+from ..ledger.outbox import Outbox, Post
+from .active_work import Case, Coming
+from .request_limits import Full, Refused, check_bounds
+from .turn_worker import Job, Worker, refused
+from .window import Places
+
+log = logger(__name__)
+GIVE_UP_SECONDS = 20.0
+"""Longest wait for work that was told to stop."""
+MOST_NAMED = 4096
+"""Requests that one frame can name."""
+MOST_COMING = 64
+"""Requests beyond the window that are looked up at the same time; a flood is refused unread."""
+LOOK_AGAIN = (0.1, 0.5, 5.0)
+"""Seconds before the ledger is asked again for a result that the disk did not take or give; the last one for good."""
+_NO_USAGE = WorkUsage()
+_OTHER = "this id was used for other work"
+
+
+@dataclass(slots=True)
+class Rules:
+    """What decides whether a request is taken."""
+
+    window: int
+    loose: bool
+    """Principals that nobody has verified may give work: for development."""
+    confined: bool = True
+    """Commands have no network but by a way out that is counted."""
+
+
+@dataclass(slots=True)
+class Clerk:
+    """`open` it when the loop is there, `close` it before the loop ends."""
+
+    database: Database
+    clock: Clock
+    worker: Worker
+    constraints: ConstraintKeeper
+    rules: Rules
+    outbox: Outbox
+    changed: Callable[[], None] = lambda: None
+    """Is told when work begins and ends."""
+    draining: bool = False
+    """This life ends."""
+    paused: str | None = None
+    """Why no new work is taken for now."""
+    changing: int = 0
+    """Constraints that are being taken up."""
+    _cases: dict[str, Case] = field(default_factory=dict[str, Case])
+    _coming: dict[str, Coming] = field(default_factory=dict[str, Coming])
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _resending: asyncio.Task[None] | None = None
+    _places: Places = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = Places(self.rules.window)
+
+    async def open(self) -> None:
+        """Takes up what the last life left: turns that go on, and those that nobody knows any more."""
+        for entry in await self.database.read(ledger.unfinished):
+            job = self.worker.resume(entry)
+            if job is not None:
+                self._follow(entry.request, job)
+            else:
+                gone = refused(entry.request, "interrupted", "its turn is gone", self.clock.now_ms(), failed=True)
+                await self.database.write(lambda connection, gone=gone: ledger.end(connection, gone), durable=True)
+
+    @property
+    def busy(self) -> int:
+        """Requests that are worked on."""
+        return len(self._cases)
+
+    # -- what the host says
+
+    def take(self, request: WorkRequest) -> None:
+        """A request has come. What is to be said of it is said by and by, on whatever connection there is then."""
+        request_id = request.request_id
+        if (known := self._coming.get(request_id)) is not None:
+            if known.request.fingerprint() != request.fingerprint():
+                self._refuse(request, "request_id_conflict", _OTHER, failed=True)
+        elif len(self._coming) >= self.rules.window + MOST_COMING:
+            self._refuse(request, "overloaded", f"{len(self._coming)} requests are being looked at already")
+        else:
+            coming = self._coming[request_id] = Coming(request)
+            self._spawn(self._take(request, coming), f"work {request_id}")
+
+    def cancel(self, cancel: Cancel) -> None:
+        if (case := self._cases.get(cancel.request_id)) is not None:
+            self._cancel(case)
+        elif (coming := self._coming.get(cancel.request_id)) is not None:
+            coming.cancelled = True
+        else:
+            self.outbox.say(Nack(code="unknown_request", request_id=cancel.request_id))
+
+    async def acked(self, request_id: str) -> None:
+        """The host has the result on its disk."""
+        await self.outbox.settle(request_id)
+
+    # -- connections
+
+    async def resume(self) -> Resume:
+        """What this side still has. What it does not name for want of room is sent all the same."""
+        running = await self.database.read(lambda connection: ledger.running(connection, MOST_NAMED))
+        unacked = await self.database.read(ledger.outbox)
+        return Resume(running=running, unacked=unacked[:MOST_NAMED])
+
+    def attached(self, post: Post, verdicts: ResumeOk | None) -> None:
+        """The connection may carry results now. With verdicts the host has welcomed us and decides about each; without,
+        what was never sent goes out."""
+        self.outbox.post, self.outbox.extended = post, verdicts is not None
+        said = verdicts.verdicts if verdicts is not None else None
+        if said is not None:
+            self._sort(said)
+        self._stop_resending()
+        self._resending = self._spawn(self.outbox.deliver_all(said), "mediation outbox")
+
+    def detached(self) -> None:
+        self.outbox.post, self.outbox.extended = None, False
+        self._places.clear()
+        self._stop_resending()
+
+    async def let_go(self) -> None:
+        """Returns once what the host has taken back has ended, or does not for long."""
+        tasks = [case.task for case in self._cases.values() if case.forgotten and case.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=GIVE_UP_SECONDS)
+
+    async def stop_all(self, why: str) -> None:
+        """Ends what runs as yielded: the channel is gone for too long, or the constraints are others."""
+        await asyncio.gather(*(self._stop(case, why) for case in list(self._cases.values())))
+
+    async def idle(self) -> None:
+        """Returns once nothing is worked on."""
+        while tasks := self._following():
+            await asyncio.wait(tasks)
+
+    async def told(self, seconds: float) -> None:
+        """Gives the results of what has ended so long to be handed to the connection."""
+        if tasks := self._following():
+            await asyncio.wait(tasks, timeout=seconds)
+
+    async def close(self) -> None:
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.outbox.close()
+
+    # -- one request
+
+    async def _take(self, request: WorkRequest, coming: Coming) -> None:
+        """From the first look at the request to its end, unless it goes another way."""
+        try:
+            case = await self._begin(request)
+        finally:
+            self._coming.pop(request.request_id, None)
+            if request.request_id not in self._cases:
+                self._places.free(request.request_id)
+        if coming.cancelled and (known := self._cases.get(request.request_id)) is not None:
+            self._cancel(known)
+        if case is not None:
+            await self._accompany(case)
+
+    async def _begin(self, request: WorkRequest) -> Case | None:
+        """None: it is not begun, or somebody follows it already."""
+        try:
+            again = True
+            while again:
+                try:
+                    self._check(request)
+                    case = self._case(request, await self.worker.begin(request))
+                    case.task = asyncio.current_task()
+                    self.outbox.signal("accepting", request.request_id)
+                    return case
+                except Refused as error:  # most are new, so the ledger is asked only about those that are not begun
+                    again = await self._not_begun(request, error)
+        except StoreError as error:  # the same id may come again
+            self._refuse(request, "overloaded", error.message)
+        except Exception:
+            log.exception("a request could not be taken", request_id=request.request_id)
+            self._refuse(request, "overloaded", "the runtime failed; its log says more")
+        return None
+
+    async def _not_begun(self, request: WorkRequest, error: Refused) -> bool:
+        """Whether it may be tried again. A request that is known already is answered whatever else stands in its way;
+        a host that knows no window cannot keep to it, so that its request waits for a place."""
+        entry = await self.outbox.find(request.request_id)
+        if entry is not None:
+            await self._again(request, entry)
+        elif isinstance(error, Full) and not self.outbox.extended and await self._places.wait(request.request_id):
+            return True
+        else:
+            self._denied(request, error)
+        return False
+
+    async def _again(self, request: WorkRequest, entry: ledger.Entry) -> None:
+        """A request that is known: it is joined, or its result is said again."""
+        if entry.fingerprint != request.fingerprint():
+            self._refuse(request, "request_id_conflict", _OTHER, failed=True)
+        elif entry.result is not None:
+            # Each attempt has an audit_ref of its own, and the record is about this one.
+            await self.outbox.deliver(entry.result.model_copy(update={"audit_ref": request.audit_ref}))
+        else:
+            case = self._cases.get(request.request_id) or self._follow(entry.request, self.worker.resume(entry))
+            case.forgotten = False
+            self.outbox.signal("accepting", request.request_id)
+
+    def _check(self, request: WorkRequest) -> None:
+        """Gives the request a place in the window. Raises Refused."""
+        held = self.constraints.held
+        if request.request_id in self._cases:
+            raise Refused("overloaded", "it is worked on")
+        if self.draining or self.paused:
+            raise Refused("draining", self.paused or "this agent is shutting down")
+        if self.changing:
+            raise Refused("constraints_outdated", "new constraints are being taken up")
+        if not request.principal.verified and not self.rules.loose:
+            raise Refused("unverified_principal", f"nobody has checked that this is {request.principal.name}")
+        if self.constraints.fault is not None:
+            raise Refused("constraints_outdated", self.constraints.fault)
+        if request.constraints_version != held.version:
+            text = f"version {request.constraints_version} is asked for, and {held.version} holds"
+            raise Refused("constraints_outdated", text)
+        check_bounds(request.bounds, confined=self.rules.confined)
+        if not self._places.claim(request.request_id):
+            raise Full("overloaded", f"{self.rules.window} requests at a time")
+
+    def _case(self, request: WorkRequest, job: Job | None) -> Case:
+        case = self._cases[request.request_id] = Case(request, job)
+        self._places.hold(request.request_id)
+        self.changed()
+        return case
+
+    def _follow(self, request: WorkRequest, job: Job | None) -> Case:
+        """Work that was begun some other time."""
+        case = self._case(request, job)
+        case.task = self._spawn(self._accompany(case), f"result of {request.request_id}")
+        return case
+
+    async def _accompany(self, case: Case) -> None:
+        """Tells how the work goes, then how it ended."""
+        request_id, result = case.request.request_id, None
+        try:
+            if await self._ended(case):  # else the next life has it
+                result = await self._outcome(case)
+        finally:
+            self._cases.pop(request_id, None)
+            self._places.free(request_id)
+        if result is not None and case.forgotten:
+            await self.acked(request_id)
+        elif result is not None:
+            if case.job is not None and (usage := case.job.usage()) != _NO_USAGE:
+                self._progress(case, Progress(request_id=request_id, seq=0, kind="usage", usage=usage))
+            await self.outbox.deliver(result)
+        self.changed()
+
+    async def _ended(self, case: Case) -> bool:
+        if case.job is None:
+            return True
+        if (progress := case.job.progress()) is None:
+            return await case.job.ended()
+        telling = self._spawn(self._tell(case, progress), f"progress of {case.request.request_id}")
+        try:
+            return await case.job.ended()
+        finally:
+            telling.cancel()
+
+    async def _outcome(self, case: Case) -> WorkResult | None:
+        """The result, once it is on the disk. One that is full takes it later, and one that stumbles is asked again."""
+        if case.job is not None and (known := case.job.result()) is not None:
+            return known
+        request_id = case.request.request_id
+        for wait in itertools.chain(LOOK_AGAIN, itertools.repeat(LOOK_AGAIN[-1])):
+            try:
+                entry = await self.outbox.find(request_id)
+                if entry is None or entry.result is not None:
+                    return entry.result if entry is not None else None
+            except StoreError as error:
+                log.warning("a result could not be read yet", request_id=request_id, error=str(error))
+            await asyncio.sleep(wait)
+        return None
+
+    def _sort(self, verdicts: Mapping[str, Verdict]) -> None:
+        """Into what goes on and what the host wants no more."""
+        for case in list(self._cases.values()):
+            case.forgotten = verdicts.get(case.request.request_id) in ("cancel", "forget")
+            if case.forgotten:
+                self._cancel(case)
+
+    async def _tell(self, case: Case, progress: AsyncIterator[Progress]) -> None:
+        async for frame in progress:
+            self._progress(case, frame)
+
+    def _progress(self, case: Case, frame: Progress) -> None:
+        post = self.outbox.post
+        if post is None or not self.outbox.extended or case.forgotten:
+            return
+        for one in case.told(frame, post.veil):
+            post.send(one, droppable=True)
+
+    def _cancel(self, case: Case) -> None:
+        if not case.stopping:
+            case.stopping = True
+            self._spawn(self._stop(case, "cancelled"), f"cancel {case.request.request_id}")
+
+    async def _stop(self, case: Case, why: str) -> None:
+        try:
+            async with asyncio.timeout(GIVE_UP_SECONDS):
+                if case.job is not None:
+                    await case.job.stop(why)
+        except Exception as error:  # noqa: BLE001  it goes on, and its result comes when it comes
+            case.stopping = False
+            log.warning("work could not be stopped", request_id=case.request.request_id, error=str(error))
+
+    # -- helpers
+
+    def _denied(self, request: WorkRequest, error: Refused) -> None:
+        if error.code == "constraints_outdated":
+            self.outbox.signal("constraints_outdated", request.request_id, error=str(error))
+        self._refuse(request, error.code, error.text, failed=error.code == "request_id_conflict")
+
+    def _refuse(self, request: WorkRequest, code: str, text: str, *, failed: bool = False) -> None:
+        self.outbox.say(refused(request, code, text, self.clock.now_ms(), failed=failed))
+
+    def _following(self) -> list[asyncio.Task[None]]:
+        return [case.task for case in self._cases.values() if case.task is not None]
+
+    def _stop_resending(self) -> None:
+        if self._resending is not None:
+            self._resending.cancel()
+            self._resending = None
+
+    def _spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the clerk failed", at=task.get_name(), exc_info=error)

@@ -1,0 +1,1 @@
+"""The search index of memory, and what keeps it up to date."""

@@ -1,0 +1,126 @@
+"""The index: which terms are in which entries of a scope. Each function is a part of a unit of work.
+
+It keeps no texts. To take an entry out it must be told the very terms that were put in, or it takes itself for damaged.
+They are worked out anew from the text, and a mark says whether they are the same: a Python with a newer Unicode may see
+other letters. Then they stay behind, and lead nowhere.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..text.terms import terms
+from . import vectors
+from .schema import Scope
+
+_WORDS = "wbhte"
+"""Kinds of terms that are counted for the length of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A text, taken apart: made beside the database, for that is where the time goes."""
+
+    text: str
+    terms: frozenset[str]
+    length: int
+    """Words, or what comes next to words."""
+
+    @classmethod
+    def of(cls, text: str, more: str = "") -> Indexed:
+        """`more` is found too, and is not part of the text."""
+        found = frozenset(terms(f"{text}\n{more}" if more else text))
+        return cls(text, found, max(1, sum(term[0] in _WORDS for term in found)))
+
+    @property
+    def mark(self) -> int:
+        return zlib.crc32(" ".join(sorted(self.terms)).encode())
+
+
+def add(connection: sqlite3.Connection, scope: int, what: Indexed, at: int, place: str = "", line: int = 0) -> int:
+    """Stores an entry and makes it findable; its number."""
+    row = connection.execute(_INSERT, (scope, what.text, what.length, what.mark, at, place, line)).fetchone()
+    put(connection, scope, row[0], what)
+    return row[0]
+
+
+def drop(connection: sqlite3.Connection, scope: int, entry: int, what: Indexed) -> None:
+    """Deletes an entry. It must be taken apart as it was when it was added."""
+    take(connection, scope, entry, what)
+    vectors.drop(connection, scope, entry)
+    connection.execute("DELETE FROM memory_entries WHERE id = ?", (entry,))
+
+
+def change(connection: sqlite3.Connection, scope: int, entry: int, before: Indexed, after: Indexed) -> None:
+    """The same entry is found by something else from now on."""
+    take(connection, scope, entry, before)
+    connection.execute("UPDATE memory_entries SET length = ?, mark = ? WHERE id = ?", (after.length, after.mark, entry))
+    put(connection, scope, entry, after)
+
+
+def at_place(connection: sqlite3.Connection, scope: int, place: str) -> list[sqlite3.Row]:
+    """Number, text and line of the entries of one place."""
+    return connection.execute(_AT_PLACE, (scope, place)).fetchall()
+
+
+def put(connection: sqlite3.Connection, scope: int, entry: int, what: Indexed) -> None:
+    """Puts an entry that is stored into the index, where it is not yet."""
+    stream = _stream(scope, what.terms)
+    connection.execute("INSERT INTO memory_index (rowid, terms) VALUES (?, ?)", (entry, stream))
+    connection.executemany(
+        "INSERT INTO memory_terms VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET entries = entries + 1",
+        [(scope, term) for term in sorted(what.terms)],
+    )
+    _count(connection, scope, 1, what.length)
+
+
+def take(connection: sqlite3.Connection, scope: int, entry: int, what: Indexed) -> None:
+    """Takes an entry that is stored out of the index."""
+    row = connection.execute("SELECT length, mark FROM memory_entries WHERE id = ?", (entry,)).fetchone()
+    _count(connection, scope, -1, -row["length"])
+    if row["mark"] != what.mark:
+        return
+    stream = _stream(scope, what.terms)
+    connection.execute("INSERT INTO memory_index (memory_index, rowid, terms) VALUES ('delete', ?, ?)", (entry, stream))
+    mine = [(scope, term) for term in sorted(what.terms)]
+    connection.executemany("UPDATE memory_terms SET entries = entries - 1 WHERE scope = ? AND term = ?", mine)
+    connection.executemany("DELETE FROM memory_terms WHERE scope = ? AND term = ? AND entries <= 0", mine)
+
+
+def counted(connection: sqlite3.Connection, scopes: Sequence[Scope], term: str) -> dict[int, int]:
+    """How many entries of each scope have a term; nothing for those without."""
+    asked = ((one.id, connection.execute(_COUNTED, (one.id, term)).fetchone()) for one in scopes)
+    return {scope: row[0] for scope, row in asked if row is not None}
+
+
+def match(scopes: Iterable[int], term: str) -> str:
+    """What is said to the index to find a term in these scopes."""
+    return " OR ".join(f'"{scope}{term}"' for scope in scopes)
+
+
+def entries(connection: sqlite3.Connection, matching: str, most: int) -> list[int]:
+    """The entries that match, latest first."""
+    cursor = connection.cursor()
+    cursor.row_factory = None  # thousands of rows: plain tuples are made faster
+    return [entry for (entry,) in cursor.execute(_ENTRIES, (matching, most))]
+
+
+_INSERT = (
+    "INSERT INTO memory_entries (scope, text, length, mark, at, place, line) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id"
+)
+_AT_PLACE = "SELECT id, text, line FROM memory_entries WHERE scope = ? AND place = ? AND place != '' ORDER BY id"
+_COUNTED = "SELECT entries FROM memory_terms WHERE scope = ? AND term = ?"
+_ENTRIES = "SELECT rowid FROM memory_index WHERE memory_index MATCH ? ORDER BY rowid DESC LIMIT ?"
+
+
+def _stream(scope: int, found: Iterable[str]) -> str:
+    return " ".join(f"{scope}{term}" for term in sorted(found))
+
+
+def _count(connection: sqlite3.Connection, scope: int, entries: int, length: int) -> None:
+    connection.execute(
+        "UPDATE memory_scopes SET entries = entries + ?, length = length + ? WHERE id = ?", (entries, length, scope)
+    )

@@ -1,0 +1,181 @@
+"""Keeps the index up to date beside the searches: one look at a time, and none that a search must wait for long."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+
+from agent_common.telemetry import logger
+
+from ...errors import AgentRuntimeError
+from ...ports import Clock
+from ...store import Database
+from ...workspace import Home
+from ..sources.files import Files
+from ..sources.session_indexer import Past
+
+log = logger(__name__)
+
+PATIENCE = 0.3
+"""Seconds that a search waits for what is new."""
+PAUSE = 0.3
+"""Seconds between two looks at files."""
+SHARE, LONGEST_PAUSE = 20, 10.0
+"""So many times as long as a look took is the pause behind it, and no longer than so many seconds."""
+IDLE = 15.0
+"""Seconds without a write after which nothing else is to be done."""
+MOST_SCOPES = 200
+"""Principals whose files are known to have been looked at."""
+
+
+class Task:
+    """Work that is done once at a time, by whoever asks first."""
+
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work = work
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> asyncio.Task[None]:
+        """The work that goes on, or begins now."""
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._guarded(), name="memory index")
+        return self._running
+
+    @property
+    def running(self) -> bool:
+        return self._running is not None and not self._running.done()
+
+    async def close(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._running
+
+    async def _guarded(self) -> None:
+        try:
+            await self._work()
+        except AgentRuntimeError as error:
+            log.warning("the index of memory is not up to date", reason=error.message)
+        except Exception:  # a bug in here must not be met by every search
+            log.exception("the index of memory is not up to date")
+
+
+class _Looks:
+    """Looks at the files of one scope."""
+
+    def __init__(self, files: Files, clock: Clock) -> None:
+        self._files, self._clock = files, clock
+        self._next = float("-inf")
+        self.task = Task(self._look)
+
+    @property
+    def missing(self) -> bool:
+        return self._files.missing
+
+    def due(self) -> bool:
+        return self._clock.monotonic() >= self._next
+
+    async def _look(self) -> None:
+        """The pause begins with the look: while what it has found is taken in, more may change."""
+        pause = PAUSE
+        try:
+            changed = await self._files.look()
+            pause = min(LONGEST_PAUSE, max(PAUSE, SHARE * changed.seconds))
+        finally:
+            self._next = self._clock.monotonic() + pause
+        await self._files.take_in(changed)
+
+
+class Tending:
+    """What of files and sessions is in the index."""
+
+    def __init__(self, database: Database, home: Home, clock: Clock, secrets: Sequence[str] = ()) -> None:
+        self._database, self._home, self._clock, self._secrets = database, home, clock, secrets
+        self._past = Past(database, secrets)
+        self._reading = Task(self._read_on)
+        self._reached = -1
+        """How many transactions there were when the last message was reached."""
+        self._looks: dict[str | None, _Looks] = {}
+        self._idle: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._idle = asyncio.create_task(self._use_idle_time(), name="memory in idle time")
+
+    async def close(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._idle
+        for task in (self._reading, *(looks.task for looks in self._looks.values())):
+            await task.close()
+
+    async def sessions(self) -> bool:
+        """Takes in what was said since the last time; whether that is all, for a search does not wait long."""
+        commits = self._database.commits
+        for _ in range(2):  # what goes on already may have begun too early
+            if self._reached >= commits:
+                return True
+            if not await _patiently([self._reading.start()]):
+                return False
+        return self._reached >= commits
+
+    async def forget(self, message_ids: Sequence[str]) -> None:
+        """Takes what was said in messages out of the index. Raises StoreError."""
+        await self._past.forget(message_ids)
+
+    async def files(self, principal: str) -> bool:
+        """Takes in the files that have changed; whether that is all."""
+        both = (self._looks_of(None), self._looks_of(principal))
+        for _ in range(2):  # what goes on already may have begun too early
+            early = [looks for looks in both if looks.task.running]
+            tasks = [looks.task.start() for looks in both if looks in early or looks.due()]
+            if not await _patiently(tasks):
+                return False
+            if not early:
+                break
+        return True
+
+    def leaves_out_files(self, principal: str) -> bool:
+        """Whether there are more files than memory can hold."""
+        return any(self._looks_of(whose).missing for whose in (None, principal))
+
+    def _looks_of(self, principal: str | None) -> _Looks:
+        if principal not in self._looks:
+            if len(self._looks) >= MOST_SCOPES:
+                self._forget_one()
+            self._looks[principal] = _Looks(Files(self._database, self._home, principal, self._secrets), self._clock)
+        return self._looks[principal]
+
+    def _forget_one(self) -> None:
+        """Whoever comes again is looked at again."""
+        for principal, looks in self._looks.items():
+            if principal is not None and looks.due() and not looks.task.running:
+                del self._looks[principal]
+                return
+
+    async def _read_on(self) -> None:
+        """To the last message."""
+        commits = self._database.commits
+        more = True
+        while more:
+            more = await self._past.step()
+        self._reached = commits
+
+    async def _use_idle_time(self) -> None:
+        before = -1
+        while True:
+            await asyncio.sleep(IDLE)
+            commits = self._database.commits
+            if commits == before and commits != self._reached:
+                await self._reading.start()
+                commits = self._database.commits
+            before = commits
+
+
+async def _patiently(tasks: Sequence[asyncio.Task[None]]) -> bool:
+    """Waits a little; whether all is done. What is not goes on."""
+    if not tasks:
+        return True
+    _, left = await asyncio.wait(tasks, timeout=PATIENCE)
+    return not left

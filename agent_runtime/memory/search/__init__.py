@@ -1,0 +1,1 @@
+"""Queries: terms, candidates, ranking, and the answer."""

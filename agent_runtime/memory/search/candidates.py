@@ -1,0 +1,200 @@
+"""Finds entries by a query: the rare terms first, and no further than a budget allows.
+
+A list of a frequent term is as long as the memory is large, and says little. So terms are taken in the order of their
+rarity until the budget is spent. Of the rest the rarest are taken two by two, which keeps the lists short, and all are
+looked for in the texts of the best candidates.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+import sqlite3
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..index import index
+from ..index.schema import Kind, Scope
+from ..sources.facts import Fact
+from ..text.normalize import folded
+from ..text.terms import runs
+from .query import Wanted
+from .ranking import rarity, shortness
+
+BUDGET = 2000
+"""Places in the index that one query looks at."""
+CANDIDATES = 60
+"""Texts that are looked at."""
+PAIRED = 4
+"""Frequent terms that are taken two by two."""
+SECONDS = 2.0
+"""After which a query makes do with what it has: the disk is slow, or something has gone wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term of the query that is there."""
+
+    wanted: Wanted
+    scopes: tuple[int, ...]
+    """Those that have it."""
+    having: int
+    """Entries that have it."""
+    value: float
+    """What an entry gains by it."""
+    signs: str
+    """What a folded text holds that has it."""
+
+    def match(self) -> str:
+        return index.match(self.scopes, self.wanted.term)
+
+
+@dataclass(slots=True)
+class Shares:
+    """What entries gain by the terms that were looked up."""
+
+    sums: dict[int, float] = field(default_factory=lambda: defaultdict[int, float](float))
+    hints: dict[int, float] = field(default_factory=dict[int, float])
+    """What some gain besides by terms that are too frequent to be looked up for all."""
+    late: list[Term] = field(default_factory=list[Term])
+    """Those terms."""
+
+    def best(self, most: int) -> list[int]:
+        """Of those that gain the same the latest."""
+        sums = dict(self.sums)
+        for entry, hint in self.hints.items():
+            sums[entry] = sums.get(entry, 0.0) + hint
+        if len(sums) > most:
+            least = heapq.nlargest(most, sums.values())[-1]
+            sums = {entry: gain for entry, gain in sums.items() if gain >= least}
+        return heapq.nlargest(most, sums, key=lambda entry: (sums[entry], entry))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entry that shares something with the query."""
+
+    entry: int
+    kind: Kind
+    text: str
+    at: int
+    place: str
+    relevance: float
+    fact: Fact | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of a query."""
+
+    candidates: list[Candidate]
+    """In no order."""
+    query: Sequence[Wanted]
+    terms: Sequence[Term]
+    """Those of the query that are there at all."""
+    entries: int
+    """Of all scopes that were searched."""
+
+
+def find(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[Wanted]) -> Found:
+    """Entries of these scopes that may be meant. A unit of work that only reads."""
+    entries = sum(scope.entries for scope in scopes)
+    mean = max(1.0, sum(scope.length for scope in scopes) / max(1, entries))
+    present = _present(connection, scopes, query)
+    shares = _gather(connection, present)
+
+    def relevance(row: sqlite3.Row) -> float:
+        gains = shares.sums.get(row["id"], 0.0) + _rest(row["text"], shares.late)
+        return gains * shortness(row["length"], mean)
+
+    candidates = load(connection, scopes, shares.best(CANDIDATES), relevance)
+    if any(wanted.sought for wanted in query):
+        telling = [wanted for wanted in query if wanted.telling]
+        candidates = [one for one in candidates if _is_meant(one, telling)]
+    return Found(candidates, query, present, entries)
+
+
+def _is_meant(candidate: Candidate, telling: Sequence[Wanted]) -> bool:
+    """Whether it has one of the words that were asked for, and not only letters of it."""
+    tags = candidate.fact.tags if candidate.fact is not None else ()
+    inside = folded("\n".join((candidate.text, *tags)))
+    words = {run for _, run in runs(inside)}
+    return any(wanted.is_in(inside, words) for wanted in telling)
+
+
+def load(
+    connection: sqlite3.Connection,
+    scopes: Sequence[Scope],
+    entries: Sequence[int],
+    relevance: Callable[[sqlite3.Row], float] = lambda _: 0.0,
+) -> list[Candidate]:
+    """Those of the entries that are there, and in one of the scopes."""
+    kinds: dict[int, Kind] = {scope.id: scope.kind for scope in scopes}
+    return [
+        Candidate(
+            entry=row["id"],
+            kind=kinds[row["scope"]],
+            text=row["text"],
+            at=row["at"],
+            place=row["place"],
+            relevance=relevance(row),
+            fact=Fact.of(row) if row["name"] is not None else None,
+        )
+        for row in connection.execute(_CANDIDATES, (json.dumps(entries),))
+        if row["scope"] in kinds
+    ]
+
+
+def _present(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[Wanted]) -> list[Term]:
+    """The terms of the query that are in these scopes, the rarest first."""
+    entries = sum(scope.entries for scope in scopes)
+    found: list[Term] = []
+    for wanted in query:
+        counts = index.counted(connection, scopes, wanted.term)
+        if counts:
+            having = sum(counts.values())
+            found.append(Term(wanted, tuple(counts), having, wanted.weight * rarity(entries, having), wanted.signs))
+    return sorted(found, key=lambda term: (term.having, term.wanted.term))
+
+
+def _gather(connection: sqlite3.Connection, present: Sequence[Term]) -> Shares:
+    shares = Shares()
+    left, until = BUDGET, time.monotonic() + SECONDS
+    for term in present:
+        if term.having > left or time.monotonic() > until:
+            shares.late.append(term)
+            continue
+        left -= term.having
+        for entry in index.entries(connection, term.match(), BUDGET):
+            shares.sums[entry] += term.value
+    if shares.late and time.monotonic() < until:
+        _hint(connection, shares)
+    return shares
+
+
+def _hint(connection: sqlite3.Connection, shares: Shares) -> None:
+    """Candidates for queries that are made of frequent terms: those that have two, and the latest of those with one."""
+    telling = [term for term in shares.late if term.wanted.telling][:PAIRED] or shares.late[:PAIRED]
+    for one, other in itertools.combinations(telling, 2):
+        if one.wanted.word != other.wanted.word:
+            for entry in index.entries(connection, f"({one.match()}) AND ({other.match()})", BUDGET // 10):
+                shares.hints[entry] = shares.hints.get(entry, 0.0) + one.value + other.value
+    for entry in index.entries(connection, telling[0].match(), BUDGET // 10):
+        shares.hints.setdefault(entry, telling[0].value)
+
+
+def _rest(text: str, late: Sequence[Term]) -> float:
+    """What a text gains by the terms that were not looked up: whether it holds their signs at all."""
+    if not late:
+        return 0.0
+    inside = folded(text)
+    return sum([term.value for term in late if term.signs in inside])
+
+
+_CANDIDATES = """
+SELECT e.id, e.scope, e.text, e.length, e.at, e.place, f.name, f.tags_json, f.origin, f.uses, f.used_at
+FROM json_each(?) AS best JOIN memory_entries e ON e.id = best.value LEFT JOIN memory_facts f ON f.entry = e.id
+"""

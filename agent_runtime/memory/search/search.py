@@ -1,0 +1,149 @@
+"""From a query to an answer: what may be told, in which order, and where it is from."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ...ports import Recalled
+from ...sessions import spoken_messages
+from ...store import Unit
+from ..index import vectors
+from ..index.schema import Kind, Scope, scope
+from ..index.vectors import Vector
+from ..text.sanitize import digest
+from . import candidates
+from .candidates import Candidate, Found
+from .query import wanted
+from .ranking import Uses, score
+
+NOT_WORTH = 0.1
+"""What is relevant by less than this share of the best is no answer."""
+
+NEAREST = 20
+"""What is closest in meaning, beside what has the words."""
+RANKS = 60
+"""What reciprocal ranks begin from: the usual number. The second place is worth nearly as much as the first."""
+
+Sees = Callable[[str], bool]
+"""Whether whoever asks may see a file of the workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Who asks for what, and when."""
+
+    text: str
+    principal: str
+    session_id: str
+    kinds: Sequence[Kind]
+    now: int
+    vector: Vector | None = None
+    """What the text means, where there is an embedding model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A candidate in its place."""
+
+    candidate: Candidate
+    score: float
+    source: str
+    by: str
+
+    @property
+    def order(self) -> tuple[float, int, int]:
+        return -self.score, -self.candidate.at, -self.candidate.entry
+
+
+def searching(query: Query) -> Unit[tuple[list[Hit], Found]]:
+    """The unit of work of a search: what fits, best first."""
+
+    def unit(connection: sqlite3.Connection) -> tuple[list[Hit], Found]:
+        scopes = _scopes(connection, query)
+        found = candidates.find(connection, scopes, wanted(query.text) if scopes else ())
+        spoken = [one for one in found.candidates if one.kind == "session"]
+        speakers = _speakers(connection, spoken, query.session_id) if spoken else {}
+        hits = (_hit(candidate, speakers, query.now) for candidate in found.candidates)
+        in_order = sorted((hit for hit in hits if hit is not None), key=lambda hit: hit.order)
+        if query.vector is not None:
+            in_order = _with_meaning(connection, scopes, in_order, query)
+        return in_order, found
+
+    return unit
+
+
+def _with_meaning(
+    connection: sqlite3.Connection, scopes: Sequence[Scope], by_words: Sequence[Hit], query: Query
+) -> list[Hit]:
+    """Both orders in one, by reciprocal rank: what is far up in one of them is far up, what is in both comes first."""
+    assert query.vector is not None  # noqa: S101  for the type checker
+    known = {hit.candidate.entry: hit for hit in by_words}
+    near = vectors.nearest(connection, scopes, query.vector, known, NEAREST)
+    for candidate in candidates.load(connection, scopes, [entry for entry in near if entry not in known]):
+        if (hit := _hit(candidate, {}, query.now)) is not None:
+            known[candidate.entry] = hit
+    ranks: dict[int, float] = dict.fromkeys(known, 0.0)
+    for order in ([hit.candidate.entry for hit in by_words], near):
+        for rank, entry in enumerate(order, 1):
+            if entry in ranks:
+                ranks[entry] += 1 / (RANKS + rank)
+    fused = (replace(hit, score=ranks[entry]) for entry, hit in known.items())
+    return sorted(fused, key=lambda hit: hit.order)
+
+
+def _scopes(connection: sqlite3.Connection, query: Query) -> list[Scope]:
+    """What a principal may look into: what is his own, and the files of the workspace."""
+    own = query.principal
+    whose: dict[Kind, Sequence[str | None]] = {"fact": (own,), "session": (own,), "file": (None, own)}
+    asked = (scope(connection, kind, owner) for kind in query.kinds for owner in whose[kind])
+    return [one for one in asked if one is not None and one.entries > 0]
+
+
+def _speakers(
+    connection: sqlite3.Connection, spoken: Sequence[Candidate], session_id: str
+) -> dict[str, tuple[str, str]]:
+    """Message -> its session and whose words it holds, of those that may be told."""
+    shown = spoken_messages.shown(connection, {one.place for one in spoken})
+    if any(session == session_id for session, _ in shown.values()):
+        seen_from = spoken_messages.begins(connection, session_id)
+        in_view = {one.place for one in spoken if (one.at, one.place) >= seen_from}
+        return {place: who for place, who in shown.items() if who[0] != session_id or place not in in_view}
+    return shown
+
+
+def _hit(candidate: Candidate, speakers: Mapping[str, tuple[str, str]], now: int) -> Hit | None:
+    """None for what was forgotten, taken back or put away since it was put into the index."""
+    fact, uses, source, by = candidate.fact, Uses(), f"file {candidate.place}", ""
+    if candidate.kind == "session":
+        if candidate.place not in speakers:
+            return None
+        session, by = speakers[candidate.place]
+        source = f"session {session}"
+    elif candidate.kind == "fact":
+        if fact is None:
+            return None
+        uses, source, by = fact.uses, "fact", fact.origin
+    return Hit(candidate, score(candidate.relevance, candidate.kind, candidate.at, uses, now), source, by)
+
+
+def worth_showing(hits: Sequence[Hit], most: int, sees: Sees | None) -> list[Hit]:
+    """The first ones, each text once."""
+    shown: list[Hit] = []
+    texts: set[bytes] = set()
+    for hit in hits:
+        if len(shown) == most or hit.score < NOT_WORTH * hits[0].score:
+            break
+        same = digest(hit.candidate.text)
+        if same in texts or (hit.candidate.kind == "file" and sees is not None and not sees(hit.candidate.place)):
+            continue
+        texts.add(same)
+        shown.append(hit)
+    return shown
+
+
+def recalled(hit: Hit) -> Recalled:
+    one, fact = hit.candidate, hit.candidate.fact
+    name, tags = (fact.name, fact.tags) if fact is not None else ("", ())
+    return Recalled(one.text, hit.source, one.at, name, hit.by, tags)

@@ -1,0 +1,1 @@
+"""What memory finds: facts, Markdown files, past sessions."""

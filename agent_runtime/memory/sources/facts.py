@@ -1,0 +1,134 @@
+"""Facts: what was saved to be known in later sessions. Each function is a unit of work or a part of one."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ...errors import ToolFailure
+from ..index import index
+from ..index.index import Indexed
+from ..index.schema import make_scope
+from ..search.ranking import Uses
+from ..text.sanitize import digest
+
+MOST_FACTS = 100_000
+"""Of one principal."""
+MOST_TAGS = 8
+USE_PAUSE = 3_600_000
+"""Milliseconds after a use in which another one does not count: somebody looks around."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A fact that is about to be saved; its text is clean."""
+
+    text: str
+    principal: str
+    session_id: str
+    origin: str
+    """Who has saved it."""
+    tags: tuple[str, ...] = ()
+
+    def indexed(self) -> Indexed:
+        return Indexed.of(self.text, " ".join(self.tags))
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact as it is stored, beside its text."""
+
+    name: str
+    tags_json: str
+    origin: str
+    uses: Uses
+
+    @classmethod
+    def of(cls, row: sqlite3.Row) -> Fact:
+        return cls(row["name"], row["tags_json"], row["origin"], Uses(row["uses"], row["used_at"]))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(json.loads(self.tags_json))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A fact and where it lies."""
+
+    entry: int
+    scope: int
+    text: str
+    fact: Fact
+
+    def indexed(self) -> Indexed:
+        return Indexed.of(self.text, " ".join(self.fact.tags))
+
+
+def save(
+    connection: sqlite3.Connection, draft: Draft, what: Indexed, now: int, most: int = MOST_FACTS
+) -> tuple[str, bool]:
+    """Stores a fact, or confirms the one that says the same: its name, and whether it was known. `what` is the draft
+    taken apart. Raises ToolFailure."""
+    scope = make_scope(connection, "fact", draft.principal)
+    same = digest(draft.text)
+    known = _one(connection, "f.scope = ? AND f.digest = ?", (scope.id, same))
+    if known is not None:
+        _confirm(connection, known, draft, now)
+        return known.fact.name, True
+    if scope.entries >= most:
+        raise ToolFailure(f"there are {most} facts already: forget some that are not needed any more", kind="invalid")
+    entry, name = index.add(connection, scope.id, what, now), f"mem_{secrets.token_hex(8)}"
+    connection.execute(
+        "INSERT INTO memory_facts (entry, scope, name, digest, tags_json, origin, session_id, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (entry, scope.id, name, same, json.dumps(draft.tags), draft.origin, draft.session_id, now),
+    )
+    return name, False
+
+
+def forget(connection: sqlite3.Connection, principal: str, name: str) -> str | None:
+    """Deletes a fact of that principal and gives its text; none when there is no such fact of his."""
+    known = _one(connection, "f.name = ? AND s.principal = ?", (name, principal))
+    if known is None:
+        return None
+    connection.execute("DELETE FROM memory_facts WHERE entry = ?", (known.entry,))
+    index.drop(connection, known.scope, known.entry, known.indexed())
+    return known.text
+
+
+def used(connection: sqlite3.Connection, entries: Sequence[int], now: int) -> None:
+    """Notes that facts were found by somebody who looked for them."""
+    for entry in entries:
+        known = _one(connection, "f.entry = ?", (entry,))
+        if known is not None and now - known.fact.uses.at >= USE_PAUSE:
+            _set_uses(connection, entry, known.fact.uses.another(now))
+
+
+def _confirm(connection: sqlite3.Connection, known: _Stored, draft: Draft, now: int) -> None:
+    """Somebody found it worth saving again: it is as fresh as a new one."""
+    tags = tuple(dict.fromkeys((*known.fact.tags, *draft.tags)))[:MOST_TAGS]
+    if tags != known.fact.tags:
+        more = replace(known, fact=replace(known.fact, tags_json=json.dumps(tags))).indexed()
+        index.change(connection, known.scope, known.entry, known.indexed(), more)
+        connection.execute("UPDATE memory_facts SET tags_json = ? WHERE entry = ?", (json.dumps(tags), known.entry))
+    connection.execute("UPDATE memory_entries SET at = ? WHERE id = ?", (now, known.entry))
+    _set_uses(connection, known.entry, known.fact.uses.another(now))
+
+
+def _set_uses(connection: sqlite3.Connection, entry: int, uses: Uses) -> None:
+    connection.execute("UPDATE memory_facts SET uses = ?, used_at = ? WHERE entry = ?", (uses.count, uses.at, entry))
+
+
+def _one(connection: sqlite3.Connection, condition: str, values: tuple[object, ...]) -> _Stored | None:
+    row = connection.execute(f"{_FACT} WHERE {condition}", values).fetchone()  # conditions are constants of this file
+    return _Stored(row["entry"], row["scope"], row["text"], Fact.of(row)) if row is not None else None
+
+
+_FACT = (
+    "SELECT f.*, e.text FROM memory_facts f JOIN memory_entries e ON e.id = f.entry"
+    " JOIN memory_scopes s ON s.id = f.scope"
+)

@@ -1,0 +1,197 @@
+"""The Markdown files of the workspace in the index: looked at again when somebody searches, read again when they have
+changed.
+
+Those of the workspace are shared by all principals. `memory/` is each principal's own (`principal_paths.py`). Left out
+is what the prompt tells anyway, the lines of the daily log, and `learnings/`, where notes of all principals lie side by
+side.
+
+What if we die here: a file counts as read once its last passage is stored, and the next life begins it anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import Connection
+
+from agent_common.telemetry import logger
+
+from ...errors import ToolFailure
+from ...store import Database
+from ...workspace import NAMES, Home, Place, as_text, personal_folder
+from ..index import index
+from ..index.index import Indexed
+from ..index.schema import make_scope
+from ..text import passages
+from ..text.sanitize import clean
+from .file_scan import MOST_ENTRIES, MOST_FILES, Looked, Seen, look
+
+log = logger(__name__)
+
+LARGEST = 512 * 1024
+"""Bytes of a file that are read; what is behind them is not found."""
+MOST_PASSAGES = 20_000
+"""Of all files of a scope."""
+IN_A_UNIT = 8
+"""Passages that are stored together: other writes wait behind them."""
+FOLDER = "memory"
+ELSEWHERE = frozenset({*NAMES, "AGENTS.md", "SOUL.md", "learnings"})
+"""What lies at the top of the workspace and is not everybody's to find."""
+CUT = " cut"
+"""Behind the signature of a file of which not all had room: it is read again when there is some."""
+_DAY = re.compile(rf"{FOLDER}/\d{{4}}-\d\d-\d\d\.md")
+_LOGGED = re.compile(r"^(?:- \d\d:\d\d · .*|# \d{4}-\d\d-\d\d)$", re.MULTILINE)
+"""What the runtime writes into a day's file. Sessions tell the same and more, and not what was taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a look at the files has found."""
+
+    files: dict[str, Seen | None]
+    """Those that are to be read; none: it is gone."""
+    whole: bool
+    """There are no more than can be looked at."""
+    seconds: float
+    """That the look took."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What makes the index fit a file."""
+
+    gone: list[tuple[int, Indexed]]
+    new: list[tuple[Indexed, int]]
+    """Passages with their lines."""
+    moved: list[tuple[int, int]]
+    """Pairs of a new line and an entry."""
+
+    def part(self, start: int) -> _Changes:
+        """As much of what is gone and new as a unit of work takes."""
+        end = start + IN_A_UNIT
+        return _Changes(self.gone[start:end], self.new[start:end], [])
+
+
+class Files:
+    """The files of one scope: those of all, or a principal's own."""
+
+    def __init__(self, database: Database, home: Home, principal: str | None, secrets: Sequence[str] = ()) -> None:
+        self._database, self._principal, self._secrets = database, principal, tuple(secrets)
+        self._root = home.workspace if principal is None else personal_folder(home, principal)
+        self._told = False
+        """The log says that there is too much."""
+        self.missing = False
+        """There is more than can be looked through."""
+
+    async def look(self) -> Changed:
+        """What is not in the index as it lies there. Raises StoreError."""
+        known = await self._database.read(self._known)
+        looked = await asyncio.to_thread(self._look, known)
+        changed: dict[str, Seen | None] = dict.fromkeys(sorted(known.keys() - looked.files.keys()))
+        changed |= {path: seen for path, seen in looked.files.items() if known.get(path) != seen.signature}
+        return Changed(changed, looked.whole, looked.seconds)
+
+    async def take_in(self, changed: Changed) -> None:
+        """Brings the index up to that. Raises StoreError."""
+        if changed.files:
+            scope = await self._database.write(lambda connection: make_scope(connection, "file", self._principal).id)
+            for path, seen in changed.files.items():
+                await self._apply(scope, path, seen)
+        cut = await self._database.read(self._is_cut)
+        self._note(missing=cut or not changed.whole)
+
+    def _look(self, known: Iterable[str]) -> Looked:
+        if self._principal is None:
+            return look(self._root, without=ELSEWHERE, known=known)
+        return look(self._root, FOLDER, known=known)
+
+    def _known(self, connection: Connection) -> dict[str, str]:
+        """The signatures of the files that were read, those that were cut as they are only while there is no room."""
+        found = connection.execute(_KNOWN, (self._principal,)).fetchall()
+        full = any(row["entries"] >= MOST_PASSAGES for row in found)
+        return {row["path"]: row["signature"].removesuffix(CUT) if full else row["signature"] for row in found}
+
+    def _is_cut(self, connection: Connection) -> bool:
+        return connection.execute(_CUT, (self._principal, f"%{CUT}")).fetchone() is not None
+
+    def _note(self, *, missing: bool) -> None:
+        self.missing = missing
+        if missing and not self._told:
+            self._told = True
+            log.warning(
+                "too many Markdown files: some are not found by searches",
+                folder=str(self._root),
+                most_files=MOST_FILES,
+                most_names=MOST_ENTRIES,
+                most_passages=MOST_PASSAGES,
+            )
+
+    async def _apply(self, scope: int, path: str, seen: Seen | None) -> None:
+        """Takes in a file that has changed; none: it is gone."""
+        stored = await self._database.read(lambda connection: index.at_place(connection, scope, path))
+        before = [(row["id"], row["text"], row["line"]) for row in stored]
+        changes = await asyncio.to_thread(self._compare, path, before, gone=seen is None)
+        at, cut = seen.at if seen is not None else 0, False
+        for start in range(0, max(len(changes.gone), len(changes.new)), IN_A_UNIT):
+            part = changes.part(start)
+            full = await self._database.write(lambda connection, part=part: _store(connection, scope, path, at, part))
+            cut = cut or full
+
+        def settle(connection: Connection) -> None:
+            connection.executemany("UPDATE memory_entries SET line = ? WHERE id = ?", changes.moved)
+            connection.execute("DELETE FROM memory_files WHERE scope = ? AND path = ?", (scope, path))
+            if seen is not None:
+                signature = seen.signature + CUT if cut else seen.signature
+                connection.execute("INSERT INTO memory_files VALUES (?, ?, ?)", (scope, path, signature))
+
+        await self._database.write(settle)
+
+    def _compare(self, path: str, before: Sequence[tuple[int, str, int]], *, gone: bool) -> _Changes:
+        now = [] if gone else _passages(self._root, path, self._secrets)
+        wanted = Counter(text for text, _ in now)
+        lines = dict(reversed(now))
+        changes = _Changes([], [], [])
+        for entry, text, line in before:
+            if wanted[text] > 0:
+                wanted[text] = 0  # once is enough
+                if lines[text] != line:
+                    changes.moved.append((lines[text], entry))
+            else:
+                changes.gone.append((entry, Indexed.of(text)))
+        changes.new.extend((Indexed.of(text), lines[text]) for text, times in wanted.items() if times > 0)
+        return changes
+
+
+def _passages(root: Path, path: str, secrets: Sequence[str]) -> list[tuple[str, int]]:
+    """The texts of a file's passages with their lines; nothing for what is no text, or cannot be read."""
+    try:
+        with Place(root, root / path, path).open() as file:
+            data = file.read(LARGEST)
+    except ToolFailure:
+        return []
+    text = as_text(data)
+    if text is None:
+        return []
+    found = passages.of_markdown(_LOGGED.sub("", text) if _DAY.fullmatch(path) else text)
+    return [(text, passage.line) for passage in found if (text := clean(passage.text, secrets))]
+
+
+def _store(connection: Connection, scope: int, path: str, at: int, changes: _Changes) -> bool:
+    """Whether there was no room for all."""
+    for entry, what in changes.gone:
+        index.drop(connection, scope, entry, what)
+    room = MOST_PASSAGES - connection.execute("SELECT entries FROM memory_scopes WHERE id = ?", (scope,)).fetchone()[0]
+    for what, line in changes.new[: max(0, room)]:
+        index.add(connection, scope, what, at, path, line)
+    return len(changes.new) > room
+
+
+_KNOWN = """
+SELECT path, signature, entries FROM memory_files f JOIN memory_scopes s ON s.id = f.scope
+WHERE s.kind = 'file' AND s.principal IS ?
+"""
+_CUT = f"{_KNOWN} AND signature LIKE ? LIMIT 1"

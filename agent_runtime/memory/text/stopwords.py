@@ -1,0 +1,41 @@
+"""Which words of a query say little about what is looked for, in the languages of `stopwords.txt`.
+
+Questions have words that statements have not, so that rarity alone would take `when` for the best of a query.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from .normalize import folded
+
+DATA = Path(__file__).with_name("stopwords.txt")
+
+
+def common(words: Iterable[str]) -> set[str]:
+    """Those of the folded words that are common in the language, or the languages, that most of them speak for."""
+    asked = set(words)
+    votes = Counter(language for word in asked for language in _languages().get(word, ()))
+    if not votes:
+        return set()
+    most = max(votes.values())
+    spoken = {language for language, count in votes.items() if count == most}
+    return {word for word in asked if spoken & _languages().get(word, frozenset())}
+
+
+@cache
+def _languages() -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    alike: dict[frozenset[str], frozenset[str]] = {}  # hundreds of words share one set
+    language = ""
+    for line in DATA.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            language = line.strip("[]")
+        elif not line.startswith("#"):
+            for word in folded(line).split():
+                now = found.get(word, frozenset()) | {language}
+                found[word] = alike.setdefault(now, now)
+    return found

@@ -1,0 +1,214 @@
+"""Puts a streamed completion together: server-sent lines in, model events out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, cast
+
+from pydantic_core import from_json
+
+from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
+from agent_common.protocol import Usage, is_object
+
+from ..errors import ModelError
+from ..ports import CallPiece, CallStarted, Completion, ModelEvent, ReasoningPiece, TextPiece, ToolCall
+from . import errors
+from .usage import usage_of
+
+_STOP: dict[str, Literal["stop", "length", "content-filter", "tool-calls", "other"]] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "content-filter",
+    "tool_calls": "tool-calls",
+    "function_call": "tool-calls",
+}
+
+
+LONGEST_LINE = 8 * 1024 * 1024
+EVENT = JsonLimits(max_bytes=LONGEST_LINE, max_values=100_000, refuse_ambiguous=False)
+MOST_CALLS = 256
+"""Tool calls in one answer."""
+_CUT_IN_TWO = re.compile(rb"\\u[dD]")
+
+
+class Lines:
+    """Splits a byte stream into the payloads of its `data:` lines. Raises ModelError for a line without end."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        first, *more = data.split(b"\n")
+        self._rest += first
+        if more:
+            lines = bytes(self._rest), *more[:-1]
+            self._rest = bytearray(more[-1])
+            for line in lines:
+                if line.startswith(b"data:"):
+                    yield line[5:].strip()
+        if len(self._rest) > LONGEST_LINE:
+            raise ModelError(f"the model's stream holds a line of more than {LONGEST_LINE} bytes")
+
+
+def read_event(payload: bytes) -> dict[str, Any] | None:
+    """The event in a `data:` payload; None for the end of the stream. Raises ModelError.
+
+    Larger ones than json_reader.INLINE_BYTES are for `read_large_event`.
+    """
+    return None if payload == b"[DONE]" else _parse(payload)
+
+
+async def read_large_event(payload: bytes) -> dict[str, Any] | None:
+    """Do the same as `read_event`, in a thread when the payload is large. Raises ModelError."""
+    return await by_size(len(payload), partial(read_event, payload))
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str
+    name: str
+    pieces: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class Assembly:
+    """One completion while it streams in."""
+
+    sent: int
+    """Bytes of the request, for providers that report no usage."""
+    received: int = 0
+    finish: str | None = None
+    done: bool = False
+    model: str | None = None
+    report: dict[str, Any] | None = None
+    _calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
+    _ids: set[str] = field(default_factory=set[str])
+
+    def take(self, event: dict[str, Any] | None) -> Iterator[ModelEvent]:
+        """The model events in an event of the stream. Raises ModelError for what is not a completion chunk."""
+        if event is None:
+            self.done = True
+            return
+        if event.get("error"):
+            raise errors.from_event(event["error"])
+        try:
+            yield from self._event(event)
+        except (AttributeError, TypeError) as error:
+            raise _not_a_chunk() from error
+
+    def take_whole(self, reply: dict[str, Any] | None) -> Iterator[ModelEvent]:
+        """The events of a whole reply, from an endpoint that does not stream."""
+        given: Any = reply.get("choices") if reply else None
+        spoken = [{**choice, "delta": choice.get("message")} for choice in _objects(given)]
+        if reply and spoken:
+            reply = {**reply, "choices": spoken}
+            self.done = True
+        yield from self.take(reply)
+
+    def _event(self, event: dict[str, Any]) -> Iterator[ModelEvent]:
+        if event.get("usage"):
+            self.report = event["usage"]
+        self.model = _text(event.get("model")) or self.model
+        for choice in event.get("choices") or ():
+            if reason := choice.get("finish_reason"):
+                self.finish = _text(reason)
+            delta: dict[str, Any] = choice.get("delta") or {}
+            if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
+                yield ReasoningPiece(self._counted(reasoning))
+            if text := delta.get("content"):
+                yield TextPiece(self._counted(text))
+            for call in delta.get("tool_calls") or ():
+                yield from self._call(call)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer came to its end; a usage report may still follow."""
+        return self.finish is not None or self.done
+
+    def completion(self) -> Completion:
+        """What it all came to. Raises ModelError when the stream broke off before its end."""
+        if not self.whole:
+            raise ModelError("the model's stream broke off before its end", transient=True)
+        calls = tuple(ToolCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
+        counted = is_object(self.report)
+        usage = usage_of(self.report) if is_object(self.report) else Usage.estimated(self.sent, self.received)
+        stop = _STOP.get(self.finish or "stop", "other")
+        return Completion("tool-calls" if calls and stop == "stop" else stop, calls, usage, self.model, counted)
+
+    def _call(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
+        function: dict[str, Any] = delta.get("function") or {}
+        index: Any = delta.get("index")
+        if index is None:  # some providers do not number their calls: a name begins the next one
+            index = len(self._calls) if function.get("name") else len(self._calls) - 1
+        if not isinstance(index, int):
+            raise TypeError("the index of a call must be a number")
+        call = self._calls.get(index)
+        if call is None:
+            if len(self._calls) == MOST_CALLS:
+                raise ModelError(f"the model's answer has more than {MOST_CALLS} tool calls")
+            name = self._counted(function.get("name") or "")
+            call = self._calls[index] = _Call(self._call_id(_text(delta.get("id")), index), name)
+            yield CallStarted(call.id, call.name)
+        piece = function.get("arguments")
+        if is_object(piece):  # some local servers send the arguments as an object
+            piece = json.dumps(piece)
+        if piece:
+            call.pieces.append(self._counted(piece))
+            yield CallPiece(call.id, piece)
+
+    def _call_id(self, given: str | None, index: int) -> str:
+        """The provider's id, made unique: some give none, some give the same to every call of an answer."""
+        call_id = self._counted(given or f"call_{index}")
+        while call_id in self._ids:
+            call_id = f"{call_id}_{index}"
+        self._ids.add(call_id)
+        return call_id
+
+    def _counted(self, piece: object) -> str:
+        if not isinstance(piece, str):
+            raise TypeError("a piece of an answer must be text")
+        self.received += len(piece)
+        return piece
+
+
+def _text(value: object) -> str | None:
+    """Raises TypeError for a value of another type."""
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError("must be text")
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in cast("list[Any]", value) if is_object(one)] if isinstance(value, list) else []
+
+
+def _parse(payload: bytes) -> dict[str, Any]:
+    try:
+        # A byte holds no more than one value, and the parser itself ends nesting: a small event needs no count before.
+        small = len(payload) <= EVENT.max_values
+        event: Any = from_json(payload, allow_inf_nan=False) if small else read_json(payload, EVENT)
+    except ValueError as refusal:
+        too_costly = isinstance(refusal, JsonRefused) and refusal.code != "invalid_json"
+        if too_costly or not _CUT_IN_TWO.search(payload):
+            raise ModelError(f"the model's stream is not JSON ({refusal}): {payload[:100]!r}", transient=True) from None
+        event = _parse_with_lone_surrogates(payload)
+    if not is_object(event):
+        raise _not_a_chunk()
+    return event
+
+
+def _not_a_chunk() -> ModelError:
+    return ModelError("the model's stream holds something that is not a completion chunk", transient=True)
+
+
+def _parse_with_lone_surrogates(payload: bytes) -> Any:
+    """Some providers cut an emoji in two; the halves are replaced, for nothing else could be stored or sent."""
+    try:
+        text = json.dumps(json.loads(payload), ensure_ascii=False)
+        return read_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(), EVENT)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"the model's stream is not JSON: {payload[:100]!r}", transient=True) from error

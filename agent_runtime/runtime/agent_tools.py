@@ -1,0 +1,142 @@
+"""What an agent can do: the product's tools, its skills and packages, and the operator's MCP servers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..connectors import Connectors
+from ..ports import Clock, Events, Mesh, Spawner
+from ..sandbox import Confinement, Limits
+from ..settings import Settings
+from ..skills import (
+    Environments,
+    PackageIndex,
+    Setup,
+    SkillHost,
+    SkillLibrary,
+    SkillSearch,
+    Staging,
+    Versions,
+    authoring_tools,
+)
+from ..store import Database
+from ..tools import Gate, Space, Tool, ToolRegistry, builtin_tools, choose_watchdog
+from ..workspace import Home
+from .mcp_servers import named_servers, room, servers_ground
+from .secrets import bearer, mesh_token, skill_grants
+from .skill_search import skill_search
+from .storage_services import Household, Own
+
+if TYPE_CHECKING:
+    from agent_common.net import Upstream
+
+SKILL_PROCESSES = 64
+"""Processes and threads that a skill may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What the turns of one agent share."""
+
+    tools: ToolRegistry
+    library: SkillLibrary
+    connectors: Connectors
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Where it is put together."""
+
+    settings: Settings
+    home: Home
+    database: Database
+    clock: Clock
+    events: Events
+    confinement: Confinement
+    own: Own
+    household: Household
+
+    async def equip(self, mesh: Mesh, helpers: Spawner) -> Equipment:
+        """Raises StartError."""
+        settings = self.settings
+        library, connectors = self._library(), self._connectors()
+        await asyncio.to_thread(library.packages)  # so that no session waits for files to be read for the first time
+        own = self._own_tools(helpers, library)
+        watchdog = await asyncio.to_thread(choose_watchdog, settings.watchdog)
+        gate = Gate(timeout=settings.tool_timeout, watchdog=watchdog)
+        skills = self._skills(mesh, skill_search(gate, own))
+        await skills.start()
+        tools = ToolRegistry((*own, *authoring_tools(skills)), connectors, skills, gate=gate)
+        return Equipment(tools, library, connectors)
+
+    def _own_tools(self, helpers: Spawner, library: SkillLibrary) -> tuple[Tool, ...]:
+        from agent_common.net import Egress
+
+        from ..mesh import MeshSearch
+
+        settings = self.settings
+        return builtin_tools(
+            self.confinement,
+            timeout=settings.tool_timeout,
+            limits=self._room,
+            egress=Egress.through(settings.egress_url, mesh_token(settings)),
+            search=self.own(MeshSearch(settings.mesh_url, bearer(settings))),
+            spawner=helpers,
+            agent_timeout=settings.subagent_timeout,
+            skills=library,
+            learnings=self.household.learnings,
+            memory=self.household.memory,
+            locks=self.household.locks,
+            backups=self.household.backups,
+        )
+
+    def _skills(self, mesh: Mesh, search: SkillSearch) -> SkillHost:
+        settings, workspace = self.settings, self.home.workspace
+        limits = replace(self._room, memory=settings.skill_memory_mb * 2**20, processes=SKILL_PROCESSES)
+        upstream = self._upstream if settings.egress_url else None
+        return self.own(
+            SkillHost(
+                settings.skills_path,
+                Setup(self.confinement, mesh, workspace, limits, upstream=upstream, search=search),
+                Staging(self.home.staged),
+                self._environments(),
+                skill_grants(settings),
+                Versions(self.database, self.clock, workspace),
+                self.events,
+            )
+        )
+
+    @property
+    def _upstream(self) -> Upstream | None:
+        from agent_common.net import Egress
+
+        return Egress.through(self.settings.egress_url, mesh_token(self.settings)).upstream
+
+    def _environments(self) -> Environments:
+        settings = self.settings
+        index = PackageIndex(settings.skill_index, settings.egress_url, mesh_token(settings))
+        return Environments(self.home.skill_environments, self.confinement, settings.skill_dependencies, index)
+
+    def _library(self) -> SkillLibrary:
+        space = Space(self.confinement, self._room)
+        return SkillLibrary(self.home.workspace, _user_home(), self.settings.skill_paths or (), admit=space.admit)
+
+    def _connectors(self) -> Connectors:
+        """The MCP servers that the operator has named. Raises StartError."""
+        ground = servers_ground(self.settings, self.home, self.confinement)
+        return self.own(Connectors(named_servers(self.settings, self.home), ground))
+
+    @property
+    def _room(self) -> Limits:
+        return room(self.settings)
+
+
+def _user_home() -> Path | None:
+    """Where the user of the server keeps packages; none for one who has no home."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None

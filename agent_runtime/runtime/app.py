@@ -1,0 +1,203 @@
+"""Reads top to bottom as the life of a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_common.clock import SystemClock
+from agent_common.telemetry import logger
+
+from ..agents import Agents, Project
+from ..api import Desk, Front, create_app
+from ..loop import (
+    Admission,
+    Answers,
+    Cast,
+    Cautions,
+    Chats,
+    Compactions,
+    Conversations,
+    Counters,
+    EventBus,
+    Fitting,
+    Hallway,
+    Powers,
+    PriceCheck,
+    Recovery,
+    Remembering,
+    Sessions,
+    Settler,
+    Subagents,
+    Tasks,
+    TurnRunner,
+)
+from ..memory import MemoryKeeper
+from ..ports import Snapshots
+from ..sandbox import choose_confinement, take_precedence
+from ..sessions import Ids
+from ..settings import Settings
+from ..store import BackupKeeper, Database
+from ..workspace import Home
+from .agent_tools import Workshop
+from .mediation_setup import Mediated
+from .migrations import MIGRATIONS
+from .retention import Elsewhere, Keep, Retention
+from .secrets import bearer, mesh_token, secrets
+from .session_prompt import Briefing
+from .storage_services import Closable, Household, T
+from .turn_limits import TurnLimits
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+log = logger(__name__)
+
+
+class Runtime:
+    """One agent, behind a port that is open already: `open`, `warm`, and at the end `drain` and `close`."""
+
+    def __init__(self, settings: Settings, snapshots: Snapshots | None = None) -> None:
+        self.settings, self.clock, self._snapshots = settings, SystemClock(), snapshots
+        self.home = Home(settings.data_dir)
+        self.database = Database(self.home.database, MIGRATIONS)
+        self.front = Front(
+            settings,
+            self.clock.monotonic(),
+            EventBus(self.clock),
+            disk_is_low=lambda: self.database.reserve.is_low,
+        )
+        """The first look at the model catalog; nobody waits for it."""
+        self._admission: Admission | None = None
+        self._compactions: Compactions | None = None
+        self._mediated: Mediated | None = None
+        self._closing: list[Closable] = []
+        """What `close` must close, last opened first."""
+
+    def face(self) -> FastAPI:
+        """The HTTP face. It may be asked for before the runtime is warm, or after; it is slow to load."""
+        return create_app(self.front, self.clock)
+
+    def open(self) -> None:
+        """Takes the data directory. Raises StartError that says why it cannot."""
+        self.home.prepare()
+        self.database.open()
+
+    async def warm(self) -> None:
+        """Loads what is slow to load, takes up what the last life left, then opens the doors. Raises StartError."""
+        from ..mesh import Catalog, Greeting, MeshClient, ModelClient, Patience
+
+        settings, clock = self.settings, self.clock
+        headers = bearer(settings)
+        catalog = self._own(Catalog(settings.model_url, headers, clock, complete=settings.llm_base_url is None))
+        patience = Patience(settings.model_attempts, settings.model_idle_timeout)
+        model = self._own(ModelClient(settings.model_url, headers, catalog, patience))
+        mediated = self._mediated = self._own(Mediated(settings, self.home))
+        mesh = self._own(MeshClient(settings.model_url, mesh_token(settings), settings.model, catalog, mediated.gate))
+        take_precedence()
+        confinement = await choose_confinement(settings.confinement, self.home.data_dir)
+        home = self.home = self.home.owned_by(confinement.uid, by_path=confinement.by_path)
+        agents = Agents(home.agents)
+        mediated.load()
+        powers = Powers(agents, Project.read(home.data_dir), lambda: mediated.constraints.held.layer)
+        limits = TurnLimits(settings, catalog)
+        house = Household.set_up(settings, home, self.database, clock, confinement, self._own, mesh)
+        helpers = self._own(Subagents(agents, powers, at_once=settings.max_subagents, limits=limits.subagent()))
+        workshop = Workshop(settings, home, self.database, clock, self.front.events, confinement, self._own, house)
+        equipment = await workshop.equip(mesh, helpers)
+        tools = equipment.tools
+        ids, counters, events = Ids(clock), Counters(), self.front.events
+        compactions = self._compactions = Compactions(
+            Cast(agents, limits.window, catalog.all_known, settings.compaction.model),
+            settings.compaction,
+            house.memory,
+        )
+        settler, prices = self._own(Settler(self.database, clock)), PriceCheck(catalog)
+        runner = TurnRunner(
+            *(self.database, ids, clock, model, tools, home, powers, settings.max_parallel_tools),
+            *(counters, events, settler, house.learnings, compactions),
+            diary=house.diary,
+            note_takers=(mediated.constraints, Cautions(compactions.usable, tools.skills), Remembering(house.memory)),
+            gate=mediated.gate,
+            prices=prices,
+            skills=settings.skills_path.resolve(),
+        )
+        compactions.attach(runner)
+        admission = self._admission = Admission(
+            self.database,
+            runner.run,
+            settler.drop,
+            events,
+            slots=settings.max_concurrent_turns,
+            queue=settings.max_queue,
+            answer_seconds=settings.answer_timeout,
+        )
+        draft = Briefing(settings, home, clock, powers, equipment, house.learnings, confinement.name)
+        conversations = Conversations(self.database, ids, clock, agents, settings.model, draft)
+        shared = (self.database, admission, conversations, ids, clock, home, self._snapshots, house.learnings)
+        hallway = Hallway(*shared, fitting=Fitting(compactions, tools, powers))
+        helpers.attach(hallway, runner)
+        tasks, chats = Tasks(hallway, limits.task, prices), Chats(hallway, limits.chat)
+        keepers = mediated.wire(hallway, chats, tasks, events, confined=confinement.name != "off")
+        await Recovery(hallway, tasks, limits.chat(), keepers).run()
+        self._own(Greeting(catalog, settings.model_url, settings.model)).start()
+        self._look_after_records(conversations, house.memory)
+        self.front.desk = Desk(
+            settings=settings,
+            hallway=hallway,
+            chats=chats,
+            answers=Answers(hallway),
+            tasks=tasks,
+            sessions=Sessions(hallway, tools, powers, catalog.card, compactions, secrets(settings)),
+            shelf=house.shelf,
+            tools=tools,
+            servers=equipment.connectors.servers,
+            packages=equipment.library,
+            agents=agents,
+            mesh=mesh,
+            models=catalog,
+            counters=counters,
+            events=events,
+            confinement=confinement.name,
+            window=compactions.window,
+        )
+        self.front.channel = mediated.channel
+        await mediated.start()
+
+    async def answer_file(self, source: Path, target: Path) -> bool:
+        """The file door of a warm runtime; whether the work was completed. Raises StartError."""
+        assert self._mediated is not None  # noqa: S101
+        return await self._mediated.answer_file(source, target)
+
+    async def drain(self) -> None:
+        """No new work; running turns get their grace, the next life settles what is left."""
+        self.front.draining = True
+        if self._compactions is not None:
+            self._compactions.drain(self.settings.drain_grace)
+        if self._mediated is not None:
+            self._mediated.stop_taking()
+        if self._admission is not None:
+            await self._admission.drain(self.settings.drain_grace)
+        self.front.events.close()
+
+    async def close(self) -> None:
+        if self._admission is not None and not self.front.draining:  # the start was broken off behind the recovery
+            await self._admission.drain(0)
+        while self._closing:
+            thing = self._closing.pop()
+            try:
+                await thing.close()
+            except Exception:  # what fails to close must not keep the database open
+                log.exception("could not be closed", thing=type(thing).__name__)
+        self.database.close()
+
+    def _look_after_records(self, conversations: Conversations, memory: MemoryKeeper) -> None:
+        """Start to make backups, and to delete what is old."""
+        self._own(BackupKeeper(self.database, self.settings.backup_minutes)).start()
+        elsewhere = Elsewhere(conversations, self.home, memory.forget_messages)
+        keep = Keep(self.settings.retention_days, self.settings.retention_rows)
+        self._own(Retention(self.database, self.clock, keep, elsewhere)).start()
+
+    def _own(self, thing: T) -> T:
+        self._closing.append(thing)
+        return thing

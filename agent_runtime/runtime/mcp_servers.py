@@ -1,0 +1,70 @@
+"""The MCP servers that the operator has named: for turns, and for `agent-runtime mcp test`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from agent_common.protocol.authority import Authority, Layer
+
+from ..connectors import AT_ONCE, Connectors, Ground, Patience, Server, read_servers
+from ..errors import StartError
+from ..sandbox import Confinement, Limits, choose_confinement
+from ..settings import Settings
+from ..workspace import Home
+from .secrets import mesh_token
+
+
+def room(settings: Settings) -> Limits:
+    """What the folders that commands write may hold."""
+    return Limits(scratch=settings.scratch_mb * 2**20, workspace=settings.workspace_mb * 2**20)
+
+
+def named_servers(settings: Settings, home: Home) -> tuple[Server, ...]:
+    """Raises StartError."""
+    return read_servers(settings.mcp_path, home.data_dir, os.environ, required=settings.mcp_file is not None)
+
+
+def servers_ground(settings: Settings, home: Home, confinement: Confinement) -> Ground:
+    from agent_common.net import Egress
+
+    token = mesh_token(settings)
+    return Ground(
+        *(confinement, home.workspace, room(settings), home.data_dir),
+        upstream=Egress.through(settings.egress_url, token).upstream,
+        egress_url=settings.egress_url,
+        egress_token=token,
+    )
+
+
+async def try_servers(settings: Settings, name: str | None) -> tuple[list[str], bool]:
+    """Connect to the named MCP server, or to all, without a turn. Return lines that tell how each is, and whether all
+    are well. Raises StartError."""
+    home = Home(settings.data_dir)
+    servers = named_servers(settings, home)
+    wanted = [server for server in servers if name in (None, server.name)]
+    if not wanted:
+        there = f"there are: {', '.join(server.name for server in servers)}" if servers else "there are none"
+        asked = "an MCP server" if name is None else f"the MCP server {name}"
+        raise StartError(f"{settings.mcp_path} does not name {asked}; {there}")
+    home.prepare()
+    confinement = await choose_confinement(settings.confinement, home.data_dir)
+    home = home.owned_by(confinement.uid, by_path=confinement.by_path)
+    ground = servers_ground(settings, home, confinement)
+    seconds = Patience().connect * (1 + len(wanted) // AT_ONCE)
+    connectors = Connectors(servers, ground, Patience(wait=seconds))
+    try:
+        await connectors.ready(Authority((Layer(tools=tuple(f"mcp:{server.name}:*" for server in wanted)),)))
+        states = {state.name: state for state in connectors.servers()}
+    finally:
+        await asyncio.shield(connectors.close())
+    lines: list[str] = []
+    for server in wanted:
+        state = states[server.name]
+        lines.append(f"{state.name} ({state.kind}): {'failed' if state.error else state.state}")
+        if state.error:
+            lines.append(f"  {state.error}")
+        elif state.state == "ready":
+            lines.append(f"  {len(state.tools)} tools: {', '.join(state.tools)}")
+            lines += [f"  note: {line}" for line in await ground.advice(server)]
+    return lines, all(states[server.name].state == "ready" for server in wanted if server.enabled)

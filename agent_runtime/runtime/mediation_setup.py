@@ -1,0 +1,96 @@
+"""The door to the host, where there is one: its parts are wired here, in the order in which the runtime needs them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_common.net import parse_endpoint
+
+from ..loop import Chats, EventBus, Hallway, Keeper, Tasks
+from ..mediation import (
+    Channel,
+    ChannelGate,
+    Clerk,
+    ConstraintKeeper,
+    Identity,
+    Outbox,
+    Rules,
+    Turns,
+    Veil,
+    answer,
+    read_request,
+    write_result,
+)
+from ..settings import Settings
+from ..workspace import Home
+from .secrets import secrets
+
+
+class Mediated:
+    """What the channel needs of the runtime and the other way round. Without an URL there is the gate, which is open,
+    and nothing else."""
+
+    def __init__(self, settings: Settings, home: Home) -> None:
+        self._settings = settings
+        self.gate = ChannelGate(required=settings.mediation_required)
+        self.constraints = ConstraintKeeper(home.data_dir / "constraints", settings.constraints_file)
+        self.clerk: Clerk | None = None
+        self.channel: Channel | None = None
+
+    def load(self) -> None:
+        """Reads the constraints. Raises StartError."""
+        self.constraints.load()
+
+    def wire(self, hall: Hallway, chats: Chats, tasks: Tasks, events: EventBus, *, confined: bool) -> Sequence[Keeper]:
+        """Those who keep records of what the last life left."""
+        settings = self._settings
+        worker = Turns(hall, chats, tasks)
+        loose = settings.mediation_dialect == "loose"
+        self.clerk = Clerk(
+            database=hall.database,
+            clock=hall.clock,
+            worker=worker,
+            constraints=self.constraints,
+            rules=Rules(settings.mediation_window, loose, confined),
+            outbox=Outbox(settings.id, hall.database, hall.clock),
+        )
+        if settings.mediation_url is not None:
+            endpoint = parse_endpoint(settings.mediation_url)
+            me = Identity(
+                settings.id,
+                settings.mediation_key_file,
+                loose,
+                settings.mediation_window,
+                settings.mediation_max_line,
+                tuple(secrets(settings)),
+            )
+            self.channel = Channel(endpoint, me, self.clerk, self.gate, events, grace=settings.mediation_grace)
+        return (worker,)
+
+    async def start(self) -> None:
+        """Dials, once what the last life left is taken up."""
+        if self.channel is not None:
+            await self.channel.start()
+
+    async def answer_file(self, source: Path, target: Path) -> bool:
+        """One request from a file, its result into another: whether it was completed. Raises StartError."""
+        assert self.clerk is not None  # noqa: S101  the runtime is warm
+        await self.clerk.open()
+        held = self.constraints.held.version
+        request = await asyncio.to_thread(read_request, source, self.clerk.clock, held)
+        result = await answer(self.clerk, request, Veil(secrets(self._settings)))
+        await asyncio.to_thread(write_result, target, result)
+        return result.status == "completed"
+
+    def stop_taking(self) -> None:
+        """No new work from the host; what runs is drained with all other turns."""
+        if self.channel is not None:
+            self.channel.stop_taking()
+
+    async def close(self) -> None:
+        if self.channel is not None:
+            await self.channel.close()
+        elif self.clerk is not None:
+            await self.clerk.close()

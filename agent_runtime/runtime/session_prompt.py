@@ -1,0 +1,59 @@
+"""What an agent is told that enters a session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..agents import Manifest
+from ..context import Material, Surroundings, digest, system_prompt
+from ..learnings import LearningKeeper
+from ..loop import Powers
+from ..ports import Clock
+from ..sandbox import ConfinementName
+from ..sessions import Brief
+from ..settings import Settings
+from ..workspace import Home, bootstrap, instructions
+from .agent_tools import Equipment
+
+_NETWORK: dict[ConfinementName, str] = {
+    "off": "commands share that of the server",
+    "none": "no commands can run",
+}
+_CONFINED = "none for commands, unless your permissions open a host"
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """Drafts it; a session keeps what it was told first."""
+
+    settings: Settings
+    home: Home
+    clock: Clock
+    powers: Powers
+    equipment: Equipment
+    learnings: LearningKeeper
+    confinement: ConfinementName
+
+    def __call__(self, manifest: Manifest, principal: str) -> Brief:
+        authority = self.powers.alone(manifest)
+        names = tuple(spec.name for spec in self.equipment.tools.snapshot(authority=authority).specs)
+        directions = instructions(self.home)
+        packages = self.equipment.library.offered(authority, names)
+        material = Material(
+            agent_id=self.settings.id,
+            role=self.settings.role,
+            agent=(manifest.name, manifest.prompt),
+            instructions=directions,
+            files=bootstrap(self.home, principal),
+            learnings=self.learnings.section(principal),
+            skills=[(package.name, package.description) for package in packages],
+            servers=self.equipment.connectors.offered(authority) if "tool_search" in names else (),
+        )
+        around = Surroundings(
+            now_ms=self.clock.now_ms(),
+            model=manifest.model or self.settings.model,
+            workspace=str(self.home.workspace),
+            network=_NETWORK.get(self.confinement, _CONFINED),
+        )
+        prompt = system_prompt(material, around)
+        return Brief(prompt, digest(prompt), names, {package.name: package.source for package in packages})

@@ -1,0 +1,1 @@
+"""Confinement backends: bubblewrap, Landlock with seccomp, another user, or none."""

@@ -1,0 +1,133 @@
+"""The best rung: bubblewrap puts the command into namespaces of its own, with a file system made for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..kernel import seccomp
+from ..spec import mounts
+from ..spec.spec import Box
+from .backend import CONFINED_ID, OF_ALL, Launch, RungName, environment, limited, lowly, program
+
+READ_ONLY = (Path("/proc"), Path("/dev"), Path("/"))
+"""/proc as well: it has switches of the command's own processes, such as who is ended first when memory runs out."""
+TMP = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108 - mount points, not files
+NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+OWN_USERS = ("--unshare-user", "--uid", str(CONFINED_ID), "--gid", str(CONFINED_ID))
+# To enter the command's folder and then to become its user; that step drops them all.
+KEPT = ("CAP_DAC_READ_SEARCH", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+TO_DROP = tuple(part for name in KEPT for part in ("--cap-add", name))
+PROXY = Path("/run/proxy.sock")
+"""Where a command that has a network finds the socket of its proxy."""
+PROXY_PORT = 3128
+RELAY_PROGRAM = Path(__file__).parents[1] / "run" / "loopback_proxy.py"
+RELAY = (sys.executable, "-I", "-S", str(RELAY_PROGRAM), str(PROXY), str(PROXY_PORT))
+_URL = f"http://127.0.0.1:{PROXY_PORT}"
+PROXIED = {
+    **{name: _URL for stem in ("http_proxy", "https_proxy", "all_proxy") for name in (stem, stem.upper())},
+    "no_proxy": "",
+    "NO_PROXY": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """Launches commands through `bwrap`. `here` makes one that fits the server's user."""
+
+    before: tuple[str, ...]
+    """Bubblewrap, and what is put in front of it."""
+    users: tuple[str, ...]
+    """Its options that say where its right to mount comes from."""
+    inside: tuple[str, ...]
+    """Put in front of the command, inside."""
+    filter: bytes
+    hidden: tuple[Path, ...]
+    """Folders never shown, whatever lies around them."""
+    uid: int | None = None
+    name: RungName = "bubblewrap"
+    by_path: bool = False
+
+    @classmethod
+    def here(cls, hidden: Path) -> Bubblewrap:
+        """The rung for this server, which never shows that folder. Raises Missing when a part of it is not here.
+
+        A server that is not root gets its right to mount from a user namespace. Root does not enter one, it becomes
+        another user for good: a process without a single capability that is still uid 0 to the kernel may write to most
+        of /proc/sys, and is exempt from the limit on processes.
+        """
+        first_to_go = (program("choom"), "-n", "800", "--")  # when memory runs out, the kernel takes commands first
+        root = os.geteuid() == 0
+        return cls(
+            before=(*first_to_go, program("bwrap")),
+            users=TO_DROP if root else OWN_USERS,
+            inside=_become(CONFINED_ID) if root else (),
+            filter=seccomp.program(),
+            hidden=(hidden.resolve(),),
+            uid=CONFINED_ID if root else None,
+        )
+
+    def settle(self, data_dir: Path) -> None:
+        """Nothing need be done."""
+
+    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        plan = mounts.plan(box, self.hidden, TMP)
+        if box.network is not None:
+            plan.append(mounts.Mount("read", PROXY, box.network))
+            if self.uid is not None:
+                os.chown(box.network, self.uid, self.uid)
+        processes = box.limits.processes if self.uid is None else OF_ALL  # a user namespace has a count of its own
+        inside = (*limited(box.limits, processes=processes), *self.inside, program("setsid"))
+        filter_file = _in_memory(self.filter)
+        options = (
+            # No --new-session: until its namespace is complete, the process group is all that holds its processes.
+            # The command itself gets a session of its own.
+            *("--die-with-parent", "--hostname", "agent", "--cap-drop", "ALL"),
+            *self.users,
+            *NAMESPACES,
+            *("--proc", "/proc", "--dev", "/dev"),
+            *mounts.masked(),
+            *mounts.arguments(plan, box.limits.tmp),
+            *(part for path in (*self.hidden, *READ_ONLY) for part in ("--remount-ro", str(path))),
+            *("--chdir", str(box.workdir), "--seccomp", str(filter_file)),
+        )
+        # Bubblewrap is process 1 in there, where everybody may read its command line: the options tell of the host.
+        try:
+            options_file = _in_memory(b"".join(part.encode() + b"\0" for part in options))
+        except BaseException:
+            os.close(filter_file)
+            raise
+        return Launch(
+            argv=(
+                *lowly(box),
+                *self.before,
+                *("--args", str(options_file), "--"),
+                *inside,
+                *((*RELAY, *argv) if box.network is not None else argv),
+            ),
+            # Its environment is readable as well: the clean one is its own too.
+            env={**environment(box), **(PROXIED if box.network is not None else {})},
+            fds=(filter_file, options_file),
+            uid=self.uid,
+        )
+
+
+def _in_memory(content: bytes) -> int:
+    """The descriptor of a file in memory that is read from its start."""
+    file = os.memfd_create("bubblewrap")
+    try:
+        os.write(file, content)
+        os.lseek(file, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _become(uid: int) -> tuple[str, ...]:
+    """The launcher that gives up root for good."""
+    ids = (f"--reuid={uid}", f"--regid={uid}", "--clear-groups")
+    return (program("setpriv"), *ids, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--")

@@ -1,0 +1,117 @@
+"""The rungs that need no namespaces: another user, or the same one, held by a filter, limits and Landlock.
+
+Both put `launcher` in front of the command. Neither has a network of its own, so that no socket can be made at all.
+As the same user a command may change the modes of all that is the server's, by paths that no ruleset looks at: there
+such a change does nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import marshal
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import ToolFailure
+from ..kernel import seccomp
+from ..spec import mounts
+from ..spec.spec import Box, Limits
+from .backend import CONFINED_ID, LIFELINE, READERS_ID, Launch, Missing, RungName, environment
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+OF_THE_MACHINE = ("/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/uptime", "/proc/version")
+"""All of /proc that can be read: the rest tells of other processes."""
+CREATE_RULESET, ONLY_VERSION, SET_DUMPABLE = 444, 1, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Unaided:
+    """`other_user` and `same_user` make one."""
+
+    name: RungName
+    filter: bytes
+    landlock: int
+    """Its version."""
+    uid: int | None = None
+
+    @property
+    def by_path(self) -> bool:
+        return self.uid is not None
+
+    def settle(self, data_dir: Path) -> None:
+        if self.uid is None:
+            ctypes.CDLL(None).prctl(SET_DUMPABLE, 0, 0, 0, 0)  # nobody but root can look into the server any more
+
+    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        if box.network is not None:
+            raise ToolFailure("commands have no network under this confinement", kind="unavailable")
+        plan = {
+            "uid": self.uid,
+            "groups": [READERS_ID] if box.readable else [],
+            "filter": self.filter,
+            "landlock": self.landlock,
+            "signals": self.landlock < seccomp.SCOPED,
+            "limits": _limits(box.limits),
+            "read": [*_system(), *map(str, box.readable)],
+            "write": list(map(str, box.writable)),
+            "devices": DEVICES,
+            "workdir": str(box.workdir),
+            "tmp": str(box.writable[-1]) if box.writable else None,
+        }
+        plan_file = os.memfd_create("plan")
+        os.write(plan_file, marshal.dumps(plan))
+        return Launch(
+            argv=(sys.executable, "-I", "-S", str(LAUNCHER), LIFELINE, str(plan_file), *argv),
+            env={**environment(box), "GIT_CONFIG_NOSYSTEM": "1"},  # git ends when it may not read that file
+            fds=(plan_file,),
+            uid=self.uid,
+            outlives=True,
+        )
+
+
+def other_user(_: Path, version: int | None = None) -> Unaided:
+    """Commands as another user, which only root can arrange. All commands share that user, so that Landlock must keep
+    them apart: `version` is the one to use in place of the kernel's. Raises Missing."""
+    if os.geteuid() != 0:
+        raise Missing("only root can run commands as another user")
+    version = landlock_version() if version is None else version
+    if not version:
+        raise Missing("Landlock is not in this kernel, and commands would read each other's files and secrets")
+    return Unaided("uid", seccomp.program(namespaces=False, landlock=version), version, CONFINED_ID)
+
+
+def same_user(_: Path) -> Unaided:
+    """Commands as the server's own user, which Landlock alone keeps apart. Raises Missing."""
+    version = landlock_version()
+    if os.geteuid() == 0:
+        raise Missing("commands would run as root")
+    if version < seccomp.SCOPED:
+        raise Missing(f"Landlock {seccomp.SCOPED} is not in this kernel (it has {version or 'none'})")
+    return Unaided("landlock", seccomp.program(namespaces=False, modes=False), version)
+
+
+def landlock_version() -> int:
+    """0 where the kernel has none, or has it switched off."""
+    return max(0, ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, ONLY_VERSION))
+
+
+def _limits(limits: Limits) -> dict[str, int]:
+    return {
+        "data": limits.memory,
+        "as": limits.memory * 4,
+        "nproc": limits.processes,
+        "fsize": limits.file_size,
+        "nofile": limits.open_files,
+        "cpu": limits.cpu_seconds,
+        "core": 0,
+    }
+
+
+def _system() -> list[str]:
+    """The system's programs and libraries, and Python. Of /etc what bubblewrap shows, without files of our own."""
+    found = [str(mount.source) for mount in mounts.system() if mount.kind == "read" and mount.source is not None]
+    return [*(path for path in found if not path.startswith(str(mounts.OUR_ETC))), *OF_THE_MACHINE]

@@ -1,0 +1,1 @@
+"""Kernel interfaces: seccomp filters, process trees, priorities."""

@@ -1,0 +1,308 @@
+"""The system calls that no command needs and many escapes begin with.
+
+A deny list over the kernel's own checks: namespaces already hold the command, this takes away the levers with which a
+flaw in the kernel is reached, and the doors that namespaces do not close. AF_VSOCK is such a door: it leads to the host
+from every network namespace. io_uring is another: it opens sockets without the system call that is filtered here.
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+from collections.abc import Mapping
+
+from ..backends.backend import Missing
+from . import bpf
+
+X86_64, AARCH64 = 0, 1
+ARCHITECTURES = {"x86_64": (X86_64, 0xC000003E), "aarch64": (AARCH64, 0xC00000B7), "arm64": (AARCH64, 0xC00000B7)}
+
+Calls = Mapping[str, tuple[int | None, int | None]]
+"""Numbers on x86_64 and on aarch64."""
+
+NAMESPACES = 0x7E020080  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME
+FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
+SET_ID = 0o6000  # a program with one of these bits runs as its owner or group, whoever starts it
+MAKES_FILES = 0o20000100  # O_TMPFILE's own bit and O_CREAT: only with one of them open looks at a mode
+X32 = 0x40000000  # the same calls under other numbers, on x86_64
+
+SMALL = 64 * 1024
+"""Bytes of a segment of shared memory that outlives the processes that use it; there may be 4096."""
+
+CLONE, UNSHARE, SOCKET, SOCKETPAIR = (56, 220), (272, 97), (41, 198), (53, 199)
+SHMGET, IOCTL, PRLIMIT, FCNTL = (29, 194), (16, 29), (302, 261), (72, 25)
+
+DENIED: Calls = {
+    # other processes
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    # the view of the file system
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "fanotify_init": (300, 262),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "acct": (163, 89),
+    # namespaces
+    "setns": (308, 268),
+    # the kernel's keys, programs and queues
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "bpf": (321, 280),
+    "userfaultfd": (323, 282),
+    "perf_event_open": (298, 241),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "syslog": (103, 116),
+    "lookup_dcookie": (212, 18),
+    # memory that no process need hold, and so counts for none
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
+    # the machine
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "reboot": (169, 142),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "vhangup": (153, 58),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "modify_ldt": (154, None),
+    "uselib": (134, None),
+    "_sysctl": (156, None),
+    "nfsservctl": (180, 42),
+}
+
+NOT_HERE: Calls = {"clone3": (435, 435), "openat2": (437, 437)}
+"""What they are to do lies in memory, where no filter can look. Programs then fall back to the calls before them."""
+FALLOCATE, FILE_SETATTR = (285, 47), (469, 469)
+RESERVING = {
+    "FS_IOC_RESVSP": 0x40305828,
+    "FS_IOC_UNRESVSP": 0x40305829,
+    "FS_IOC_RESVSP64": 0x4030582A,
+    "FS_IOC_UNRESVSP64": 0x4030582B,
+    "FS_IOC_ZERO_RANGE": 0x40305839,
+    "FS_IOC_FSSETXATTR": 0x401C5820,
+}
+"""What fallocate does, by ioctl, and the wish of a file to grow in large steps. Room that is reserved without writing
+goes faster than anybody can look; `posix_fallocate` of the C library writes instead. `file_setattr` is FSSETXATTR as a
+system call of its own."""
+WITH_MODE: Mapping[str, tuple[tuple[int | None, int | None], int]] = {
+    "chmod": ((90, None), 1),
+    "fchmod": ((91, 52), 1),
+    "fchmodat": ((268, 53), 2),
+    "fchmodat2": ((452, 452), 2),
+    "mknod": ((133, None), 1),
+    "mknodat": ((259, 33), 2),
+    "creat": ((85, None), 1),
+}
+"""With the place of the mode among their arguments. mkdir takes no such bits."""
+OPENING: Mapping[str, tuple[tuple[int | None, int | None], int]] = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
+"""With the place of the flags; the mode comes next."""
+ON_PROCESSES: dict[str, tuple[int, int]] = {
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+}
+"""Their first argument names a process, 0 being the caller."""
+ON_PROCESSES_OR_USERS: dict[str, tuple[tuple[int, int], int]] = {
+    "setpriority": ((141, 140), 2),
+    "ioprio_set": ((251, 30), 3),
+}
+"""Their second argument names a process, unless the first one has this value: it then names a user, and so all
+processes of that user."""
+SHARED: Calls = {
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "mq_unlink": (241, 181),
+    "inotify_init1": (294, 26),
+    "inotify_init": (253, None),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+}
+"""What a namespace of its own makes harmless, and nothing else does."""
+BY_PATH = ("chmod", "fchmodat", "fchmodat2")
+OWNERS: Calls = {"chown": (92, None), "lchown": (94, None), "fchownat": (260, 54)}
+"""They and those of BY_PATH go by path, which no filter and no ruleset can look at."""
+ATTRIBUTES: Calls = {
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "removexattrat": (466, 466),
+}
+"""These do, too."""
+SCOPED, TRUNCATING = 6, 3
+"""The versions of Landlock that keep signals inside, and that look at `truncate`."""
+SIGNALLING: Calls = {
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+}
+"""Their first argument names the receiver. Only the launcher can tell whether it belongs to the command."""
+PIDFD_SEND_SIGNAL, TRUNCATE = (424, 424), (76, 45)
+OWNED_BY = {"F_SETOWN": 8, "F_SETOWN_EX": 15}
+OWNED_BY_IOCTL = {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}
+"""Whom the kernel sends a signal, of the command's choice, when a descriptor becomes ready."""
+
+
+def program(
+    machine: str | None = None, *, namespaces: bool = True, modes: bool = True, landlock: int = SCOPED
+) -> bytes:
+    """The filter for this machine's processor. Raises Missing for one whose numbers are not known here.
+
+    Without `namespaces` the command shares network, processes and shared memory with the host, so that no socket can be
+    made and no other process be touched; what the version of `landlock` does not look at is closed here, and signals
+    are asked about at the filter's listener. Without `modes` a change of mode or owner by path does nothing and says so
+    to nobody: too many programs give up when it is refused.
+    """
+    machine = machine or platform.machine()
+    if machine not in ARCHITECTURES:
+        raise Missing(f"there is no system call filter for {machine}")
+    column, arch = ARCHITECTURES[machine]
+    refuse = [bpf.fail(errno.EPERM)]
+    return bpf.assemble(
+        [
+            bpf.load_arch(),
+            *bpf.unless_equal(arch, [bpf.kill()]),
+            bpf.load_number(),
+            *(bpf.if_at_least(X32, [bpf.fail(errno.ENOSYS)]) if column == X86_64 else []),
+            *(line for number in _numbers(DENIED, column) for line in bpf.if_equal(number, refuse)),
+            *(line for number in _numbers(NOT_HERE, column) for line in bpf.if_equal(number, [bpf.fail(errno.ENOSYS)])),
+            *bpf.if_equal(CLONE[column], _no_namespaces()),
+            *bpf.if_equal(UNSHARE[column], _no_namespaces()),
+            *(_shared(column) if not namespaces else _private(column)),
+            *(_signals_asked(column) if landlock < SCOPED else []),
+            *(bpf.if_equal(TRUNCATE[column], refuse) if landlock < TRUNCATING else []),
+            *_no_room_unwritten(column),
+            *(_not_by_path(column) if not modes else []),
+            *_no_set_id(column, modes=modes),
+            *bpf.if_equal(PRLIMIT[column], _itself(0)),
+            *bpf.if_equal(SOCKETPAIR[column], _only_families()),
+            bpf.allow(),
+        ]
+    )
+
+
+def _numbers(calls: Calls, column: int) -> list[int]:
+    return [number for pair in calls.values() if (number := pair[column]) is not None]
+
+
+def _no_namespaces() -> bpf.Program:
+    return [bpf.load_argument(0), *bpf.if_any_bit(NAMESPACES, [bpf.fail(errno.EPERM)]), bpf.allow()]
+
+
+def _private(column: int) -> bpf.Program:
+    small = [bpf.load_argument(1), *bpf.if_at_least(SMALL + 1, [bpf.fail(errno.ENOSPC)])]
+    small += [bpf.load_high(1), *bpf.if_at_least(1, [bpf.fail(errno.ENOSPC)]), bpf.allow()]
+    return [*bpf.if_equal(SOCKET[column], _only_families()), *bpf.if_equal(SHMGET[column], small)]
+
+
+def _shared(column: int) -> bpf.Program:
+    refuse = [bpf.fail(errno.EPERM)]
+    return [
+        *bpf.if_equal(SOCKET[column], [bpf.fail(errno.EAFNOSUPPORT)]),
+        *(line for number in _numbers(SHARED, column) for line in bpf.if_equal(number, refuse)),
+        *(line for pair in ON_PROCESSES.values() for line in bpf.if_equal(pair[column], _itself(0))),
+        *(
+            line
+            for pair, user in ON_PROCESSES_OR_USERS.values()
+            for line in bpf.if_equal(pair[column], [bpf.load_argument(0), *bpf.if_equal(user, refuse), *_itself(1)])
+        ),
+    ]
+
+
+def _itself(at: int) -> bpf.Program:
+    """Only the caller may be named there. Process 1 of a box, for one, was started before there were limits."""
+    return [bpf.load_argument(at), *bpf.if_equal(0, [bpf.allow()]), bpf.fail(errno.EPERM)]
+
+
+def _signals_asked(column: int) -> bpf.Program:
+    refuse = [bpf.fail(errno.EPERM)]
+    by_fcntl = [line for what in OWNED_BY.values() for line in bpf.if_equal(what, refuse)]
+    by_ioctl = [line for what in OWNED_BY_IOCTL.values() for line in bpf.if_equal(what, refuse)]
+    return [
+        *(line for number in _numbers(SIGNALLING, column) for line in bpf.if_equal(number, [bpf.ask()])),
+        *bpf.if_equal(PIDFD_SEND_SIGNAL[column], [bpf.fail(errno.ENOSYS)]),
+        *bpf.if_equal(FCNTL[column], [bpf.load_argument(1), *by_fcntl, bpf.allow()]),
+        *bpf.if_equal(IOCTL[column], [bpf.load_argument(1), *by_ioctl, bpf.load_number()]),
+    ]
+
+
+def _no_room_unwritten(column: int) -> bpf.Program:
+    refuse = [bpf.fail(errno.EOPNOTSUPP)]
+    by_ioctl = [line for what in RESERVING.values() for line in bpf.if_equal(what, refuse)]
+    return [
+        *bpf.if_equal(FALLOCATE[column], refuse),
+        *bpf.if_equal(FILE_SETATTR[column], refuse),
+        *bpf.if_equal(IOCTL[column], [bpf.load_argument(1), *by_ioctl, bpf.allow()]),
+    ]
+
+
+def _no_set_id(column: int, *, modes: bool) -> bpf.Program:
+    """No program that runs as its owner for everybody: the owner may be the server's user."""
+    lines: bpf.Program = []
+    for name, (pair, at) in WITH_MODE.items():
+        good = bpf.succeed() if name in BY_PATH and not modes else bpf.allow()
+        for number in _numbers({name: pair}, column):
+            lines += bpf.if_equal(number, [*_refuse_set_id(at), good])
+    for name, (pair, at) in OPENING.items():
+        makes = [*_refuse_set_id(at + 1), bpf.allow()]
+        for number in _numbers({name: pair}, column):
+            lines += bpf.if_equal(number, [bpf.load_argument(at), *bpf.if_any_bit(MAKES_FILES, makes), bpf.allow()])
+    return lines
+
+
+def _refuse_set_id(at: int) -> bpf.Program:
+    return [bpf.load_argument(at), *bpf.if_any_bit(SET_ID, [bpf.fail(errno.EPERM)])]
+
+
+def _not_by_path(column: int) -> bpf.Program:
+    return [
+        *(line for number in _numbers(OWNERS, column) for line in bpf.if_equal(number, [bpf.succeed()])),
+        *(
+            line
+            for number in _numbers(ATTRIBUTES, column)
+            for line in bpf.if_equal(number, [bpf.fail(errno.EOPNOTSUPP)])
+        ),
+    ]
+
+
+def _only_families() -> bpf.Program:
+    known = [line for family in FAMILIES for line in bpf.if_equal(family, [bpf.allow()])]
+    return [bpf.load_argument(0), *known, bpf.fail(errno.EAFNOSUPPORT)]

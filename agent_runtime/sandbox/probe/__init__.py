@@ -1,0 +1,1 @@
+"""Tries a backend for real before the server trusts it."""

@@ -1,0 +1,65 @@
+"""Which rung holds the commands of this server: tried for real, once, at start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from agent_common.telemetry import logger
+
+from ...errors import AgentRuntimeError, StartError
+from ..backends.backend import Missing, Rung
+from ..backends.bubblewrap import Bubblewrap
+from ..backends.landlock import other_user, same_user
+from ..backends.unconfined import Bare
+from ..confinement import Confinement
+from .probe import probe
+
+ConfinementMode = Literal["auto", "required", "off"]
+
+Build = Callable[[Path], Rung]
+"""From the data folder to a rung that fits this machine. Raises Missing."""
+
+RUNGS: dict[str, Build] = {
+    "bubblewrap": Bubblewrap.here,
+    "another user": other_user,
+    "the same user under Landlock": same_user,
+}
+"""Best first, with what each is called where it does not work."""
+
+log = logger(__name__)
+
+
+async def choose_confinement(
+    mode: ConfinementMode, data_dir: Path, rungs: Sequence[tuple[str, Build]] = tuple(RUNGS.items())
+) -> Confinement:
+    """The best rung that works here. The data folder is never shown to a command, apart from what its box names.
+
+    A rung with any fault is passed over. With none left, commands are refused and say so under `auto`, and `required`
+    raises StartError. `off` runs commands bare.
+    """
+    if mode == "off":
+        log.warning("confinement off", effect="commands and skills run as the server itself and can read its token")
+        return Confinement(Bare())
+    reasons: list[str] = []
+    for title, build in rungs:
+        rung, fault = await _try(build, data_dir)
+        if rung is not None:
+            return Confinement(rung)
+        reasons.append(f"{title}: {fault}")
+    reason = f"no confinement works here ({'; '.join(reasons)}). Install bubblewrap, or set AGENT_CONFINEMENT=off"
+    if mode == "required":
+        raise StartError(f"AGENT_CONFINEMENT=required, but {reason}")
+    log.warning("confinement unavailable", reason=reason, effect="bash and skills are unavailable")
+    return Confinement(None, reason)
+
+
+async def _try(build: Build, data_dir: Path) -> tuple[Rung | None, str]:
+    """The rung when it holds, else why there is none."""
+    try:
+        rung = build(data_dir)
+        faults = await probe(rung, data_dir)
+    except (Missing, AgentRuntimeError, OSError) as error:
+        return None, str(error)
+    return (None, "; ".join(faults)) if faults else (rung, "")

@@ -1,0 +1,1 @@
+"""Runs a confined process: output capture, resource limits, quotas, its proxy."""

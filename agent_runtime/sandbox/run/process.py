@@ -1,0 +1,216 @@
+"""A process with an owner: while its `Child` is open it may live, afterwards it and all that it started are gone.
+
+Two things see to that. Closing a child kills its process group. And a watcher in that group waits for the end of a
+pipe that only the server holds: it kills the group when the server dies, in whichever way and at whichever moment.
+Signals at the death of a parent alone would not do: a process that is being started has not set them up yet.
+
+Started with `subprocess`, watched with a pidfd: the event loops' own ways to start a process differ, and the faster one
+hands down descriptors that the server inherited, and gives sockets where programs expect pipes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from agent_common.telemetry import logger
+
+from ...errors import ToolFailure
+from ..backends.backend import LIFELINE, Launch, Missing, program
+from ..kernel.process_tree import command_line, descendants, thread_count
+
+# In bash, because plain shells know descriptors up to 9 only.
+WATCHER = '{{ read -r _; kill -KILL 0; }} <&{fd} >/dev/null 2>&1 & exec {fd}<&-; exec "$@"'
+LINE_LIMIT = 64 * 1024
+DEATH = 2.0
+"""Seconds to wait for a killed process. Only one that hangs inside the kernel takes longer."""
+
+log = logger(__name__)
+
+
+class Child:
+    """Use as `async with await Child.start(launch) as child`. Its three streams are pipes."""
+
+    def __init__(self, process: subprocess.Popen[bytes], lifeline: int, outlives: bool) -> None:
+        self._process = process
+        self._outlives = outlives
+        self._lifeline: int | None = lifeline
+        self._transports: list[asyncio.BaseTransport] = []
+        self._loop = asyncio.get_running_loop()
+        self._guards: list[asyncio.Task[None]] = []
+        self.stopped: str | None = None
+        """Why a guard ended it."""
+        self.notice: str | None = None
+        """What its user should know about how it runs."""
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._pidfd = os.pidfd_open(process.pid)
+        self._loop.add_reader(self._pidfd, self._reap)
+        self.stdin: asyncio.StreamWriter
+        self.stdout: asyncio.StreamReader
+        self.stderr: asyncio.StreamReader
+
+    @classmethod
+    async def start(cls, launch: Launch, *, line_limit: int = LINE_LIMIT) -> Child:
+        """Starts the program. Raises ToolFailure when the system cannot; `line_limit` bounds a line read, in bytes."""
+        starting = asyncio.create_task(cls._start(launch, line_limit))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The program may be running already: wait to know it, then end it.
+            with suppress(ToolFailure):
+                await (await starting).close()
+            raise
+
+    @classmethod
+    async def _start(cls, launch: Launch, line_limit: int) -> Child:
+        theirs, ours = [*launch.fds], list[int]()
+        try:
+            streams = [_pipe(theirs, ours, to_them=one, owner=launch.uid) for one in (True, False, False)]
+            watched = _pipe(theirs, ours, to_them=True)
+            process = subprocess.Popen(  # noqa: ASYNC220 - returns as soon as the program is loaded
+                _watched(launch, watched),
+                stdin=streams[0],
+                stdout=streams[1],
+                stderr=streams[2],
+                env=dict(launch.env),
+                cwd=launch.cwd,
+                pass_fds=(watched, *launch.fds),
+                start_new_session=True,
+            )
+        except (OSError, Missing) as error:
+            for descriptor in ours:
+                os.close(descriptor)
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise ToolFailure(f"the command could not be started: {reason}", kind="unavailable") from error
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        *pipes, lifeline = ours
+        child = cls(process, lifeline, launch.outlives)
+        await child._connect(pipes, line_limit)
+        return child
+
+    def guard(self, watch: Coroutine[Any, Any, str]) -> None:
+        """While the child lives, this watches it; when it returns, with a reason, the child is ended."""
+        self._guards.append(asyncio.create_task(self._guard(watch)))
+
+    async def _guard(self, watch: Coroutine[Any, Any, str]) -> None:
+        try:
+            reason = await watch
+        except Exception:
+            log.exception("a guard failed")
+            reason = "it could not be watched any more"
+        if self.stopped is None and self.running:
+            self.stopped = reason
+            self._strike()
+
+    async def _connect(self, pipes: Sequence[int], line_limit: int) -> None:
+        self.stdout = await self._reader(pipes[1], line_limit)
+        self.stderr = await self._reader(pipes[2], line_limit)
+        protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())  # as a writer's, for its flow control
+        transport, _ = await self._loop.connect_write_pipe(lambda: protocol, open(pipes[0], "wb", 0))  # noqa: ASYNC230, SIM115
+        self.stdin = asyncio.StreamWriter(transport, protocol, None, self._loop)
+        self._transports.append(transport)
+
+    async def _reader(self, pipe: int, line_limit: int) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=line_limit)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await self._loop.connect_read_pipe(lambda: protocol, open(pipe, "rb", 0))  # noqa: ASYNC230, SIM115
+        self._transports.append(transport)
+        return reader
+
+    def _reap(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._cut_lifeline()  # what it left in the background ends with it
+        for guard in self._guards:
+            guard.cancel()
+        self._ended.set_result(self._process.wait())
+
+    def _cut_lifeline(self) -> None:
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def family(self) -> dict[int, str]:
+        """The processes that belong to it now, each with its command line."""
+        return {pid: command_line(pid) for pid in descendants(self.pid)}
+
+    def threads(self) -> int:
+        """Of all its processes together."""
+        return sum(thread_count(pid) for pid in descendants(self.pid))
+
+    @property
+    def running(self) -> bool:
+        return not self._ended.done() and self._process.poll() is None
+
+    async def wait(self) -> int:
+        """Waits for the end; the exit code, or the negated number of the signal that ended it."""
+        return await asyncio.shield(self._ended)
+
+    async def kill(self) -> None:
+        """Ends the process and all that it started. What it printed before can still be read."""
+        self._strike()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DEATH):
+                await self.wait()
+        if self.running:
+            self._outlives = False
+            self._strike()
+
+    def _strike(self) -> None:
+        if self.running and not self._outlives:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        self._cut_lifeline()
+
+    async def close(self) -> None:
+        """Ends the process and lets go of its pipes."""
+        try:
+            await self.kill()
+        finally:
+            if self.stdin.transport.get_write_buffer_size():  # `close` would wait until it is written
+                self.stdin.transport.abort()
+            for transport in self._transports:
+                transport.close()
+            for guard in self._guards:
+                guard.cancel()
+            await asyncio.gather(*self._guards, return_exceptions=True)
+
+    async def __aenter__(self) -> Child:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _watched(launch: Launch, lifeline: int) -> tuple[str, ...]:
+    """What to start, so that it and all of its own ends with the lifeline."""
+    if launch.outlives:
+        at = launch.argv.index(LIFELINE)
+        return (*launch.argv[:at], str(lifeline), *launch.argv[at + 1 :])
+    shell = program("bash")
+    return (shell, "-c", WATCHER.format(fd=lifeline), shell, *launch.argv)
+
+
+def _pipe(theirs: list[int], ours: list[int], *, to_them: bool, owner: int | None = None) -> int:
+    """A pipe whose ends are put on these lists; theirs. Its owner may also open it by name, as /dev/stdout."""
+    reading, writing = os.pipe()
+    their_end, our_end = (reading, writing) if to_them else (writing, reading)
+    theirs.append(their_end)
+    ours.append(our_end)
+    if owner is not None:
+        os.fchown(their_end, owner, owner)
+    return their_end

@@ -1,0 +1,321 @@
+"""How full the folders are that commands write to.
+
+Walking a folder is slow, asking the file system how much room is left is one system call. So the room left is asked for
+many times a second, and the folder is measured only when enough of it has gone to matter, whoever took it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import ToolFailure
+from ..spec.spec import MiB, Quota
+
+NOTICED = 32 * MiB, 2000
+"""Bytes and files that may go before the folder is measured; less where less is left of its quota."""
+LEAST = MiB, 64
+FRESH = 0.2
+"""Seconds for which a measurement is good while anything is written at all; longer where measuring takes long."""
+SHARE = 50
+"""One part in so many of the time goes into measuring, unless much room has gone."""
+PATIENCE = 2.0
+"""Seconds that a command waits to be started while its folders are being measured."""
+HASTE = 0.3
+"""Seconds that a running one is believed meanwhile, whatever the room left tells."""
+BLIND = 256 * MiB
+"""What may go beyond the quota where only the room left tells: while measuring takes longer than that, and where the
+folder does not hold it."""
+KEPT_FREE = 64 * MiB, 20_000, 8
+"""Bytes and files of a file system that commands leave free, for the database and for others; of a smaller one, one
+part in this many."""
+LONGEST = 20.0
+"""Seconds that a walk may take; what it has not seen by then is guessed from the room left."""
+
+CLOSED = "Until enough is deleted nothing can be written"
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    bytes: int
+    files: int
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.bytes + other.bytes, self.files + other.files)
+
+    def beyond(self, other: Amount) -> Amount:
+        return Amount(max(0, self.bytes - other.bytes), max(0, self.files - other.files))
+
+    def exceeds(self, other: Amount) -> bool:
+        return self.bytes > other.bytes or self.files > other.files
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Bytes that a folder holds, as it was last measured, and that are left on its file system."""
+
+    used: int
+    room: int
+
+
+class Meter:
+    """One folder's use, known at one moment and guarded from there by the room left."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.used: Amount | None = None
+        self._room = Amount(0, 0)
+        """What was left when it was measured."""
+        self._began = self._at = self._cost = 0.0
+        self._measuring: asyncio.Task[None] | None = None
+
+    def gone(self) -> Amount:
+        """What has been taken of the file system since the measurement, by anybody."""
+        return self._room.beyond(_room(self.folder))
+
+    def capacity(self) -> Amount:
+        """What the folder may hold before its file system is almost full, as of the last measurement."""
+        whole = _room(self.folder) if self.used is None else self.used + self._room
+        kept = _kept(self.folder)
+        left = whole.beyond(kept)
+        return left if kept.files else Amount(left.bytes, sys.maxsize)  # some file systems count no files
+
+    def due(self, most: Amount) -> bool:
+        if self.used is None:
+            return True
+        gone, left = self.gone(), most.beyond(self.used)
+        slack = Amount(max(LEAST[0], min(NOTICED[0], left.bytes // 2)), max(LEAST[1], min(NOTICED[1], left.files // 2)))
+        age = time.monotonic() - self._at
+        if gone.exceeds(slack):
+            return age > self._cost
+        # Also when there is more room than before: what one folder gains another may have lost.
+        return self.stirred and age > max(FRESH, SHARE * self._cost)
+
+    @property
+    def stirred(self) -> bool:
+        """Whether anybody has written or deleted anything on the file system since the measurement."""
+        return _room(self.folder) != self._room
+
+    def measure(self) -> asyncio.Task[None]:
+        """A measurement that began after now, or one that is running."""
+        if self._measuring is None or self._measuring.done():
+            self._measuring = asyncio.create_task(self._measure())
+        return self._measuring
+
+    @property
+    def slow(self) -> bool:
+        """Whether a measurement has been running for too long to go by the one before."""
+        running = self._measuring is not None and not self._measuring.done()
+        return running and time.monotonic() - self._began > HASTE
+
+    async def _measure(self) -> None:
+        self._began = began = time.monotonic()
+        room, before, gone = _room(self.folder), self.used, self.gone()
+        found, whole = await _walk(self.folder)
+        if not whole and before is not None:  # parts were closed to us: believe the file system
+            guess = before + gone
+            found = Amount(max(found.bytes, guess.bytes), max(found.files, guess.files))
+        self.used, self._room, self._at = found, room, time.monotonic()
+        self._cost = self._at - began
+
+
+class Ledger:
+    """The meters of a server's folders. They outlive commands, so that many small steps are noticed as well."""
+
+    def __init__(self) -> None:
+        self._meters: dict[Path, Meter] = {}
+
+    async def open(self, quotas: Iterable[Quota]) -> tuple[Allowance, ...]:
+        """What a command that starts now may do. Folders whose fill is not known well enough are measured."""
+        allowances = [Allowance(quota, self._meter(quota.folder)) for quota in quotas]
+        await asyncio.gather(*(one.settle() for one in allowances))
+        return tuple(allowances)
+
+    async def overrun(self, quotas: Iterable[Quota]) -> str | None:
+        """What a command has left too full that was over before anybody looked; for the model."""
+        full = [one.text for one in await self.open(quotas) if one.full]
+        return f"{'; '.join(full)}. {CLOSED}" if full else None
+
+    async def admit(self, quota: Quota, size: int) -> None:
+        """Raises ToolFailure when so many bytes more do not fit."""
+        one = Allowance(quota, self._meter(quota.folder))
+        await one.settle()
+        if one.full or not await one.takes(size):
+            raise ToolFailure(f"there is no room for {size} bytes: {one.text}. Delete something first")
+
+    def _meter(self, folder: Path) -> Meter:
+        if folder not in self._meters:
+            for old in [path for path in self._meters if not path.exists()]:
+                del self._meters[old]
+            self._meters[folder] = Meter(folder)
+        return self._meters[folder]
+
+
+class Allowance:
+    """A quota as it holds for one command: what the folder may come to, or what it had come to before."""
+
+    def __init__(self, quota: Quota, meter: Meter) -> None:
+        self.quota, self._meter = quota, meter
+        self._most = self._quota
+        self._files_left = _room(quota.folder).files
+
+    @property
+    def _quota(self) -> Amount:
+        """The quota, or the room of the file system if that is less."""
+        most = self._meter.capacity()
+        return Amount(min(self.quota.bytes, most.bytes), min(self.quota.files, most.files))
+
+    @property
+    def bytes(self) -> int:
+        """The most that the folder may hold."""
+        return self._quota.bytes
+
+    async def settle(self) -> None:
+        if self._meter.due(self._quota) or self.full:
+            await _patiently(self._meter.measure())
+        used = self._meter.used or Amount(0, 0)
+        slack = Amount(*LEAST) if self.full else Amount(0, 0)
+        self._most = Amount(max(self._quota.bytes, used.bytes), max(self._quota.files, used.files)) + slack
+
+    def _follow(self) -> None:
+        """What has been deleted of too much does not come back."""
+        if self._meter.used is not None:
+            used = self._meter.used + Amount(*LEAST)
+            low = Amount(min(self._most.bytes, used.bytes), min(self._most.files, used.files))
+            self._most = Amount(max(low.bytes, self._quota.bytes), max(low.files, self._quota.files))
+
+    @property
+    def full(self) -> bool:
+        return self._meter.used is not None and self._meter.used.exceeds(self._quota)
+
+    @property
+    def text(self) -> str:
+        """For the model, about a folder that is full."""
+        used = self._meter.used or Amount(0, 0)
+        if used.bytes > self.quota.bytes:
+            return f"{self.quota.name} holds {_size(used.bytes)}, and {_size(self.quota.bytes)} is the most it may hold"
+        if used.bytes > self._quota.bytes:
+            left = _size(_room(self.quota.folder).bytes)
+            return f"{self.quota.name} holds {_size(used.bytes)}, and the disk is almost full: {left} are left"
+        if used.files <= self.quota.files:
+            return f"the disk has almost no room for more files: {_room(self.quota.folder).files} are left"
+        return f"{self.quota.name} holds {used.files} files, and {self.quota.files} is the most it may hold"
+
+    async def takes(self, size: int) -> bool:
+        """Whether so many bytes fit in. What others took meanwhile counts until a measurement says better."""
+        meter = self._meter
+        near = self._quota.beyond(meter.used or Amount(0, 0)).bytes < size + NOTICED[0]
+        if near and meter.stirred:  # what others have freed may hide what was written here
+            await _patiently(meter.measure())
+        for last in (False, True):
+            used = meter.used or Amount(0, 0)
+            if used.bytes + meter.gone().bytes + size <= self._quota.bytes:
+                return True
+            if not last:
+                await _patiently(meter.measure())
+        return False
+
+    async def refresh(self) -> None:
+        """Has the folder measured, from now on."""
+        await _patiently(self._meter.measure())
+
+    def state(self) -> State:
+        used = self._meter.used or Amount(0, 0)
+        return State(used.bytes, _room(self.quota.folder).bytes)
+
+    @property
+    def left(self) -> int:
+        used = self._meter.used or Amount(0, 0)
+        return self._most.beyond(used).bytes
+
+    async def overdrawn(self) -> bool:
+        """Looks once. Whether the command has carried the folder beyond what it may hold."""
+        meter = self._meter
+        if _room(self.quota.folder).files < min(self._files_left, _kept(self.quota.folder).files // 2):
+            return True  # no reserve gives files back, so nothing waits for a measurement
+        if meter.due(self._most):
+            await _patiently(meter.measure(), HASTE)
+            self._follow()
+        if meter.used is None:
+            return False
+        if meter.slow:
+            return (meter.used + meter.gone()).exceeds(self._most + Amount(BLIND, self._quota.files))
+        return meter.used.exceeds(self._most)
+
+
+class Hoard:
+    """What a command may keep in files that it has deleted and holds open: they lie in no folder.
+
+    Nothing tells of them all, as they may be on their way between two processes. But room that has gone since the
+    command began, and is found in none of its folders, went to somebody; and the kernel counts what a process writes.
+    """
+
+    def __init__(self, allowances: Sequence[Allowance]) -> None:
+        self._allowances = allowances
+        self._began = [one.state() for one in allowances]
+        self._bytes = 0
+
+    def too_much(self, written: float = math.inf) -> bool:
+        """Whether a command that has written so much keeps more than would have fitted in."""
+        now = [one.state() for one in self._allowances]
+        gone = max(before.room - after.room for before, after in zip(self._began, now, strict=True))
+        found = sum(after.used - before.used for before, after in zip(self._began, now, strict=True))
+        self._bytes = gone - found
+        return min(self._bytes, written) > BLIND + max(one.left for one in self._allowances)
+
+    @property
+    def text(self) -> str:
+        """For the model."""
+        return f"files that it deleted but keeps open take {_size(self._bytes)}, and there is no room for them"
+
+
+async def _patiently(task: asyncio.Task[None], seconds: float = PATIENCE) -> None:
+    """Waits for a measurement, which goes on when this took too long."""
+    await asyncio.wait((task,), timeout=seconds)
+
+
+def _size(count: int) -> str:
+    return f"{count / MiB:.0f} MiB" if count < 10 * 1024 * MiB else f"{count / (1024 * MiB):.1f} GiB"
+
+
+def _room(folder: Path) -> Amount:
+    try:
+        left = os.statvfs(folder)
+    except OSError:  # it has been removed
+        return Amount(0, 0)
+    return Amount(left.f_bfree * left.f_frsize, left.f_ffree)
+
+
+def _kept(folder: Path) -> Amount:
+    """What commands leave free."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return Amount(0, 0)
+    most_bytes, most_files, share = KEPT_FREE
+    return Amount(min(most_bytes, disk.f_blocks * disk.f_frsize // share), min(most_files, disk.f_files // share))
+
+
+async def _walk(folder: Path) -> tuple[Amount, bool]:
+    """What lies in a folder, and whether that is all of it."""
+    units = ("--block-size=1", "--inodes")  # one walk tells only one of them
+    size, files = await asyncio.gather(*(asyncio.to_thread(_du, folder, unit) for unit in units))
+    return Amount(size[0], files[0]), size[1] and files[1]
+
+
+def _du(folder: Path, unit: str) -> tuple[int, bool]:
+    """By a program, because no tree that a command can make stops it, and it leaves the server's interpreter free."""
+    argv = ("nice", "-n", "5", "du", "-s", "-x", unit, "--", str(folder))
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=LONGEST, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0, False
+    count = done.stdout.split(b"\t")[0]
+    return (int(count) if count.isdigit() else 0), done.returncode == 0

@@ -1,0 +1,1 @@
+"""What one command may see, change and use up."""

@@ -1,0 +1,113 @@
+"""What of the host's files a confined command sees, as mounts in the order in which they must be made."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import agent_common
+import agent_runtime
+
+from .spec import Box
+
+LINKED = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin")
+"""Links into /usr on most systems, folders on some."""
+
+ETC = (
+    "/etc/alternatives",
+    "/etc/ca-certificates.conf",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+)
+"""All of the host's /etc that is shown. Users, groups and hosts come from files of our own beside this module."""
+
+MASKED = ("/proc/acpi", "/proc/cmdline", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/timer_list")
+"""What /proc tells about the machine and a command has no use for."""
+
+OUR_ETC = Path(__file__).parents[1] / "etc"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """`mask` hides what lies at the target; `tmp` is an empty folder in memory that anyone may write to."""
+
+    kind: Literal["read", "write", "link", "mask", "tmp"]
+    target: Path
+    source: Path | None = None
+
+
+def python_roots() -> tuple[Path, ...]:
+    """The folders without which this Python, and our packages, do not run."""
+    program = Path(sys.executable).resolve()
+    ours = (Path(module.__file__).parent for module in (agent_common, agent_runtime) if module.__file__)
+    return tuple(dict.fromkeys((Path(sys.prefix), Path(sys.base_prefix), program.parent.parent, *ours)))
+
+
+@cache
+def system() -> tuple[Mount, ...]:
+    """The system's programs and libraries, and Python."""
+    usr = Path("/usr")
+    found = [Mount("read", usr, usr)]
+    for path in map(Path, LINKED):
+        if path.is_symlink():
+            found.append(Mount("link", path, path.readlink()))
+        elif path.is_dir():
+            found.append(Mount("read", path, path))
+    found.extend(Mount("read", path, path) for path in map(Path, ETC) if path.exists())
+    found.extend(Mount("read", Path("/etc", ours.name), ours) for ours in sorted(OUR_ETC.iterdir()))
+    found.extend(Mount("read", path, path) for path in python_roots() if not path.is_relative_to(usr))
+    return tuple(found)
+
+
+def plan(box: Box, hidden: Sequence[Path], tmp: Sequence[Path]) -> list[Mount]:
+    """Every mount of a box, shallow ones first, so that a deeper one always shows through the one around it."""
+    wanted = [
+        *system(),
+        *(Mount("mask", path) for path in hidden),
+        *(Mount("tmp", path) for path in tmp),
+        *(Mount("read", path, path) for path in box.readable),
+        *(Mount("write", path, path) for path in box.writable),
+    ]
+    return sorted(wanted, key=lambda mount: len(mount.target.parts))
+
+
+def arguments(plan: Iterable[Mount], size: int) -> Iterator[str]:
+    """The plan as bubblewrap's options; `size` bounds each folder in memory, in bytes."""
+    made: set[Path] = set()
+    for mount in plan:
+        for parent in reversed(mount.target.parents[:-1]):
+            if parent not in made:
+                made.add(parent)
+                yield from ("--perms", "0755", "--dir", str(parent))
+        made.add(mount.target)
+        match mount.kind:
+            case "read":
+                yield from ("--ro-bind", str(mount.source), str(mount.target))
+            case "write":
+                yield from ("--bind", str(mount.source), str(mount.target))
+            case "link":
+                yield from ("--symlink", str(mount.source), str(mount.target))
+            case "mask":
+                yield from ("--perms", "0755", "--size", "4096", "--tmpfs", str(mount.target))
+            case "tmp":
+                yield from ("--perms", "1777", "--size", str(size), "--tmpfs", str(mount.target))
+
+
+def masked() -> Iterator[str]:
+    for path in MASKED:
+        if os.path.isdir(path):
+            yield from ("--size", "4096", "--tmpfs", path, "--remount-ro", path)
+        elif os.path.exists(path):
+            yield from ("--ro-bind", "/dev/null", path)

@@ -1,0 +1,151 @@
+"""Serves one runtime: opens the port, loads and warms up behind it, and drains on SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import importlib
+import signal
+import socket
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from agent_common.http import tune_interpreter
+from agent_common.net import raise_file_limit, serve_socket
+from agent_common.telemetry import logger
+
+from ..errors import StartError
+from ..settings import Settings
+from .memory_tuning import Config, Server, one_heap, without_v1
+from .startup_app import Entrance
+
+if TYPE_CHECKING:
+    from ..runtime import Runtime
+
+log = logger(__name__)
+BACKLOG = 2048
+GOODBYE_SECONDS = 5
+"""What open connections get to finish after the drain."""
+MOST_CONNECTIONS = 2048
+
+
+class _Server(Server):
+    """Leaves the signals to us: a drain comes before the listener closes."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.opened = asyncio.Event()
+        """The port answers."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.opened.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def serve(settings: Settings) -> None:
+    """Runs until SIGTERM or SIGINT. Raises StartError when it cannot start."""
+    import uvloop
+
+    one_heap()
+    without_v1()
+    connections = min(MOST_CONNECTIONS, raise_file_limit() // 2)  # the others: database, calls, commands, files
+    with _listen(settings) as listening:
+        uvloop.run(_main(settings, listening, connections))
+
+
+async def _main(settings: Settings, listening: socket.socket, connections: int) -> None:
+    entrance, told = Entrance(), asyncio.Event()
+    server = _Server(_config(entrance, connections))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    runtime: Runtime | None = None
+    try:
+        await _first(serving, server.opened)
+        runtime = await _load(settings)
+        await asyncio.to_thread(runtime.open)  # the probes answer while a large database is checked
+        mediated = settings.mediation_url is not None  # then work comes that way, and need not wait for the routes
+        if not mediated:
+            entrance.open(await asyncio.to_thread(runtime.face))
+        if await _warm(runtime, told):
+            if mediated:
+                entrance.open(await asyncio.to_thread(runtime.face))
+            tune_interpreter()
+            _announce(settings, listening)
+            await _first(serving, told)
+            await runtime.drain()
+    finally:
+        server.should_exit = True
+        await serving
+        if runtime is not None:
+            await runtime.close()
+
+
+def _config(app: Entrance, connections: int) -> Config:
+    from agent_common.http import bounded_http
+
+    return Config(
+        app,
+        http=bounded_http(connections),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=GOODBYE_SECONDS,
+    )
+
+
+async def _load(settings: Settings) -> Runtime:
+    """Everything behind the open port. The imports run beside the event loop, so that the probes go on answering."""
+    for module in ("agent_runtime.runtime", "agent_runtime.mesh.model"):
+        await asyncio.to_thread(importlib.import_module, module)
+    from ..runtime import Runtime
+
+    return Runtime(settings)
+
+
+async def _warm(runtime: Runtime, told: asyncio.Event) -> bool:
+    """Warms up; False when the server was told to stop meanwhile. Raises StartError."""
+    warming, telling = asyncio.create_task(runtime.warm()), asyncio.create_task(told.wait())
+    await asyncio.wait((warming, telling), return_when=asyncio.FIRST_COMPLETED)
+    telling.cancel()
+    if warming.done():
+        await warming
+        return True
+    warming.cancel()
+    await asyncio.wait([warming])
+    return False
+
+
+async def _first(serving: asyncio.Task[None], event: asyncio.Event) -> None:
+    """Returns when the event is set, or the server has ended by itself."""
+    waiting = asyncio.ensure_future(event.wait())
+    await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+def _announce(settings: Settings, listening: socket.socket) -> None:
+    host, port = listening.getsockname()[:2]
+    if settings.token is None:
+        log.warning("no token is set: whoever reaches this machine's loopback address may give this agent work")
+    log.info("ready", url=f"http://{host}:{port}", agent=settings.id)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    try:
+        return serve_socket(settings.host, settings.port)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            text = f"port {settings.port} on {settings.host} is in use: set AGENT_PORT or stop the other server"
+        else:
+            text = f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
+        raise StartError(text) from error

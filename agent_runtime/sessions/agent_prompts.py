@@ -1,0 +1,70 @@
+"""What each agent is told in a session once and for all: how all its requests begin, also after a restart."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_common.protocol import is_object
+
+from .store.rows import dump
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A prompt, the digest under which it is stored, and the order in which the model sees the tools."""
+
+    prompt: str
+    digest: str
+    tools: tuple[str, ...]
+    packages: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The skill packages that the prompt tells of: name -> where it was found."""
+
+
+def add(connection: sqlite3.Connection, session_id: str, agent: str, brief: Brief) -> None:
+    """Keeps the brief of an agent that was called into somebody else's session; one that is there already costs no
+    write."""
+    connection.execute("INSERT OR IGNORE INTO system_prompts VALUES (?, ?)", (brief.digest, brief.prompt))
+    kept = dump({"packages": dict(brief.packages), "digest": brief.digest, "tools": list(brief.tools)})
+    connection.execute(
+        "UPDATE chat_sessions SET metadata_json = json_insert(metadata_json, '$.briefs', json('{}'))"
+        " WHERE id = ? AND json_extract(metadata_json, '$.briefs') IS NULL",
+        (session_id,),
+    )
+    connection.execute(
+        "UPDATE chat_sessions SET metadata_json = json_set(metadata_json, :path, json(:kept))"
+        " WHERE id = :id AND json_extract(metadata_json, :path || '.digest') IS NOT :digest",
+        {"path": f'$.briefs."{agent}"', "kept": kept, "id": session_id, "digest": brief.digest},
+    )
+
+
+def reorder(connection: sqlite3.Connection, *, session_id: str, agent: str, own: bool, tools: Sequence[str]) -> None:
+    """Keeps a new order of tools; `own` says that the session is this agent's own."""
+    path = "$.tools" if own else f'$.briefs."{agent}".tools'
+    connection.execute(
+        "UPDATE chat_sessions SET metadata_json = json_replace(metadata_json, ?, json(?)) WHERE id = ?",
+        (path, dump(list(tools)), session_id),
+    )
+
+
+def load(connection: sqlite3.Connection, metadata: Mapping[str, Any]) -> dict[str, Brief]:
+    """The briefs of a session's other agents. One whose prompt is not here, after an import, is left out."""
+    kept: Any = metadata.get("briefs")
+    found: dict[str, Brief] = {}
+    for agent, one in kept.items() if is_object(kept) else ():
+        digest, tools = (one.get("digest"), one.get("tools")) if is_object(one) else (None, None)
+        if not isinstance(digest, str):
+            continue
+        row = connection.execute("SELECT body FROM system_prompts WHERE digest = ?", (digest,)).fetchone()
+        if row is not None and isinstance(tools, list):
+            names = tuple(map(str, tools))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            found[agent] = Brief(row["body"], digest, names, packages_of(one))
+    return found
+
+
+def packages_of(kept: Mapping[str, Any]) -> dict[str, str]:
+    """The packages of a brief or a session as they were stored; none where that was before there were any."""
+    packages: Any = kept.get("packages")
+    return {name: str(source) for name, source in packages.items()} if is_object(packages) else {}

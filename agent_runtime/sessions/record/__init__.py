@@ -1,0 +1,1 @@
+"""Recording of a turn while it runs, repair after a crash, replay."""

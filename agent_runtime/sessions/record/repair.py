@@ -1,0 +1,73 @@
+"""Close the records that a crash left open (docs/design.md#a-crash-costs-at-most-one-step)."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from ..store import history, rows
+from ..store.ids import Ids
+from .parts import OLD_STEP_COUNT, RETRY, STEP_COUNT, tool_name
+
+ORPHANED = ("input-streaming", "input-available", "approval-responded")
+"""Tool states that only a living process can leave. Waits for a human are kept."""
+CALL_ERROR = "outcome unknown, interrupted: the runtime stopped while this call was running"
+BROKEN_CALL = "the runtime stopped while the model was asked"
+TURN_ERROR = "the runtime stopped before this turn was finished"
+
+
+def interrupt(connection: sqlite3.Connection, turn: history.TurnRow, now: int) -> dict[str, Any]:
+    """Ends a turn that was running: orphaned calls become errors, growing texts keep what was saved. Its outcome."""
+    _close(connection, turn.reply_id, first_broken=0, now=now)
+    outcome = {"status": "failed", "error_code": "interrupted", "error": TURN_ERROR, "finish_reason": "error"}
+    reply = history.message(connection, turn.reply_id)
+    metadata = {**(reply.metadata if reply else {}), "outcome": outcome, "finish_reason": "error"}
+    rows.upsert_message(connection, rows.MessageRow(turn.reply_id, turn.session_id, "assistant", metadata, now, now))
+    rows.leave_queue(connection, turn.message_id)
+    rows.end_turn(connection, turn.message_id, outcome, now)
+    return outcome
+
+
+def reopen(connection: sqlite3.Connection, turn: history.TurnRow, ids: Ids, now: int) -> int:
+    """Makes the record of a turn that broke off fit to be gone on with; gives how much it has done: model calls that
+    came to their end, and tool calls that have a result.
+
+    Calls of a completed model call stay open, for the loop to decide about. A model call that broke off is closed,
+    marked as one that will be made again, and is no part of the conversation.
+    """
+    reply = history.message(connection, turn.reply_id)
+    if reply is None:
+        return 0
+    asked = complete_steps(reply)
+    begun = [index for index, part in enumerate(reply.parts) if part["type"] == "step-start"]
+    if len(begun) > asked:
+        said = reply.parts[begun[asked] + 1 :]
+        _close(connection, turn.reply_id, first_broken=begun[asked], now=now)
+        if said and said[-1]["type"] != RETRY:
+            data = {"type": RETRY, "data": {"attempt": 0, "error": BROKEN_CALL}}
+            part = rows.PartRow(ids.new("prt"), turn.reply_id, turn.session_id, len(reply.parts), data, now)
+            rows.upsert_part(connection, part)
+    return asked + sum(1 for part in reply.parts if part.get("state") == "output-available")
+
+
+def complete_steps(reply: history.Message) -> int:
+    """How many model calls of a reply came to their end."""
+    steps = reply.metadata.get(STEP_COUNT, reply.metadata.get(OLD_STEP_COUNT, 0))
+    return steps if isinstance(steps, int) else 0
+
+
+def _close(connection: sqlite3.Connection, reply_id: str, *, first_broken: int, now: int) -> None:
+    """Closes growing texts and open calls from that part on."""
+    found = connection.execute(
+        'SELECT * FROM chat_parts WHERE message_id = ? AND "index" >= ?', (reply_id, first_broken)
+    )
+    for row in found.fetchall():
+        data: dict[str, Any] = rows.load(row["data_json"])
+        if tool_name(data) is not None and row["tool_state"] in ORPHANED:
+            data |= {"state": "output-error", "errorText": CALL_ERROR, "input": data.get("input", {})}
+        elif data.get("state") == "streaming":
+            data["state"] = "done"
+        else:
+            continue
+        part = rows.PartRow(row["id"], row["message_id"], row["session_id"], row["index"], data, now)
+        rows.upsert_part(connection, part)

@@ -1,0 +1,124 @@
+"""What was said in sessions, in the order in which it came to the database: for whoever keeps it findable."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import markers, retention
+from .record.parts import RETRY, text_of
+from .store.listing import Cursor, snapshot
+from .store.rows import dump, load
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message that has come to rest."""
+
+    row: int
+    """Its place in the order of all messages."""
+    message_id: str
+    session_id: str
+    principal: str
+    role: str
+    text: str
+    """What the person wrote, or the answer; empty when there was none, or it is nobody's to find: sessions of agents
+    that others have called, and side conversations."""
+    at: int
+    """Epoch milliseconds."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Some messages of all sessions."""
+
+    said: list[Said] = field(default_factory=list[Said])
+    unsettled: list[int] = field(default_factory=list[int])
+    """Rows whose turn is not over: to be asked for again."""
+    last: int = 0
+    """The last row that was looked at; that of the question when there was none."""
+    more: bool = False
+    """There may be others behind it."""
+
+
+def said(connection: sqlite3.Connection, after: int, most: int, again: Sequence[int] = ()) -> Batch:
+    """The next messages behind a row, and those of the rows `again` that are still there."""
+    batch = Batch(last=after)
+    with snapshot(connection):
+        running = {one for row in connection.execute(_UNFINISHED) for one in row}
+        behind = connection.execute(_BEHIND, (after, most)).fetchall()
+        batch.more = len(behind) == most
+        for row in (*connection.execute(_AGAIN, (dump(list(again)),)), *behind):
+            batch.last = max(batch.last, row["row"])
+            if row["id"] in running or row["queued_at"] is not None:
+                batch.unsettled.append(row["row"])
+            else:
+                batch.said.append(_said(connection, row))
+    return batch
+
+
+def shown(connection: sqlite3.Connection, message_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Session and role of those messages that can still be read: neither taken back nor in a session that was put
+    away for good."""
+    found = connection.execute(_SHOWN, (dump(list(message_ids)),))
+    return {row["id"]: (row["session_id"], row["role"]) for row in found}
+
+
+def is_kept(connection: sqlite3.Connection, message_id: str) -> bool:
+    """Whether a message is stored, and its session is not being deleted."""
+    row = connection.execute("SELECT session_id FROM chat_messages WHERE id = ?", (message_id,)).fetchone()
+    return row is not None and retention.is_kept(connection, row[0])
+
+
+def begins(connection: sqlite3.Connection, session_id: str) -> Cursor:
+    """The first message of a session that its model still sees as it was; what was before has been summed up."""
+    marked = markers.latest(connection, session_id)
+    if marked is None:
+        return 0, ""
+    start = marked.marker.tail_start_id
+    row = connection.execute(
+        "SELECT created_at, id FROM chat_messages WHERE id = ? AND session_id = ?", (start, session_id)
+    ).fetchone()
+    return (row[0], row[1]) if row is not None else (marked.created_at, marked.message_id)
+
+
+def _said(connection: sqlite3.Connection, row: sqlite3.Row) -> Said:
+    about: dict[str, Any] = load(row["about"])
+    found = row["role"] in ("user", "assistant") and "called_by" not in about and "ephemeral" not in about
+    return Said(
+        row=row["row"],
+        message_id=row["id"],
+        session_id=row["session_id"],
+        principal=about["principal"],
+        role=row["role"],
+        text=_text(connection, row["id"]) if found else "",
+        at=row["created_at"],
+    )
+
+
+def _text(connection: sqlite3.Connection, message_id: str) -> str:
+    return text_of([load(part[0]) for part in connection.execute(_TEXTS, (message_id,))])
+
+
+_UNFINISHED = "SELECT message_id, reply_id FROM turns WHERE state != 'ended'"
+_COLUMNS = """
+SELECT m.rowid AS row, m.id, m.session_id, m.role, m.created_at,
+  json_extract(m.metadata_json, '$.queued_at') AS queued_at, s.metadata_json AS about
+"""
+_AGAIN = f"""{_COLUMNS}
+FROM json_each(?) AS again JOIN chat_messages m ON m.rowid = again.value JOIN chat_sessions s ON s.id = m.session_id
+"""
+_BEHIND = f"""{_COLUMNS}
+FROM chat_messages m JOIN chat_sessions s ON s.id = m.session_id WHERE m.rowid > ? ORDER BY m.rowid LIMIT ?
+"""
+_TEXTS = f"""
+SELECT data_json FROM chat_parts WHERE message_id = ? AND type IN ('text', 'step-start', '{RETRY}') ORDER BY "index"
+"""  # noqa: S608  it is a constant
+_SHOWN = """
+SELECT m.id, m.session_id, m.role FROM json_each(?) AS asked JOIN chat_messages m ON m.id = asked.value
+JOIN chat_sessions s ON s.id = m.session_id
+WHERE (s.archived_at IS NULL OR json_extract(s.metadata_json, '$.succeeded_at') IS NOT NULL)
+  AND json_extract(m.metadata_json, '$.hidden_at') IS NULL
+"""

@@ -1,0 +1,267 @@
+"""Reading what was recorded: sessions, messages with their parts, and the ledger of turns."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_common.protocol import Rule, Usage
+
+from .. import agent_prompts as briefs
+from ..agent_prompts import Brief
+from .rows import load
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A stored session."""
+
+    id: str
+    principal: str
+    agent: str
+    model: str
+    prompt: str
+    digest: str
+    tools: tuple[str, ...]
+    archived: bool
+    rules: tuple[Rule, ...]
+    """Of scope `session`."""
+    last_ms: int
+    """Time of its latest message."""
+    briefs: dict[str, Brief] = field(default_factory=dict[str, Brief])
+    """What other agents than its own were told in it."""
+    packages: dict[str, str] = field(default_factory=dict[str, str])
+    """The skill packages that the prompt tells of."""
+    called: bool = False
+    """It is that of an agent which another one has called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A stored message with its parts in order."""
+
+    id: str
+    role: str
+    metadata: dict[str, Any]
+    parts: list[dict[str, Any]]
+    created_at: int
+
+    @property
+    def shown(self) -> bool:
+        """True for what belongs to the conversation: neither hidden nor still waiting in the queue."""
+        return "hidden_at" not in self.metadata and "queued_at" not in self.metadata
+
+    @property
+    def sent_at(self) -> int:
+        """When it came: one that waited in the queue was put at the end of the conversation when it fired."""
+        queued: Any = self.metadata.get("queue_enqueued_at")
+        return queued if type(queued) is int else self.created_at
+
+    @property
+    def steered(self) -> bool:
+        """A user message that joined a turn while it ran: the reply of that turn holds its words as well."""
+        return "steered_at" in self.metadata
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """A turn as the ledger knows it."""
+
+    message_id: str
+    session_id: str
+    reply_id: str
+    client_id: str | None
+    fingerprint: str
+    task_id: str | None
+    state: str
+    done: int
+    """Model calls and tool calls that were complete when a life last ended."""
+    lives: int
+    """How many lives in a row ended without completing one."""
+    outcome: dict[str, Any] | None
+    created_at: int
+    updated_at: int
+    caller: dict[str, Any] | None = None
+    """Of a turn that helps another one: who called it."""
+
+
+def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | None:
+    row = connection.execute(
+        "SELECT s.*, p.body, (SELECT max(created_at) FROM chat_messages m WHERE m.session_id = s.id) AS last_ms"
+        " FROM chat_sessions s LEFT JOIN system_prompts p"
+        " ON p.digest = json_extract(s.metadata_json, '$.system_prompt_digest') WHERE s.id = ?"
+        " AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = s.id AND r.marked_at IS NOT NULL)",
+        (session_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    metadata: dict[str, Any] = load(row["metadata_json"])
+    return SessionRow(
+        id=row["id"],
+        principal=metadata["principal"],
+        agent=row["agent"],
+        model=load(row["model_json"])["model_id"],
+        prompt=row["body"] or "",
+        digest=metadata["system_prompt_digest"],
+        tools=tuple(metadata["tools"]),
+        archived=row["archived_at"] is not None,
+        rules=tuple(_rule(rule) for rule in load(row["permissions_json"])),
+        last_ms=row["last_ms"] or 0,
+        briefs=briefs.load(connection, metadata),
+        packages=briefs.packages_of(metadata),
+        called="called_by" in metadata,
+    )
+
+
+def alias(connection: sqlite3.Connection, principal: str, name: str) -> str | None:
+    row = connection.execute(
+        "SELECT session_id FROM session_aliases WHERE principal = ? AND alias = ?", (principal, name)
+    ).fetchone()
+    return row[0] if row else None
+
+
+def messages(connection: sqlite3.Connection, session_id: str, first: str | None = None) -> Iterator[Message]:
+    """Every message of the session, oldest first, or those from `first` on."""
+    since = _place(connection, session_id, first) if first is not None else (0, "")
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for row in connection.execute(_PARTS, (session_id, *since)):
+        parts.setdefault(row["message_id"], []).append(load(row["data_json"]))
+    for row in connection.execute(_MESSAGES, (session_id, *since)):
+        yield _message(row, parts.get(row["id"], []))
+
+
+_MESSAGES = "SELECT * FROM chat_messages WHERE session_id = ? AND (created_at, id) >= (?, ?) ORDER BY created_at, id"
+_PARTS = """
+SELECT p.message_id, p.data_json FROM chat_messages m JOIN chat_parts p ON p.message_id = m.id
+WHERE m.session_id = ? AND (m.created_at, m.id) >= (?, ?) ORDER BY p.message_id, p."index"
+"""
+
+
+def _place(connection: sqlite3.Connection, session_id: str, message_id: str) -> tuple[int, str]:
+    row = connection.execute(
+        "SELECT created_at, id FROM chat_messages WHERE id = ? AND session_id = ?", (message_id, session_id)
+    ).fetchone()
+    return (row[0], row[1]) if row is not None else (0, "")
+
+
+def last_shown(connection: sqlite3.Connection, session_id: str) -> tuple[int, str]:
+    """The place of the session's latest message that is shown."""
+    row = connection.execute(f"{_SHOWN} ORDER BY created_at DESC, id DESC LIMIT 1", (session_id, 0, "")).fetchone()
+    return (row["created_at"], row["id"]) if row is not None else (0, "")
+
+
+def shown_behind(connection: sqlite3.Connection, session_id: str, place: tuple[int, str]) -> str | None:
+    """The first message that is shown behind a place; none when nothing is."""
+    row = connection.execute(f"{_SHOWN} ORDER BY created_at, id LIMIT 1", (session_id, *place)).fetchone()
+    return row["id"] if row is not None else None
+
+
+_SHOWN = """
+SELECT id, created_at FROM chat_messages WHERE session_id = ? AND (created_at, id) > (?, ?)
+  AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
+"""
+
+
+def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
+    row = connection.execute("SELECT * FROM chat_messages WHERE id = ?", (message_id,)).fetchone()
+    if row is None:
+        return None
+    parts = connection.execute('SELECT data_json FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message_id,))
+    return _message(row, [load(part[0]) for part in parts])
+
+
+def has_call(connection: sqlite3.Connection, session_id: str, call_id: str) -> bool:
+    """Whether a message of the session has a tool call of that id."""
+    query = "SELECT EXISTS(SELECT 1 FROM chat_parts WHERE tool_call_id = ? AND session_id = ?)"
+    return bool(connection.execute(query, (call_id, session_id)).fetchone()[0])
+
+
+def part_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:
+    """The ids of a message's parts, in order."""
+    return [
+        row[0]
+        for row in connection.execute('SELECT id FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message_id,))
+    ]
+
+
+def last_saved(connection: sqlite3.Connection, message_id: str) -> int | None:
+    """When the last part of a message was begun: all that is known of how long a broken turn ran."""
+    row = connection.execute("SELECT max(created_at) FROM chat_parts WHERE message_id = ?", (message_id,)).fetchone()
+    return row[0]
+
+
+def turn(connection: sqlite3.Connection, message_id: str) -> TurnRow | None:
+    row = connection.execute("SELECT * FROM turns WHERE message_id = ?", (message_id,)).fetchone()
+    return _turn(row) if row else None
+
+
+def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
+    """Turns that were queued, running or waiting when the last life ended, in the order of their admission."""
+    found = connection.execute(
+        "SELECT turns.*, EXISTS (SELECT 1 FROM chat_messages m WHERE m.id = reply_id) AS replied,"
+        " (SELECT json_extract(metadata_json, '$.subagent') FROM chat_messages m WHERE m.id = message_id) AS caller"
+        " FROM turns WHERE state != 'ended' ORDER BY seq"
+    )
+    return [_left(row) for row in found]
+
+
+def spent_by_subagents(connection: sqlite3.Connection, session_id: str, message_id: str) -> Usage:
+    """What the sessions of subagents have used that a turn called, and of those that these called."""
+    row = connection.execute(_CALLED, {"session": session_id, "message": message_id}).fetchone()
+    return Usage(**dict(row))
+
+
+_CALLED = """
+WITH RECURSIVE called(id) AS (
+  SELECT id FROM chat_sessions WHERE parent_id = :session AND parent_message_id = :message
+    AND json_extract(metadata_json, '$.called_by') IS NOT NULL
+  UNION
+  SELECT s.id FROM chat_sessions s JOIN called ON s.parent_id = called.id
+    WHERE json_extract(s.metadata_json, '$.called_by') IS NOT NULL
+)
+SELECT coalesce(sum(prompt_tokens), 0) AS input, coalesce(sum(completion_tokens), 0) AS output,
+  coalesce(sum(reasoning_tokens), 0) AS reasoning, coalesce(sum(cache_read), 0) AS cache_read,
+  coalesce(sum(cache_write), 0) AS cache_write, coalesce(sum(cost_usd), 0.0) AS cost_usd
+FROM chat_sessions JOIN called USING (id)
+"""
+
+
+def _message(row: sqlite3.Row, parts: list[dict[str, Any]]) -> Message:
+    return Message(row["id"], row["role"], load(row["metadata_json"]), parts, row["created_at"])
+
+
+def _left(row: sqlite3.Row) -> TurnRow:
+    """One that said something already has begun: only its start is not on record."""
+    begun = row["state"] == "queued" and row["replied"]
+    caller = load(row["caller"]) if row["caller"] else None
+    return replace(_turn(row), state="running" if begun else row["state"], caller=caller)
+
+
+def _rule(kept: dict[str, Any]) -> Rule:
+    """A rule as it was stored, of whatever version. One that cannot be read forbids: it may have been a deny."""
+    try:
+        return Rule.model_validate({**kept, "source": "session"})
+    except ValidationError:
+        return Rule(permission="*", action="deny")
+
+
+def _turn(row: sqlite3.Row) -> TurnRow:
+    outcome = load(row["outcome_json"]) if row["outcome_json"] else None
+    return TurnRow(
+        message_id=row["message_id"],
+        session_id=row["session_id"],
+        reply_id=row["reply_id"],
+        client_id=row["client_id"],
+        fingerprint=row["fingerprint"],
+        task_id=row["task_id"],
+        state=row["state"],
+        done=row["done"],
+        lives=row["lives"],
+        outcome=outcome,
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )

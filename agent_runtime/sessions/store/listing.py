@@ -1,0 +1,238 @@
+"""Pages of sessions and of messages, found by key and never by offset (docs/sessions.md)."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_common.protocol import Usage
+
+from ...errors import BrokenRecord, NotFound
+from .history import Message
+from .rows import dump, load
+
+CUSTOM = "custom"
+"""The key of a session's metadata_json under which the caller's own keys live, apart from those of the product."""
+_CURSOR = re.compile(r"(\d{1,18})\.((?:ses|msg)_\w{26})", re.ASCII)
+_SESSIONS = """
+SELECT * FROM chat_sessions
+WHERE json_extract(metadata_json, '$.principal') = :principal
+  AND (updated_at, id) < (:at, :id)
+  AND (:archived OR archived_at IS NULL)
+  AND (:ephemeral OR json_extract(metadata_json, '$.ephemeral') IS NULL)
+  AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = id AND r.marked_at IS NOT NULL)
+ORDER BY updated_at DESC, id DESC LIMIT :limit
+"""
+_MESSAGES = """
+SELECT * FROM chat_messages
+WHERE session_id = :session AND (created_at, id) > (:at, :id)
+  AND json_extract(metadata_json, '$.queued_at') IS NULL
+  AND (:hidden OR json_extract(metadata_json, '$.hidden_at') IS NULL)
+ORDER BY created_at, id LIMIT :limit
+"""
+_LAST_OUTCOME = """
+SELECT t.outcome_json FROM turns t JOIN chat_messages m ON m.id = t.message_id
+WHERE t.session_id = ? AND t.state = 'ended' AND json_extract(m.metadata_json, '$.hidden_at') IS NULL
+ORDER BY t.seq DESC LIMIT 1
+"""
+_WAITING = """
+SELECT t.message_id, t.client_id, json_extract(m.metadata_json, '$.queued_at') AS queued_at
+FROM turns t JOIN chat_messages m ON m.id = t.message_id
+WHERE t.session_id = ? AND t.state = 'queued' ORDER BY t.seq
+"""
+_SPENT = """
+SELECT coalesce(json_extract(metadata_json, '$.model.model_id'), :model) AS model,
+  coalesce(sum(json_extract(metadata_json, '$.usage.input')), 0) AS input,
+  coalesce(sum(json_extract(metadata_json, '$.usage.output')), 0) AS output,
+  coalesce(sum(json_extract(metadata_json, '$.usage.reasoning')), 0) AS reasoning,
+  coalesce(sum(json_extract(metadata_json, '$.usage.cache_read')), 0) AS cache_read,
+  coalesce(sum(json_extract(metadata_json, '$.usage.cache_write')), 0) AS cache_write,
+  sum(json_extract(metadata_json, '$.usage.cost_usd')) AS cost_usd,
+  sum(json_extract(metadata_json, '$.usage.cost_usd') IS NULL) AS uncounted
+FROM chat_messages WHERE session_id = :session AND role = 'assistant' GROUP BY 1 ORDER BY 1
+"""
+Cursor = tuple[int, str]
+"""Time and id of the last row of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """The columns of a session, its JSON read."""
+
+    id: str
+    agent: str
+    model: str
+    parent_id: str | None
+    parent_message_id: str | None
+    metadata: dict[str, Any]
+    """The product's own keys; the caller's are under `custom`."""
+    usage: Usage
+    created_at: int
+    updated_at: int
+    archived_at: int | None
+
+
+@dataclass(slots=True)
+class SessionPage:
+    """A page of a list of sessions."""
+
+    sessions: list[StoredSession]
+    broken: list[str] = field(default_factory=list[str])
+    """Ids of sessions that belong here and whose rows cannot be read."""
+    next: Cursor | None = None
+    """The place behind the page; none when it is the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A message in the queue."""
+
+    message_id: str
+    client_id: str | None
+    queued_at: int
+    parts: list[dict[str, Any]]
+
+
+def unknown_session(name: str) -> NotFound:
+    """The error for a session that is not there, or not the caller's."""
+    return NotFound(f"there is no session {name}; one begins with its first message", code="unknown_session")
+
+
+def read_cursor(text: str) -> Cursor | None:
+    """What `cursor` wrote; none for any other text."""
+    found = _CURSOR.fullmatch(text)
+    return (int(found[1]), found[2]) if found else None
+
+
+def cursor(at: int, row_id: str) -> str:
+    """The place behind a row, for a caller to give back as it is."""
+    return f"{at}.{row_id}"
+
+
+@contextmanager
+def snapshot(connection: sqlite3.Connection) -> Generator[None]:
+    """Several reads that see the same moment."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def sessions(
+    connection: sqlite3.Connection,
+    principal: str,
+    *,
+    limit: int,
+    after: Cursor | None = None,
+    archived: bool = False,
+    ephemeral: bool = False,
+) -> SessionPage:
+    """At most `limit` sessions of a principal, the one that changed last first."""
+    at, row_id = after or (2**62, "")
+    wanted = {"principal": principal, "at": at, "id": row_id, "limit": limit + 1}
+    found = connection.execute(_SESSIONS, {**wanted, "archived": archived, "ephemeral": ephemeral}).fetchall()
+    page = SessionPage([])
+    for row in found[:limit]:
+        try:
+            page.sessions.append(_session(row))
+        except (BrokenRecord, ValueError, LookupError, TypeError):
+            page.broken.append(row["id"])
+    if len(found) > limit:
+        last = found[limit - 1]
+        page.next = last["updated_at"], last["id"]
+    return page
+
+
+def session(connection: sqlite3.Connection, session_id: str) -> StoredSession | None:
+    row = connection.execute("SELECT * FROM chat_sessions WHERE id = ?", (session_id,)).fetchone()
+    return _session(row) if row else None
+
+
+def messages(
+    connection: sqlite3.Connection, session_id: str, *, limit: int, after: Cursor | None = None, hidden: bool = False
+) -> list[Message]:
+    """Messages of a session, oldest first, without those that wait in the queue."""
+    at, row_id = after or (-1, "")
+    wanted = {"session": session_id, "at": at, "id": row_id, "limit": limit, "hidden": hidden}
+    with snapshot(connection):
+        found = connection.execute(_MESSAGES, wanted).fetchall()
+        parts = _parts(connection, [row["id"] for row in found])
+    return [
+        Message(row["id"], row["role"], load(row["metadata_json"]), parts[row["id"]], row["created_at"])
+        for row in found
+    ]
+
+
+def message_cursor(connection: sqlite3.Connection, message_id: str) -> Cursor:
+    """The place behind a message that is there."""
+    row = connection.execute("SELECT created_at FROM chat_messages WHERE id = ?", (message_id,)).fetchone()
+    return row[0], message_id
+
+
+def last_outcome(connection: sqlite3.Connection, session_id: str) -> dict[str, Any] | None:
+    """How the last turn ended that still belongs to the conversation: neither taken back nor cancelled unrun."""
+    row = connection.execute(_LAST_OUTCOME, (session_id,)).fetchone()
+    return load(row[0]) if row and row[0] else None
+
+
+def waiting(connection: sqlite3.Connection, session_id: str) -> list[Waiting]:
+    """The queue of a session, in the order in which it will be served."""
+    with snapshot(connection):
+        found = connection.execute(_WAITING, (session_id,)).fetchall()
+        parts = _parts(connection, [row["message_id"] for row in found])
+    return [
+        Waiting(row["message_id"], row["client_id"], row["queued_at"], parts[row["message_id"]])
+        for row in found
+        if row["queued_at"] is not None
+    ]
+
+
+def spent(connection: sqlite3.Connection, session_id: str, model: str) -> dict[str, Usage]:
+    """Model -> its tokens over all answers, hidden ones too; `model` is for answers that name none.
+
+    The cost is what the mesh counted at the time, and unknown as soon as it did not count one answer.
+    """
+    found = connection.execute(_SPENT, {"session": session_id, "model": model})
+    return {row["model"]: _usage(row) for row in found}
+
+
+def _parts(connection: sqlite3.Connection, message_ids: list[str]) -> dict[str, list[dict[str, Any]]]:
+    parts: dict[str, list[dict[str, Any]]] = {message_id: [] for message_id in message_ids}
+    for row in connection.execute(
+        "SELECT message_id, data_json FROM chat_parts WHERE message_id IN (SELECT value FROM json_each(?))"
+        ' ORDER BY message_id, "index"',
+        (dump(message_ids),),
+    ):
+        parts[row["message_id"]].append(load(row["data_json"]))
+    return parts
+
+
+def _session(row: sqlite3.Row) -> StoredSession:
+    columns = {"input": "prompt_tokens", "output": "completion_tokens", "reasoning": "reasoning_tokens"}
+    return StoredSession(
+        id=row["id"],
+        agent=row["agent"],
+        model=load(row["model_json"])["model_id"],
+        parent_id=row["parent_id"],
+        parent_message_id=row["parent_message_id"],
+        metadata=load(row["metadata_json"]),
+        usage=Usage(
+            **{bucket: row[column] for bucket, column in columns.items()},
+            cache_read=row["cache_read"],
+            cache_write=row["cache_write"],
+        ),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        archived_at=row["archived_at"],
+    )
+
+
+def _usage(row: sqlite3.Row) -> Usage:
+    buckets = ("input", "output", "reasoning", "cache_read", "cache_write")
+    cost = None if row["uncounted"] else row["cost_usd"]
+    return Usage(**{bucket: row[bucket] for bucket in buckets}, cost_usd=cost)

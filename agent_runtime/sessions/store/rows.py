@@ -1,0 +1,314 @@
+"""The SQL of this room: each function is a unit of work or a part of one, and runs on the connection it is given."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from agent_common.protocol import Rule, Usage
+
+from ...errors import BrokenRecord
+from ..record.streaming_text import UPSERT_PART
+
+Row = sqlite3.Row
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """A session that is about to be stored, with the prompt it keeps for life."""
+
+    id: str
+    principal: str
+    agent: str
+    workspace: str
+    model: str
+    prompt: str
+    digest: str
+    tools: Sequence[str]
+    """Order in which the model sees the tools."""
+    aliases: tuple[str, ...] = ()
+    parent: tuple[str, str] | None = None
+    """The session and the user message that it was called from."""
+    packages: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The skill packages that the prompt tells of: name -> where it was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTurn:
+    """A user message that is about to be admitted."""
+
+    message_id: str
+    session_id: str
+    reply_id: str
+    parts: tuple[tuple[str, dict[str, Any]], ...]
+    """Pairs of part id and the part's JSON."""
+    fingerprint: str
+    queued: bool
+    client_id: str | None = None
+    task_id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """The columns of a message."""
+
+    id: str
+    session_id: str
+    role: str
+    metadata: dict[str, Any]
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """The columns of a part; type, call id and state are read from its JSON."""
+
+    id: str
+    message_id: str
+    session_id: str
+    index: int
+    data: dict[str, Any]
+    now: int
+
+    def columns(self) -> dict[str, Any]:
+        call_id = self.data.get("toolCallId")
+        return {
+            "id": self.id,
+            "message_id": self.message_id,
+            "session_id": self.session_id,
+            "index": self.index,
+            "type": self.data["type"],
+            "data_json": dump(self.data),
+            "tool_call_id": call_id,
+            "tool_state": self.data["state"] if call_id else None,
+            "now": self.now,
+        }
+
+
+def insert_session(connection: sqlite3.Connection, session: NewSession, now: int) -> None:
+    """Stores a session unless it is there already: two first messages may race."""
+    metadata: dict[str, Any] = {
+        "principal": session.principal,
+        "system_prompt_digest": session.digest,
+        "tools": list(session.tools),
+        "schema_version": 1,
+    }
+    if session.packages:
+        metadata["packages"] = dict(session.packages)
+    if session.parent is not None:
+        metadata["called_by"] = session.parent[0]
+    connection.execute("INSERT OR IGNORE INTO system_prompts VALUES (?, ?)", (session.digest, session.prompt))
+    connection.execute(
+        "INSERT OR IGNORE INTO chat_sessions"
+        " (id, agent, workspace_root, model_json, parent_id, parent_message_id, metadata_json, created_at, updated_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(session.id, session.agent, session.workspace, model_json(session.model)),
+            *(session.parent or (None, None)),
+            *(dump(metadata), now, now),
+        ),
+    )
+    for alias in session.aliases:
+        connection.execute(
+            "INSERT OR REPLACE INTO session_aliases VALUES (?, ?, ?)", (session.principal, alias, session.id)
+        )
+
+
+def insert_turn(connection: sqlite3.Connection, turn: NewTurn, now: int) -> None:
+    """The user row with its parts and the ledger row: one unit, so that a message is admitted whole or not at all."""
+    metadata = {**turn.metadata, "schema_version": 1}
+    if turn.queued:
+        metadata |= {"queued_at": now, "queue_enqueued_at": now}
+    upsert_message(connection, MessageRow(turn.message_id, turn.session_id, "user", metadata, now, now))
+    for index, (part_id, data) in enumerate(turn.parts):
+        upsert_part(connection, PartRow(part_id, turn.message_id, turn.session_id, index, data, now))
+    connection.execute(
+        "INSERT INTO turns (message_id, session_id, reply_id, client_id, fingerprint, task_id, state, created_at,"
+        " updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(turn.message_id, turn.session_id, turn.reply_id, turn.client_id, turn.fingerprint, turn.task_id),
+            *("queued" if turn.queued else "running", now, now),
+        ),
+    )
+
+
+def upsert_message(connection: sqlite3.Connection, row: MessageRow) -> None:
+    connection.execute(
+        "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+        " metadata_json = CASE WHEN json_extract(metadata_json, '$.hidden_at') IS NULL THEN excluded.metadata_json"
+        " ELSE json_set(excluded.metadata_json, '$.hidden_at', json_extract(metadata_json, '$.hidden_at')) END,"
+        " updated_at = excluded.updated_at",
+        (row.id, row.session_id, row.role, dump(row.metadata), row.created_at, row.updated_at),
+    )
+
+
+def upsert_part(connection: sqlite3.Connection, row: PartRow) -> None:
+    connection.execute(UPSERT_PART, row.columns())
+
+
+def start_turn(connection: sqlite3.Connection, message_id: str, now: int) -> None:
+    """A queued message fires: it leaves the queue and takes its place at the end of the conversation."""
+    connection.execute("UPDATE turns SET state = 'running', updated_at = ? WHERE message_id = ?", (now, message_id))
+    connection.execute(
+        "UPDATE chat_messages SET metadata_json = json_remove(metadata_json, '$.queued_at'),"
+        " created_at = ?, updated_at = ? WHERE id = ?",
+        (now, now, message_id),
+    )
+
+
+def go_on(connection: sqlite3.Connection, message_id: str, now: int) -> None:
+    """A turn that waited or broke off runs again."""
+    connection.execute("UPDATE turns SET state = 'running', updated_at = ? WHERE message_id = ?", (now, message_id))
+    leave_queue(connection, message_id)
+
+
+def leave_queue(connection: sqlite3.Connection, message_id: str) -> None:
+    """A message is no longer queued, in case that is not on record."""
+    connection.execute(
+        "UPDATE chat_messages SET metadata_json = json_remove(metadata_json, '$.queued_at')"
+        " WHERE id = ? AND json_extract(metadata_json, '$.queued_at') IS NOT NULL",
+        (message_id,),
+    )
+
+
+def add_metadata(connection: sqlite3.Connection, message_id: str, key: str, value: Any) -> None:
+    """Keeps one more fact with a message."""
+    connection.execute(
+        "UPDATE chat_messages SET metadata_json = json_set(metadata_json, ?, json(?)) WHERE id = ?",
+        (f"$.{key}", dump(value), message_id),
+    )
+
+
+def put_away(connection: sqlite3.Connection, message_id: str, now: int) -> None:
+    """A turn waits for a person."""
+    connection.execute("UPDATE turns SET state = 'waiting', updated_at = ? WHERE message_id = ?", (now, message_id))
+
+
+def count_life(connection: sqlite3.Connection, message_id: str, done: int, lives: int, now: int) -> None:
+    """A life has ended with so much `done`; it was one of `lives` in a row that completed nothing."""
+    connection.execute(
+        "UPDATE turns SET done = ?, lives = ?, updated_at = ? WHERE message_id = ?", (done, lives, now, message_id)
+    )
+
+
+def answer_part(
+    connection: sqlite3.Connection, message_id: str, call_id: str, changes: dict[str, Any], now: int
+) -> None:
+    """A tool call that waited for a person has its answer."""
+    row = connection.execute(
+        "SELECT rowid, data_json FROM chat_parts WHERE message_id = ? AND tool_call_id = ?", (message_id, call_id)
+    ).fetchone()
+    data = {**load(row["data_json"]), **changes}
+    connection.execute(
+        "UPDATE chat_parts SET data_json = ?, tool_state = ?, updated_at = ? WHERE rowid = ?",
+        (dump(data), data["state"], now, row["rowid"]),
+    )
+
+
+def steer_turn(
+    connection: sqlite3.Connection, message_id: str, into: tuple[str, str], outcome: dict[str, Any], now: int
+) -> None:
+    """A queued message joins a running turn (`into`: that turn's message and reply): it leaves the queue and has no
+    turn of its own."""
+    connection.execute("UPDATE turns SET reply_id = ? WHERE message_id = ?", (into[1], message_id))
+    end_turn(connection, message_id, {**outcome, "into": into[0]}, now)
+    connection.execute(
+        "UPDATE chat_messages SET metadata_json ="
+        " json_set(json_remove(metadata_json, '$.queued_at'), '$.steered_at', ?), created_at = ?, updated_at = ?"
+        " WHERE id = ?",
+        (now, now, now, message_id),
+    )
+
+
+def set_permissions(connection: sqlite3.Connection, session_id: str, rules: Sequence[Rule], now: int) -> bool:
+    """Stores the rules of a session, all of them; False when there is no such session."""
+    kept = dump([rule.model_dump(exclude_none=True) for rule in rules])
+    done = connection.execute(
+        "UPDATE chat_sessions SET permissions_json = ?, updated_at = ? WHERE id = ?", (kept, now, session_id)
+    )
+    return bool(done.rowcount)
+
+
+def end_turn(connection: sqlite3.Connection, message_id: str, outcome: dict[str, Any], now: int) -> None:
+    connection.execute(
+        "UPDATE turns SET state = 'ended', outcome_json = ?, updated_at = ? WHERE message_id = ?",
+        (dump(outcome), now, message_id),
+    )
+
+
+def cancel_queued(connection: sqlite3.Connection, message_id: str, now: int) -> None:
+    """Keeps the message as a hidden tombstone, so that a retry of it is recognised."""
+    connection.execute(
+        "UPDATE chat_messages SET metadata_json = json_set(json_remove(metadata_json, '$.queued_at'),"
+        " '$.queue_canceled_at', ?, '$.hidden_at', ?), updated_at = ? WHERE id = ?",
+        (now, now, now, message_id),
+    )
+
+
+def add_usage(connection: sqlite3.Connection, session_id: str, usage: Usage, now: int) -> None:
+    connection.execute(
+        "UPDATE chat_sessions SET prompt_tokens = prompt_tokens + ?, completion_tokens = completion_tokens + ?,"
+        " reasoning_tokens = reasoning_tokens + ?, cache_read = cache_read + ?, cache_write = cache_write + ?,"
+        " total_tokens = total_tokens + ?, cost_usd = cost_usd + ?, updated_at = ? WHERE id = ?",
+        (
+            *(usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write, usage.total),
+            *(usage.cost_usd or 0.0, now, session_id),
+        ),
+    )
+
+
+def set_model(connection: sqlite3.Connection, session_id: str, model: str, now: int) -> None:
+    connection.execute(
+        "UPDATE chat_sessions SET model_json = ?, updated_at = ? WHERE id = ?", (model_json(model), now, session_id)
+    )
+
+
+def archive(connection: sqlite3.Connection, session_id: str, now: int, *, succeeded: bool = False) -> None:
+    """Puts a session away: it is found by its id only. What was said in it can still be looked up where another one
+    has `succeeded` it, unless it was put away before."""
+    connection.execute("DELETE FROM session_aliases WHERE session_id = ?", (session_id,))
+    if succeeded:
+        connection.execute(
+            "UPDATE chat_sessions SET metadata_json = json_set(metadata_json, '$.succeeded_at', ?)"
+            " WHERE id = ? AND archived_at IS NULL",
+            (now, session_id),
+        )
+    else:
+        withdraw(connection, session_id)
+    connection.execute("UPDATE chat_sessions SET archived_at = ?, updated_at = ? WHERE id = ?", (now, now, session_id))
+
+
+def withdraw(connection: sqlite3.Connection, session_id: str) -> None:
+    """What was said in a session cannot be looked up any more while it is away."""
+    connection.execute(
+        "UPDATE chat_sessions SET metadata_json = json_remove(metadata_json, '$.succeeded_at')"
+        " WHERE id = ? AND json_extract(metadata_json, '$.succeeded_at') IS NOT NULL",
+        (session_id,),
+    )
+
+
+def model_json(model: str) -> str:
+    return dump({"provider_id": "mesh", "model_id": model})
+
+
+def dump(value: Any) -> str:
+    """Compact JSON."""
+    return to_json(value).decode()
+
+
+def load(text: str) -> Any:
+    """What `dump` has written, or SQLite or an import. Raises BrokenRecord."""
+    try:
+        return from_json(text)  # five times as fast as json on the text of a message
+    except ValueError:
+        try:
+            return json.loads(text)  # which also reads what is nested deeper than from_json will go
+        except ValueError as error:
+            raise BrokenRecord(f"a row of the database is no JSON: {error}") from error

@@ -1,0 +1,289 @@
+"""What an export must look like before a row of it is written: every line, every column, and how they hang together."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, cast
+
+from pydantic import ValidationError
+
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json
+from agent_common.protocol import Usage, is_object
+
+from ...errors import InvalidRequest
+from ..record.parts import NOTICE, STEER, tool_name
+
+Line = dict[str, Any]
+"""`{"type": ..., "data": {column: value}}`."""
+SCHEMA_VERSION = 1
+_RULE = ("permission", "pattern", "action")
+_LARGEST = 2**63
+_LATEST = 2**53
+LINE = JsonLimits(max_bytes=64 * 2**20, max_values=400_000, max_depth=200)
+"""Twice what a part holds that this program stores."""
+
+
+class Fault(Exception):
+    """What is wrong with a line."""
+
+
+Check = Callable[[object], bool]
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _whole(value: object) -> bool:
+    return type(value) is int and -_LARGEST <= value < _LARGEST
+
+
+def _time(value: object) -> bool:
+    return type(value) is int and 0 <= value < _LATEST
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, float) or _whole(value)
+
+
+def _or_null(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _id(kind: str) -> Check:
+    shape = re.compile(kind + r"_[0-9a-f]{12}[0-9A-Za-z]{14}")
+    return lambda value: isinstance(value, str) and shape.fullmatch(value) is not None
+
+
+_SES, _MSG, _PRT = _id("ses"), _id("msg"), _id("prt")
+_TIMES = {"created_at": _time, "updated_at": _time}
+_COUNTS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cache_read", "cache_write", "total_tokens")
+COLUMNS: dict[str, dict[str, Check]] = {
+    "session": {
+        "id": _SES,
+        "agent": _text,
+        "workspace_root": _or_null(_text),
+        "model_json": _text,
+        "parent_id": _or_null(_text),
+        "parent_message_id": _or_null(_text),
+        "permissions_json": _text,
+        "metadata_json": _text,
+        **dict.fromkeys(_COUNTS, _whole),
+        "cost_usd": _number,
+        **_TIMES,
+        "archived_at": _or_null(_time),
+    },
+    "message": {"id": _MSG, "session_id": _SES, "role": _text, "metadata_json": _text, **_TIMES},
+    "part": {
+        "id": _PRT,
+        "message_id": _MSG,
+        "session_id": _SES,
+        "index": _whole,
+        "type": _text,
+        "data_json": _text,
+        "tool_call_id": _or_null(_text),
+        "tool_state": _or_null(_text),
+        **_TIMES,
+    },
+    "prompt": {"digest": _text, "body": _text},
+}
+"""Kind of line -> its columns in the table's order, each with what it may hold."""
+
+
+def read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
+    """Number and content of each line. Raises InvalidRequest for one that is no such line."""
+    for number, raw in enumerate(file, 1):
+        if not raw.strip():
+            continue
+        try:
+            yield number, _read(raw)
+        except Fault as fault:
+            raise _refused(number, str(fault)) from fault
+
+
+def _read(raw: bytes) -> Line:
+    line = parsed(raw)
+    if not is_object(line) or line.keys() != {"type", "data"} or not is_object(line["data"]):
+        raise Fault('must be {"type": ..., "data": {...}}')
+    columns = COLUMNS.get(line["type"]) if isinstance(line["type"], str) else None
+    if columns is None:
+        raise Fault(f"type: must be one of {', '.join(COLUMNS)}")
+    for name in sorted(columns.keys() ^ line["data"].keys()):
+        raise Fault(f"data.{name}: " + ("is missing" if name in columns else "there is no such column"))
+    for name, right in columns.items():
+        if not right(line["data"][name]):
+            raise Fault(f"data.{name}: has the wrong type or shape")
+    return line
+
+
+def parsed(raw: bytes | str) -> object:
+    """Any JSON. Raises Fault."""
+    try:
+        return read_json(raw.encode() if isinstance(raw, str) else raw, LINE)
+    except JsonRefused as refusal:
+        raise Fault(f"not JSON: {refusal}") from refusal
+
+
+class Parcel:
+    """One session on its way in. `take` every line, then `finish`; both raise InvalidRequest."""
+
+    def __init__(self) -> None:
+        self.session_id = ""
+        self.principal = ""
+        self._digest = ""
+        self._last = 0
+        self._closed = False
+        self._messages: set[str] = set()
+        self._parts: set[str] = set()
+        self._places: set[tuple[str, int]] = set()
+
+    def take(self, number: int, line: Line) -> None:
+        self._last = number
+        try:
+            if self._closed:
+                raise Fault("the session's own prompt must be the last line")
+            if bool(self.session_id) == (line["type"] == "session"):
+                raise Fault("the first line, and no other, must be the session")
+            {"session": self._session, "message": self._message, "part": self._part, "prompt": self._prompt}[
+                line["type"]
+            ](line["data"])
+        except Fault as fault:
+            raise _refused(number, str(fault)) from fault
+
+    def finish(self) -> None:
+        if not self._closed:
+            raise _refused(self._last + 1, "the session's own prompt is missing: the export was cut off")
+
+    def _session(self, data: Line) -> None:
+        model = _object(data, "model_json")
+        if not isinstance(model.get("model_id"), str):
+            raise Fault("data.model_json: model_id is missing")
+        if not _are_rules(parsed(data["permissions_json"])):
+            raise Fault("data.permissions_json: must be a list of rules with permission, pattern and action")
+        metadata = _object(data, "metadata_json")
+        for key in ("principal", "system_prompt_digest"):
+            if not isinstance(metadata.get(key), str):
+                raise Fault(f"data.metadata_json: {key} is missing")
+        tools = metadata.get("tools")
+        if not isinstance(tools, list) or not all(isinstance(name, str) for name in tools):  # pyright: ignore[reportUnknownVariableType]
+            raise Fault("data.metadata_json: tools must be a list of names")
+        for key, shape in (("title", str), ("custom", dict), ("packages", dict), ("briefs", dict)):
+            if key in metadata and not isinstance(metadata[key], shape):
+                raise Fault(f"data.metadata_json: {key} has the wrong type")
+        self.session_id, self.principal = data["id"], metadata["principal"]
+        self._digest = metadata["system_prompt_digest"]
+
+    def _message(self, data: Line) -> None:
+        self._ours(data)
+        if data["role"] not in ("user", "assistant", "system"):
+            raise Fault("data.role: must be user, assistant or system")
+        metadata = _object(data, "metadata_json")
+        try:
+            Usage.model_validate(metadata.get("usage", {}))
+        except ValidationError as error:
+            raise Fault("data.metadata_json: usage has the wrong shape") from error
+        for key in ("hidden_at", "queued_at", "queue_canceled_at"):
+            if key in metadata and not _time(metadata[key]):
+                raise Fault(f"data.metadata_json: {key} must be a time")
+        model = metadata.get("model", {})
+        if not is_object(model) or not isinstance(model.get("model_id", ""), str):
+            raise Fault("data.metadata_json: model has the wrong shape")
+        _once(data["id"], self._messages, "data.id")
+
+    def _part(self, data: Line) -> None:
+        self._ours(data)
+        if data["message_id"] not in self._messages:
+            raise Fault("data.message_id: no such message before this line")
+        part = _object(data, "data_json")
+        if part.get("type") != data["type"]:
+            raise Fault("data.type: differs from the type in data_json")
+        if (fault := _part_fault(part)) is not None:
+            raise Fault(f"data.data_json: {fault}")
+        _once(data["id"], self._parts, "data.id")
+        _once((data["message_id"], data["index"]), self._places, "data.index")
+
+    def _prompt(self, data: Line) -> None:
+        if hashlib.sha256(data["body"].encode()).hexdigest() != data["digest"]:
+            raise Fault("data.body: does not have that digest")
+        self._closed = data["digest"] == self._digest
+
+    def _ours(self, data: Line) -> None:
+        if data["session_id"] != self.session_id:
+            raise Fault("data.session_id: is not the session of the first line")
+
+
+def _object(data: Line, column: str) -> dict[str, Any]:
+    try:
+        found = parsed(data[column])
+    except Fault as fault:
+        raise Fault(f"data.{column}: {fault}") from fault
+    if not is_object(found):
+        raise Fault(f"data.{column}: must be an object")
+    if _newer(found.get("schema_version", SCHEMA_VERSION)):
+        raise Fault(f"data.{column}: schema_version is newer than this program")
+    return found
+
+
+def _newer(version: object) -> bool:
+    return not _whole(version) or not isinstance(version, int) or version > SCHEMA_VERSION
+
+
+def _once(value: Any, seen: set[Any], what: str) -> None:
+    if value in seen:
+        raise Fault(f"{what}: was there before")
+    seen.add(value)
+
+
+def _part_fault(part: dict[str, Any]) -> str | None:
+    """What those who read parts rely on."""
+    kind: str = part["type"]
+    if kind in ("text", "reasoning"):
+        return None if isinstance(part.get("text"), str) else "text is missing"
+    if kind == NOTICE:
+        said = part.get("data")
+        return None if is_object(said) and isinstance(said.get("text"), str) else "data.text is missing"
+    if kind == STEER:
+        return None if _steers(part.get("data")) else "data.parts is missing"
+    if kind == "dynamic-tool" and not isinstance(part.get("toolName"), str):
+        return "toolName is missing"
+    return None if tool_name(part) is None else _call_fault(part)
+
+
+def _call_fault(part: dict[str, Any]) -> str | None:
+    """The same of a tool call."""
+    if not isinstance(part.get("toolCallId"), str) or not isinstance(part.get("state"), str):
+        return "toolCallId or state is missing"
+    for name in ("approval", "toolMetadata"):
+        if name in part and not is_object(part[name]):
+            return f"{name} is no object"
+    if not all(is_object(one) for one in _metadata_of(part)):
+        return "metadata is no object"
+    approval = part.get("approval")
+    if part["state"].startswith("approval-") and not (is_object(approval) and isinstance(approval.get("id"), str)):
+        return "approval.id is missing"
+    return "output is missing" if part["state"] == "output-available" and "output" not in part else None
+
+
+def _metadata_of(part: dict[str, Any]) -> Iterator[object]:
+    """What a reader takes for the metadata of a call's result."""
+    for around in (part.get("toolMetadata"), part.get("output")):
+        if is_object(around) and "metadata" in around:
+            yield around["metadata"]
+
+
+def _are_rules(value: object) -> bool:
+    if not isinstance(value, list):
+        return False
+    rules = cast("list[object]", value)
+    return all(is_object(rule) and all(_text(rule.get(name)) for name in _RULE) for rule in rules)
+
+
+def _steers(said: object) -> bool:
+    parts = said.get("parts") if is_object(said) else None
+    return isinstance(parts, list) and all(is_object(one) and "type" in one for one in cast("list[object]", parts))
+
+
+def _refused(number: int, fault: str) -> InvalidRequest:
+    return InvalidRequest(f"line {number}: {fault}", faults=[(f"line {number}", fault)])

@@ -1,0 +1,178 @@
+"""Export and import sessions: rows as lines of JSON, from which equal rows are made (docs/sessions.md#carrying).
+
+The lines: the session, then each message followed by its parts, then the prompt. `*_json` columns stay strings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+from pydantic_core import to_json
+
+from ...errors import Conflict, InvalidRequest
+from .. import retention
+from ..store.listing import snapshot, unknown_session
+from .import_format import COLUMNS, Line, Parcel, read_lines
+
+REDACTED = "[redacted]"
+SHORTEST_SECRET = 4
+"""What is shorter keeps nobody out, and taking it away would garble every text."""
+_PRIVATE = ("model_json", "permissions_json", "metadata_json", "data_json", "body", "tool_call_id", "workspace_root")
+"""Columns in which somebody may have written a secret."""
+_PIECE = 64 * 1024
+
+
+# ---------------------------------------------------------------- out
+
+
+def export(
+    connection: sqlite3.Connection, session_id: str, out: BinaryIO, secrets: Sequence[str], *, whole: bool
+) -> None:
+    """Writes a stored session as it is at this moment: lines, or with `whole` one JSON document."""
+    with snapshot(connection):
+        lines = _redacted(connection, session_id, secrets)
+        pieces = _document(lines) if whole else (to_json(line) + b"\n" for line in lines)
+        out.writelines(pieces)
+
+
+def _lines(connection: sqlite3.Connection, session_id: str) -> Iterator[Line]:
+    session = connection.execute("SELECT * FROM chat_sessions WHERE id = ?", (session_id,)).fetchone()
+    yield _line("session", session)
+    for message in connection.execute(
+        "SELECT * FROM chat_messages WHERE session_id = ? ORDER BY created_at, id", (session_id,)
+    ):
+        yield _line("message", message)
+        for part in connection.execute(
+            'SELECT * FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message["id"],)
+        ):
+            yield _line("part", part)
+    for digest, body in _prompts(connection, session_id).items():
+        yield {"type": "prompt", "data": {"digest": digest, "body": body}}
+
+
+def _line(kind: str, row: sqlite3.Row) -> Line:
+    return {"type": kind, "data": {key: row[key] for key in row.keys()}}  # noqa: SIM118  a Row has no iterator of keys
+
+
+def _prompts(connection: sqlite3.Connection, session_id: str) -> dict[str, str]:
+    """Every prompt that the session or one of its messages refers to, by digest; the session's own last."""
+    own: str = connection.execute(_OWN, (session_id,)).fetchone()[0]
+    found = dict(connection.execute(_REFERRED, {"session": session_id}).fetchall())
+    return {digest: body for digest, body in found.items() if digest != own} | {own: found.get(own, "")}
+
+
+_OWN = "SELECT json_extract(metadata_json, '$.system_prompt_digest') FROM chat_sessions WHERE id = ?"
+_REFERRED = """
+SELECT digest, body FROM system_prompts WHERE digest IN (
+  SELECT json_extract(metadata_json, '$.system_prompt_digest') FROM chat_sessions WHERE id = :session
+  UNION
+  SELECT json_extract(metadata_json, '$.system_prompt_digest') FROM chat_messages WHERE session_id = :session
+  UNION
+  SELECT json_extract(brief.value, '$.digest') FROM chat_sessions, json_each(metadata_json, '$.briefs') AS brief
+    WHERE chat_sessions.id = :session AND brief.type = 'object'
+) ORDER BY digest
+"""
+
+
+def _redacted(connection: sqlite3.Connection, session_id: str, secrets: Sequence[str]) -> Iterator[Line]:
+    """The lines without the secrets. A prompt that contained one gets the digest of what is left of it."""
+    if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (session_id,)).fetchone() is None:
+        raise unknown_session(session_id)
+    swaps = [(form, REDACTED) for secret in secrets if len(secret) >= SHORTEST_SECRET for form in _forms(secret)]
+    digests = {
+        digest: hashlib.sha256(_swapped(body, swaps).encode()).hexdigest()
+        for digest, body in _prompts(connection, session_id).items()
+    }
+    changes = [*swaps, *((f'"{old}"', f'"{new}"') for old, new in digests.items() if old != new)]
+    for line in _lines(connection, session_id):
+        data = line["data"]
+        for column in _PRIVATE:
+            if isinstance(data.get(column), str):
+                data[column] = _swapped(data[column], changes)
+        if line["type"] == "prompt":
+            data["digest"] = digests[data["digest"]]
+        yield line
+
+
+def _forms(secret: str) -> list[str]:
+    """The secret as it may stand in a text, in JSON, and in JSON inside JSON; the longest first."""
+    forms, newest = {secret}, {secret}
+    for _ in range(2):
+        newest = {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in newest for ascii_only in (True, False)}
+        forms |= newest
+    return sorted(forms, key=len, reverse=True)
+
+
+def _swapped(text: str, swaps: Sequence[tuple[str, str]]) -> str:
+    for old, new in swaps:
+        text = text.replace(old, new)
+    return text
+
+
+def _document(lines: Iterator[Line]) -> Iterator[bytes]:
+    """`{session, messages: [{message, parts: [...]}], prompts: [...]}`, piece by piece."""
+    yield b'{"session":' + to_json(next(lines)["data"]) + b',"messages":['
+    before, first_part, prompts = b"", True, list[Line]()
+    for line in lines:
+        if line["type"] == "message":
+            yield before + b'{"message":' + to_json(line["data"]) + b',"parts":['
+            before, first_part = b"]},", True
+        elif line["type"] == "part":
+            yield (b"" if first_part else b",") + to_json(line["data"])
+            first_part = False
+        else:
+            prompts.append(line["data"])
+    yield (b"]}" if before else b"") + b'],"prompts":' + to_json(prompts) + b"}"
+
+
+# ---------------------------------------------------------------- in
+
+
+def check(file: BinaryIO) -> Parcel:
+    """Reads an export to its end. Raises InvalidRequest that names the line and what is wrong with it."""
+    parcel = Parcel()
+    for number, line in read_lines(file):
+        parcel.take(number, line)
+    parcel.finish()
+    file.seek(0)
+    return parcel
+
+
+def store(connection: sqlite3.Connection, file: BinaryIO, parcel: Parcel, now: int) -> None:
+    """Stores a checked export, in the same transaction as whatever is around it.
+
+    Raises Conflict `session_exists` for a session that is here, InvalidRequest for rows that belong to another one.
+    """
+    if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (parcel.session_id,)).fetchone():
+        raise Conflict(f"session {parcel.session_id} is here already", code="session_exists")
+    for number, line in read_lines(file):
+        try:
+            _insert(connection, line)
+        except sqlite3.IntegrityError as error:
+            fault = f"it is here already, in another session ({error})"
+            raise InvalidRequest("the export cannot be stored", faults=[(f"line {number}", fault)]) from error
+    retention.note_import(connection, parcel.session_id, now)
+
+
+def _insert(connection: sqlite3.Connection, line: Line) -> None:
+    data = line["data"]
+    statement = _INSERT[line["type"]]
+    connection.execute(statement, [data[name] for name in COLUMNS[line["type"]]])
+
+
+_INSERT = {
+    "session": "INSERT INTO chat_sessions (id, agent, workspace_root, model_json, parent_id, parent_message_id,"
+    " permissions_json, metadata_json, prompt_tokens, completion_tokens, reasoning_tokens, cache_read, cache_write,"
+    " total_tokens, cost_usd, created_at, updated_at, archived_at)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "message": "INSERT INTO chat_messages (id, session_id, role, metadata_json, created_at, updated_at)"
+    " VALUES (?, ?, ?, ?, ?, ?)",
+    "part": 'INSERT INTO chat_parts (id, message_id, session_id, "index", type, data_json, tool_call_id, tool_state,'
+    " created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "prompt": "INSERT OR IGNORE INTO system_prompts (digest, body) VALUES (?, ?)",
+}
+"""In the order of `COLUMNS`."""

@@ -1,0 +1,225 @@
+"""Looks through the sources for packages. A file that has not changed since the last look is not opened again."""
+
+from __future__ import annotations
+
+import codecs
+import math
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import ToolFailure
+from ...workspace import Place
+from . import front_matter
+from .front_matter import BadPackage, Front
+from .sources import Source
+from .symlinks import MOST_STEPS, TooFar, followed, is_below
+
+FILE = "SKILL.md"
+LARGEST = 256 * 1024
+"""Bytes of a SKILL.md."""
+MOST = 200
+"""Packages."""
+ENTRIES = 400
+"""Entries of a source that are looked at."""
+STEP = 5
+"""Characters of front matter that cost as much as a step on the way to a package."""
+SKIPPED = "skill package not loaded"
+TAKEN = "skill package hidden by another one"
+MISNAMED = "skill package is called otherwise than its folder"
+
+_FENCE = re.compile(rb"\n---[ \t\r]*(?:\n|$)")
+"""The end of the front matter, or what lies beyond it."""
+
+Signature = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package that was found."""
+
+    name: str
+    description: str
+    source: str
+    """Name of the source."""
+    folder: Place
+    file: Place
+    """The SKILL.md."""
+    inside: bool
+    """It lies in the workspace, where the agent can reach its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A SKILL.md as it was read, and what it was: a package or the reason why it is none."""
+
+    signature: Signature
+    found: Package | str
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """What was found in one look. Replaced as a whole, never changed."""
+
+    packages: tuple[Package, ...] = ()
+    """In the order of their sources, by name; each name once."""
+    notes: Mapping[Path, tuple[str, str]] = field(default_factory=dict[Path, tuple[str, str]])
+    """What is wrong in the sources: path -> what became of it, and why."""
+    known: Mapping[Path, Known] = field(default_factory=dict[Path, Known])
+    """Folder in a source -> what it was last time."""
+
+
+def look(workspace: Path, sources: Sequence[Source], before: Shelf, most: float = math.inf) -> Shelf:
+    """All packages of these sources. Bounded whatever lies there, and never fails.
+
+    `most` are the characters of front matter that are read; what changed beyond them is left to the next look.
+    """
+    return _Look(workspace, before, most).at(sources)
+
+
+def only(workspace: Path, source: Source, name: str) -> Package | None:
+    """The package of that name in one source."""
+    return next((one for one in look(workspace, [source], Shelf()).packages if one.name == name), None)
+
+
+class _Nothing(Exception):
+    """The folder holds no SKILL.md: it is something else."""
+
+
+class _Look:
+    def __init__(self, workspace: Path, before: Shelf, most: float) -> None:
+        self._workspace, self._before, self._left = Path(os.path.realpath(workspace)), before, most
+        self._found: dict[str, Package] = {}
+        self._notes: dict[Path, tuple[str, str]] = {}
+        self._known: dict[Path, Known] = {}
+
+    def at(self, sources: Sequence[Source]) -> Shelf:
+        for source in sources:
+            for entry, package in self._of(source):
+                self._take(source.folder / entry, package)
+        return Shelf(tuple(self._found.values()), self._notes, self._known)
+
+    def _take(self, at: Path, package: Package) -> None:
+        first = self._found.get(package.name)
+        if first is None and len(self._found) == MOST:
+            self._notes[at] = (SKIPPED, f"there are {MOST} packages already")
+        elif first is None:
+            self._found[package.name] = package
+        elif first.folder != package.folder:
+            self._notes[at] = (TAKEN, f"{package.name} is in {first.folder.path} too, and that comes first")
+
+    def _of(self, source: Source) -> list[tuple[str, Package]]:
+        """Those of a source; the ones that are called as their folder first, so that no other takes their name."""
+        found: list[tuple[str, Package]] = []
+        for entry in self._entries(source):
+            at = source.folder / entry
+            try:
+                known = self._same(source, at) or self._read(source, at)
+            except _Nothing:
+                continue
+            except BadPackage as fault:
+                self._notes[at] = (SKIPPED, str(fault))
+                continue
+            self._known[at] = known
+            if isinstance(known.found, str):
+                self._notes[at] = (SKIPPED, known.found)
+                continue
+            if known.found.name != entry:
+                self._notes[at] = (MISNAMED, f"it goes by its name {known.found.name}")
+            found.append((entry, known.found))
+        return sorted(found, key=lambda one: (one[0] != one[1].name, one[1].name))
+
+    def _entries(self, source: Source) -> Iterator[str]:
+        """Names of folders, and of links that may lead to some."""
+        try:
+            entries, whole = self._at(source.folder, source.folder).entries(ENTRIES)
+        except ToolFailure as failure:
+            if not isinstance(failure.__cause__, FileNotFoundError):
+                self._notes[source.folder] = (SKIPPED, failure.message)
+            elif source.demanded:
+                self._notes[source.folder] = (SKIPPED, "there is no such folder")
+            return
+        if not whole:
+            self._notes[source.folder] = (SKIPPED, f"only {ENTRIES} of its entries are looked at")
+        for name, about in sorted(entries):
+            if name.startswith("."):
+                continue
+            if stat.S_ISLNK(about.st_mode) or (stat.S_ISDIR(about.st_mode) and _has_file(source.folder / name)):
+                yield name
+
+    def _same(self, source: Source, at: Path) -> Known | None:
+        """What was found here last time, if it is the very same file. Nothing is opened for that."""
+        known = self._before.known.get(at)
+        if known is None or (isinstance(known.found, Package) and known.found.source != source.name):
+            return None
+        try:
+            return known if known.signature == _signature(os.lstat(at / FILE)) else None
+        except OSError:
+            return None
+
+    def _read(self, source: Source, at: Path) -> Known:
+        if self._left <= 0:
+            raise BadPackage("too much has changed at once: it is read at the next look")
+        folder = self._real(source, at)
+        real = self._real(source, folder / FILE)
+        file = self._at(real, real.parent)
+        try:
+            with file.open() as opened:
+                about = os.fstat(opened.fileno())
+                data = opened.read(front_matter.LARGEST)
+        except ToolFailure as failure:
+            if isinstance(failure.__cause__, FileNotFoundError | NotADirectoryError):
+                raise _Nothing from None
+            raise BadPackage(failure.message) from None
+        fence = _FENCE.search(data)
+        self._left -= fence.start() if fence else len(data)
+        head = _judge(data, about.st_size)
+        if isinstance(head, str):
+            return Known(_signature(about), head)
+        inside = is_below(folder, self._workspace)
+        package = Package(head.name, head.description, source.name, self._at(folder, folder), file, inside)
+        return Known(_signature(about), package)
+
+    def _at(self, path: Path, root: Path) -> Place:
+        """A path to be opened. Where commands can write it is reached step by step, elsewhere from its root."""
+        return Place(self._workspace if is_below(path, self._workspace) else root, path, path.name)
+
+    def _real(self, source: Source, path: Path) -> Path:
+        """Where a path leads. Raises BadPackage when that is out of the workspace and must not be."""
+        try:
+            real, steps = followed(path)
+        except TooFar:
+            self._left -= STEP * MOST_STEPS
+            raise BadPackage("is a link that leads through too many others") from None
+        self._left -= STEP * steps
+        if not source.trusted and not is_below(real, self._workspace):
+            raise BadPackage("is a link that leads out of the workspace")
+        return real
+
+
+def _has_file(folder: Path) -> bool:
+    """Whether it is worth a look; quickly told of the many folders that are something else."""
+    try:
+        os.lstat(folder / FILE)
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError | NotADirectoryError)
+    return True
+
+
+def _signature(about: os.stat_result) -> Signature:
+    return (about.st_dev, about.st_ino, about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+
+
+def _judge(head: bytes, size: int) -> Front | str:
+    """What a SKILL.md that begins so says of itself, or what is wrong with it."""
+    if size > LARGEST:
+        return f"{FILE} is larger than {LARGEST // 1024} KiB"
+    try:
+        return front_matter.read(codecs.getincrementaldecoder("utf-8-sig")().decode(head))
+    except UnicodeDecodeError:
+        return f"{FILE} is not UTF-8 text"
+    except BadPackage as fault:
+        return str(fault)

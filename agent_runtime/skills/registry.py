@@ -1,0 +1,129 @@
+"""Which plugins are in service. One at a time goes in or out, so that a name always belongs to one of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from agent_common.telemetry import logger
+
+from ..errors import ToolFailure
+from ..ports import Events
+from .validation.plugins import Plugin, Skills, catalog
+from .validation.validator import Build
+from .workers.pool import Pool
+
+log = logger(__name__)
+
+
+class Service:
+    """The plugins by file, and the catalog that follows from them."""
+
+    def __init__(self, events: Events, on_disk: Callable[[str], bool], on_freed: Callable[[], None]) -> None:
+        self._events, self._on_disk, self._on_freed = events, on_disk, on_freed
+        self._plugins: dict[str, Plugin] = {}
+        self._lock = asyncio.Lock()
+        self.now = Skills()
+
+    @property
+    def plugins(self) -> Mapping[str, Plugin]:
+        return self._plugins
+
+    def plugin(self, file: str) -> Plugin:
+        """That of a file, made if need be."""
+        return self._plugins.setdefault(file, Plugin(file))
+
+    def environments(self) -> set[Path]:
+        """The folders of packages that plugins in service use."""
+        active = [plugin.active for plugin in self._plugins.values() if plugin.active is not None]
+        return {build.pool.environment for build in active if build.pool.environment is not None}
+
+    def knows(self, plugin: Plugin) -> bool:
+        return self._plugins.get(plugin.file) is plugin
+
+    def forget(self, plugin: Plugin) -> None:
+        """One that never came into service."""
+        if plugin.active is None and self.knows(plugin):
+            del self._plugins[plugin.file]
+
+    async def enter(self, plugin: Plugin, build: Build, record: Callable[[], Awaitable[int]]) -> list[Plugin]:
+        """Puts a build into service under the number that `record` gives it, in place of the one before. The plugins
+        whose names it took over, because their files are gone: that is how one is renamed. Raises ToolFailure when a
+        name belongs to another plugin, and whatever `record` raises; then the build is at its end."""
+        try:
+            async with self._lock:
+                renamed = self._claim(plugin, build)
+                number = await record()
+                for other in renamed:
+                    del self._plugins[other.file]
+                self._plugins[plugin.file] = plugin  # its file may have been gone for a moment, and its place with it
+                before, names = plugin.active, set(plugin.names)
+                plugin.take(build, number)
+                self.publish(plugin)
+        except BaseException:
+            await build.pool.close()
+            raise
+        if before is not None:
+            await before.pool.retire()
+        self._free(names - set(plugin.names))
+        for other in renamed:
+            await self._end(other)
+        return renamed
+
+    async def leave(self, plugin: Plugin) -> None:
+        """Takes a plugin out of service."""
+        del self._plugins[plugin.file]
+        await self._end(plugin)
+        self._free(set(plugin.names))
+
+    def fail(self, plugin: Plugin, failure: ToolFailure) -> None:
+        """What lies there cannot be taken; what is in service stays."""
+        before = plugin.error
+        plugin.error, plugin.available = failure.message, failure.kind != "unavailable"
+        if plugin.error == before and not plugin.available:
+            return  # tried again, and nothing new
+        log.warning("a skill was not taken", file=plugin.file, error=failure.message)
+        self.publish(plugin)
+
+    def set_aside(self, pool: Pool) -> Plugin | None:
+        """The pool of a plugin takes no more calls; the plugin, if it is in service."""
+        for plugin in self._plugins.values():
+            if plugin.active is not None and plugin.active.pool is pool:
+                log.warning("a skill was set aside", file=plugin.file, error=pool.set_aside)
+                self.publish(plugin)
+                return plugin
+        return None
+
+    def publish(self, plugin: Plugin) -> None:
+        """Makes the catalog anew after a change, and tells everybody who watches."""
+        self.now = catalog(self._plugins.values())
+        states = [state.model_dump(exclude_none=True) for state in plugin.states()] if self.knows(plugin) else []
+        fault = {"error": plugin.error} if plugin.error else {}
+        self._events.emit("skills-changed", None, file=plugin.file, skills=states, **fault)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(plugin.active.pool.close() for plugin in self._plugins.values() if plugin.active))
+
+    def _claim(self, plugin: Plugin, build: Build) -> list[Plugin]:
+        wanted = {skill.spec.name for skill in build.skills}
+        owners = [other for other in self._plugins.values() if other is not plugin and wanted & set(other.names)]
+        holders = [owner for owner in owners if self._on_disk(owner.file)]
+        plugin.clashes = bool(holders)
+        for owner in holders:
+            name = min(wanted & set(owner.names))
+            raise ToolFailure(f"name: {name} is taken by {owner.file}; take another name", kind="invalid")
+        return owners
+
+    async def _end(self, plugin: Plugin) -> None:
+        self.publish(plugin)
+        if plugin.active is not None:
+            await plugin.active.pool.retire()
+
+    def _free(self, names: set[str]) -> None:
+        """Whoever waits for a name may have it now."""
+        waiting = [other for other in self._plugins.values() if other.clashes] if names else []
+        for other in waiting:
+            other.stamp = None
+        if waiting:
+            self._on_freed()

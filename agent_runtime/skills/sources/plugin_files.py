@@ -1,0 +1,75 @@
+"""Changes to the folder of plugins. No command can write there; who may not is told whose folder it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ...errors import ToolFailure
+
+_BESIDE = re.compile(r"\.\w+\.py-[0-9a-f]{12}\.tmp")
+
+
+def put_beside(path: Path, data: bytes) -> Path:
+    """Writes a file beside its place, under a name that is no plugin's, and for good. Raises ToolFailure."""
+    beside = path.with_name(f".{path.name}-{secrets.token_hex(6)}.tmp")
+    try:
+        with _explained(), open(beside, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        discard(beside)
+        raise
+    return beside
+
+
+def move(beside: Path, path: Path) -> None:
+    """Puts what was written beside into its place, in one go and for good. Raises ToolFailure."""
+    with _explained():
+        beside.replace(path)
+        _settle(path.parent)
+
+
+def discard(beside: Path) -> None:
+    """Takes away what was written beside, unless it is in its place."""
+    with suppress(OSError):
+        beside.unlink()
+
+
+def sweep(folder: Path) -> None:
+    """Takes away what was written beside its place when the server died."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if _BESIDE.fullmatch(name):
+                discard(folder / name)
+
+
+def remove(path: Path) -> None:
+    """Deletes a file; one that is gone already is no fault. Raises ToolFailure."""
+    if path.is_dir():
+        raise ToolFailure(f"{path.name} is a package; only who put it into the folder removes it", kind="denied")
+    with _explained(), suppress(FileNotFoundError):
+        path.unlink()
+        _settle(path.parent)
+
+
+def _settle(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        told = f"the folder of skills cannot be written here ({error.strerror}): only its owner can change skills"
+        raise ToolFailure(told, kind="unavailable") from error

@@ -1,0 +1,220 @@
+"""What lies in the folder of plugins, read at one moment, so that what is tried is what is taken into service."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from agent_common.telemetry import logger
+
+from ...errors import ToolFailure
+from ...workspace import Place
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Of one plugin, and of all helpers together."""
+MOST_FILES = 500
+PASSED_OVER = frozenset(("__pycache__", "node_modules", "venv"))
+
+log = logger(__name__)
+
+FileStamp = tuple[str, int, int, int, int, int]
+"""How a file lies on disk: its name, device, inode, size and the times of its last changes."""
+Stamp = tuple[FileStamp, ...]
+"""Of all that a plugin can see of the folder. It differs after every save."""
+
+
+class Unreadable(Exception):
+    """A plugin that cannot be taken as it lies; the text says why, for its author."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A plugin that was seen, and how it lies."""
+
+    file: str
+    """Its name in the folder: `handshake.py`, or the folder of a package. It is what tells plugins apart."""
+    stamp: Stamp
+
+
+@dataclass(frozen=True)
+class Source:
+    """The code of one plugin, with the helpers there were at the time."""
+
+    file: str
+    files: Mapping[str, bytes]
+    """By path within the folder."""
+    helpers: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+
+    def beside(self, folder: Path) -> Source:
+        """The same plugin, with the helpers that lie in the folder now."""
+        return Source(self.file, self.files, helpers(folder))
+
+    @property
+    def entry(self) -> bytes:
+        """The code of the file, or of the package's `__init__.py`."""
+        return self.files.get(self.file) or self.files.get(f"{self.file}/__init__.py", b"")
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the plugin alone: what makes a version."""
+        return _digest(self.files)
+
+    @cached_property
+    def build(self) -> str:
+        """Of all that a worker sees of it."""
+        return _digest({**self.files, **self.helpers})
+
+
+def listed(folder: Path) -> dict[str, Listed]:
+    """The plugins in a folder: Python files and packages that do not begin with `_` or a dot. Whatever else lies there
+    is theirs to import and to read, so that it is a part of how each of them lies."""
+    entries = {entry: tuple(_stamps(folder, entry)) for entry in _entries(folder)}
+    plugins = {entry: stamp for entry, stamp in entries.items() if _is_plugin(folder, entry)}
+    helpers = tuple(stamp for entry in entries if entry not in plugins for stamp in entries[entry])
+    return {file: Listed(file, (*stamp, *helpers)) for file, stamp in plugins.items()}
+
+
+def find_source(path: Path) -> Source | None:
+    """Read one plugin by its path, with the helpers beside it; None if there is no plugin. Raises Unreadable."""
+    path = Path(os.path.abspath(path))
+    found = listed(path.parent).get(path.name)
+    return read(path.parent, found) if found is not None else None
+
+
+def read(folder: Path, plugin: Listed) -> Source:
+    """Raises Unreadable."""
+    files = _contents(folder, plugin.file)
+    _bounded(files, plugin.file)
+    if not files:
+        raise Unreadable(f"{plugin.file} is gone")
+    return Source(plugin.file, files, helpers(folder))
+
+
+def helpers(folder: Path) -> dict[str, bytes]:
+    """What lies beside the plugins. Whatever cannot be taken, or is too much, is left out and told in the log: it must
+    not keep every plugin from being taken."""
+    found: dict[str, bytes] = {}
+    for entry in _entries(folder):
+        if _is_plugin(folder, entry):
+            continue
+        try:
+            more = {**found, **_contents(folder, entry)}
+            _bounded(more, f"with {entry}, what lies beside the plugins")
+            found = more
+        except Unreadable as fault:
+            _tell(str(fault))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _tell(fault: str) -> None:
+    """Once is enough."""
+    log.warning("skills do not see all that lies beside them", error=fault)
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    return [name for name in names if not _passing(name)]
+
+
+def _passing(name: str) -> bool:
+    """What editors and Python itself put beside a file, and names that are no text."""
+    if name.startswith((".", "#")) or name.endswith(("~", ".tmp", ".swp")) or name in PASSED_OVER:
+        return True
+    return any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _is_plugin(folder: Path, entry: str) -> bool:
+    path = folder / entry
+    return not entry.startswith("_") and (
+        (entry.endswith(".py") and path.is_file()) or (path / "__init__.py").is_file()
+    )
+
+
+def _stamps(folder: Path, entry: str) -> Iterator[FileStamp]:
+    for name in _walk(folder, entry):
+        try:
+            found = os.stat(folder / name)
+        except OSError:
+            continue
+        yield name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _walk(folder: Path, entry: str) -> Iterator[str]:
+    """The files of an entry, in order; soon after there are too many it ends, also where links lead in circles."""
+    waiting, seen = [entry], 0
+    while waiting and seen <= 2 * MOST_FILES:
+        name, seen = waiting.pop(), seen + 1
+        if _is_round(folder / name):
+            continue
+        if (folder / name).is_dir():
+            inside = [f"{name}/{one}" for one in _entries(folder / name)]
+            waiting.extend(reversed(inside[: 2 * MOST_FILES]))
+        else:
+            yield name
+
+
+def _is_round(path: Path) -> bool:
+    """A link to itself, or to a folder that it lies in."""
+    if not path.is_symlink():
+        return False
+    try:
+        real = os.path.realpath(path)
+    except OSError:  # it is another thing by now
+        return True
+    return os.path.islink(real) or Path(os.path.realpath(path.parent)).is_relative_to(real)
+
+
+def _contents(folder: Path, entry: str) -> dict[str, bytes]:
+    """The regular files of an entry, by path; reading ends where there is too much."""
+    found: dict[str, bytes] = {}
+    size = 0
+    for name in _walk(folder, entry):
+        data = _read(folder, name, MOST_BYTES - size + 1)
+        if data is not None:
+            found[name] = data
+            size += len(data)
+        if size > MOST_BYTES or len(found) > MOST_FILES:
+            break
+    return found
+
+
+def _read(folder: Path, name: str, most: int) -> bytes | None:
+    """None for what is no regular file, or is gone by now. A link is followed as far as it stays in the folder: a
+    mounted volume is often made of them, and elsewhere lies what no worker may see. One that turns up later is not."""
+    try:
+        root, real = Path(os.path.realpath(folder)), Path(os.path.realpath(folder / name, strict=True))
+        if not real.is_relative_to(root):
+            raise Unreadable(f"{name} is a link that leads out of the folder; put the file itself there")
+        with Place(root, real, name).open() as file:
+            return file.read(most)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Unreadable(f"{name} cannot be read: {error.strerror}") from error
+    except ToolFailure as failure:
+        if failure.kind == "invalid":
+            return None
+        raise Unreadable(failure.message) from failure
+
+
+def _bounded(files: Mapping[str, bytes], what: str) -> None:
+    if len(files) > MOST_FILES:
+        raise Unreadable(f"{what} has more than {MOST_FILES} files")
+    if sum(map(len, files.values())) > MOST_BYTES:
+        raise Unreadable(f"{what} is larger than {MOST_BYTES // 2**20} MiB")
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    sha = hashlib.sha256()
+    for name in sorted(files):
+        sha.update(b"%d %b %d " % (len(os.fsencode(name)), os.fsencode(name), len(files[name])))
+        sha.update(files[name])
+    return sha.hexdigest()

@@ -1,0 +1,73 @@
+"""Where workers find their plugin: a copy of its own for every build, which nothing changes afterwards.
+
+A worker that is started anew imports what was tried, whatever has been saved since. The folder is emptied at start;
+a copy goes when nothing knows it any more, not even a turn that began before the last save.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import weakref
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..grants import Grant
+from .source import Source
+
+
+@dataclass(frozen=True, eq=False)
+class Staged:
+    """One build, on disk for as long as this object lives."""
+
+    folder: Path
+    plugin: Path
+    """The file or package in there."""
+    environment: Path | None = None
+    """The folder of its dependencies; None if it has none."""
+    grant: Grant = field(default_factory=Grant)
+    """What the operator lets it have."""
+
+    def discard(self) -> None:
+        """Nobody will use it any more, whoever still knows it: an error does, until the garbage is collected."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Staging:
+    """A folder of builds. `clear` it first."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = itertools.count(1)
+
+    def clear(self) -> None:
+        """Removes what an earlier life left."""
+        for entry in os.scandir(self._folder):
+            shutil.rmtree(entry.path, ignore_errors=True)
+
+    def put(self, source: Source, environment: Path | None = None, grant: Grant | None = None) -> Staged:
+        """Writes a build. Raises OSError."""
+        folder = self._folder / f"{next(self._numbers)}-{source.build[:12]}"
+        folder.mkdir()
+        try:
+            for name, data in {**source.helpers, **source.files}.items():
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            _let_read(folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        staged = Staged(folder, folder / source.file, environment, grant or Grant())
+        weakref.finalize(staged, shutil.rmtree, folder, ignore_errors=True)
+        return staged
+
+
+def _let_read(folder: Path) -> None:
+    """Whatever the server's umask is, workers may read; who may come this far, the folder above decides."""
+    for path, folders, files in os.walk(folder):
+        for name in (".", *folders):
+            os.chmod(os.path.join(path, name), 0o755)  # noqa: S103  it holds code, and no secret
+        for name in files:
+            os.chmod(os.path.join(path, name), 0o644)

@@ -1,0 +1,299 @@
+"""Every version that a plugin ever had: what, when, by whom, and what it changed. The audit trail of what an agent has
+made of itself.
+
+The truth is in the database, where no command can rewrite it; the workspace gets copies, for the agent to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agent_common.telemetry import logger
+
+from ...errors import ToolFailure
+from ...ports import Clock
+from ...store import Database, Migration
+from ...workspace import SKILL_HISTORY, Place
+from .source import Source
+
+MOST_COMPARED = 256 * 1024
+"""Bytes of a file beyond which its changes are not worked out."""
+MOST_LINES = 2000
+"""Changed lines of a version that are compared. What that costs may grow with their square, and they may be made for
+it."""
+CONTEXT = 3
+MOST_DIFF = 64 * 1024
+"""Characters."""
+COPIES = Path(*SKILL_HISTORY)
+"""In the workspace."""
+
+_RANGE = re.compile(r"([-+])(\d+)")
+
+Action = Literal["saved", "created", "restored", "removed"]
+
+NOTHING: Mapping[str, bytes] = {}
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who changed a plugin through a tool."""
+
+    principal: str
+    agent: str
+    session_id: str
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One entry of a plugin's history."""
+
+    file: str
+    number: int
+    action: Action
+    """`saved` in the folder, `created` by the agent, gone back to by it (`restored`), or `removed`."""
+    digest: str | None
+    """Of the files; none for a removal."""
+    diff: str
+    """What changed against the version before."""
+    created_at: int
+    """Epoch milliseconds."""
+    author: Author | None = None
+    """None: somebody at the folder."""
+    files: Mapping[str, bytes] | None = None
+
+    def source(self) -> Source | None:
+        return Source(self.file, self.files) if self.files is not None else None
+
+
+class Versions:
+    """The history of all plugins."""
+
+    def __init__(self, database: Database, clock: Clock, workspace: Path) -> None:
+        self._database, self._clock, self._workspace = database, clock, workspace
+
+    async def of(self, file: str) -> list[Version]:
+        """Of one plugin, oldest first, with their files."""
+        return await self._database.read(lambda connection: _select(connection, file))
+
+    async def latest(self, file: str) -> Version | None:
+        found = await self._database.read(lambda connection: _select(connection, file, latest=True))
+        return found[0] if found else None
+
+    async def keep(self, action: Action, source: Source, author: Author | None = None) -> Version:
+        """Notes the code of a plugin, for good. That of the latest version is no new one. Raises StoreError."""
+        before = await self.latest(source.file)
+        if before is not None and before.digest == source.digest:
+            return before
+        return await self._add(source.file, action, before, source, author)
+
+    async def removed(self, file: str, author: Author | None = None) -> Version | None:
+        """Notes that a plugin is gone; none when there was none. Raises StoreError."""
+        before = await self.latest(file)
+        if before is None or before.digest is None:
+            return None
+        return await self._add(file, "removed", before, None, author)
+
+    async def _add(
+        self, file: str, action: Action, before: Version | None, source: Source | None, author: Author | None
+    ) -> Version:
+        old = before.files if before is not None else None
+        new = source.files if source is not None else None
+        entry = Version(
+            file=file,
+            number=before.number + 1 if before else 1,
+            action=action,
+            digest=source.digest if source else None,
+            diff=await asyncio.to_thread(difference, old or NOTHING, new or NOTHING),
+            created_at=self._clock.now_ms(),
+            author=author,
+            files=new,
+        )
+        await self._database.write(lambda connection: _insert(connection, entry), durable=True)
+        facts = {"file": file, "version": entry.number, "action": action, "digest": entry.digest}
+        log.info("skill changed", **facts, by=author.principal if author else "the folder")
+        return entry
+
+    async def present(self) -> list[str]:
+        """The files of which the latest version is no removal."""
+        return await self._database.read(_present)
+
+    def set_aside(self, file: str, digest: str, why: str) -> None:
+        """Notes that a plugin is not to be called, as long as it is the same; nobody waits for that."""
+        written = self._database.write(lambda connection: _set_aside(connection, file, digest, why))
+        written.add_done_callback(_noted)
+
+    async def aside(self, file: str) -> tuple[str, str] | None:
+        """Digest and reason of a plugin that was set aside."""
+        return await self._database.read(lambda connection: _aside(connection, file))
+
+    async def put_back(self, file: str) -> None:
+        """It is saved, and may be called again. Raises StoreError."""
+        if await self.aside(file) is not None:
+            await self._database.write(lambda connection: _put_back(connection, file))
+
+    def copy(self, entry: Version | None) -> None:
+        """For the agent to read. Should that fail, or be tampered with, nothing depends on it."""
+        if entry is None:
+            return
+        folder = self._workspace / COPIES / Path(entry.file).stem
+        name = f"{entry.number:04d}"
+        try:
+            for suffix, data in ((".diff", entry.diff.encode()), (".py", (entry.files or {}).get(entry.file))):
+                if data is not None:
+                    path = folder / f"{name}{suffix}"
+                    Place(self._workspace, path, str(path)).publish(data)
+        except ToolFailure as failure:
+            log.warning("a version of a skill was not copied to the workspace", file=entry.file, error=failure.message)
+
+
+def difference(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
+    """What has changed in the files, as `diff -u` says it; of what is too much for that, the sizes."""
+    import difflib  # most lives never compare versions
+
+    pieces: list[str] = []
+    left = MOST_LINES
+    for name in sorted({*old, *new}):
+        before, after = old.get(name, b""), new.get(name, b"")
+        if before == after:
+            continue
+        lines = [data.decode(errors="replace").splitlines() for data in (before, after)]
+        start, ends = _changed(*lines)
+        size = max(ends) - start
+        if max(len(before), len(after)) > MOST_COMPARED or b"\0" in before + after or size > left:
+            pieces.append(f"{name}: {len(before)} bytes became {len(after)}\n")
+            continue
+        left -= size
+        labels = [name if data else "/dev/null" for data in (before, after)]
+        parts = [one[start:end] for one, end in zip(lines, ends, strict=True)]
+        changes = difflib.unified_diff(parts[0], parts[1], labels[0], labels[1], n=CONTEXT, lineterm="")
+        pieces += [f"{_moved(line, start)}\n" for line in changes]
+    text = "".join(pieces)
+    return text if len(text) <= MOST_DIFF else f"{text[:MOST_DIFF]}\n[cut: {len(text)} characters in all]\n"
+
+
+def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[int, tuple[int, int]]:
+    """Where the two differ, with the lines around it: the beginning, and the end in each."""
+    shorter = min(len(old), len(new))
+    head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
+    tail = max(0, tail - CONTEXT)
+    return max(0, head - CONTEXT), (len(old) - tail, len(new) - tail)
+
+
+def _moved(line: str, start: int) -> str:
+    """A line of a diff that began so far down in the file."""
+    if not line.startswith("@@"):
+        return line
+    return _RANGE.sub(lambda found: f"{found[1]}{int(found[2]) + start}", line)
+
+
+def _insert(connection: sqlite3.Connection, entry: Version) -> None:
+    author = entry.author
+    connection.execute(
+        "INSERT INTO skill_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(entry.file, entry.number, entry.action, entry.digest, _pack(entry.files), entry.diff, entry.created_at),
+            *((author.principal, author.agent, author.session_id, author.call_id) if author else (None,) * 4),
+        ),
+    )
+
+
+def _select(connection: sqlite3.Connection, file: str, *, latest: bool = False) -> list[Version]:
+    tail = "DESC LIMIT 1" if latest else "ASC"
+    rows = connection.execute(f"SELECT * FROM skill_versions WHERE file = ? ORDER BY version {tail}", (file,))  # noqa: S608
+    return [_version(row) for row in rows]
+
+
+def _present(connection: sqlite3.Connection) -> list[str]:
+    latest = "SELECT file, digest, max(version) FROM skill_versions GROUP BY file"
+    return [row["file"] for row in connection.execute(latest) if row["digest"] is not None]
+
+
+def _version(row: sqlite3.Row) -> Version:
+    by = [row[name] for name in ("principal", "agent", "session_id", "call_id")]
+    return Version(
+        file=row["file"],
+        number=row["version"],
+        action=row["action"],
+        digest=row["digest"],
+        diff=row["diff"],
+        created_at=row["created_at"],
+        author=Author(*by) if by[0] is not None else None,
+        files=_unpack(row["files_json"]),
+    )
+
+
+def _pack(files: Mapping[str, bytes] | None) -> str | None:
+    """Text as it is, so that people can read it in the database; anything else as base64."""
+    if files is None:
+        return None
+    packed: dict[str, str | list[str]] = {}
+    for name, data in files.items():
+        try:
+            packed[name] = data.decode()
+        except UnicodeDecodeError:
+            packed[name] = [base64.b64encode(data).decode()]
+    return json.dumps(packed)
+
+
+def _unpack(text: str | None) -> dict[str, bytes] | None:
+    if text is None:
+        return None
+    packed: dict[str, str | list[str]] = json.loads(text)
+    return {
+        name: data.encode() if isinstance(data, str) else base64.b64decode(data[0]) for name, data in packed.items()
+    }
+
+
+def _set_aside(connection: sqlite3.Connection, file: str, digest: str, why: str) -> None:
+    connection.execute("INSERT OR REPLACE INTO skills_aside VALUES (?, ?, ?)", (file, digest, why))
+
+
+def _aside(connection: sqlite3.Connection, file: str) -> tuple[str, str] | None:
+    row = connection.execute("SELECT digest, why FROM skills_aside WHERE file = ?", (file,)).fetchone()
+    return (row["digest"], row["why"]) if row is not None else None
+
+
+def _put_back(connection: sqlite3.Connection, file: str) -> None:
+    connection.execute("DELETE FROM skills_aside WHERE file = ?", (file,))
+
+
+def _noted(written: asyncio.Future[None]) -> None:
+    if not written.cancelled() and (error := written.exception()) is not None:
+        log.warning("a skill was set aside for this life only", error=str(error))
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE skills_aside (file TEXT PRIMARY KEY, digest TEXT NOT NULL, why TEXT NOT NULL)")
+    connection.execute(
+        """
+        CREATE TABLE skill_versions (
+          file TEXT NOT NULL,
+          version INTEGER NOT NULL,
+          action TEXT NOT NULL CHECK (action IN ('saved', 'created', 'restored', 'removed')),
+          digest TEXT,
+          files_json TEXT,
+          diff TEXT NOT NULL,
+          created_at INTEGER NOT NULL,
+          principal TEXT,
+          agent TEXT,
+          session_id TEXT,
+          call_id TEXT,
+          PRIMARY KEY (file, version)
+        )
+        """
+    )
+
+
+MIGRATIONS = (Migration(4, "versions of skills", _create),)

@@ -1,0 +1,1 @@
+"""Checks a plugin in a fresh worker before it is offered."""

@@ -1,0 +1,165 @@
+"""A trial: a build is imported in a fresh worker, and only what passes all of it is taken into service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import ToolFailure
+from ...tools import normalised, schema_faults, schema_ready
+from ..dependencies import Environments, requirements_of
+from ..grants import Grants
+from ..sources.source import Source
+from ..sources.staging import Staging
+from ..workers.pool import Pool
+from ..workers.process import Setup
+from .declarations import Declared, Refused, check
+
+AT_ONCE = 8
+"""Plugins imported at the same time: one that hangs there must not hold up the others."""
+TEST_SECONDS = 30.0
+"""What a test call may take, unless the skill itself allows more or less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A call that a new version has to stand."""
+
+    arguments: Mapping[str, Any]
+    skill: str | None = None
+    """None: the plugin's only one, or the one that is named as the plugin."""
+    expect: Any = None
+    expects: bool = False
+    """Whether `expect` was given; it may be null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A plugin that has passed, with its workers."""
+
+    source: Source
+    skills: tuple[Declared, ...]
+    pool: Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """What the test call gave."""
+
+    skill: str
+    result: Any
+    log: str
+    """The end of what it printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """How plugins are tried."""
+
+    setup: Setup
+    staging: Staging
+    environments: Environments
+    grants: Grants
+    on_set_aside: Callable[[Pool], object]
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+
+    async def run(
+        self, source: Source, test: Test | None = None, *, by_agent: bool = False
+    ) -> tuple[Build, Tested | None]:
+        """Installs what the plugin depends on, imports the build, checks what it declares, has it check itself, and
+        makes the test call. Raises ToolFailure that tells its author the file, the line and the reason; then nothing
+        of it is left."""
+        with _faults_of_its_author():
+            async with self.slots:
+                build = await self._imported(source, by_agent=by_agent)
+            try:
+                return build, await _tested(build, test) if test is not None else None
+            except BaseException:
+                await build.pool.close()
+                raise
+
+    async def _imported(self, source: Source, *, by_agent: bool) -> Build:
+        await schema_ready()
+        grant = await asyncio.to_thread(self.grants.of, source)
+        requirements = requirements_of(source.entry, source.file)
+        environment = await self.environments.get(requirements, by_agent=by_agent) if requirements else None
+        try:
+            staged = await asyncio.to_thread(self.staging.put, source, environment, grant)
+        except OSError as error:
+            text = f"{source.file} cannot be put in place: {error.strerror or error}"
+            raise ToolFailure(text, kind="unavailable") from error
+        pool = Pool(self.setup, staged, self.on_set_aside)
+        try:
+            declared = await _loaded(source, pool)
+            # Not on the event loop: so many schemas are checked for longer than the server may be deaf.
+            return Build(source, await asyncio.to_thread(_checked, source, declared), pool)
+        except BaseException:
+            await pool.close()
+            raise
+
+
+@contextlib.contextmanager
+def _faults_of_its_author() -> Generator[None]:
+    """Whatever breaks in a trial, or does not end, is what was handed in, and can be mended there."""
+    try:
+        yield
+    except ToolFailure as failure:
+        if failure.kind not in ("backend", "timeout"):
+            raise
+        raise ToolFailure(failure.message, kind="invalid") from failure
+
+
+async def _loaded(source: Source, pool: Pool) -> list[Mapping[str, Any]]:
+    """A fault that names no place in the plugin names the plugin."""
+    try:
+        return await pool.load()
+    except ToolFailure as failure:
+        named = failure.kind == "unavailable" or source.file in failure.message
+        raise failure if named else ToolFailure(f"{source.file}: {failure.message}", kind=failure.kind) from failure
+
+
+def _checked(source: Source, declared: list[Mapping[str, Any]]) -> tuple[Declared, ...]:
+    skills: dict[str, Declared] = {}
+    for one in declared:
+        try:
+            skill = check(one)
+        except Refused as refusal:
+            raise ToolFailure(f"{source.file}: skill {str(one.get('name'))[:64]}: {refusal}") from refusal
+        if skill.spec.name in skills:
+            raise ToolFailure(f"{source.file}: name: {skill.spec.name} is declared twice; take another name")
+        skills[skill.spec.name] = skill
+    return tuple(skills.values())
+
+
+async def _tested(build: Build, test: Test) -> Tested:
+    skill = _meant(build, test)
+    name = skill.spec.name
+    if faults := await schema_faults(skill.spec.parameters, test.arguments):
+        raise ToolFailure(f"test: the arguments do not fit {name}: {'; '.join(faults)}", kind="invalid")
+    seconds = skill.timeout or TEST_SECONDS
+    try:
+        async with asyncio.timeout(seconds):
+            result = await build.pool.call(name, normalised(skill.spec.parameters, test.arguments))
+    except TimeoutError:
+        raise ToolFailure(f"test: {name} did not finish within {seconds:g} s", kind="timeout") from None
+    except ToolFailure as failure:
+        raise ToolFailure(f"test: {name} failed: {failure.message}", kind=failure.kind) from failure
+    if test.expects and result.value != test.expect:
+        raise ToolFailure(f"test: {name} gave {_short(result.value)}, not {_short(test.expect)}")
+    return Tested(name, result.value, result.log)
+
+
+def _meant(build: Build, test: Test) -> Declared:
+    names = {skill.spec.name: skill for skill in build.skills}
+    wanted = test.skill or (next(iter(names)) if len(names) == 1 else build.source.file.removesuffix(".py"))
+    if wanted not in names:
+        raise ToolFailure(f"test.skill: name one of {', '.join(names)}", kind="invalid")
+    return names[wanted]
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:300]}..."

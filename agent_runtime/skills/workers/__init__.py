@@ -1,0 +1,1 @@
+"""Worker processes of skills: started, pooled, spoken with, ended."""

@@ -1,0 +1,64 @@
+"""The way out of a plugin's worker: none, unless the operator lets the plugin reach hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from agent_common.telemetry import logger
+
+from ...errors import ToolFailure
+from ...sandbox import Confinement
+from ..sources.staging import Staged
+
+if TYPE_CHECKING:
+    from agent_common.net import HostPatterns, Passage, Stream, Upstream
+
+log = logger(__name__)
+
+
+async def open_network(
+    staged: Staged,
+    confinement: Confinement,
+    upstream: Upstream | None,
+    stack: AsyncExitStack,
+    count: Callable[[int], None] | None = None,
+) -> Path | None:
+    """Return the socket of a proxy for one worker, open until `stack` is closed; None if it has no network. Raises
+    ToolFailure where the confinement cannot give it one."""
+    hosts, plugin = staged.grant.hosts, staged.plugin.name
+    # An unconfined process has the machine's network.
+    if hosts is None or confinement.name == "off":
+        return None
+    if confinement.name != "bubblewrap":
+        raise ToolFailure(f"{plugin} may reach hosts, and only bubblewrap can give it a network", kind="unavailable")
+    from agent_common.net import gateway
+
+    async def admit(host: str, _port: int, _agent: str) -> str | None:
+        return None if hosts.match(host) else f"plugin {plugin} may not reach {host}"
+
+    def note(passage: Passage) -> None:
+        log.info("skill out", plugin=plugin, host=passage.host, port=passage.port, verdict=passage.verdict)
+
+    folder = stack.enter_context(TemporaryDirectory(prefix="agent-skill-"))
+    opened = gateway(Path(folder, "proxy"), admit, _Way(hosts, upstream), uid=confinement.uid, note=note, count=count)
+    return await stack.enter_async_context(opened)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Straight out, or through the operator's proxy. A host that the operator has named may have any address; one that
+    only matches a pattern must be public."""
+
+    hosts: HostPatterns
+    upstream: Upstream | None
+
+    async def open(self, host: str, port: int) -> Stream:
+        from agent_common.net import ANYWHERE, Addresses, Direct
+
+        rules = ANYWHERE if host in self.hosts.names else Addresses()
+        return await (self.upstream or Direct(rules)).open(host, port)

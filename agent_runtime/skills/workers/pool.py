@@ -1,0 +1,174 @@
+"""The workers of one build of a plugin: started when needed, one call at a time in each, replaced after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ...errors import ToolFailure
+from ...ports import ToolContext
+from ..sources.staging import Staged
+from .process import Process, Result, Setup, SkillError
+
+MOST = 4
+"""Workers of one plugin at the same time; further calls wait."""
+PAUSES = (0.1, 0.4, 1.0)
+"""Seconds between attempts to start a worker where that fails through no fault of its plugin."""
+MOST_CRASHES = 3
+"""In a row; after that the plugin is set aside."""
+
+T = TypeVar("T")
+
+
+class Pool:
+    """Because a plugin has its processes to itself, what it breaks is its own.
+
+    Once it is retired it keeps no worker, but turns that began with it can still call it.
+    """
+
+    def __init__(self, setup: Setup, staged: Staged, on_set_aside: Callable[[Pool], object] | None = None) -> None:
+        self._setup = setup
+        self._staged = staged
+        self._slots = asyncio.Semaphore(MOST)
+        self._on_set_aside = on_set_aside
+        self._deaths = 0
+        self._crashes = 0
+        """Of them, those since a call ended as agreed."""
+        self._retired = asyncio.Event()
+        self._closed = False
+        self._thinning: asyncio.Task[None] | None = None
+        self.set_aside: str | None = None
+        """Why it takes no more calls."""
+
+    @property
+    def environment(self) -> Path | None:
+        return self._staged.environment
+
+    async def load(self) -> list[Mapping[str, Any]]:
+        """The skills that the plugin declares, once its check of itself is content; the worker that said so is kept.
+        Raises ToolFailure."""
+        process, declared = await self._begun(on_trial=True)
+        await self._put_by(process)
+        return declared
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Result:
+        """The skill's result. Without a context it is a trial. Raises ToolFailure."""
+        async with self._slots:
+            if self.set_aside is not None:
+                raise ToolFailure(self.set_aside, kind="unavailable")
+            return await self._counted(self._call(name, arguments, context))
+
+    async def retire(self) -> None:
+        """Another build has taken its place, or none."""
+        self._retired.set()
+        if self._thinning is not None:
+            await self._thinning
+        while (process := self._setup.idle.take(self)) is not None:
+            await process.close()
+
+    async def close(self) -> None:
+        """The end: no calls any more."""
+        self._closed = True
+        await self.retire()
+        await asyncio.to_thread(self._staged.discard)
+
+    async def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None) -> Result:
+        process = await self._ready(context)
+        return await self._kept(process, process.call(name, arguments, context))
+
+    async def _counted(self, call: Awaitable[T]) -> T:
+        """Counts deaths in a row. What a skill raises is none, and neither is a deadline that passes. Of calls that
+        were under way together one counts: a burst says no more than a single call."""
+        began = self._deaths
+        try:
+            result = await call
+        except SkillError:
+            self._crashes = 0
+            raise
+        except ToolFailure as failure:
+            if failure.kind != "unavailable" and began == self._deaths:
+                self._crashed(failure.message)
+            raise
+        self._crashes = 0
+        return result
+
+    def _crashed(self, how: str) -> None:
+        self._deaths += 1
+        self._crashes += 1
+        if self._crashes >= MOST_CRASHES and self.set_aside is None:
+            self.set_aside = (
+                f"it was set aside after {MOST_CRASHES} crashes in a row; save it again to have it back ({how})"
+            )
+            if self._on_set_aside is not None:
+                self._on_set_aside(self)
+
+    async def _ready(self, context: ToolContext | None) -> Process:
+        """An idle worker, or a new one. One that died in the meantime costs nobody a call."""
+        if (process := self._setup.idle.take(self)) is not None:
+            if process.wake():
+                return process
+            await process.close()
+        if self._closed:
+            raise ToolFailure("the runtime is stopping", kind="unavailable")
+        return (await self._begun(context))[0]
+
+    async def _begun(
+        self, context: ToolContext | None = None, *, on_trial: bool = False
+    ) -> tuple[Process, list[Mapping[str, Any]]]:
+        """A new worker and what it declares. A machine that is full for a moment costs nobody a skill."""
+        pauses = PAUSES if self._setup.confinement.name != "none" else ()
+        for pause in (*pauses, None):
+            try:
+                return await self._begin(context, on_trial=on_trial)
+            except ToolFailure as failure:
+                if failure.kind != "unavailable" or pause is None:
+                    raise
+                await asyncio.sleep(pause)
+        raise AssertionError  # the last one raises or returns
+
+    async def _begin(self, context: ToolContext | None, *, on_trial: bool) -> tuple[Process, list[Mapping[str, Any]]]:
+        process = await self._setup.start(self._staged, context)
+        try:
+            return process, await process.load(on_trial=on_trial)
+        except BaseException:
+            await process.close()
+            raise
+
+    async def _kept(self, process: Process, exchange: Awaitable[T]) -> T:
+        """The outcome of an exchange. The worker lives on when it ended as agreed."""
+        sound = False
+        try:
+            result = await exchange
+            sound = True
+            return result
+        except SkillError:
+            sound = True
+            raise
+        finally:
+            await self._put_by(process, sound=sound)
+
+    async def _put_by(self, process: Process, *, sound: bool = True) -> None:
+        """Has it wait for the next call, if it is fit for one and there is room for it."""
+        leaving: Process | None = process
+        if sound and not self._retired.is_set() and process.rest():
+            leaving = self._setup.idle.put(self, process, asyncio.get_running_loop().time())
+        if leaving is not None:
+            await leaving.close()
+        if self._thinning is None and not self._retired.is_set() and self._setup.idle.several(self):
+            self._thinning = asyncio.create_task(self._thin(), name="thin out idle workers")
+
+    async def _thin(self) -> None:
+        """Until one is left: the others go when nobody has needed them for a while."""
+        idle, linger, now = self._setup.idle, self._setup.linger_seconds, asyncio.get_running_loop().time
+        try:
+            while idle.several(self) and not self._retired.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(linger):
+                        await self._retired.wait()
+                for process in idle.too_many(self, now() - linger):
+                    await process.close()
+        finally:
+            self._thinning = None

@@ -1,0 +1,306 @@
+"""A skill worker as the server sees it: a confined process that answers calls and may ask the mesh something."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
+from agent_common.protocol import is_object
+from agent_common.telemetry import logger
+
+from ...errors import AgentRuntimeError, MeshUnavailable, ToolFailure
+from ...ports import Mesh, ToolContext
+from ...sandbox import Box, Child, Confinement, Limits, Quota
+from ..sources.staging import Staged
+from .caller import Caller, SkillSearch
+from .idle_workers import Idle
+from .network import open_network
+from .output_log import TAIL, Printed
+from .protocol import ANSWER_LIMIT, MOST_VALUES, Broken, Message, pack, unpack
+
+if TYPE_CHECKING:
+    from agent_common.net import Upstream
+
+MOST_ASKS = 8
+"""Questions to the mesh that a call may have open; further ones wait in the pipe."""
+ASK_SECONDS = 0.001
+ASK_RATE = 8 * 2**20
+"""How long a question holds up the next one of the same worker: this, and a second for so many bytes. One that asks
+without end must not be all that the server listens to."""
+MOST_SKILLS = 64
+"""Skills of one plugin: each of them is told to the model."""
+PIECE = 16 * 1024
+THROTTLE = 0.005
+"""Seconds between reads of a plugin that prints without end."""
+ANSWER = JsonLimits(ANSWER_LIMIT, MOST_VALUES)
+LOAD_SECONDS = 15.0
+LINGER_SECONDS = 30.0
+
+ARGV = (sys.executable, "-I", str(Path(__file__).parents[1] / "worker" / "boot.py"))
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the workers of a server are started."""
+
+    confinement: Confinement
+    mesh: Mesh
+    workspace: Path
+    limits: Limits
+    load_seconds: float = LOAD_SECONDS
+    """What an import may take, with the plugin's check of itself."""
+    idle: Idle = field(default_factory=Idle)
+    upstream: Upstream | None = None
+    """The way out of plugins that may reach hosts; None: straight out."""
+    search: SkillSearch | None = None
+    """What `mesh_client.search` of a call gives; None: nothing."""
+    linger_seconds: float = LINGER_SECONDS
+    """How long more than one idle worker of a build is kept: calls that come side by side come so again."""
+
+    async def start(self, staged: Staged, context: ToolContext | None = None) -> Process:
+        """A worker that is about to import its plugin, for this call. Raises ToolFailure when it cannot be started."""
+        packages = (staged.environment,) if staged.environment is not None else ()
+        async with AsyncExitStack() as stack:
+            caller = Caller(self.mesh, self.search)
+            caller.charge(context)
+            network = await open_network(staged, self.confinement, self.upstream, stack, caller.count)
+            child = await self.confinement.spawn(
+                (*ARGV, *map(str, (staged.folder, staged.plugin, self.workspace, *packages))),
+                Box(
+                    self.workspace,
+                    writable=(self.workspace,),
+                    readable=(staged.folder, *packages),
+                    env=staged.grant.env,
+                    limits=self.limits,
+                    quotas=(Quota.of(self.workspace, self.limits.workspace, "the workspace"),),
+                    network=network,
+                    lowers_itself=True,
+                ),
+                line_limit=ANSWER_LIMIT,
+            )
+            return Process(child, self.load_seconds, stack.pop_all(), caller)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a call gave."""
+
+    value: Any
+    log: str
+    """The end of what it printed."""
+
+
+class Process:
+    """One worker. It is used for one exchange at a time, and not again after one that failed."""
+
+    def __init__(self, child: Child, load_seconds: float, held: AsyncExitStack, caller: Caller) -> None:
+        self._child, self._caller = child, caller
+        self._held = held
+        """Closed with the process: its way out."""
+        self._load_seconds = load_seconds
+        self._printed = Printed()
+        self._family: dict[int, str] = {}
+        """Who was here before any code of the plugin ran."""
+        self._spent = False
+        """By its own word: a call has changed what the next one stands on."""
+        self._heard = 0
+        """Bytes of the last message."""
+        self._threads = 0
+        """How many there were once it was imported: libraries start some that wait for work."""
+        self._listening = asyncio.create_task(self._listen())
+
+    async def load(self, *, on_trial: bool = False) -> list[Mapping[str, Any]]:
+        """The skills that the plugin declares; on trial it is also asked to check itself. Raises ToolFailure with the
+        plugin's fault."""
+        try:
+            async with asyncio.timeout(self._load_seconds):
+                message = await self._first()
+                if message["type"] == "ready":
+                    self._family = self._child.family()
+                    await self._send({"type": "load", "trial": on_trial})
+                    message = await self._answer()
+        except TimeoutError:
+            raise ToolFailure(f"importing it took longer than {self._load_seconds:g} s") from None
+        self._threads = self._child.threads()
+        skills: Any = message.get("skills")
+        if message["type"] == "loaded" and isinstance(skills, list):
+            declared = [cast("Mapping[str, Any]", one) for one in cast("list[Any]", skills) if isinstance(one, dict)]
+            if len(declared) > MOST_SKILLS:
+                raise ToolFailure(f"it declares more than {MOST_SKILLS} skills; make several plugins of it")
+            return declared
+        raise ToolFailure(str(message.get("error", "the worker does not speak as agreed"))[:TAIL])
+
+    async def _first(self) -> Message:
+        """Whatever ends a worker before any code of its plugin runs, the plugin is not to blame."""
+        try:
+            return await self._receive()
+        except ToolFailure as failure:
+            raise ToolFailure(f"a worker could not be started: {failure.message}", kind="unavailable") from failure
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Result:
+        """The skill's result. Raises ToolFailure when the skill fails, or the worker dies of it."""
+        with self._caller.of(context):
+            return await self._call(name, arguments)
+
+    async def _call(self, name: str, arguments: Mapping[str, Any]) -> Result:
+        number = secrets.token_hex(8)  # so that no answer can be left in the pipe for a later call
+        self._printed.begin(number)
+        await self._send({"type": "call", "id": number, "name": name, "arguments": dict(arguments)})
+        answer = await self._answer()
+        self._spent = bool(answer.get("spent"))
+        log = await self._printed.log()
+        match answer:
+            case {"type": "result", "id": answered, "value": value} if answered == number:
+                return Result(value, log)
+            case {"type": "error", "id": answered, "error": str(text), "kind": "unavailable"} if answered == number:
+                raise SkillError(_with_log(text[:TAIL], log), kind="unavailable")
+            case {"type": "error", "id": answered, "error": str(text)} if answered == number:
+                raise SkillError(_with_log(text[:TAIL], log))
+            case _:
+                raise ToolFailure("the skill's process does not speak as agreed")
+
+    def rest(self) -> bool:
+        """Holds the worker still until the next call, timers included. False when a call has left a process or a
+        thread behind, or changed what else might break the next one: then the worker must go."""
+        if self._spent or not self._signal(signal.SIGSTOP):
+            return False
+        # Only now: until it stood still it could leave one behind the look.
+        return not (self._child.family().keys() - self._family.keys() or self._child.threads() > self._threads)
+
+    def wake(self) -> bool:
+        """Lets it go on; False when it died in its sleep."""
+        return self._child.running and self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> bool:
+        there = self._child.family()  # the number of one that has ended may be somebody else's by now
+        found = [pid for pid, line in self._family.items() if pid in there and line.startswith(" ".join(ARGV))]
+        try:
+            for pid in found:
+                os.kill(pid, number)
+        except OSError:
+            return False
+        return bool(found)
+
+    async def close(self) -> None:
+        try:
+            await self._child.close()
+        finally:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+            await self._held.aclose()
+
+    async def _send(self, message: Message) -> None:
+        await self._write(pack(message))
+
+    async def _write(self, line: bytes) -> None:
+        try:
+            self._child.stdin.write(line)
+            await self._child.stdin.drain()
+        except ConnectionError:
+            raise await self._death() from None
+
+    async def _answer(self) -> Message:
+        """What comes of a demand, once all that the worker wanted to know for it is answered."""
+        asks: set[asyncio.Task[None]] = set()
+        try:
+            while (message := await self._receive())["type"] == "ask":
+                await asyncio.sleep(ASK_SECONDS + self._heard / ASK_RATE)
+                if len(asks) >= MOST_ASKS:
+                    await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
+                asks = {one for one in asks if not one.done()} | {asyncio.create_task(self._reply(message))}
+            return message
+        finally:
+            for one in asks:
+                one.cancel()
+            await asyncio.gather(*asks, return_exceptions=True)
+
+    async def _receive(self) -> Message:
+        try:
+            line = await self._child.stdout.readline()
+            if not line.endswith(b"\n"):
+                raise await self._death()
+            self._heard = len(line)
+            return await by_size(len(line), partial(_understood, line))
+        except (Broken, ValueError) as error:
+            raise ToolFailure(f"the skill's process does not speak as agreed: {error}") from error
+
+    async def _death(self) -> ToolFailure:
+        await self._child.kill()
+        code = await self._child.wait()
+        await asyncio.wait({self._listening}, timeout=1)
+        printed = self._printed.text
+        why = self._child.stopped or _cause(code)
+        return ToolFailure(f"the skill's process ended ({why}){': ' if printed else ''}{printed}")
+
+    async def _listen(self) -> None:
+        """Keeps the end of what the plugin prints."""
+        while piece := await self._child.stderr.read(PIECE):
+            self._printed.feed(piece)
+            if len(piece) == PIECE:
+                await asyncio.sleep(THROTTLE)
+
+    async def _reply(self, ask: Message) -> None:
+        """Carries a question to the mesh. Whatever becomes of it, the skill gets an answer."""
+        head: Message = {"type": "reply", "id": ask.get("id")}
+        try:
+            line = pack({**head, "value": await self._ask(ask.get("what"), ask.get("arguments"))})
+        except AgentRuntimeError as error:
+            line = pack({**head, "error": error.message})
+        except Exception as error:
+            log.exception("mesh call of a skill failed")
+            line = pack({**head, "error": f"the mesh call failed ({type(error).__name__})"})
+        await self._write(line)
+
+    async def _ask(self, what: Any, arguments: Any) -> Any:
+        offers = {"chat": self._caller.chat, "embed": self._caller.embed, "search": self._caller.find}
+        offer: Any = offers.get(what) if isinstance(what, str) else None
+        if offer is None:
+            raise MeshUnavailable(f"this host does not offer {what}; there are: {', '.join(offers)}")
+        return await offer(**arguments)
+
+
+def _understood(line: bytes) -> Message:
+    """The message of a line. Raises Broken."""
+    try:
+        message: Any = read_json(line, ANSWER)
+    except JsonRefused as refusal:
+        if refusal.code != "invalid_json" or b"\\ud" not in line.lower():
+            raise Broken(f"not a message: {refusal}") from None
+        message = _without_half_characters(line)
+    if not is_object(message) or not isinstance(message.get("type"), str):
+        raise Broken("not a message: it has no type")
+    return message
+
+
+def _without_half_characters(line: bytes) -> Any:
+    try:
+        return read_json(json.dumps(unpack(line), ensure_ascii=False).encode(), ANSWER)
+    except JsonRefused as refusal:
+        raise Broken(f"not a message: {refusal}") from None
+
+
+class SkillError(ToolFailure):
+    """The skill itself failed; its process is as good as before."""
+
+
+def _with_log(error: str, log: str) -> str:
+    return f"{error}\nIt printed:\n{log}" if log else error
+
+
+def _cause(code: int) -> str:
+    if code < 0:
+        return f"signal {-code}"
+    return f"signal {code - 128}" if code > 128 else f"exit code {code}"

@@ -1,0 +1,1 @@
+"""Tools about the agent itself: tasks, questions, to-do list, skills, memory."""

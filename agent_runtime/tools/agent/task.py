@@ -1,0 +1,74 @@
+"""`task`: hands a piece of work to another agent, which may do no more than its caller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import ToolFailure
+from ...ports import Errand, Spawner, ToolContext, ToolSpec
+from ..core.contract import Reach, Tool
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+SLACK = 10.0
+"""Seconds on top of the agent's own deadline in which it is ended and its answer collected."""
+LONGEST_PROMPT = 100_000
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+DESCRIPTION = (
+    "Hand a piece of work to another agent and get its final answer. It starts with nothing but your prompt: say all "
+    "it needs to know, and what to answer with. It may do no more than you may. Several calls in one step run side by "
+    "side. Use it for work that can stand alone, such as a broad search, not for a single read or command. With "
+    "background it goes on by itself, you get its session_id at once, and its answer comes as a message later. "
+    "Also called spawn_agent. "
+    "Agents: {agents}."
+)
+
+
+def task_tool(spawner: Spawner, *, timeout: float) -> Tool:
+    """`timeout` is the deadline of an agent, in seconds."""
+
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        errand = Errand(
+            agent=arguments["subagent_type"],
+            prompt=arguments["prompt"],
+            background=arguments.get("background", False),
+            metadata=arguments.get("metadata", {}),
+        )
+        return await spawner.spawn(errand, context)
+
+    there_are = "; ".join(f"{name} ({description.rstrip('.')})" for name, description in spawner.callable())
+    spec = ToolSpec("task", DESCRIPTION.format(agents=there_are or "none"), PARAMETERS)
+    return Tool(
+        spec,
+        run,
+        timeout=timeout + SLACK,
+        reach=_reach,
+        answers="`output`, `limit?`, `session_id?`; in the background `session_id`",
+        bounds="5 deep; each agent `AGENT_SUBAGENT_TIMEOUT`, at each depth `AGENT_MAX_SUBAGENTS` at once",
+    )
+
+
+async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> Reach:
+    name = arguments["subagent_type"]
+    if not _NAME.fullmatch(name):  # it would be a pattern, in a rule that somebody is asked to add
+        raise ToolFailure("subagent_type: is no name of an agent", kind="invalid")
+    return Reach((name,))
+
+
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "subagent_type": {"type": "string", "pattern": NAME, "description": "The name of the agent"},
+        "prompt": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": LONGEST_PROMPT,
+            "description": "The whole task, with all it needs to know",
+        },
+        "background": {"type": "boolean", "description": "Do not wait for it; default: false"},
+        "metadata": {"type": "object", "description": "Kept with its session, for those who look at it later"},
+    },
+    "required": ["subagent_type", "prompt"],
+    "additionalProperties": False,
+}

@@ -1,0 +1,57 @@
+"""`todo`: the list of what is to do, as the model keeps it in the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...ports import ToolContext, ToolSpec
+from ..core.contract import Tool
+
+MOST = 100
+"""Items in a list."""
+LONGEST = 1000
+"""Characters of an item."""
+STATUSES = ("pending", "in_progress", "completed", "cancelled")
+
+DESCRIPTION = (
+    "Write down the steps of work that has several, and where each stands. Every call replaces the whole list, "
+    "so send all items, the unchanged ones too. Use it when work has three steps or more, and again when one "
+    "begins or ends. Not for notes or results, and not for work of one step."
+)
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "todos": {
+            "type": "array",
+            "maxItems": MOST,
+            "description": "The whole list, in the order of work; an empty one clears it",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "content": {"type": "string", "minLength": 1, "maxLength": LONGEST, "description": "What is to do"},
+                    "status": {"type": "string", "enum": list(STATUSES), "description": "Where it stands"},
+                    "id": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 100,
+                        "description": "A name of your own for it",
+                    },
+                },
+                "required": ["content", "status"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["todos"],
+    "additionalProperties": False,
+}
+
+
+def todo_tool() -> Tool:
+    # The conversation holds the list: the arguments of the last call are what there is to do.
+    async def run(arguments: Mapping[str, Any], _: ToolContext) -> dict[str, int]:
+        return {"count": len(arguments["todos"])}
+
+    spec = ToolSpec("todo", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
+    return Tool(spec, run, answers="`count`", bounds=f"{MOST} items of {LONGEST} characters; a call replaces the list")

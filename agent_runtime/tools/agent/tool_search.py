@@ -1,0 +1,45 @@
+"""`tool_search`: finds tools that are not in the list the model has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from ...ports import ToolContext, ToolSpec
+from ..core.contract import Output, Tool
+
+MOST = 10
+"""Matches of one search."""
+ALL_THERE = "every tool there is stands in your list already; choose from it"
+NONE_FITS = "no tool fits; try other words for what it should do"
+DESCRIPTION = (
+    "Find tools by what they do, among those that are not in your list, and add them to it. Use it only when no tool "
+    "in your list can do what you need. Not for files (glob, grep) and not for the web."
+)
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 500,
+            "description": "What the tool should do, in words",
+        }
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+
+
+def tool_search_tool() -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        held = context.held_back
+        if held is None or not held.any():
+            return Output({"matches": [], "note": ALL_THERE})
+        found = await asyncio.to_thread(held.find, arguments["query"], MOST)
+        data: dict[str, Any] = {"matches": [{"id": name, "description": about} for name, about in found]}
+        return Output(data if found else {**data, "note": NONE_FITS}, joins=tuple(name for name, _ in found))
+
+    spec = ToolSpec("tool_search", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
+    return Tool(spec, run, answers="`matches` of `id`, `description`; `note?`", bounds=f"{MOST} matches")

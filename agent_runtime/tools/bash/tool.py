@@ -1,0 +1,193 @@
+"""`bash`: a shell command, confined."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agent_common.protocol import ANY_PROGRAM, ArgPattern, Folders, Program, RequirementSet
+
+from ...errors import ToolFailure
+from ...ports import ToolContext, ToolSpec
+from ...sandbox import OUTPUT_LIMIT, Box, Confinement, Finished, Limits
+from ...workspace import new_file
+from ..core.contract import BOTH, Output, Reach, Tool
+from ..core.envelope import HEAD
+from ..files.paths import holds_settings, place
+from ..files.quota import Space
+from ..shell import script
+from ..shell.programs import habit
+from ..shell.words import shown
+from .command_proxy import WayOut
+
+if TYPE_CHECKING:
+    from agent_common.net import Upstream
+
+LONGEST = 600.0
+"""Seconds that a call may ask for."""
+SLACK = 10.0
+"""Seconds on top of its own deadline in which the command is ended and its output collected."""
+SHOWN = 200
+"""Characters of a path that a reason repeats."""
+COMMAND_LIMIT = 120 * 1024
+"""Bytes; the system takes little more in one argument."""
+
+DESCRIPTION = (
+    "Run a command with bash in the workspace; $SCRATCH is a folder for temporary files. {sight} It has no terminal, "
+    "and background processes end with the command. Not for reading, writing, editing or searching files: read, write, "
+    "edit, glob and grep do that. Output over 200 KB keeps its beginning and end and goes to a file."
+)
+CONFINED = (
+    "It sees these two and the system's programs and nothing else; /tmp is empty at every call. It has no network, but "
+    "for hosts that rules open: $HTTPS_PROXY, where it is set, leads to those."
+)
+UNAIDED = "It sees these two and the system's programs, no network and nothing else; $TMPDIR is empty at every call."
+"""Where there are no namespaces, a folder for temporary files is made for every command."""
+NO_MODES = " chmod does nothing: run scripts by their interpreter."
+SIGHT = {"off": "It is not confined.", "uid": UNAIDED, "landlock": UNAIDED + NO_MODES}
+
+
+REQUIRES = RequirementSet(fs=Folders(read=BOTH, write=BOTH), shell=[ANY_PROGRAM])  # noqa: S604 - names programs, runs none
+
+
+def bash_tool(
+    confinement: Confinement,
+    *,
+    timeout: float,
+    limits: Limits,
+    upstream: Upstream | None = None,
+) -> Tool:
+    """`timeout` is the default deadline of a command, in seconds; `upstream` is the way out for those that rules let
+    out."""
+    longest, space = max(LONGEST, timeout), Space(confinement, limits)
+    way_out = WayOut(confinement, upstream)
+
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        seconds = arguments["timeout_ms"] / 1000 if "timeout_ms" in arguments else timeout
+        _check(arguments["command"])
+        async with way_out.open(context) as socket:
+            box = replace(_box(arguments.get("workdir", "."), context, space), network=socket)
+            done = await confinement.run(
+                ("bash", "-c", arguments["command"]),
+                box,
+                timeout=seconds,
+                spill=lambda: new_file(context.scratch, ".txt"),
+            )
+        return _output(done)
+
+    sight = SIGHT.get(confinement.name, CONFINED)
+    spec = ToolSpec("bash", DESCRIPTION.format(sight=sight), _parameters(timeout, longest))
+    return Tool(
+        spec,
+        run,
+        REQUIRES,
+        timeout=longest + SLACK,
+        reach=_reach,
+        answers="`stdout`, `stderr`, `exit_code`, `timed_out`, `stopped?`, `notice?`, `head?`",
+        bounds=f"{OUTPUT_LIMIT // 1024} KB of both streams, {COMMAND_LIMIT // 1024} KiB of command, {longest:g} s",
+    )
+
+
+async def _reach(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
+    """Each command that the script runs must be allowed. A rule for `git *` must not be met by a text that also runs
+    something else, so where that cannot be told only a rule for everything allows it. Another `workdir` counts as `cd`:
+    a program that is named by its path, and the files that programs read, are others there."""
+    _check(arguments["command"])
+    read = await script.read(arguments["command"])
+    at = place(arguments.get("workdir", "."), context, "workdir").shown
+    texts = (*read.texts, *(() if at == "." else (f"cd {shown(at)}",)))
+    opaque = read.opaque or ("" if read.texts else "it runs no command") or _reaches_settings(texts, read, context)
+    return Reach(
+        requires=None if opaque else REQUIRES.model_copy(update={"shell": [_program(one, read) for one in texts]}),
+        subjects=texts if read.texts else (arguments["command"],),
+        starts=read.starts,
+        shadows=_shadows(read),
+        opaque=opaque,
+        anything=read.anything,
+        habits=tuple(dict.fromkeys(habit(text, writes=bool(read.writes)) for text in texts)),
+    )
+
+
+def _reaches_settings(texts: Sequence[str], read: script.Commands, context: ToolContext) -> str:
+    """Why a script may change what programs run; empty: it does not. Rules do not look at redirections, and from hidden
+    files, such as `.git/config`, programs that are harmless themselves take commands."""
+    folders = [word for text in texts if text.startswith("cd ") for word in shlex.split(text)[1:]]
+    hidden = next((path for path in (*read.writes, *folders) if holds_settings(path, context)), None)
+    return "" if hidden is None else f"{hidden[:SHOWN]} is hidden, and programs may take commands from there"
+
+
+def _shadows(read: script.Commands) -> tuple[tuple[str, ...], ...]:
+    """What rules that deny are held against too; commands that may run beside the others go with the first one."""
+    bare = [(script.bare(text),) for text in read.texts]
+    inner = tuple(one for text in read.inner for one in (text, script.bare(text)))
+    return ((*bare[0], *inner), *bare[1:]) if bare else ()
+
+
+def _program(text: str, read: script.Commands) -> Program:
+    """A simple command as a requirement: exactly this program with these arguments, or with any where the script has
+    some that are only known when it runs."""
+    if text in read.starts:
+        return Program(cmd=text.partition(" ")[0], args=[ArgPattern(wildcard=True)])
+    cmd, *args = shlex.split(text)
+    return Program(cmd=cmd, args=list(args))
+
+
+def _parameters(timeout: float, longest: float) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "minLength": 1, "description": "What bash -c gets"},
+            "workdir": {"type": "string", "minLength": 1, "description": "Where to run it; default: the workspace"},
+            "timeout_ms": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": round(longest * 1000),
+                "description": f"Deadline; default: {timeout * 1000:.0f}. At the deadline all of it is ended",
+            },
+            "description": {"type": "string", "description": "What it does, in a few words, for those who watch"},
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    }
+
+
+def _check(command: str) -> None:
+    if "\0" in command:
+        raise ToolFailure("command: must not contain null bytes", kind="invalid")
+    if len(command.encode(errors="replace")) > COMMAND_LIMIT:
+        limit = f"{COMMAND_LIMIT // 1024} KiB"
+        raise ToolFailure(
+            f"command: is longer than {limit}; put it into a file with write and run that", kind="invalid"
+        )
+
+
+def _box(workdir: str, context: ToolContext, space: Space) -> Box:
+    at = place(workdir, context, "workdir")
+    if not at.path.is_dir():
+        raise ToolFailure(f"workdir: {at.shown} is not a folder", kind="invalid")
+    where = {"HOME": str(context.scratch), "SCRATCH": str(context.scratch), "WORKSPACE": str(context.workspace)}
+    return Box(
+        workdir=at.path,
+        writable=(context.workspace, context.scratch),
+        env=where,
+        limits=space.limits,
+        quotas=space.quotas(context),
+    )
+
+
+def _output(done: Finished) -> Output:
+    data: dict[str, Any] = {
+        "stdout": done.stdout,
+        "stderr": done.stderr,
+        "exit_code": done.exit_code,
+        "timed_out": done.timed_out,
+    }
+    if done.stopped:
+        data["stopped"] = done.stopped
+    if done.notice:
+        data["notice"] = done.notice
+    if done.truncated:
+        data["head"] = (done.stdout or done.stderr)[:HEAD]
+    return Output(data, truncated=done.truncated, output_path=done.output_path, sized=True)

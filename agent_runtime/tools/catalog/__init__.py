@@ -1,0 +1,1 @@
+"""The catalog of tools that a turn offers to the model."""

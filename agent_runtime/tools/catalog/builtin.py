@@ -1,0 +1,73 @@
+"""The product's own tools, in the order in which a model is best told about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_common.clock import SystemClock
+
+from ...ports import Learnings, Search, SkillIndex, Spawner
+from ...sandbox import Confinement, Limits
+from ...workspace import Backups, PathLocks
+from ..agent.correction import learn_tool
+from ..agent.memory import Facts, memory_tools
+from ..agent.question import question_tool
+from ..agent.skill import NoSkills, skill_tool
+from ..agent.task import task_tool
+from ..agent.todo import todo_tool
+from ..agent.tool_search import tool_search_tool
+from ..bash.tool import bash_tool
+from ..core.contract import Tool
+from ..core.gate import DEFAULT_TIMEOUT
+from ..files.edit import edit_tool
+from ..files.glob_grep import Engine, Finder, glob_tool, grep_tool
+from ..files.quota import Space
+from ..files.read import read_tool
+from ..files.write import write_tool
+from ..web.fetch import Reader, web_fetch_tool
+from ..web.search import web_search_tool
+
+if TYPE_CHECKING:
+    from agent_common.net import Egress
+
+
+AGENT_TIMEOUT = 600.0
+
+
+def builtin_tools(
+    confinement: Confinement,
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+    limits: Limits | None = None,
+    engine: Engine = "ripgrep",
+    egress: Egress | None = None,
+    search: Search | None = None,
+    spawner: Spawner | None = None,
+    agent_timeout: float = AGENT_TIMEOUT,
+    skills: SkillIndex | None = None,
+    learnings: Learnings | None = None,
+    memory: Facts | None = None,
+    locks: PathLocks | None = None,
+    backups: Backups | None = None,
+) -> tuple[Tool, ...]:
+    """The tools that the product brings. `timeout` is the default deadline of a command, in seconds. Who changes files
+    of the workspace beside them shares the `locks`."""
+    limits, locks, backups = limits or Limits(), locks or PathLocks(), backups or Backups(SystemClock())
+    finder, space = Finder(confinement), Space(confinement, limits)
+    return (
+        read_tool(locks),
+        write_tool(locks, space, backups),
+        edit_tool(locks, space, backups),
+        glob_tool(finder),
+        grep_tool(finder, engine),
+        bash_tool(confinement, timeout=timeout, limits=limits, upstream=egress.upstream if egress else None),
+        *((web_fetch_tool(egress, Reader(confinement)),) if egress else ()),
+        *((web_search_tool(search),) if search else ()),
+        *((task_tool(spawner, timeout=agent_timeout),) if spawner else ()),
+        question_tool(),
+        todo_tool(),
+        skill_tool(skills or NoSkills()),
+        tool_search_tool(),
+        *((learn_tool(learnings),) if learnings else ()),
+        *(memory_tools(memory) if memory else ()),
+    )

@@ -1,0 +1,159 @@
+"""The catalog: the product's own tools and those of the providers, taken as a snapshot when a turn begins."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agent_common.protocol import SkillState, ToolContract
+from agent_common.protocol.authority import Authority
+from agent_common.telemetry import logger
+
+from ...ports import HumanWait, ToolContext, ToolResult, ToolSpec
+from ..core import schema
+from ..core.contract import ALIASES, RESERVED, Tool, ToolProvider
+from ..core.gate import Gate, error
+from ..core.permissions import further_names
+from .tool_search_index import ToolIndex
+
+MOST_SHOWN = 20
+"""Where there are more tools than that, those of MCP servers are found by `tool_search` and not shown."""
+SEARCH = "tool_search"
+MOST_KEPT = 64
+"""Snapshots that are kept for the turns to come."""
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The tools of one step, in the order in which the model sees them; those that are held back come last."""
+
+    tools: Mapping[str, Tool]
+    gate: Gate
+    offered: Callable[[Authority | None], Mapping[str, Tool]]
+    """The tools there are at the moment of asking."""
+    held: frozenset[str] = frozenset()
+    """Names of those that are not shown."""
+
+    specs: Sequence[ToolSpec] = field(init=False)
+    """Those that are shown."""
+
+    def __post_init__(self) -> None:
+        shown = tuple(tool.spec for name, tool in self.tools.items() if name not in self.held)
+        object.__setattr__(self, "specs", shown)
+
+    async def prepare(self) -> None:
+        await schema.ready()
+
+    def spec(self, name: str) -> ToolSpec | None:
+        tool = self._tool(name)
+        return tool.spec if tool is not None else None
+
+    def _tool(self, name: str) -> Tool | None:
+        return self.tools.get(name) or self.tools.get(ALIASES.get(name, ""))
+
+    async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanWait:
+        tool = self._tool(name)
+        if tool is None:
+            there_are = ", ".join(spec.name for spec in self.specs) or "none"
+            more = f"; {SEARCH} finds more" if self.held else ""
+            return error(
+                f"there is no tool {name[:64]!r}; there are: {there_are}{more}", "unavailable", time.monotonic()
+            )
+        return await self.gate.run(tool, arguments, replace(context, held_back=self))
+
+    def any(self) -> bool:
+        return bool(self.held)
+
+    def find(self, query: str, most: int) -> Sequence[tuple[str, str]]:
+        index = ToolIndex([(name, self.tools[name].spec.description) for name in self.held])
+        return index.find(query, most)
+
+    def joined(self, names: Sequence[str], authority: Authority | None = None) -> Snapshot:
+        now = self.offered(authority)
+        joining = {name: now[name] for name in names if name in now}
+        # What was held back stood behind all others, and moves to where it is shown from now on.
+        before = {name: tool for name, tool in self.tools.items() if name not in self.held or name not in joining}
+        return replace(self, tools={**before, **joining}, held=self.held - joining.keys())
+
+
+class ToolRegistry:
+    """All tools there are now. A name belongs to whoever had it first: the product, then the providers in order."""
+
+    def __init__(self, builtins: Sequence[Tool], *providers: ToolProvider, gate: Gate | None = None) -> None:
+        self._builtins = {tool.spec.name: tool for tool in builtins}
+        self._providers = providers
+        self._gate = gate or Gate()
+        self._seen: Mapping[str, Tool] = {}
+        """The tools of which there are snapshots."""
+        self._kept: dict[object, Snapshot] = {}
+        """By what else they depend on."""
+
+    async def ready(self, authority: Authority) -> None:
+        """Connects what a turn with this authority may use, or gives it up soon."""
+        await asyncio.gather(*(provider.ready(authority) for provider in self._providers))
+
+    def snapshot(self, order: Sequence[str] = (), authority: Authority | None = None) -> Snapshot:
+        """The tools as they are now, as far as the authority offers them: those named in `order` first and in that
+        order, new ones sorted behind."""
+        there_are = self._all()
+        if there_are != self._seen or len(self._kept) >= MOST_KEPT:
+            self._seen, self._kept = there_are, {}
+        layers = None if authority is None else tuple(layer.tools for layer in authority.layers)
+        key = (tuple(order), layers)
+        if key not in self._kept:
+            self._kept[key] = self._snapshot(order, authority)
+        return self._kept[key]
+
+    def _snapshot(self, order: Sequence[str], authority: Authority | None) -> Snapshot:
+        now = self._offered(authority)
+        known = [name for name in dict.fromkeys(order) if name in now]
+        tools = {name: now[name] for name in (*known, *sorted(now.keys() - set(known)))}
+        return Snapshot(tools, self._gate, self._offered, _held(now, known))
+
+    def _offered(self, authority: Authority | None) -> dict[str, Tool]:
+        now = self._all()
+        if authority is None:
+            return now
+        return {name: tool for name, tool in now.items() if authority.offers(name, *further_names(tool))}
+
+    def every(self) -> Sequence[ToolSpec]:
+        """All of them, also those that a model has to search for."""
+        return tuple(tool.spec for _, tool in sorted(self._all().items()))
+
+    def contracts(self) -> Mapping[str, ToolContract]:
+        """What is known of each tool beside its schema."""
+        return {name: self._contract(tool) for name, tool in self._all().items()}
+
+    def _contract(self, tool: Tool) -> ToolContract:
+        return ToolContract(
+            requires=tool.requires.model_dump(mode="json", exclude_none=True),
+            read_only=tool.spec.read_only,
+            idempotent=tool.spec.idempotent,
+            timeout_seconds=tool.timeout or self._gate.timeout,
+        )
+
+    def skills(self) -> Sequence[SkillState]:
+        return tuple(state for provider in self._providers for state in provider.states())
+
+    def _all(self) -> dict[str, Tool]:
+        found = dict(self._builtins)
+        for provider in self._providers:
+            for tool in provider.tools():
+                name = tool.spec.name
+                if name in found or name in RESERVED:
+                    log.warning("tool name taken", tool=name)
+                else:
+                    found[name] = tool
+        return found
+
+
+def _held(offered: Mapping[str, Tool], known: Sequence[str]) -> frozenset[str]:
+    """Which tools are not shown: none that the session has seen, and none where they could not be searched for."""
+    if len(offered) <= MOST_SHOWN or SEARCH not in offered:
+        return frozenset()
+    return frozenset(name for name, tool in offered.items() if tool.spec.source == "mcp") - frozenset(known)

@@ -1,0 +1,1 @@
+"""The contract of a tool and the gate that runs every call."""

@@ -1,0 +1,116 @@
+"""The one way to run a tool: validate, capability, watchdog, execute under a deadline, envelope."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from agent_common.telemetry import logger
+
+from ...errors import AgentRuntimeError, MeshUnavailable, ToolFailure
+from ...ports import HumanWait, ToolContext, ToolResult, ToolSpec
+from . import schema
+from .contract import NeedsHuman, Output, Tool
+from .deadline import Deadline, Expired
+from .envelope import RESULT_LIMIT, fit
+from .permissions import Permissions
+from .verdict import ALLOW, Verdict
+
+DEFAULT_TIMEOUT = 120.0
+
+log = logger(__name__)
+
+
+class Capability(Protocol):
+    """What the agent may do at all. Asked before the watchdog; its answer is final."""
+
+    async def check(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Verdict: ...
+
+
+class Watchdog(Protocol):
+    """A second look at one call with its arguments. It may only narrow what the capability allows."""
+
+    async def check(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> Verdict: ...
+
+
+class NoWatchdog:
+    async def check(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:
+        return ALLOW
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Runs calls. Never raises but for cancellation."""
+
+    timeout: float = DEFAULT_TIMEOUT
+    """Seconds for a tool that names no deadline of its own."""
+    result_limit: int = RESULT_LIMIT
+    capability: Capability = field(default_factory=Permissions)
+    watchdog: Watchdog = field(default_factory=NoWatchdog)
+    deadline: Deadline = field(default_factory=Deadline)
+
+    async def run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanWait:
+        started = time.monotonic()
+        try:
+            output = await self._pass(tool, arguments, context)
+        except NeedsHuman as needs:
+            return needs.wait
+        except ToolFailure as failure:
+            return error(failure.message, failure.kind, started)
+        except Expired:
+            seconds = f"{tool.timeout or self.timeout:g}"
+            return error(f"{tool.spec.name} did not finish within its deadline of {seconds} s", "timeout", started)
+        except AgentRuntimeError as failure:
+            kind = "unavailable" if isinstance(failure, MeshUnavailable) else "backend"
+            return error(failure.message, kind, started)
+        except Exception as bug:
+            # Whatever a tool does wrong stays in its envelope; the traceback is for the operator.
+            log.exception("tool broke", tool=tool.spec.name, call_id=context.call_id)
+            return error(f"{tool.spec.name} broke ({type(bug).__name__}); this is not your fault", "backend", started)
+        metadata: dict[str, Any] = {"duration_ms": _since(started), **output.metadata}
+        if output.truncated:
+            metadata["truncated"] = True
+        if output.output_path is not None:
+            metadata["output_path"] = output.output_path
+        return ToolResult("output", data=output.data, metadata=metadata, joins=output.joins)
+
+    async def _pass(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        await schema.ready()
+        if wrong := await schema.checked(tool.spec.parameters, arguments):
+            raise ToolFailure("; ".join(wrong), kind="invalid")
+        arguments = schema.normalised(tool.spec.parameters, arguments)
+        allowed = await self.capability.check(tool, arguments, context)
+        _obey(allowed, context)
+        second = await self.watchdog.check(tool.spec, arguments, context)
+        second = replace(second, always=second.always or allowed.always, touches=allowed.touches)
+        _obey(second, context, approved=allowed.by_person)
+        seconds = tool.timeout or self.timeout
+        result = await self.deadline.run(tool.run(arguments, context), seconds)
+        return await fit(result, self.result_limit, context.scratch)
+
+
+def error(text: str, kind: str, started: float) -> ToolResult:
+    """An error envelope. The kind tells arguments to mend (`invalid`) from what no argument mends."""
+    return ToolResult("error", error_text=text, metadata={"duration_ms": _since(started), "kind": kind})
+
+
+def _obey(verdict: Verdict, context: ToolContext, *, approved: bool = False) -> None:
+    if verdict.action == "ask" and (approved or context.has_approved(verdict.touches)):
+        return
+    if verdict.action == "ask" and context.interactive:
+        raise NeedsHuman(HumanWait("approval", verdict.reason, verdict.always, verdict.touches))
+    if verdict.action == "ask":
+        raise ToolFailure(_unattended(verdict.reason), kind="denied")
+    if verdict.action == "deny":
+        raise ToolFailure(verdict.reason or "it is not allowed", kind="denied")
+
+
+def _unattended(reason: str) -> str:
+    needs = "it needs a human's approval, and none is here"
+    return f"{reason.rstrip('.')}; {needs}" if reason else needs
+
+
+def _since(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)

@@ -1,0 +1,1 @@
+"""Tools for files: `read`, `write`, `edit`, `glob`, `grep`."""

@@ -1,0 +1,124 @@
+"""What read, write and edit have in common: allowed paths, and one bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
+
+from agent_common.protocol import Folders, RequirementSet
+from agent_common.protocol.authority import Access
+
+from ...errors import ToolFailure
+from ...ports import ToolContext
+from ...workspace import Backups, Kept, Place, Roots, folder_of_copies, originals
+from ..core.contract import Reach, ReachOf
+
+Kind = Literal["read", "write"]
+
+TEXT_LIMIT = 10 * 1024 * 1024
+"""Bytes of a file that read, write and edit handle as text. Spilled output is never larger."""
+
+PATH = {"type": "string", "minLength": 1, "description": "A file; a relative path starts in the workspace"}
+
+
+def place(path: str, context: ToolContext, field: str = "path") -> Place:
+    """Where a path leads. Raises ToolFailure when that is outside of the workspace and the scratch folder."""
+    return Roots(context.workspace, context.scratch).resolve(path, field)
+
+
+def reach_of(kinds: Sequence[Kind], default: str | None = None) -> ReachOf:
+    """The reach of a tool with a `path`: that file or folder, to be read or written."""
+
+    async def reach(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
+        at = place(arguments["path"] if default is None else arguments.get("path", default), context)
+        _protect(at, kinds, context)
+        folders = Folders(**{kind: [str(at.path)] for kind in kinds})
+        return Reach((at.shown,), (shadows(str(at.path), context),), requires=RequirementSet(fs=folders), habits=("*",))
+
+    return reach
+
+
+def shadows(path: str, context: ToolContext) -> tuple[str, ...]:
+    """How else people may write the path in a rule that denies it: absolute, with the variables of grants, or for any
+    depth as in `**/name`; and for a copy that the runtime keeps, all names of the file that it was made of."""
+    copied = originals(path, context.workspace, context.skills)
+    own = _names(path, context)
+    return (*own, *(name for one in copied for name in _names(one, context))) if copied else own
+
+
+def _names(path: str, context: ToolContext) -> tuple[str, ...]:
+    found = [path]
+    for name, folder in context.variables.items():
+        if path.startswith(f"{folder}/"):
+            below = path[len(folder) + 1 :]
+            found += [f"{{{name}}}/{below}", *((below, f"./{below}") if name == "workspace" else ())]
+    return tuple(found)
+
+
+def _protect(at: Place, kinds: Sequence[Kind], context: ToolContext) -> None:
+    """Raises ToolFailure where a copy would be changed that the runtime keeps, or a file from which programs take
+    commands: a rule that allows `git status` must not allow any command to an agent that may write files."""
+    if "write" not in kinds:
+        return
+    below = at.path.parts[len(at.root.parts) :]
+    folder = folder_of_copies(below) if at.root == context.workspace else None
+    if folder is not None:
+        raise ToolFailure(f"{at.shown}: the runtime itself keeps {folder}; it can only be read", kind="denied")
+    if ".git" in below:
+        raise ToolFailure(f"{at.shown}: git takes commands from its own files; change them with git", kind="denied")
+    if at.root == context.scratch and below and below[0].startswith("."):
+        raise ToolFailure(
+            f"{at.shown}: scratch is the home folder of commands, and programs take settings from hidden files there; "
+            "take a name without a leading dot",
+            kind="denied",
+        )
+
+
+def holds_settings(path: str, context: ToolContext) -> bool:
+    """Tell whether programs may take commands from a file: it, or a folder on its way, is hidden."""
+    for root in (context.workspace, context.scratch):
+        path = path.removeprefix(f"{root}/")
+    return any(part.startswith(".") and part not in {".", ".."} for part in path.split("/"))
+
+
+def checked(tool: str, kinds: Sequence[Kind], path: str, context: ToolContext) -> Place:
+    """The place at the moment of its use: a link that was put in its way since the gate looked leads nowhere that the
+    agent may not go. Raises ToolFailure."""
+    at = place(path, context)
+    _protect(at, kinds, context)
+    capabilities = tuple(f"fs.{kind}" for kind in kinds)
+    wanted = RequirementSet(fs=Folders(**{kind: [str(at.path)] for kind in kinds}))
+    access = Access(tool, (), capabilities, (), (at.shown,), (shadows(str(at.path), context),))
+    action = context.authority.decide(access).action
+    refused = action == "deny" or (action == "ask" and not context.has_approved((at.shown,)))
+    if refused or context.authority.missing(wanted, context.variables) is not None:
+        raise ToolFailure(f"{at.shown}: agent {context.agent} may not {' or '.join(kinds)} it", kind="denied")
+    return at
+
+
+def denies_reading(path: str, context: ToolContext) -> bool:
+    """Tell whether a rule denies a file to `fs.read`, and so to tools that read it without being named one by one."""
+    shown = path.removeprefix(f"{context.workspace}/")
+    decision = context.authority.decide(Access("", (), ("fs.read",), (), (shown,), (shadows(path, context),)))
+    return decision.action == "deny" and decision.rule is not None and decision.rule.permission == "fs.read"
+
+
+def keeping(backups: Backups, at: Place, data: bytes, context: ToolContext) -> AbstractContextManager[Kept]:
+    """Backs up what the block replaces by `data`. Scratch is for what nobody will miss."""
+    return backups.keeping(at, data) if at.root == context.workspace else nullcontext(Kept())
+
+
+def too_large(shown: str, size: int) -> ToolFailure:
+    limit = TEXT_LIMIT // 2**20
+    advice = f"text is handled up to {limit} MiB. Use grep, or bash with head, tail or sed"
+    return ToolFailure(f"{shown} is {size / 2**20:.1f} MiB; {advice}", kind="invalid")
+
+
+def load(at: Place) -> bytes:
+    """The whole file, if it is within the bound."""
+    with at.open() as file:
+        data = file.read(TEXT_LIMIT + 1)
+        if len(data) > TEXT_LIMIT:
+            raise too_large(at.shown, file.seek(0, 2))
+        return data

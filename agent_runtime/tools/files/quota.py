@@ -1,0 +1,29 @@
+"""How much room the folders of a call have, for all tools that write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...ports import ToolContext
+from ...sandbox import Confinement, Limits, Quota
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The confinement keeps the books, so that what commands and the server write is counted together."""
+
+    confinement: Confinement
+    limits: Limits = field(default_factory=Limits)
+
+    def quotas(self, context: ToolContext) -> tuple[Quota, ...]:
+        return (
+            Quota.of(context.scratch, self.limits.scratch, "the scratch folder"),
+            Quota.of(context.workspace, self.limits.workspace, "the workspace"),
+        )
+
+    async def admit(self, path: Path, size: int, context: ToolContext) -> None:
+        """Raises ToolFailure when so many bytes have no room there."""
+        for quota in self.quotas(context):
+            if path.is_relative_to(quota.folder):
+                await self.confinement.admit(quota, size)

@@ -1,0 +1,169 @@
+"""`read`: a piece of a text file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from ...errors import ToolFailure
+from ...ports import ToolContext, ToolSpec
+from ...workspace import PathLocks, Place
+from ..core.contract import READS, Output, Tool
+from ..core.envelope import HEAD
+from .paths import PATH, TEXT_LIMIT, Kind, checked, place, reach_of, too_large
+
+READ_LIMIT = 200 * 1024
+"""Bytes of content in one answer."""
+BLOCK = 64 * 1024
+"""Bytes of a file that are held at a time while its lines are counted."""
+SAMPLE = 8192
+"""Bytes in which a null byte gives a binary file away."""
+
+KINDS: tuple[Kind, ...] = ("read",)
+
+DESCRIPTION = (
+    "Read a text file, or a piece of it: offset and limit count lines, or bytes with unit=bytes. An answer holds up to "
+    "200 KB and its `next` says where to go on. Not for images or other binary files, and not for folders (glob). "
+    "Use it before editing, and to open the output_path of a truncated result."
+)
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": PATH,
+        "offset": {"type": "integer", "minimum": 0, "description": "First line, from 1; or first byte, from 0"},
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "Most lines or bytes; default: all that fit",
+        },
+        "unit": {"type": "string", "enum": ["lines", "bytes"], "description": "Default: lines"},
+    },
+    "required": ["path"],
+    "additionalProperties": False,
+}
+
+
+def read_tool(locks: PathLocks) -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        piece = _bytes if arguments.get("unit") == "bytes" else _lines
+        async with locks.turn(place(arguments["path"], context).path):  # it sees what was written before it was called
+            at = checked("read", KINDS, arguments["path"], context)
+            return await asyncio.to_thread(piece, at, arguments)
+
+    spec = ToolSpec("read", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
+    return Tool(
+        spec,
+        run,
+        READS,
+        reach=reach_of(KINDS),
+        answers="`content`, `total_bytes`, `range`, `next?`",
+        bounds=f"{READ_LIMIT // 1024} KB an answer; text files up to {TEXT_LIMIT // 2**20} MiB, any size in bytes",
+    )
+
+
+def _lines(at: Place, arguments: Mapping[str, Any]) -> Output:
+    first = max(arguments.get("offset", 1), 1)
+    with at.open() as file:
+        begin, total, size = _survey(file, first, at)
+        if first > max(total, 1):
+            raise ToolFailure(f"offset: {at.shown} has {total} lines", kind="invalid")
+        file.seek(begin)
+        piece = file.read(READ_LIMIT)
+    if begin + len(piece) < size:
+        piece = piece[: piece.rfind(b"\n") + 1]
+    wanted = min(arguments.get("limit", total), total - first + 1) if total else 0
+    count = _count(piece)
+    if wanted and not count:
+        return _bytes(at, {"offset": begin})  # one line that is too long by itself
+    if count > wanted:
+        piece, count = piece[: _after(piece, wanted)], wanted
+    last = first - 1 + count
+    where = {"unit": "lines", "first": min(first, last), "last": last, "total": total}
+    answer = _answer(piece, size, where)
+    if last < total:
+        answer["next"] = {"unit": "lines", "offset": last + 1}
+    return _output(answer, at, cut=count < wanted)
+
+
+def _survey(file: BinaryIO, first: int, at: Place) -> tuple[int, int, int]:
+    """Where line `first` begins, and how many lines and bytes the file has. It holds one block at a time: a list of
+    short lines takes thirty times their bytes."""
+    whole = os.fstat(file.fileno()).st_size
+    if whole > TEXT_LIMIT:
+        raise too_large(at.shown, whole)
+    begin = breaks = size = 0
+    end = b"\n"
+    while size < TEXT_LIMIT and (block := file.read(min(BLOCK, TEXT_LIMIT - size))):
+        if size == 0:
+            _only_text(at, block[:SAMPLE], whole)
+        found = block.count(b"\n")
+        if breaks < first - 1 <= breaks + found:
+            begin = size + _after(block, first - 1 - breaks)
+        breaks, size, end = breaks + found, size + len(block), block[-1:]
+    return begin, breaks + (end != b"\n"), size
+
+
+def _count(piece: bytes) -> int:
+    return piece.count(b"\n") + (not piece.endswith(b"\n") if piece else 0)
+
+
+def _after(data: bytes, lines: int) -> int:
+    """Where the line behind so many lines begins."""
+    at = 0
+    for _ in range(lines):
+        at = data.find(b"\n", at) + 1
+    return at
+
+
+def _bytes(at: Place, arguments: Mapping[str, Any]) -> Output:
+    start = arguments.get("offset", 0)
+    wanted = arguments.get("limit", READ_LIMIT + 1)
+    with at.open() as file:
+        sample = file.read(SAMPLE)
+        total = file.seek(0, 2)
+        file.seek(start)
+        piece = file.read(min(wanted, READ_LIMIT))
+    _only_text(at, sample + piece, total)
+    if start > total:
+        raise ToolFailure(f"offset: {at.shown} has {total} bytes", kind="invalid")
+    if start + len(piece) < total:
+        piece = piece[: _boundary(piece)]
+    end = start + len(piece)
+    answer = _answer(piece, total, {"unit": "bytes", "first": start, "last": end, "total": total})
+    if end < total:
+        answer["next"] = {"unit": "bytes", "offset": end}
+    return _output(answer, at, cut=end < total and wanted > READ_LIMIT)
+
+
+def _boundary(piece: bytes) -> int:
+    """Where the last whole character ends; all of it when no boundary is near."""
+    for back in range(1, min(4, len(piece) - 1) + 1):
+        byte = piece[-back]
+        if byte < 0x80:
+            break
+        if byte >= 0xC0:
+            width = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(piece) - back if back < width else len(piece)
+    return len(piece)
+
+
+def _only_text(at: Place, sample: bytes, size: int) -> None:
+    if b"\0" in sample:
+        advice = "read shows text only. Use bash with a program for its format"
+        raise ToolFailure(f"{at.shown} is a binary file of {size} bytes; {advice}", kind="invalid")
+
+
+def _answer(content: bytes, total: int, shown: dict[str, Any]) -> dict[str, Any]:
+    text = content.decode(errors="replace")
+    answer: dict[str, Any] = {"content": text, "total_bytes": total, "range": shown}
+    if "\ufffd" in text and text.encode() != content:
+        answer["note"] = "not all of it is UTF-8; \ufffd stands for what is not"
+    return answer
+
+
+def _output(answer: dict[str, Any], at: Place, *, cut: bool) -> Output:
+    if cut:
+        answer["head"] = answer["content"][:HEAD]
+    return Output(answer, truncated=cut, output_path=str(at.path) if cut else None, sized=True)

@@ -1,0 +1,1 @@
+"""What a shell script runs, read for permission rules."""

@@ -1,0 +1,1 @@
+"""Checks every call against the rules of a policy file."""

@@ -1,0 +1,113 @@
+"""A second look at every call before it runs, by the rules of a policy file (`tool.before`)."""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import translate
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from agent_common.telemetry import logger
+
+from ...errors import StartError
+from ...ports import ToolContext, ToolSpec
+from ..core.gate import NoWatchdog, Watchdog
+from ..core.verdict import ALLOW, Verdict
+from ..shell import script as shell
+from .policy_file import Rule, load
+
+REFERENCE = Path(__file__).parent / "policies" / "shell.yaml"
+_PATHS = frozenset({"path", "workdir"})
+"""Arguments that are also looked at as they are without `..`, seen from the workspace and from the root."""
+
+log = logger(__name__)
+
+
+def choose_watchdog(setting: str) -> Watchdog:
+    """`reference`, `off`, or the path of a policy file. Raises StartError that names every fault."""
+    if setting == "off":
+        return NoWatchdog()
+    try:
+        return PolicyWatchdog(load(REFERENCE if setting == "reference" else Path(setting).expanduser()))
+    except StartError as error:
+        raise StartError(f"AGENT_WATCHDOG: {error}") from None
+
+
+class PolicyWatchdog:
+    """The first rule that denies wins, else the first that asks; what no rule matches is allowed."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = tuple(sorted(rules, key=lambda rule: rule.action == "ask"))  # stable: deny first, in order
+
+    async def check(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:
+        rules = [rule for rule in self._rules if _fits((rule.tool,), [spec.name])]
+        rules = [rule for rule in rules if _fits((rule.agent,), [context.agent])]
+        if not rules:
+            return ALLOW
+        script = str(arguments.get("command", ""))
+        about_commands = any(rule.command or rule.pipeline or rule.writes for rule in rules)
+        commands = await shell.read(script) if script and about_commands else shell.Commands()
+        return await asyncio.to_thread(_judge, rules, _Call(arguments, context, commands), context.call_id)
+
+
+def _judge(rules: Sequence[Rule], call: _Call, call_id: str) -> Verdict:
+    for rule in rules:
+        if call.meets(rule):
+            log.info("watchdog", action=rule.action, reason=rule.reason, call_id=call_id)
+            return Verdict(rule.action, rule.reason)
+    return ALLOW
+
+
+class _Call:
+    """One call, as the conditions of rules see it."""
+
+    def __init__(self, arguments: Mapping[str, Any], context: ToolContext, commands: shell.Commands) -> None:
+        self._arguments, self._context, self.commands = arguments, context, commands
+        self._script = str(arguments.get("command", ""))
+
+    def meets(self, rule: Rule) -> bool:
+        return (
+            all(self._fits(globs, self._values(name)) for name, globs in rule.argument.items())
+            and (not rule.command or self._fits(rule.command, _plain((*self.commands.texts, *self.commands.inner))))
+            and (not rule.pipeline or self._fits(rule.pipeline, _plain(self.commands.pipelines)))
+            and (not rule.writes or self._fits(rule.writes, self.commands.writes))
+            and (rule.pattern is None or rule.pattern.search(self._script[: shell.LIMIT]) is not None)
+        )
+
+    def _values(self, name: str) -> list[str]:
+        if name not in self._arguments:
+            return []
+        value = self._arguments[name]
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if name not in _PATHS:
+            return [text]
+        whole = os.path.normpath(self._context.workspace / text)
+        return [text, whole, os.path.relpath(whole, self._context.workspace)]
+
+    def _fits(self, globs: tuple[str, ...], texts: Iterable[str]) -> bool:
+        places = {"{workspace}": self._context.workspace, "{scratch}": self._context.scratch}
+        for name, path in places.items():
+            globs = tuple(one.replace(name, glob.escape(str(path))) for one in globs)
+        return _fits(globs, texts)
+
+
+def _plain(texts: Iterable[str]) -> list[str]:
+    """Each text, and the same with the bare name of its program."""
+    return [one for text in texts for one in dict.fromkeys((text, shell.bare(text)))]
+
+
+def _fits(globs: tuple[str, ...], texts: Iterable[str]) -> bool:
+    compiled = [_compiled(one) for one in globs]
+    return any(one.match(text) for text in texts for one in compiled)
+
+
+@lru_cache(maxsize=2048)
+def _compiled(one: str) -> re.Pattern[str]:
+    """The glob as a pattern; `translate` makes every star atomic, so it never tries twice."""
+    return re.compile(translate(one))

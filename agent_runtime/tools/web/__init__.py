@@ -1,0 +1,1 @@
+"""The tools `web_fetch` and `web_search`."""

@@ -1,0 +1,153 @@
+"""`web_fetch`: what a page on the web says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_common.protocol import Net, RequirementSet
+from agent_common.protocol.authority import Access
+
+from ...errors import ToolFailure
+from ...ports import ToolContext, ToolSpec
+from ...sandbox import SPILL_LIMIT, Box, Confinement, Limits
+from ..core.contract import Output, Reach, Tool
+from ..core.envelope import HEAD, spill_text
+from .content_decoding import Kind, decoded, kind_of
+
+if TYPE_CHECKING:
+    from agent_common.net import Egress, Fetched
+
+FETCH_LIMIT = 200 * 1024
+"""Bytes of text in one answer."""
+SECONDS = 30.0
+EXTRACT_SECONDS = 8.0
+HTML_LIMIT = 4 * 1024 * 1024
+"""Characters of a page that are looked through."""
+PROGRAM = Path(__file__).with_name("extract.py")
+ANSWERS = "`url` (where it ended), `status`, `content_type`, `text`, `total_bytes?`, `note?`"
+BOUNDS = f"public hosts only ([page](network.md)); {FETCH_LIMIT // 1024} KB an answer, 10 MiB read"
+HEADERS = {"accept": "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/json;q=0.9,*/*;q=0.5"}
+LIMITS = Limits(memory=512 * 1024 * 1024, processes=256, cpu_seconds=30)
+
+DESCRIPTION = (
+    "Fetch a page from the web by its URL and read what it says: the main text of HTML as Markdown with its links, "
+    "other text as it is. Only public hosts, only GET; redirects are followed, and `url` says where they led. A status "
+    "that is not 2xx is an answer too: look at `status`. An answer holds up to 200 KB; the whole is then at "
+    "output_path. Not for images, PDF and other binary files, not for pages behind a login, and not to find a page "
+    "(web_search)."
+)
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "url": {"type": "string", "minLength": 1, "description": "Whole, with http:// or https://"},
+        "max_bytes": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": FETCH_LIMIT,
+            "description": f"Most bytes of text in the answer; default: {FETCH_LIMIT}",
+        },
+    },
+    "required": ["url"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Makes text of pages, out of process."""
+
+    confinement: Confinement
+    program: Path = PROGRAM
+    seconds: float = EXTRACT_SECONDS
+
+    async def read(self, page: str, url: str, context: ToolContext) -> str:
+        """What a page says, as Markdown. Raises ToolFailure."""
+        request = json.dumps({"url": url}).encode()
+        done = await self.confinement.run(
+            (sys.executable, "-I", str(self.program)),
+            Box(workdir=context.scratch, readable=(context.scratch,), limits=LIMITS),
+            timeout=self.seconds,
+            stdin=b"%s\n%s" % (request, page[:HTML_LIMIT].encode(errors="replace")),
+            output_limit=SPILL_LIMIT * 4,
+            helper=True,
+        )
+        if done.timed_out:
+            raise ToolFailure(f"making text of the page took longer than {self.seconds:g} s", kind="timeout")
+        if done.exit_code != 0:
+            why = done.stderr.strip()[-200:] or f"ended with {done.exit_code}"
+            raise ToolFailure(f"no text could be made of the page: {why}")
+        return done.stdout
+
+
+def web_fetch_tool(egress: Egress, reader: Reader) -> Tool:
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        approved = _host(arguments["url"]) if context.approved else None
+
+        async def admitted(url: str) -> str | None:
+            return _refusal(url, context, approved)
+
+        count = context.egress.let_out if context.egress is not None else None
+        found = await egress.fetch(arguments["url"], HEADERS, admitted, count)
+        kind = kind_of(found.headers.get("content-type", ""), found.body)
+        text = await _text(found, kind, reader, context)
+        return await _output(found, kind, text, arguments.get("max_bytes", FETCH_LIMIT), context)
+
+    spec = ToolSpec("web_fetch", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
+    return Tool(
+        spec, run, RequirementSet(net=Net(hosts=["*"])), timeout=SECONDS, reach=_reach, answers=ANSWERS, bounds=BOUNDS
+    )
+
+
+async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> Reach:
+    host = _host(arguments["url"])
+    return Reach((host,), ((arguments["url"],),), requires=RequirementSet(net=Net(hosts=[host])))
+
+
+def _host(url: str) -> str:
+    """Raises ToolFailure for a URL that cannot be fetched."""
+    from agent_common.net import parse_url
+
+    return parse_url(url).host
+
+
+def _refusal(url: str, context: ToolContext, approved: str | None) -> str | None:
+    """Why a URL may not be fetched. Asked for each one on the way: a redirect may lead where rules do not, and to other
+    hosts than the one that a person has approved."""
+    host = _host(url)
+    lacks = context.authority.missing(RequirementSet(net=Net(hosts=[host])), context.variables)
+    decision = context.authority.decide(Access("web_fetch", (), ("net.fetch",), (), (host,)))
+    unasked = decision.action == "ask" and host != approved
+    if lacks is not None or decision.action == "deny" or unasked:
+        return f"agent {context.agent} may not reach {host}"
+    return None
+
+
+async def _text(found: Fetched, kind: Kind, reader: Reader, context: ToolContext) -> str:
+    if not kind.text and found.body:
+        named = kind.type if kind.type.count("/") == 1 else "a binary file"
+        advice = "web_fetch shows text only; look for the same as a page or as plain text"
+        raise ToolFailure(f"{found.url} is {named[:100]} ({len(found.body)} bytes); {advice}", kind="invalid")
+    text = await asyncio.to_thread(decoded, found.headers.get("content-type", ""), found.body, html=kind.html)
+    return await reader.read(text, found.url, context) if kind.html else text
+
+
+async def _output(found: Fetched, kind: Kind, text: str, most: int, context: ToolContext) -> Output:
+    data: dict[str, Any] = {"url": found.url, "status": found.status, "content_type": kind.type, "text": text}
+    whole = text.encode(errors="replace")
+    path = None
+    if len(whole) > most:
+        data["head"] = text[: min(HEAD, most)]
+        data["text"] = whole[:most].decode(errors="ignore")
+        data["total_bytes"] = len(whole)
+        path = await asyncio.to_thread(spill_text, text, context.scratch)
+    if found.cut:
+        data["note"] = f"the answer is longer; only its first {len(found.body)} bytes were read"
+    elif kind.html and found.body and not text.strip():
+        data["note"] = "the page holds no text; it may be made by a script, which web_fetch does not run"
+    return Output(data, truncated=path is not None or found.cut, output_path=path, sized=True)

@@ -1,0 +1,1 @@
+"""Files of the workspace as callers over HTTP see them."""

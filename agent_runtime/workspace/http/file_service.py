@@ -1,0 +1,269 @@
+"""The workspace as callers over HTTP see it: one path, one file; personal paths lead each principal to his own.
+
+Commands write here at the same time, and cannot be made to wait: what holds is that nothing is read or written through
+a link, that a reader gets what the file held when it was opened, and that changes through tools and callers come one
+after the other, each with a backup of what was there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import hashlib
+import io
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote, unquote_to_bytes
+
+from agent_common.protocol import BootstrapState, EntryType, WorkspaceEntry, WorkspaceListing
+
+from ...errors import NotAllowed, NotFound, PreconditionFailed, TooLarge, ToolFailure
+from ..backups import DEEPEST, Backups
+from ..copies import folder_of_copies
+from ..home import Home
+from ..locks import PathLocks
+from ..principal_paths import (
+    NAMES,
+    OPERATOR,
+    holds_personal,
+    is_personal,
+    own_folder,
+    parts_of,
+    personal_folder,
+    place_of,
+)
+from ..prompt_files.bootstrap import CAPS, read
+from ..safe_path import Place
+from .http_errors import refusing
+from .preconditions import Conditions
+from .write_quota import Ration
+
+Found = list[tuple[str, os.stat_result]]
+PUT_CAPS = {"AGENTS.md": 32_000, "SOUL.md": 4_000, "USER.md": 4_000, "MEMORY.md": 64_000}
+"""Characters of a file that sessions are told of."""
+FOLDERS = DEEPEST - 2
+"""On the way to a file that is put: its backups lie two deeper."""
+WHOLE = 1024 * 1024
+"""Bytes of a file that is read at once, so that it is sent as it was at one moment."""
+HASHED = 16 * 1024 * 1024
+"""Bytes of a file whose tag is made of all it holds."""
+PIECE = 256 * 1024
+SAMPLE = 8192
+"""Bytes that tell text from other things."""
+OWN_BACKUPS = 4 * 1024 * 1024
+"""Bytes of the backups of one principal's files outside of the workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A file to be sent; whoever has it closes it."""
+
+    file: BinaryIO
+    size: int
+    etag: str
+    text: bool
+    """It begins as UTF-8 text does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    etag: str
+    created: bool
+
+
+class Shelf:
+    """Everything `/workspace` does. All methods raise RequestError; those that are not coroutines touch the disk."""
+
+    def __init__(self, home: Home, locks: PathLocks, backups: Backups, own_backups: Backups, ration: Ration) -> None:
+        """`own_backups` keeps those of the files that lie outside of the workspace."""
+        self._home, self._locks, self._ration = home, locks, ration
+        self._backups, self._own_backups = backups, own_backups
+
+    # -- reading
+
+    def open(self, principal: str, path: str) -> Opened | None:
+        """A file; none when it is a folder."""
+        with refusing(path):
+            place = place_of(self._home, principal, path)
+            found = place.look()
+            if found is None and not (principal != OPERATOR and holds_personal(parts_of(path))):
+                raise NotFound(f"there is no {path} in the workspace", code="unknown_path")
+            if found is None or stat.S_ISDIR(found.st_mode):
+                return None
+            if stat.S_ISLNK(found.st_mode):
+                raise NotAllowed(f"{path} is a link, and links are not followed", code="link")
+            return _opened(place)
+
+    def listing(self, principal: str, path: str, after: str | None, limit: int) -> WorkspaceListing:
+        """One page of a folder."""
+        with refusing(path):
+            found = self._page(principal, parts_of(path), unquote_to_bytes(after or ""), limit + 1)
+        more = len(found) > limit
+        return WorkspaceListing(
+            path=path,
+            entries=[_entry(name, about) for name, about in found[:limit]],
+            next=quote(os.fsencode(found[limit - 1][0]), safe="") if more else None,
+            bootstrap=None if path or after else self._bootstrap(principal),
+        )
+
+    def _page(self, principal: str, parts: tuple[str, ...], after: bytes, most: int) -> Found:
+        workspace, own = self._home.workspace, personal_folder(self._home, principal)
+        if principal == OPERATOR or not holds_personal(parts):
+            root = own if is_personal(parts) else workspace
+            return _place(root, parts).page(after, most)
+        shared = _page_if_any(_place(workspace, parts), after, most + len(NAMES))
+        mine = _page_if_any(_place(own, parts), after, most)
+        both = [one for one in shared if one[0] not in NAMES] + [one for one in mine if one[0] in NAMES]
+        return sorted(both, key=lambda one: os.fsencode(one[0]))[:most]
+
+    def _bootstrap(self, principal: str) -> list[BootstrapState]:
+        def is_cut(name: str) -> bool:
+            file = read(place_of(self._home, principal, name), name, CAPS[name])
+            return file is not None and file.truncated
+
+        return [
+            BootstrapState(
+                name=name, size=self._size(principal, name), cap=cap, prompt_cap=CAPS[name], cut=is_cut(name)
+            )
+            for name, cap in PUT_CAPS.items()
+        ]
+
+    def _size(self, principal: str, name: str) -> int | None:
+        found = place_of(self._home, principal, name).look()
+        return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
+
+    # -- changing
+
+    async def put(self, principal: str, path: str, data: bytes, conditions: Conditions) -> Stored:
+        """Puts a whole file in place; it is on disk when this returns."""
+        with refusing(path):
+            place = self._changed(principal, path)
+            _within_depth(path)
+            _within_cap(path, data)
+            async with self._locks.turn(place.path):
+                await asyncio.to_thread(self._check, place, conditions)  # before it is told that there is no room
+                await self._ration.admit(place, len(data))
+                return await asyncio.to_thread(self._put, principal, place, data, conditions)
+
+    async def remove(self, principal: str, path: str, conditions: Conditions) -> None:
+        """Deletes a file. A backup of it stays."""
+        with refusing(path):
+            place = self._changed(principal, path)
+            async with self._locks.turn(place.path):
+                await asyncio.to_thread(self._remove, place, conditions)
+
+    def _changed(self, principal: str, path: str) -> Place:
+        parts = parts_of(path)
+        if not parts:
+            raise ToolFailure("path: must name a file in the workspace", kind="invalid")
+        if (folder := folder_of_copies(parts)) is not None:
+            raise NotAllowed(f"the runtime itself keeps {folder}; it can only be read", code="read_only")
+        return place_of(self._home, principal, path)
+
+    def _put(self, principal: str, place: Place, data: bytes, conditions: Conditions) -> Stored:
+        with self._locks.hold(place.path):
+            self._check(place, conditions)
+            if place.root != self._home.workspace:
+                own_folder(self._home, principal)
+            with self._backups_of(place).keeping(place, data):
+                created = place.publish(data)
+        return Stored(_content_tag(data), created)
+
+    def _remove(self, place: Place, conditions: Conditions) -> None:
+        with self._locks.hold(place.path):
+            self._check(place, conditions)
+            with self._backups_of(place).keeping(place):
+                place.remove()
+
+    def _check(self, place: Place, conditions: Conditions) -> None:
+        if conditions == Conditions():
+            return
+        found, etag = place.look(), None
+        if found is not None and stat.S_ISREG(found.st_mode):
+            opened = _opened(place)
+            opened.file.close()
+            etag = opened.etag
+        if fault := conditions.fault(etag):
+            raise PreconditionFailed(f"{place.shown}: {fault}", headers={"ETag": etag} if etag else None)
+
+    def _backups_of(self, place: Place) -> Backups:
+        return self._backups if place.root == self._home.workspace else self._own_backups
+
+
+def _place(root: Path, parts: tuple[str, ...]) -> Place:
+    return Place(root, root.joinpath(*parts), "/".join(parts) or "the workspace")
+
+
+def _page_if_any(place: Place, after: bytes, most: int) -> Found:
+    try:
+        return place.page(after, most)
+    except ToolFailure as failure:
+        if isinstance(failure.__cause__, FileNotFoundError):
+            return []
+        raise
+
+
+def _within_depth(path: str) -> None:
+    if path.count("/") > FOLDERS:
+        raise ToolFailure(f"path: may lead through {FOLDERS} folders at most", kind="invalid")
+
+
+def _within_cap(path: str, data: bytes) -> None:
+    cap = PUT_CAPS.get(path)
+    if cap is not None and len(data) > cap and (size := len(data.decode(errors="replace"))) > cap:
+        raise TooLarge(f"{path} may have {cap} characters, and this would be {size}; keep more in a file beside it")
+
+
+def _opened(place: Place) -> Opened:
+    with place.open() as file:
+        about = os.fstat(file.fileno())
+        if about.st_size <= WHOLE:
+            data = file.read(WHOLE)
+            return Opened(io.BytesIO(data), len(data), _content_tag(data), _is_text(data[:SAMPLE]))
+        kept = os.fdopen(os.dup(file.fileno()), "rb")
+    try:
+        sample = kept.read(SAMPLE)
+        etag = _tag_of(kept) if about.st_size <= HASHED else _version_tag(about)
+        kept.seek(0)
+    except BaseException:
+        kept.close()
+        raise
+    return Opened(kept, about.st_size, etag, _is_text(sample))
+
+
+def _content_tag(data: bytes) -> str:
+    return f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+
+
+def _tag_of(file: BinaryIO) -> str:
+    file.seek(0)
+    digest = hashlib.sha256()
+    while piece := file.read(PIECE):
+        digest.update(piece)
+    return f'"{digest.hexdigest()[:32]}"'
+
+
+def _version_tag(about: os.stat_result) -> str:
+    """Of a file that is too large to be read for it: whatever changes it changes one of these."""
+    facts = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    return f'"v{hashlib.sha256(repr(facts).encode()).hexdigest()[:32]}"'
+
+
+def _is_text(sample: bytes) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        decoder.decode(sample, final=len(sample) < SAMPLE)  # it may be cut inside of a character
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in sample
+
+
+def _entry(name: str, about: os.stat_result) -> WorkspaceEntry:
+    kinds: dict[int, EntryType] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+    shown = os.fsencode(name).decode(errors="replace")
+    kind = kinds.get(stat.S_IFMT(about.st_mode), "other") if shown == name else "other"
+    size = about.st_size if kind == "file" else None
+    return WorkspaceEntry(name=shown, type=kind, size=size, modified=about.st_mtime_ns // 1_000_000)

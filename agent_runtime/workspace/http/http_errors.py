@@ -1,0 +1,52 @@
+"""What went wrong with a file, for a caller over HTTP."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from ...errors import AgentRuntimeError, Conflict, InvalidRequest, NoRoom, NotAllowed, NotFound, StoreError, ToolFailure
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_WRONG_NAME = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
+
+
+@contextmanager
+def refusing(path: str) -> Generator[None]:
+    """Turns a ToolFailure about a path into what the caller is told."""
+    try:
+        yield
+    except ToolFailure as failure:
+        raise _refusal(path, failure) from failure
+
+
+def _refusal(path: str, failure: ToolFailure) -> AgentRuntimeError:
+    cause = failure.__cause__
+    if not isinstance(cause, OSError):
+        return _found_out(failure)
+    if isinstance(cause, FileNotFoundError):
+        return NotFound(f"there is no {path} in the workspace", code="unknown_path")
+    if isinstance(cause, NotADirectoryError):
+        return Conflict(f"a part of {path} is not a folder, and links are not followed", code="not_a_folder")
+    if cause.errno == errno.ELOOP:
+        return NotAllowed(f"{path} is a link, and links are not followed", code="link")
+    if cause.errno in _NO_ROOM:
+        return NoRoom(failure.message)
+    if cause.errno in _FORBIDDEN:
+        return NotAllowed(failure.message, code="forbidden")
+    if cause.errno in _WRONG_NAME:
+        return InvalidRequest(failure.message, faults=[("path", cause.strerror or "cannot be a name")])
+    return StoreError(failure.message)
+
+
+def _found_out(failure: ToolFailure) -> AgentRuntimeError:
+    """Found out by ourselves: the path is wrong, something else is there, or the quota is used up."""
+    if failure.message.startswith("path: "):
+        return InvalidRequest(failure.message, faults=[("path", failure.message.removeprefix("path: "))])
+    if failure.kind == "invalid":
+        return Conflict(failure.message, code="not_a_file")
+    if failure.kind == "denied":
+        return NotAllowed(failure.message, code="link")
+    return NoRoom(failure.message)

@@ -1,0 +1,52 @@
+"""How much room there is for files that the server writes for somebody."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from ...errors import ToolFailure
+from ...sandbox import Confinement, Quota
+from ..safe_path import Place
+
+OWN_BYTES, OWN_FILES = 16 * 1024 * 1024, 2000
+"""What the files may come to that one principal has outside of the workspace."""
+
+
+class Ration:
+    """The workspace shares its books with the commands that write there; who has files elsewhere has a small plot."""
+
+    def __init__(self, confinement: Confinement, workspace: Path, size: int) -> None:
+        """`size` is the number of bytes that the workspace may hold."""
+        self._confinement = confinement
+        self._quota = Quota.of(workspace, size, "the workspace")
+
+    async def admit(self, place: Place, size: int) -> None:
+        """Raises ToolFailure when so many bytes more have no room there."""
+        if place.root == self._quota.folder:
+            await self._confinement.admit(self._quota, size)
+            return
+        used, files = await asyncio.to_thread(_weight, place.root)
+        if used + size > OWN_BYTES or files >= OWN_FILES:
+            most = f"{OWN_BYTES // 2**20} MiB and {OWN_FILES} files"
+            raise ToolFailure(
+                f"there is no room for {size} bytes: your own files may come to {most}. Delete some first"
+            )
+
+
+def _weight(root: Path) -> tuple[int, int]:
+    """Bytes and files below a folder that no command can write to."""
+    size = files = 0
+    folders = [str(root)]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                    continue
+                with suppress(OSError):  # it has gone since
+                    size += entry.stat(follow_symlinks=False).st_size
+                    files += 1
+    return size, files

@@ -1,0 +1,1 @@
+"""Files that become part of the system prompt."""

@@ -1,0 +1,153 @@
+"""A small listener for the mediation channel: sound, or wrong on purpose in one way, to try an agent out with.
+
+    async with StubListener("tcp://127.0.0.1:9900") as listener:
+        request_id = listener.submit("ping")
+        work = await listener.done(request_id)
+
+It serves one agent, and keeps its ledger in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from agent_common.net import listen_at, parse_endpoint
+from agent_common.protocol.work import WorkRequest, WorkResult, stamp
+
+from .listener_connection import HostTalk
+from .listener_faults import LISTENER_FAULTS, LOOSE_LISTENER_FAULTS
+
+_MOST_OPEN = 20
+_MOST_PROBES = 50
+
+
+@dataclass(slots=True)
+class Work:
+    """A request, and how far it is."""
+
+    request: WorkRequest
+    state: Literal["queued", "dispatched", "accepted", "resulted"] = "queued"
+    result: WorkResult | None = None
+    given: int = 0
+    """How often it was sent."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(slots=True)
+class StubListener:
+    """Listens, and gives the work that is handed in to the agent that is attached."""
+
+    url: str
+    workspace: str = "stub"
+    dialect: Literal["strict", "loose"] = "strict"
+    key: bytes | None = None
+    """With it, agents must prove that they have it, too."""
+    heartbeat: float = 15.0
+    first_line: float = 10.0
+    """Seconds to the first line of a connection."""
+    max_line: int = 1 << 20
+    wrong: frozenset[str] = frozenset()
+    """What it does wrong: names of LISTENER_FAULTS, and of LOOSE_LISTENER_FAULTS where it is loose."""
+    ledger: dict[str, Work] = field(default_factory=dict[str, Work])
+    current: HostTalk | None = None
+    epoch: int = 0
+    macs: set[str] = field(default_factory=set[str])
+    open: int = 0
+    _probes: int = 0
+    grudge: bool = False
+    """The next one who says something is hung up on."""
+    _choked: bool = False
+    _talks: set[HostTalk] = field(default_factory=set[HostTalk])
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _close: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def __post_init__(self) -> None:
+        if unknown := self.wrong - (LISTENER_FAULTS | LOOSE_LISTENER_FAULTS).keys():
+            raise ValueError(f"wrong: there is no fault {', '.join(sorted(unknown))}")
+
+    async def __aenter__(self) -> StubListener:
+        """Listens from now on; `url` names the port then. Raises OSError."""
+        place = self._close.enter_context(listen_at(parse_endpoint(self.url, listening=True)))
+        place.bound.setblocking(False)
+        self.url = str(place.endpoint)
+        self._own(asyncio.create_task(self._accept(place.bound), name="stub listener"))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._close.close()
+
+    def submit(self, content: str, *, request_id: str | None = None, **more: Any) -> str:
+        """Hands in work; returns its id."""
+        request = WorkRequest.model_validate(
+            {
+                "request_id": request_id or f"stub-{uuid.uuid4().hex[:12]}",
+                "principal": {"name": "operator", "kind": "user", "verified": True},
+                "content": content,
+                "constraints_version": 0,
+                "submitted_at": stamp(time.time_ns() // 1_000_000),
+                "audit_ref": f"audit/{uuid.uuid4().hex[:8]}",
+                **more,
+            }
+        )
+        self.ledger[request.request_id] = Work(request)
+        if self.current is not None:
+            self.current.dispatch()
+        return request.request_id
+
+    async def done(self, request_id: str, seconds: float = 10.0) -> Work:
+        """The work once it has its result. Raises TimeoutError."""
+        work = self.ledger[request_id]
+        async with asyncio.timeout(seconds):
+            await work.ended.wait()
+        return work
+
+    # ---------------------------------------------------------------- connections
+
+    async def _accept(self, bound: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            opened, _ = await loop.sock_accept(bound)
+            if "few_connections" in self.wrong and self.open >= _MOST_OPEN:
+                opened.close()
+                continue
+            self._own(asyncio.create_task(self._serve(opened)))
+
+    async def _serve(self, opened: socket.socket) -> None:
+        self.open += 1
+        opener = asyncio.open_unix_connection if opened.family == socket.AF_UNIX else asyncio.open_connection
+        reader, writer = await opener(sock=opened)
+        talk = HostTalk(self, reader, writer)
+        if "probes_displace" in self.wrong and self.current is not None:
+            self.current.end()
+        self._talks.add(talk)
+        try:
+            ended = await talk.run()
+        finally:
+            self.open -= 1
+            self._talks.discard(talk)
+            if self.current is talk:
+                self.current = None
+            talk.requeue()
+            talk.end()
+        if not talk.spoken:
+            self._count(ended)
+
+    def _count(self, ended: str) -> None:
+        """A connection on which nothing was said."""
+        self._probes += 1
+        many = self._probes >= _MOST_PROBES and "chokes_on_probes" in self.wrong
+        if (many or (ended == "reset" and "chokes_on_resets" in self.wrong)) and not self._choked:
+            self._choked = self.grudge = True
+
+    def _own(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

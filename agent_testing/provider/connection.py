@@ -1,0 +1,144 @@
+"""One HTTP/1.1 connection of the provider: httptools reads requests, tapes are played back in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Protocol, cast
+
+import httptools
+
+from .record import Recorded
+from .sse_stream import Close, Hold, Pause, Tape, json_reply
+
+
+class Host(Protocol):
+    """What a connection needs from the provider that it belongs to."""
+
+    connections: set[Connection]
+
+    def respond(self, request: Recorded) -> Tape: ...
+
+    def played(self, request: Recorded) -> None: ...
+
+    async def released(self) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """Replies that need no waiting are written in the very call that read the request."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[Recorded] = deque()
+        self._player: asyncio.Task[None] | None = None
+        self._last = False
+        self.on_message_begin()
+
+    # asyncio's callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._host.connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._write(json_reply(400, {"error": {"message": str(error)}}, "connection: close"))
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._host.connections.discard(self)
+        self._waiting.clear()
+        if self._player:
+            self._player.cancel()
+
+    # httptools' callbacks
+
+    def on_message_begin(self) -> None:
+        self._path = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body: list[bytes] = []
+
+    def on_url(self, url: bytes) -> None:
+        self._path += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name, value))
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        self._last = not self._parser.should_keep_alive()
+        method, path = self._parser.get_method().decode(), self._path.decode("latin-1")
+        request = Recorded(method, path, self._headers, b"".join(self._body), time.monotonic())
+        if self._player:
+            self._waiting.append(request)
+        else:
+            self._answer(request)
+
+    # answering
+
+    def _answer(self, request: Recorded) -> None:
+        tape = self._host.respond(request)
+        for position, item in enumerate(tape):
+            if not isinstance(item, bytes):
+                self._player = asyncio.create_task(self._play(request, tape[position:]))
+                return
+            self._write(item)
+        self._finish(request)
+
+    async def _play(self, request: Recorded, tape: Tape) -> None:
+        for item in tape:
+            match item:
+                case bytes():
+                    self._write(item)
+                case Pause():
+                    await asyncio.sleep(item.seconds)
+                case Close():
+                    self.close()
+                case Hold() if not await _in_time(self._host.released, item.seconds):
+                    self.close()
+                case Hold():
+                    pass
+        self._player = None
+        self._finish(request)
+        while self._waiting and self._player is None:
+            self._answer(self._waiting.popleft())
+
+    def _finish(self, request: Recorded) -> None:
+        self._host.played(request)
+        if self._last and not self._waiting:
+            self.close()
+
+    def _write(self, data: bytes) -> None:
+        if self._transport:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Ends the connection once what was written is out."""
+        if self._transport:
+            self._transport.close()
+
+    def abort(self) -> asyncio.Task[None] | None:
+        """Ends the connection at once; returns what was still playing, cancelled."""
+        if self._transport:
+            self._transport.abort()
+        if self._player:
+            self._player.cancel()
+        return self._player
+
+
+async def _in_time(event: Callable[[], Awaitable[None]], seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event()
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,140 @@
+"""The provider inside a running event loop: routes, the record of requests, and the control routes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+
+from agent_common.protocol import ModelCard
+
+from .connection import Connection
+from .embeddings import embeddings
+from .record import Recorded
+from .script import Script
+from .sse_stream import Tape, json_reply, tape_of
+
+COMPLETIONS = "/v1/chat/completions"
+KEPT = 10_000  # requests: a bench must not fill the memory
+
+
+class ProviderServer:
+    """An OpenAI-compatible endpoint on a loopback port. All but `start` and `stop` may be called from any thread."""
+
+    def __init__(self, script: Script, models: Iterable[ModelCard | str] = ("default",)) -> None:
+        self.script = script
+        self.connections: set[Connection] = set()
+        self.models = [ModelCard(id=model) if isinstance(model, str) else model for model in models]
+        self._recorded: deque[Recorded] = deque(maxlen=KEPT)
+        self._arrival = threading.Condition()
+        self._completions = 0
+        self._played = 0
+        self._seconds = 0.0
+
+    async def start(self, port: int = 0) -> str:
+        """Opens the port (0: any free one) and returns the base URL, `/v1` included."""
+        self._loop = asyncio.get_running_loop()
+        self._released = asyncio.Event()
+        self._server = await self._loop.create_server(lambda: Connection(self), "127.0.0.1", port)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+
+    async def stop(self) -> None:
+        """Closes the port and every connection."""
+        self._server.close()
+        players = [player for connection in list(self.connections) if (player := connection.abort())]
+        await asyncio.gather(*players, return_exceptions=True)
+        await self._server.wait_closed()
+
+    # the record
+
+    @property
+    def requests(self) -> list[Recorded]:
+        """What was asked, oldest first; of very many only the latest."""
+        with self._arrival:
+            return list(self._recorded)
+
+    def clear(self) -> None:
+        """Forgets what was asked."""
+        with self._arrival:
+            self._recorded.clear()
+            self._completions = self._played = 0
+            self._seconds = 0.0
+
+    def wait_for(self, count: int, timeout: float) -> list[Recorded]:
+        """Blocks until so many chat completions were asked for, and returns them. Raises TimeoutError."""
+        with self._arrival:
+            if not self._arrival.wait_for(lambda: self._completions >= count, timeout):
+                raise TimeoutError(f"{self._completions} of {count} chat completions came within {timeout} s")
+            return [request for request in self._recorded if request.path == COMPLETIONS]
+
+    def stats(self) -> dict[str, float]:
+        """How many requests were answered, and the seconds that took, pauses included, summed over requests."""
+        return {"requests": self._played, "seconds": self._seconds}
+
+    def release(self) -> None:
+        """Lets every reply that hangs now go on."""
+        self._loop.call_soon_threadsafe(self._release)
+
+    def _release(self) -> None:
+        self._released.set()
+        self._released = asyncio.Event()
+
+    # what a connection needs
+
+    async def released(self) -> None:
+        await self._released.wait()
+
+    def respond(self, request: Recorded) -> Tape:
+        try:
+            if request.path.startswith("/_"):
+                return [self._control(request)]
+            with self._arrival:
+                self._recorded.append(request)
+                self._completions += request.path == COMPLETIONS
+                self._arrival.notify_all()
+            return self._serve(request)
+        except (ValueError, ValidationError) as error:
+            return [_error(400, str(error))]
+
+    def played(self, request: Recorded) -> None:
+        if not request.path.startswith("/_"):
+            self._played += 1
+            self._seconds += time.monotonic() - request.at
+
+    def _serve(self, request: Recorded) -> Tape:
+        match request.method, request.path.partition("?")[0]:
+            case "POST", "/v1/chat/completions":
+                return tape_of(self.script.next(request), request)
+            case "POST", "/v1/embeddings":
+                return [json_reply(200, embeddings(request.fields))]
+            case "GET", "/v1/models":
+                cards = [{"object": "model", **card.model_dump(exclude_none=True)} for card in self.models]
+                return [json_reply(200, {"object": "list", "data": cards})]
+            case method, path:
+                return [_error(404, f"no route {method} {path}")]
+
+    def _control(self, request: Recorded) -> bytes:
+        match request.method, request.path:
+            case "POST", "/_script":
+                self.script.load(request.json)
+                return json_reply(200, {"left": self.script.left})
+            case "GET", "/_requests":
+                return json_reply(200, [recorded.describe() for recorded in self.requests])
+            case "DELETE", "/_requests":
+                self.clear()
+                return json_reply(200, {})
+            case "POST", "/_release":
+                self._release()
+                return json_reply(200, {})
+            case "GET", "/_stats":
+                return json_reply(200, self.stats())
+            case method, path:
+                return _error(404, f"no route {method} {path}")
+
+
+def _error(status: int, message: str) -> bytes:
+    return json_reply(status, {"error": {"message": message, "type": "invalid_request_error", "code": None}})
