@@ -4,27 +4,27 @@ It uses the protocol's shapes and plain sockets, and nothing of our own two ends
 """
 
 from .command import conformance
-from .drive import CommandDrive, Drive, HttpDrive, NoDrive
-from .guest import Guest
-from .host import Host, Options
+from .drive import CommandWorkDriver, HttpWorkDriver, NoWorkDriver, WorkDriver
+from .guest import TesterGuest
+from .host import Options, TesterHost
 from .report import as_json, print_table, summary
-from .rules import Finding, NotApplicable, Rule, RuleBroken
+from .rules import ConformanceRule, Finding, NotApplicable, RuleBroken
 from .run import AGENT_RULES, LISTENER_RULES, judge_agent, judge_listener
 
 __all__ = [
     "AGENT_RULES",
     "LISTENER_RULES",
-    "CommandDrive",
-    "Drive",
+    "CommandWorkDriver",
+    "ConformanceRule",
     "Finding",
-    "Guest",
-    "Host",
-    "HttpDrive",
-    "NoDrive",
+    "HttpWorkDriver",
+    "NoWorkDriver",
     "NotApplicable",
     "Options",
-    "Rule",
     "RuleBroken",
+    "TesterGuest",
+    "TesterHost",
+    "WorkDriver",
     "as_json",
     "conformance",
     "judge_agent",

@@ -11,7 +11,7 @@ import typer
 from agent_common.errors import StartError
 
 if TYPE_CHECKING:
-    from .drive import Drive
+    from .drive import WorkDriver
     from .host import Options
     from .rules import Finding
 
@@ -95,37 +95,37 @@ def conformance(
 def _judged_agent(url: str, options: Options, rules: list[str]) -> list[Finding]:
     from agent_common.net import parse_endpoint
 
-    from .host import Host
+    from .host import TesterHost
     from .run import judge_agent
 
     try:
         endpoint = parse_endpoint(url, listening=True)
     except ValueError as error:
         raise StartError(f"--agent: {error}") from error
-    return asyncio.run(judge_agent(Host(endpoint, options), rules))
+    return asyncio.run(judge_agent(TesterHost(endpoint, options), rules))
 
 
-def _judged_listener(url: str, options: Options, rules: list[str], drive: Drive) -> list[Finding]:
+def _judged_listener(url: str, options: Options, rules: list[str], drive: WorkDriver) -> list[Finding]:
     from agent_common.net import parse_endpoint
 
-    from .guest import Guest
+    from .guest import TesterGuest
     from .run import judge_listener
 
     try:
         endpoint = parse_endpoint(url)
     except ValueError as error:
         raise StartError(f"--listener: {error}") from error
-    return asyncio.run(judge_listener(Guest(endpoint, options, drive), rules))
+    return asyncio.run(judge_listener(TesterGuest(endpoint, options, drive), rules))
 
 
-def _drive(given: str | None, token: str, workspace: str) -> Drive:
-    from .drive import CommandDrive, HttpDrive, NoDrive
+def _drive(given: str | None, token: str, workspace: str) -> WorkDriver:
+    from .drive import CommandWorkDriver, HttpWorkDriver, NoWorkDriver
 
     if given is None:
-        return NoDrive()
+        return NoWorkDriver()
     if given.startswith(("http://", "https://")):
-        return HttpDrive(given, token, workspace)
-    return CommandDrive(given)
+        return HttpWorkDriver(given, token, workspace)
+    return CommandWorkDriver(given)
 
 
 def _content(path: Path | None, option: str) -> bytes | None:

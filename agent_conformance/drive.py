@@ -18,7 +18,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Without the environment's proxies: they lead to the web, and the listener is near."""
 
 
-class Drive(Protocol):
+class WorkDriver(Protocol):
     """Hands work to the listener."""
 
     async def submit(self, content: str) -> str | None:
@@ -30,7 +30,7 @@ class Drive(Protocol):
         ...
 
 
-class NoDrive:
+class NoWorkDriver:
     """The listener sends work by itself when an agent is ready, as that of microagent's mediation guide does."""
 
     async def submit(self, content: str) -> str | None:
@@ -41,7 +41,7 @@ class NoDrive:
 
 
 @dataclass(frozen=True, slots=True)
-class CommandDrive:
+class CommandWorkDriver:
     """Runs a command for each piece of work; `WORK_CONTENT` is what to do. It may print the request's id."""
 
     command: str
@@ -72,7 +72,7 @@ class CommandDrive:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpDrive:
+class HttpWorkDriver:
     """`POST /work` and `GET /work/{id}` of our host."""
 
     url: str

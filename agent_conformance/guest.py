@@ -11,9 +11,9 @@ from agent_common.errors import StartError
 from agent_common.net import Endpoint, open_endpoint
 from agent_common.protocol.work import Offer, encode, mac_of, new_sid, stamp
 
-from .drive import Drive, NoDrive
+from .drive import NoWorkDriver, WorkDriver
 from .host import Options
-from .link import Frame, Link, brief, is_ctl, is_request
+from .link import Frame, TesterConnection, brief, is_ctl, is_request
 from .rules import NotApplicable, RuleBroken
 
 _RETRY = 0.2
@@ -22,10 +22,10 @@ SLOW_SECONDS = 1.0
 
 
 @dataclass(slots=True)
-class Attachment:
+class TesterAttachment:
     """A connection on which the tester has said that it is ready."""
 
-    link: Link
+    link: TesterConnection
     sid: str
     welcome: Frame | None = None
     resume_ok: Frame | None = None
@@ -37,14 +37,14 @@ class Attachment:
 
 
 @dataclass(slots=True)
-class Guest:
+class TesterGuest:
     """What the rules for listeners are given."""
 
     endpoint: Endpoint
     options: Options
-    drive: Drive = field(default_factory=NoDrive)
+    drive: WorkDriver = field(default_factory=NoWorkDriver)
     clock: Clock = field(default_factory=SystemClock)
-    links: list[Link] = field(default_factory=list[Link])
+    links: list[TesterConnection] = field(default_factory=list[TesterConnection])
     epochs: list[int] = field(default_factory=list[int])
     macs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Sid and MAC of attachments of earlier."""
@@ -54,7 +54,7 @@ class Guest:
     """A request that one rule has been given and another one answers."""
     broken: bool = False
     pongs: bool = True
-    _current: Attachment | None = None
+    _current: TesterAttachment | None = None
 
     async def first(self) -> None:
         """Waits until somebody listens. Raises StartError."""
@@ -74,13 +74,13 @@ class Guest:
                 writer.close()
                 return
 
-    async def dial(self) -> Link:
+    async def dial(self) -> TesterConnection:
         """A connection on which nothing has been said. Raises RuleBroken."""
         try:
             reader, writer = await open_endpoint(self.endpoint, self.options.timeout)
         except OSError as error:
             raise RuleBroken(f"the listener takes no connection: {error}") from None
-        link = Link(reader, writer, f"connection {len(self.links) + 1}")
+        link = TesterConnection(reader, writer, f"connection {len(self.links) + 1}")
         link.answer = lambda frame: self._answer(link, frame)
         self.links.append(link)
         return link
@@ -97,7 +97,7 @@ class Guest:
 
     # ---------------------------------------------------------------- attaching
 
-    async def attachment(self, *, bad: int = 0, ctl: bool = False) -> Attachment:
+    async def attachment(self, *, bad: int = 0, ctl: bool = False) -> TesterAttachment:
         """An attachment that can be given work, a used one if there is one. Raises NotApplicable, RuleBroken."""
         current = self._current
         if current is None or current.link.over or current.link.bad_sent + bad > 6:
@@ -106,30 +106,30 @@ class Guest:
             raise NotApplicable("the listener does not take up the offer of the extensions")
         return current
 
-    async def attach(self, *, reset: bool = False, keep: bool = False, **resume: Any) -> Attachment:
+    async def attach(self, *, reset: bool = False, keep: bool = False, **resume: Any) -> TesterAttachment:
         """A new attachment in place of the one there is; with `keep` that one stays open. Raises RuleBroken."""
         if not keep:
             await self.drop(reset=reset)
         self._current = await self.say_ready(await self.dial(), resume=resume)
         return self._current
 
-    def adopt(self, attachment: Attachment) -> None:
+    def adopt(self, attachment: TesterAttachment) -> None:
         """Goes on with this one."""
         self._current = attachment
 
     async def say_ready(
         self,
-        link: Link,
+        link: TesterConnection,
         *,
         offer: bool = True,
         key: bytes | None = None,
         resume: Frame | None = None,
         replay: tuple[str, str] | None = None,
         slowly: bool = False,
-    ) -> Attachment:
+    ) -> TesterAttachment:
         """What an agent says first, and the extensions, if there are any. Another key can be tried, or the sid and the
         MAC of an attachment of earlier; the first line can come byte by byte."""
-        attachment = Attachment(link, replay[0] if replay else new_sid(), mac=replay[1] if replay else None)
+        attachment = TesterAttachment(link, replay[0] if replay else new_sid(), mac=replay[1] if replay else None)
         strict = self.options.dialect == "strict"
         if self.broken and strict and not slowly:
             await link.send(self.signal("mediation_broken", detail="the tester has broken it"))
@@ -143,7 +143,7 @@ class Guest:
             await self._negotiate(attachment, key or self.options.key, resume or {})
         return attachment
 
-    async def _negotiate(self, attachment: Attachment, key: bytes | None, resume: Frame) -> None:
+    async def _negotiate(self, attachment: TesterAttachment, key: bytes | None, resume: Frame) -> None:
         link = attachment.link
         wait = min(2.0, self.options.timeout)
         attachment.welcome = welcome = await link.find(lambda frame: is_ctl(frame, "welcome"), wait)
@@ -161,7 +161,7 @@ class Guest:
         if attachment.resume_ok is not None:
             self.epochs.append(attachment.epoch)
 
-    def mac(self, attachment: Attachment, key: bytes, challenge: str) -> str:
+    def mac(self, attachment: TesterAttachment, key: bytes, challenge: str) -> str:
         welcome = attachment.welcome or {}
         return mac_of(
             key,
@@ -171,7 +171,7 @@ class Guest:
             epoch=attachment.epoch,
         )
 
-    def _answer(self, link: Link, frame: Frame) -> None:
+    def _answer(self, link: TesterConnection, frame: Frame) -> None:
         if self.pongs and link.ctl_allowed and is_ctl(frame, "ping") and not link.over:
             task = asyncio.get_running_loop().create_task(link.send({"ctl": "pong", "n": frame.get("n", 0)}))
             self._tasks.add(task)
@@ -199,16 +199,16 @@ class Guest:
 
     # ---------------------------------------------------------------- work
 
-    async def given(self, link: Link, *, submit: bool = True) -> Frame:
+    async def given(self, link: TesterConnection, *, submit: bool = True) -> Frame:
         """A request that the listener has sent on this connection, made to if need be. Raises RuleBroken."""
         wanted = await self.drive.submit(self.options.work) if submit else None
         return await self._request(link, wanted, self.options.timeout)
 
-    async def again(self, link: Link, request: Frame) -> Frame:
+    async def again(self, link: TesterConnection, request: Frame) -> Frame:
         """The same request, once more. Raises RuleBroken."""
         return await self._request(link, request["request_id"], self.options.timeout * 3)
 
-    async def _request(self, link: Link, wanted: str | None, seconds: float) -> Frame:
+    async def _request(self, link: TesterConnection, wanted: str | None, seconds: float) -> Frame:
         """The request of that id, or any; what other rules have left over is done on the way."""
         while True:
             request = await link.expect(
@@ -223,23 +223,23 @@ class Guest:
 
     async def submitted(self) -> None:
         """Has work wait. Raises NotApplicable when the listener cannot be made to."""
-        if isinstance(self.drive, NoDrive):
+        if isinstance(self.drive, NoWorkDriver):
             raise NotApplicable("the listener cannot be given work: use --drive")
         await self.drive.submit(self.options.work)
 
-    async def no_request(self, link: Link) -> None:
+    async def no_request(self, link: TesterConnection) -> None:
         """Raises RuleBroken when the listener gives work on this connection."""
         if found := await link.find(lambda frame: "principal" in frame, self.options.quiet * 2):
             raise RuleBroken(f"it was given {brief(found)}")
 
-    async def finish(self, link: Link, request: Frame, content: str = "pong") -> None:
+    async def finish(self, link: TesterConnection, request: Frame, content: str = "pong") -> None:
         """Answers the request as a sound agent would."""
         about = {"request_id": request["request_id"]}
         await link.send(
             self.signal("accepting", **about), self.result(request, content), self.signal("completed", **about)
         )
 
-    async def round(self, link: Link) -> Frame:
+    async def round(self, link: TesterConnection) -> Frame:
         """A request from begin to end. Raises RuleBroken."""
         request = await self.given(link)
         mark = link.mark()
@@ -252,7 +252,7 @@ class Guest:
             raise RuleBroken(f"the connection ended ({link.left})")
         return request
 
-    async def taken(self, link: Link, request: Frame) -> None:
+    async def taken(self, link: TesterConnection, request: Frame) -> None:
         """Returns once the result is known to have come, as far as that can be known. Raises RuleBroken."""
         name = request["request_id"]
         if await self.drive.record(name) is not None:

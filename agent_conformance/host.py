@@ -14,7 +14,7 @@ from agent_common.errors import StartError
 from agent_common.net import Endpoint, listen_at
 from agent_common.protocol.work import Offer, mac_is_good, new_challenge, stamp
 
-from .link import Frame, Link, is_ack, is_ctl, is_result, is_signal
+from .link import Frame, TesterConnection, is_ack, is_ctl, is_result, is_signal
 from .rules import NotApplicable, RuleBroken
 
 Dialect = Literal["strict", "loose"]
@@ -53,10 +53,10 @@ class Options:
 
 
 @dataclass(slots=True)
-class Session:
+class TesterSession:
     """A connection on which the agent has said that it is ready."""
 
-    link: Link
+    link: TesterConnection
     before: list[Frame]
     """What came before `ready`."""
     ready: Frame
@@ -71,13 +71,13 @@ class Session:
 
 
 @dataclass(slots=True)
-class Host:
+class TesterHost:
     """What the rules for agents are given."""
 
     endpoint: Endpoint
     options: Options
     clock: Clock = field(default_factory=SystemClock)
-    links: list[Link] = field(default_factory=list[Link])
+    links: list[TesterConnection] = field(default_factory=list[TesterConnection])
     """All there were."""
     sids: list[str] = field(default_factory=list[str])
     version: int = 0
@@ -93,10 +93,10 @@ class Host:
     """The agent has not come back, and is not waited for long any more."""
     resumes: bool = True
     """The agent has said what it still has whenever it was welcomed."""
-    drained: Link | None = None
+    drained: TesterConnection | None = None
     """The connection on which the agent was told to drain."""
-    _current: Session | None = None
-    _dialed: asyncio.Queue[Link] = field(default_factory=asyncio.Queue[Link])
+    _current: TesterSession | None = None
+    _dialed: asyncio.Queue[TesterConnection] = field(default_factory=asyncio.Queue[TesterConnection])
     _epoch: int = 0
 
     @asynccontextmanager
@@ -121,12 +121,12 @@ class Host:
         while True:
             opened, _ = await loop.sock_accept(bound)
             reader, writer = await _streams(opened)
-            link = Link(reader, writer, f"connection {len(self.links) + 1}")
+            link = TesterConnection(reader, writer, f"connection {len(self.links) + 1}")
             self.links.append(link)
             self._keep(loop.create_task(self._see_overlap(link)))
             self._dialed.put_nowait(link)
 
-    async def _see_overlap(self, link: Link) -> None:
+    async def _see_overlap(self, link: TesterConnection) -> None:
         """Whether another connection is still open; the news of its end may be a moment behind."""
         await asyncio.sleep(_OVERLAP_SECONDS)
         if not link.over and any(one is not link and not one.over for one in self.links):
@@ -139,7 +139,7 @@ class Host:
 
     # ---------------------------------------------------------------- sessions
 
-    async def first(self) -> Link:
+    async def first(self) -> TesterConnection:
         """The agent's first connection. Raises StartError when there is none in time."""
         try:
             async with asyncio.timeout(self.options.wait):
@@ -152,7 +152,7 @@ class Host:
         self._dialed.put_nowait(link)
         return link
 
-    async def dialed(self, seconds: float) -> Link | None:
+    async def dialed(self, seconds: float) -> TesterConnection | None:
         """The next connection that is not over yet."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
@@ -166,7 +166,7 @@ class Host:
             if not link.over:
                 return link
 
-    async def session(self, *, bad: int = 0, ctl: bool = False) -> Session:
+    async def session(self, *, bad: int = 0, ctl: bool = False) -> TesterSession:
         """A connection that is ready for work, a used one if there is one that fits. `bad` lines are about to be sent;
         with `ctl` the extensions must be agreed upon. Raises NotApplicable."""
         current = self._current
@@ -176,7 +176,7 @@ class Host:
             raise NotApplicable("the agent offers no extensions")
         return current
 
-    async def fresh(self, *, reset: bool = False, plain: bool = False, **welcome: Any) -> Session:
+    async def fresh(self, *, reset: bool = False, plain: bool = False, **welcome: Any) -> TesterSession:
         """A new connection; `plain` leaves an offer unanswered. Raises NotApplicable when the agent does not come back,
         RuleBroken when it is not ready."""
         await self.drop(reset=reset)
@@ -200,12 +200,12 @@ class Host:
             await self._current.link.close(reset=reset)
             self._current = None
 
-    async def _hello(self, link: Link, welcome: dict[str, Any] | None) -> Session:
+    async def _hello(self, link: TesterConnection, welcome: dict[str, Any] | None) -> TesterSession:
         seconds = self.options.timeout
         ready = await link.expect("a ready signal", lambda frame: is_signal(frame, "ready"), seconds)
         before = link.frames[: link.frames.index(ready)]
         offer = Offer.read(ready.get("detail"))
-        session = Session(link, before, ready, offer)
+        session = TesterSession(link, before, ready, offer)
         for frame in filter(is_ack, link.frames):
             self._learn(frame)
         link.answer = lambda frame: self._answer(link, frame)
@@ -215,7 +215,7 @@ class Host:
                 await self._welcome(session, welcome)
         return session
 
-    async def _welcome(self, session: Session, more: dict[str, Any]) -> None:
+    async def _welcome(self, session: TesterSession, more: dict[str, Any]) -> None:
         link, seconds = session.link, self.options.timeout
         self._epoch += 1
         challenge = more.pop("challenge", None)
@@ -236,7 +236,7 @@ class Host:
         if session.resume is not None:
             await self._settle(session, session.resume)
 
-    async def _settle(self, session: Session, resume: Frame) -> None:
+    async def _settle(self, session: TesterSession, resume: Frame) -> None:
         verdicts: dict[str, str] = {}
         for name, running in (("running", True), ("unacked", False)):
             for request_id in resume.get(name, ()):
@@ -249,7 +249,7 @@ class Host:
         if isinstance(version := ack.get("version"), int):
             self.version = version
 
-    def _answer(self, link: Link, frame: Frame) -> None:
+    def _answer(self, link: TesterConnection, frame: Frame) -> None:
         answer: Frame | None = None
         if is_ack(frame):
             self._learn(frame)
@@ -291,20 +291,20 @@ class Host:
             **more,
         }
 
-    async def result(self, link: Link, request: Frame, since: int, seconds: float | None = None) -> Frame:
+    async def result(self, link: TesterConnection, request: Frame, since: int, seconds: float | None = None) -> Frame:
         """The request's result. Raises RuleBroken."""
         name = request["request_id"]
         wait = self.options.timeout if seconds is None else seconds
         return await link.expect(f"a result of {name}", lambda frame: is_result(frame, name), wait, since)
 
-    async def signal(self, link: Link, name: str, request: Frame, since: int) -> Frame:
+    async def signal(self, link: TesterConnection, name: str, request: Frame, since: int) -> Frame:
         """A signal about the request. Raises RuleBroken."""
         about = request["request_id"]
         return await link.expect(
             f"{name} of {about}", lambda frame: is_signal(frame, name, about), self.options.timeout, since
         )
 
-    async def done(self, link: Link, request: Frame) -> Frame:
+    async def done(self, link: TesterConnection, request: Frame) -> Frame:
         """Sends the request and returns its result, which must say that it was completed. Raises RuleBroken."""
         mark = link.mark()
         await link.send(request)
@@ -314,7 +314,7 @@ class Host:
         await link.find(lambda frame: is_signal(frame, "completed", request["request_id"]), self.options.quiet, mark)
         return result
 
-    async def started_slowly(self, link: Link) -> tuple[Frame, int]:
+    async def started_slowly(self, link: TesterConnection) -> tuple[Frame, int]:
         """A slow request that the agent has begun, and the mark before it. Raises NotApplicable, RuleBroken."""
         if self.options.slow is None:
             raise NotApplicable("needs a request that takes two seconds: give its content with --slow")
@@ -326,7 +326,7 @@ class Host:
             raise NotApplicable("the agent does not say when it begins: see A10") from None
         return request, mark
 
-    def of(self, link: Link, request: Frame, since: int = 0) -> list[Frame]:
+    def of(self, link: TesterConnection, request: Frame, since: int = 0) -> list[Frame]:
         """What has come about the request, progress aside."""
         return [
             frame
@@ -334,7 +334,7 @@ class Host:
             if frame.get("request_id") == request["request_id"] and not is_ctl(frame, "progress")
         ]
 
-    def proves(self, session: Session, challenge: str) -> bool:
+    def proves(self, session: TesterSession, challenge: str) -> bool:
         """Whether the agent has answered the challenge well."""
         attach, offer, welcome = session.attach, session.offer, session.welcome
         if attach is None or offer is None or welcome is None or self.options.key is None:

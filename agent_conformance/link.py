@@ -24,7 +24,7 @@ _PIECE = 1 << 18
 _RESET = struct.pack("ii", 1, 0)
 
 
-class Link:
+class TesterConnection:
     """A connection. Frames that came stand in `frames`, in order; a mark is a place among them."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str) -> None:

@@ -19,7 +19,7 @@ class NotApplicable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Generic[B]):
+class ConformanceRule(Generic[B]):
     """One promise of the protocol, and how it is tried out."""
 
     id: str
@@ -47,17 +47,17 @@ class Finding:
 Check = Callable[[B], Awaitable[str | None]]
 
 
-class Rules(Generic[B]):
+class ConformanceRules(Generic[B]):
     """A list of rules that functions are put on."""
 
     def __init__(self) -> None:
-        self.all: list[Rule[B]] = []
+        self.all: list[ConformanceRule[B]] = []
 
     def rule(self, name: str, section: str, text: str, *, loose: bool = False) -> Callable[[Check[B]], Check[B]]:
         """Puts the function on the list."""
 
         def put(check: Check[B]) -> Check[B]:
-            self.all.append(Rule(name, text, section, loose, check))
+            self.all.append(ConformanceRule(name, text, section, loose, check))
             return check
 
         return put

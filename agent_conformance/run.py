@@ -8,13 +8,13 @@ from typing import TypeVar
 from agent_common.errors import StartError
 
 from .agent import CONTROL, DRAIN, GLOBAL, HELLO, INPUT, LINK, WORK
-from .guest import Guest
-from .host import Host, Options
+from .guest import TesterGuest
+from .host import Options, TesterHost
 from .listener import control, hello, work
-from .rules import Finding, NotApplicable, Rule, RuleBroken
+from .rules import ConformanceRule, Finding, NotApplicable, RuleBroken
 
 B = TypeVar("B")
-AGENT_RULES: tuple[Rule[Host], ...] = (
+AGENT_RULES: tuple[ConformanceRule[TesterHost], ...] = (
     *HELLO.all,
     *WORK.all[:3],
     *LINK.all[:1],
@@ -26,7 +26,7 @@ AGENT_RULES: tuple[Rule[Host], ...] = (
     *GLOBAL.all,
 )
 """In the order in which they are tried."""
-LISTENER_RULES: tuple[Rule[Guest], ...] = (
+LISTENER_RULES: tuple[ConformanceRule[TesterGuest], ...] = (
     *hello.HELLO.all,
     *work.WORK.all,
     *control.CONTROL.all,
@@ -34,7 +34,7 @@ LISTENER_RULES: tuple[Rule[Guest], ...] = (
 )
 
 
-async def judge_agent(host: Host, only: Sequence[str] = ()) -> list[Finding]:
+async def judge_agent(host: TesterHost, only: Sequence[str] = ()) -> list[Finding]:
     """Plays the host, and holds the rules against the agent that dials in. Raises StartError when none does."""
     async with host.listening():
         try:
@@ -43,7 +43,7 @@ async def judge_agent(host: Host, only: Sequence[str] = ()) -> list[Finding]:
             await host.close()
 
 
-async def judge_listener(guest: Guest, only: Sequence[str] = ()) -> list[Finding]:
+async def judge_listener(guest: TesterGuest, only: Sequence[str] = ()) -> list[Finding]:
     """Plays the agent, and holds the rules against the listener. Raises StartError when there is none."""
 
     async def clean(failed: bool) -> None:
@@ -57,7 +57,7 @@ async def judge_listener(guest: Guest, only: Sequence[str] = ()) -> list[Finding
         await guest.close()
 
 
-async def _clean(host: Host, failed: bool) -> None:
+async def _clean(host: TesterHost, failed: bool) -> None:
     """What a rule has changed, or left behind when it failed, must not spoil the next."""
     host.acks = host.pongs = True
     if failed and host.options.dialect == "strict" and host.drained is None:
@@ -65,7 +65,7 @@ async def _clean(host: Host, failed: bool) -> None:
 
 
 async def try_all(
-    rules: Sequence[Rule[B]],
+    rules: Sequence[ConformanceRule[B]],
     bench: B,
     options: Options,
     only: Sequence[str],
@@ -89,7 +89,7 @@ async def try_all(
     return sorted(found, key=lambda finding: finding.id)
 
 
-async def _try(rule: Rule[B], bench: B) -> Finding:
+async def _try(rule: ConformanceRule[B], bench: B) -> Finding:
     try:
         return _finding(rule, "passed", await rule.check(bench) or "")
     except RuleBroken as broken:
@@ -102,5 +102,5 @@ async def _try(rule: Rule[B], bench: B) -> Finding:
         return _finding(rule, "failed", f"the tester stumbled over what came: {type(error).__name__}: {error}")
 
 
-def _finding(rule: Rule[B], state: str, seen: str) -> Finding:
+def _finding(rule: ConformanceRule[B], state: str, seen: str) -> Finding:
     return Finding(rule.id, rule.text, rule.section, state, seen[:400])  # pyright: ignore[reportArgumentType]

@@ -10,34 +10,43 @@ from functools import partial
 from fastapi import FastAPI
 
 from agent_common.clock import Clock, SystemClock
-from agent_common.net import ConnectionLimit, ForwardLimits, Listening, Shares
+from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocket, ShareCounter
 
 from . import fleet, health, listener, proxy
-from .access import Guard, TokenStore
-from .budget import Budget
-from .database import Database, Keep
-from .egress import Outlet, egress_door
-from .fleet import EXTERNAL, Driver, ExternalDriver, Fleet, Supervisor, Ways, Workspaces, drivers_of
-from .fleet_bridge import Bond, open_listener
+from .access import AccessGuard, TokenStore
+from .budget import DescriptorBudget
+from .database import HostDatabase, PruningLimits
+from .egress import EgressServer, egress_door
+from .fleet import EXTERNAL, Driver, ExternalDriver, Fleet, HostSockets, Supervisor, Workspaces, drivers_of
+from .fleet_bridge import FleetBridge, open_listener
 from .http import MOST_HELD, BodyLimit, problems
-from .listening_sockets import Doors
-from .proxy import Catalog, Ledger, ModelProxy, Providers, SearchDesk, SearchProvider, load_catalog, load_search
-from .retention import Retention
-from .settings import Settings
+from .listening_sockets import ListeningSockets
+from .proxy import (
+    HostCatalog,
+    ModelCallLedger,
+    ModelProxy,
+    Providers,
+    SearchProvider,
+    SearchService,
+    load_catalog,
+    load_search,
+)
+from .retention import LedgerRetention
+from .settings import HostSettings
 
 Announce = Callable[[str | None], None]
 """Told when the host is open, with the operator's token if it was just made."""
 
 
 def create_app(
-    settings: Settings,
-    database: Database,
+    settings: HostSettings,
+    database: HostDatabase,
     mesh_url: str,
-    budget: Budget,
+    budget: DescriptorBudget,
     announce: Announce,
     *,
-    outlet: Outlet | None = None,
-    mediation: Listening | None = None,
+    outlet: EgressServer | None = None,
+    mediation: ListeningSocket | None = None,
 ) -> FastAPI:
     """The host as an ASGI app. Runtimes that it starts reach it at `mesh_url`, and the web by the outlet; agents come
     for work to the socket `mediation`, which is bound already, or to the one of the settings.
@@ -53,10 +62,10 @@ def create_app(
             yield
 
     app = FastAPI(title="agent mesh", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    drivers = drivers_of(settings, Ways(partial(_doors, app, "doors"), partial(_doors, app, "egress_doors")))
+    drivers = drivers_of(settings, HostSockets(partial(_doors, app, "doors"), partial(_doors, app, "egress_doors")))
     parts = _Parts(settings, database, catalog, search, drivers, mesh_url, budget, outlet, mediation)
     problems.install(app)
-    app.state.held = Shares(MOST_HELD)
+    app.state.held = ShareCounter(MOST_HELD)
     app.add_middleware(BodyLimit, held=app.state.held)
     for router in (proxy.router, fleet.router, listener.router, health.router):
         app.include_router(router)
@@ -64,7 +73,7 @@ def create_app(
 
 
 def create_listen_app(
-    settings: Settings, database: Database, announce: Announce, *, mediation: Listening | None = None
+    settings: HostSettings, database: HostDatabase, announce: Announce, *, mediation: ListeningSocket | None = None
 ) -> FastAPI:
     """The listener alone, for agents that somebody else boots: no model proxy, and no runtimes of its own."""
 
@@ -83,7 +92,7 @@ def create_listen_app(
 
     app = FastAPI(title="agent mediation", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     problems.install(app)
-    app.state.held = Shares(MOST_HELD)
+    app.state.held = ShareCounter(MOST_HELD)
     app.add_middleware(BodyLimit, held=app.state.held)
     for router in (fleet.router, listener.router, health.router):
         app.include_router(router)
@@ -94,26 +103,26 @@ def create_listen_app(
 class _Parts:
     """What there is before anything is opened."""
 
-    settings: Settings
-    database: Database
-    catalog: Catalog
+    settings: HostSettings
+    database: HostDatabase
+    catalog: HostCatalog
     search: SearchProvider | None
     drivers: Mapping[str, Driver]
     mesh_url: str
-    budget: Budget
-    outlet: Outlet | None
-    mediation: Listening | None
+    budget: DescriptorBudget
+    outlet: EgressServer | None
+    mediation: ListeningSocket | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
     """What the fleet and the listener are opened with."""
 
-    settings: Settings
-    database: Database
+    settings: HostSettings
+    database: HostDatabase
     clock: Clock
     fleet: Fleet
-    mediation: Listening | None
+    mediation: ListeningSocket | None
 
 
 def _end_connections(app: FastAPI, agent_id: str) -> None:
@@ -123,24 +132,24 @@ def _end_connections(app: FastAPI, agent_id: str) -> None:
         limit.end(agent_id)
 
 
-def _doors(app: FastAPI, name: str) -> Doors | None:
+def _doors(app: FastAPI, name: str) -> ListeningSockets | None:
     """What a server has put there, once it serves."""
     return getattr(app.state, name, None)
 
 
-async def _guard(settings: Settings, tokens: TokenStore, clock: Clock) -> tuple[Guard, str | None]:
+async def _guard(settings: HostSettings, tokens: TokenStore, clock: Clock) -> tuple[AccessGuard, str | None]:
     """The guard, and a freshly made operator token."""
     given = settings.admin_token.get_secret_value() if settings.admin_token else None
     made = None if given else await tokens.first_operator_token()
-    return Guard(tokens, clock, given), made
+    return AccessGuard(tokens, clock, given), made
 
 
 async def _open_work(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     """Fleet and listener, bound to each other. The fleet closes first: its runtimes say goodbye to the listener."""
     opened = await open_listener(stack, work.settings, work.database, work.clock, work.mediation)
-    guard: Guard = app.state.guard
+    guard: AccessGuard = app.state.guard
     guard.on_revoked(partial(_end_connections, app))
-    bond = Bond(work.fleet, opened, guard)
+    bond = FleetBridge(work.fleet, opened, guard)
     await work.fleet.open()
     await bond.reconcile()
     stack.push_async_callback(work.fleet.close)
@@ -148,7 +157,9 @@ async def _open_work(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     if work.settings.restart:
         supervisor = Supervisor(work.fleet, work.clock, lambda workspace: not bond.fenced(workspace))
         stack.push_async_callback(supervisor.close)
-    retention = Retention(work.database, work.clock, Keep(work.settings.retention_days, work.settings.retention_rows))
+    retention = LedgerRetention(
+        work.database, work.clock, PruningLimits(work.settings.retention_days, work.settings.retention_rows)
+    )
     stack.push_async_callback(retention.close)
     retention.start()
     app.state.fleet, app.state.listener = work.fleet, opened
@@ -161,19 +172,19 @@ async def _open(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | Non
     tokens = TokenStore(database, clock)
     guard, made = await _guard(settings, tokens, clock)
     app.state.guard = guard
-    ledger = Ledger(database)
+    ledger = ModelCallLedger(database)
     ledger.start()
     stack.push_async_callback(ledger.close)
     providers = Providers(catalog, settings, clock)
     stack.push_async_callback(providers.close)
-    search = app.state.search = SearchDesk(parts.search)
+    search = app.state.search = SearchService(parts.search)
     stack.callback(search.close)
     if outlet is not None and settings.egress is not None:
-        limits = ForwardLimits(connections=parts.budget.tunnels, heads=parts.budget.heads)
+        limits = ForwardProxyLimits(connections=parts.budget.tunnels, heads=parts.budget.heads)
         door = egress_door(guard, settings.egress, limits=limits)
         guard.on_revoked(door.end)
         stack.push_async_callback(door.close)
-        doors = app.state.egress_doors = Doors(door)
+        doors = app.state.egress_doors = ListeningSockets(door)
         stack.push_async_callback(doors.close_all)
         for listening in outlet.listening:
             await doors.take(listening)
@@ -183,7 +194,7 @@ async def _open(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | Non
 
     state = app.state
     state.database, state.catalog, state.ledger = database, catalog, ledger
-    calls = Shares(parts.budget.calls)
+    calls = ShareCounter(parts.budget.calls)
     model_proxy = ModelProxy(guard, catalog, providers, ledger, clock, calls, state.held, settings.media)
     app.router.routes[:0] = proxy.model_routes(model_proxy)
     return made

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class DescriptorBudget:
     """Most of each at the same time. What is left is for the database, mediation, machines and files."""
 
     connections: int
@@ -19,9 +19,9 @@ class Budget:
     """Connections of the forward proxy that have not shown a token."""
 
 
-def budget_of(files: int) -> Budget:
+def budget_of(files: int) -> DescriptorBudget:
     """Divide the number of files that the process may open."""
-    return Budget(
+    return DescriptorBudget(
         connections=min(4096, files * 3 // 8),
         calls=min(2048, files * 3 // 16),
         tunnels=min(256, files // 16),

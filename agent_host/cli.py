@@ -16,7 +16,7 @@ import typer
 from agent_conformance import conformance
 
 from .errors import RequestError, StartError
-from .settings import Settings, env_name, is_secret, load_settings
+from .settings import HostSettings, env_name, is_secret, load_settings
 
 P = ParamSpec("P")
 
@@ -24,7 +24,7 @@ P = ParamSpec("P")
 def settings_help() -> str:
     """One entry for each setting: name, default, what it does."""
     lines = ["\b", "Settings (environment variables):"]
-    for name, field in Settings.model_fields.items():
+    for name, field in HostSettings.model_fields.items():
         default = "~/.local/share/agent-mesh" if name == "data_dir" else field.default
         lines.append(f"  {env_name(name)}" + (f" [{default}]" if default is not None else ""))
         lines += textwrap.wrap(field.description or "", 90, initial_indent="      ", subsequent_indent="      ")
@@ -87,10 +87,10 @@ def run(
     timeout: Annotated[float, typer.Option(help="Seconds that each step may take.")] = 120,
 ) -> None:
     """Boot one agent, wait until it can be given work, give it a task, print the result, power off."""
-    from .run_once import Once
+    from .run_once import RunOnce
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started is stopped
-    print(Once(driver, image, name, timeout).run(task, data_dir))
+    print(RunOnce(driver, image, name, timeout).run(task, data_dir))
 
 
 @app.command()

@@ -15,6 +15,7 @@ from agent_common.errors import AgentRuntimeError, Conflict, InvalidRequest, Not
 
 __all__ = [
     "AgentRuntimeError",
+    "BodyTooLargeError",
     "Conflict",
     "Forbidden",
     "InvalidRequest",
@@ -22,7 +23,6 @@ __all__ = [
     "ProviderFailed",
     "RequestError",
     "StartError",
-    "TooLarge",
     "TooMany",
     "Unauthorized",
     "Unavailable",
@@ -46,7 +46,7 @@ class Forbidden(RequestError):
     code = "forbidden"
 
 
-class TooLarge(RequestError):
+class BodyTooLargeError(RequestError):
     """The body is too large."""
 
     status = 413

@@ -8,21 +8,21 @@ from contextlib import AsyncExitStack
 import structlog
 
 from agent_common.clock import Clock
-from agent_common.net import Listening
+from agent_common.net import ListeningSocket
 
-from .access import Guard
-from .database import Database
+from .access import AccessGuard
+from .database import HostDatabase
 from .errors import AgentRuntimeError
 from .fleet import Fleet, Mediation
-from .listener import Limits, Listener
-from .settings import Settings
+from .listener import Listener, ListenerLimits
+from .settings import HostSettings
 
 log = structlog.get_logger(__name__)
 
 
-def limits_of(settings: Settings) -> Limits:
+def limits_of(settings: HostSettings) -> ListenerLimits:
     """What the operator has set."""
-    return Limits(
+    return ListenerLimits(
         heartbeat=settings.listener_heartbeat,
         max_line=settings.listener_max_line,
         window=settings.listener_window,
@@ -34,7 +34,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 async def open_listener(
-    stack: AsyncExitStack, settings: Settings, database: Database, clock: Clock, bound: Listening | None
+    stack: AsyncExitStack, settings: HostSettings, database: HostDatabase, clock: Clock, bound: ListeningSocket | None
 ) -> Listener:
     """A listener that closes with the stack. Raises StartError."""
     listener = Listener(
@@ -49,10 +49,10 @@ async def open_listener(
     return listener
 
 
-class Bond:
+class FleetBridge:
     """Between a fleet and a listener; `close` it before both."""
 
-    def __init__(self, fleet: Fleet, listener: Listener, guard: Guard) -> None:
+    def __init__(self, fleet: Fleet, listener: Listener, guard: AccessGuard) -> None:
         self._fleet, self._listener, self._guard = fleet, listener, guard
         self._tasks: set[asyncio.Task[None]] = set()
         fleet.mediation, fleet.on_change, fleet.fenced = self._launch, listener.place_changed, self.fenced

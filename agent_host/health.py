@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from .access import operator
 from .listener import Listener
-from .proxy import Ledger
+from .proxy import ModelCallLedger
 
 router = APIRouter()
 
@@ -24,7 +24,7 @@ async def healthz() -> dict[str, str]:
 async def readyz(request: Request) -> Response:
     """Whether it can do its work, with reason codes when it cannot."""
     state = request.app.state
-    parts: list[Ledger | Listener | None] = [getattr(state, name, None) for name in ("ledger", "listener")]
+    parts: list[ModelCallLedger | Listener | None] = [getattr(state, name, None) for name in ("ledger", "listener")]
     reasons = ["database_unavailable"] if any(part is not None and part.failing for part in parts) else []
     return JSONResponse({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Protocol
 
-from agent_common.net import Endpoint, Listening, listen_at
+from agent_common.net import Endpoint, ListeningSocket, listen_at
 
 HANG_UP_SECONDS = 5.0
 """What answers under way get once their door is closed."""
 BACKLOG = 2048
 
 
-class Serves(Protocol):
+class SocketServer(Protocol):
     """Takes the connections of sockets that listen."""
 
     async def listen(self, bound: socket.socket) -> asyncio.Server:
@@ -32,12 +32,12 @@ class Serves(Protocol):
         ...
 
 
-class Doors:
+class ListeningSockets:
     """All the doors to one thing. Calls for the same address must not overlap; the caller is its owner."""
 
-    def __init__(self, serves: Serves) -> None:
+    def __init__(self, serves: SocketServer) -> None:
         self._serves = serves
-        self._open: dict[Endpoint, tuple[Listening, asyncio.Server]] = {}
+        self._open: dict[Endpoint, tuple[ListeningSocket, asyncio.Server]] = {}
 
     @property
     def addresses(self) -> tuple[Endpoint, ...]:
@@ -50,7 +50,7 @@ class Doors:
         """
         return await self.take(await asyncio.to_thread(listen_at, endpoint, mode=mode))
 
-    async def take(self, listening: Listening) -> Endpoint:
+    async def take(self, listening: ListeningSocket) -> Endpoint:
         """As `open`, for what listens already. It is ours from now on."""
         with ExitStack() as undo:
             undo.enter_context(listening)
@@ -82,7 +82,7 @@ class Doors:
         await asyncio.gather(*(self.close(endpoint) for endpoint in self.addresses))
 
 
-class HttpConnection(Protocol):
+class UvicornConnection(Protocol):
     """What uvicorn makes of a connection."""
 
     transport: asyncio.Transport
@@ -129,7 +129,7 @@ def _hang_up(came: weakref.WeakSet[asyncio.Protocol]) -> None:
         connection.transport.abort()
 
 
-def _alive(came: weakref.WeakSet[asyncio.Protocol]) -> list[HttpConnection]:
+def _alive(came: weakref.WeakSet[asyncio.Protocol]) -> list[UvicornConnection]:
     """Connections that still stand; one that nobody has connected yet has no transport."""
     found = [connection for connection in list(came) if getattr(connection, "transport", None) is not None]
     return [one for one in found if not one.transport.is_closing()]  # type: ignore[attr-defined]

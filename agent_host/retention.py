@@ -10,7 +10,7 @@ import structlog
 
 from agent_common.clock import Clock
 
-from .database import Database, Keep, give_back, pruning_steps
+from .database import HostDatabase, PruningLimits, give_back, pruning_steps
 
 log = structlog.get_logger(__name__)
 PASS_SECONDS = 3600.0
@@ -19,14 +19,14 @@ PAUSE_SECONDS = 0.05
 """Between two steps: writers come first."""
 
 
-class Retention:
+class LedgerRetention:
     """Makes a pass at its start, and then one an hour, until it is closed."""
 
     def __init__(
         self,
-        database: Database,
+        database: HostDatabase,
         clock: Clock,
-        keep: Keep,
+        keep: PruningLimits,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._database, self._clock, self._keep, self._sleep = database, clock, keep, sleep

@@ -30,7 +30,7 @@ _IMAGE = {
 }
 
 
-class Once:
+class RunOnce:
     """`timeout` is how long each step may take: the boot, until work can be given, the work itself, the end."""
 
     def __init__(self, driver: str, image: str | None, name: str, timeout: float) -> None:

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_common.http import tune_interpreter
-from agent_common.net import Endpoint, Listening, Tcp, Unix, Vsock, http_url, listen_at, raise_file_limit
+from agent_common.net import Endpoint, ListeningSocket, Tcp, Unix, Vsock, http_url, listen_at, raise_file_limit
 
-from .budget import Budget, budget_of
+from .budget import DescriptorBudget, budget_of
 from .errors import StartError
-from .settings import Settings, without_user
+from .settings import HostSettings, without_user
 
 if TYPE_CHECKING:
-    from .egress import Outlet
+    from .egress import EgressServer
 
 Say = Callable[[str], None]
 _NEAREST = (Tcp, Unix, Vsock)
@@ -31,7 +31,7 @@ _STREAM_GRACE_SECONDS = 5
 """How long answers that are under way when the host stops may go on."""
 
 
-def serve(settings: Settings, say: Say, *, only_listen: bool = False) -> None:
+def serve(settings: HostSettings, say: Say, *, only_listen: bool = False) -> None:
     """Serves until SIGTERM or SIGINT, then stops what it started; `only_listen`: the mediation listener and nothing
     else. Raises StartError."""
     budget = budget_of(raise_file_limit())
@@ -75,7 +75,7 @@ def held(path: Path) -> Generator[None]:
 
 
 @contextmanager
-def listening(addresses: Mapping[str, Sequence[Endpoint]]) -> Generator[Sequence[Listening]]:
+def listening(addresses: Mapping[str, Sequence[Endpoint]]) -> Generator[Sequence[ListeningSocket]]:
     """All of them, by the settings that name them; connections wait in their queues until the app is there.
 
     Raises StartError.
@@ -84,7 +84,7 @@ def listening(addresses: Mapping[str, Sequence[Endpoint]]) -> Generator[Sequence
         yield [life.enter_context(_listening(one, name)) for name, named in addresses.items() for one in named]
 
 
-def _listening(endpoint: Endpoint, setting: str) -> Listening:
+def _listening(endpoint: Endpoint, setting: str) -> ListeningSocket:
     try:
         return listen_at(endpoint)
     except OSError as error:
@@ -95,7 +95,7 @@ def _listening(endpoint: Endpoint, setting: str) -> Listening:
         raise StartError(f"{setting.replace('_PORT', '_HOST')}: cannot listen on {shown}: {why}") from error
 
 
-def url_of(found: Sequence[Listening]) -> str:
+def url_of(found: Sequence[ListeningSocket]) -> str:
     """Where the host is best reached from this machine."""
     return http_url(min((one.endpoint for one in found), key=lambda one: _NEAREST.index(type(one))))
 
@@ -104,16 +104,16 @@ def url_of(found: Sequence[Listening]) -> str:
 class _Sockets:
     """What the host listens on."""
 
-    found: Sequence[Listening]
-    egress: Sequence[Listening] | None
-    mediation: Listening | None
+    found: Sequence[ListeningSocket]
+    egress: Sequence[ListeningSocket] | None
+    mediation: ListeningSocket | None
 
-    def outlet(self) -> Outlet | None:
-        from .egress import Outlet
+    def outlet(self) -> EgressServer | None:
+        from .egress import EgressServer
 
-        return Outlet(self.egress, url_of(self.egress)) if self.egress else None
+        return EgressServer(self.egress, url_of(self.egress)) if self.egress else None
 
-    def announce(self, settings: Settings, url: str, say: Say) -> None:
+    def announce(self, settings: HostSettings, url: str, say: Say) -> None:
         """All but the nearest, which is said already."""
         for one in self.found:
             if http_url(one.endpoint) != url:
@@ -124,7 +124,7 @@ class _Sockets:
             say(f"agents go out through {http_url(one.endpoint)} to {settings.egress_hosts}")
 
 
-def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, only_listen: bool) -> None:
+def _run(settings: HostSettings, listens: _Sockets, budget: DescriptorBudget, say: Say, *, only_listen: bool) -> None:
     import uvicorn
 
     from agent_common.http import bounded_http
@@ -132,7 +132,7 @@ def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, onl
     from .app import create_app, create_listen_app
     from .database import open_database
     from .listener import ledger_lock
-    from .listening_sockets import Doors, HttpSide
+    from .listening_sockets import HttpSide, ListeningSockets
     from .logs import configure_logs
 
     class Server(uvicorn.Server):
@@ -184,7 +184,7 @@ def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, onl
         timeout_graceful_shutdown=round(min(settings.stop_grace, _STREAM_GRACE_SECONDS)),
     )
     server = Server(config)
-    doors = app.state.doors = Doors(HttpSide(server.connection))
+    doors = app.state.doors = ListeningSockets(HttpSide(server.connection))
     # uvicorn handles signals from its start on, and raises the one that ended it once more when it is done: an early
     # one counts, and a late one does no harm.
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -193,7 +193,7 @@ def _run(settings: Settings, listens: _Sockets, budget: Budget, say: Say, *, onl
         server.run(sockets=[])
 
 
-def _announce(settings: Settings, url: str, token: str | None, say: Say, *, only_listen: bool) -> None:
+def _announce(settings: HostSettings, url: str, token: str | None, say: Say, *, only_listen: bool) -> None:
     models = settings.models or f"the built-in models of the provider {settings.builtin_provider!r}"
     if settings.models is None and settings.builtin_provider == "openai":
         models = f"{models}: default is {settings.openai_model} at {without_user(settings.openai_base_url)}"

@@ -35,7 +35,7 @@ OFF = "off"
 ProviderKind = Literal["demo", "local", "openai"]
 
 
-class Settings(BaseSettings):
+class HostSettings(BaseSettings):
     """What an operator may set. Immutable once the process has started."""
 
     model_config = SettingsConfigDict(
@@ -270,7 +270,7 @@ def without_user(url: str) -> str:
 
 def env_name(field_name: str) -> str:
     """The environment variable of a field."""
-    alias = Settings.model_fields[field_name].validation_alias
+    alias = HostSettings.model_fields[field_name].validation_alias
     return alias if isinstance(alias, str) else PREFIX + field_name.upper()
 
 
@@ -280,16 +280,16 @@ def is_secret(field: FieldInfo) -> bool:
 
 def setting_names() -> list[str]:
     """Every environment variable that this module reads, `_FILE` forms included."""
-    fields = Settings.model_fields.items()
+    fields = HostSettings.model_fields.items()
     files = [f"{env_name(name)}_FILE" for name, field in fields if is_secret(field)]
     return [env_name(name) for name, _ in fields] + files
 
 
-def load_settings(**overrides: Any) -> Settings:
+def load_settings(**overrides: Any) -> HostSettings:
     """Reads the environment. Raises StartError that names every fault, one a line."""
     faults = [*_unknown_names(), *_file_faults()]
     try:
-        settings = Settings(**overrides)
+        settings = HostSettings(**overrides)
     except ValidationError as error:
         faults += [_fault(str(one["loc"][0]), one["msg"], one.get("input")) for one in error.errors()]
     else:
@@ -328,6 +328,6 @@ def _unreadable(path: str) -> str | None:
 
 
 def _fault(where: str, message: str, value: Any) -> str:
-    name = env_name(where) if where in Settings.model_fields else where
-    secret = any(env_name(field) == name and is_secret(info) for field, info in Settings.model_fields.items())
+    name = env_name(where) if where in HostSettings.model_fields else where
+    secret = any(env_name(field) == name and is_secret(info) for field, info in HostSettings.model_fields.items())
     return f"{name}: {message.removeprefix('Value error, ')}" + ("" if secret else f" (is {str(value)!r})")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_common.protocol.work import CONTROLS, work_schemas
-from agent_conformance import AGENT_RULES, LISTENER_RULES, Rule
+from agent_conformance import AGENT_RULES, LISTENER_RULES, ConformanceRule
 
 FOLDER = Path(__file__).parent.parent / "docs" / "protocols"
 LOOSE: dict[str, dict[str, str]] = {
@@ -50,7 +50,7 @@ def pages() -> dict[Path, str]:
     }
 
 
-def rules_of(rules: Sequence[Rule[Any]], anchors: Mapping[str, str]) -> str:
+def rules_of(rules: Sequence[ConformanceRule[Any]], anchors: Mapping[str, str]) -> str:
     """Return the table of the conformance tester's rules. `anchors` maps the number of each section of the protocol's
     page to its anchor; a rule of any other section raises KeyError."""
     rows = ["| rule | what it says | section | loose |", "|---|---|---|---|"]

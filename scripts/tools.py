@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from agent_common.net import Egress
+from agent_common.net import WebClient
 from agent_common.protocol import SearchHit
 from agent_runtime.learnings import NoLearnings
 from agent_runtime.memory import NoMemory
-from agent_runtime.ports import Errand, ToolContext
+from agent_runtime.ports import SubagentRequest, ToolContext
 from agent_runtime.sandbox import Confinement
-from agent_runtime.skills import SkillHost, authoring_tools
+from agent_runtime.skills import SkillManager, authoring_tools
 from agent_runtime.tools import Tool, builtin_tools
 
 PAGE = Path(__file__).parent.parent / "docs" / "tools.md"
@@ -33,13 +33,13 @@ def table() -> str:
     nobody = Nobody()
     tools = builtin_tools(
         Confinement(None),
-        egress=Egress(),
+        egress=WebClient(),
         search=nobody,
         spawner=nobody,
         learnings=NoLearnings(),
         memory=NoMemory(),
     )
-    tools += authoring_tools(cast("SkillHost", None))
+    tools += authoring_tools(cast("SkillManager", None))
     return HEAD + "".join(_row(tool) for tool in sorted(tools, key=lambda tool: tool.spec.name))
 
 
@@ -52,7 +52,7 @@ class Nobody:
     def callable(self) -> list[tuple[str, str]]:
         return []
 
-    async def spawn(self, errand: Errand, context: ToolContext) -> object:
+    async def spawn(self, errand: SubagentRequest, context: ToolContext) -> object:
         raise NotImplementedError
 
 

@@ -5,41 +5,40 @@ from typing import TYPE_CHECKING, Any
 from .client.bearer import checked_bearer
 from .client.http_client import http_client
 from .endpoints.endpoint import Endpoint, Tcp, Unix, Vsock, http_url, parse_endpoint, parse_endpoints, parse_http
-from .endpoints.listen import Listening, listen_at, serve_socket
+from .endpoints.listen import ListeningSocket, listen_at, serve_socket
 
 if TYPE_CHECKING:
-    from .client.pool import HttpPool, Reply, TransportFault
-    from .egress.address_policy import ANYWHERE, Addresses
-    from .egress.fetch import Admit, Bounds, Egress, Fetched
+    from .client.pool import HttpPool, HttpResponse, TransportFault
+    from .egress.address_policy import ANYWHERE, AddressPolicy
+    from .egress.fetch import Admit, FetchedPage, FetchLimits, WebClient
     from .egress.host_patterns import HostPatterns, split_patterns
-    from .egress.upstream import Direct, Parent, Resolver, Stream, SystemResolver, Upstream, secured
+    from .egress.upstream import ByteStream, DirectUpstream, ProxyUpstream, Resolver, SystemResolver, Upstream, secured
     from .egress.urls import Url, canonical_host, parse_url
     from .endpoints.connect import connect, open_endpoint
-    from .proxy.forward_proxy import AdmitHost, Forward, ForwardLimits, Passage, gateway
-    from .shares import ConnectionLimit, Shares, raise_file_limit
+    from .proxy.forward_proxy import AdmitHost, ConnectionRecord, ForwardProxy, ForwardProxyLimits, gateway
+    from .shares import ConnectionLimit, ShareCounter, raise_file_limit
 
 __all__ = [
     "ANYWHERE",
-    "Addresses",
+    "AddressPolicy",
     "Admit",
     "AdmitHost",
-    "Bounds",
+    "ByteStream",
     "ConnectionLimit",
-    "Direct",
-    "Egress",
+    "ConnectionRecord",
+    "DirectUpstream",
     "Endpoint",
-    "Fetched",
-    "Forward",
-    "ForwardLimits",
+    "FetchLimits",
+    "FetchedPage",
+    "ForwardProxy",
+    "ForwardProxyLimits",
     "HostPatterns",
     "HttpPool",
-    "Listening",
-    "Parent",
-    "Passage",
-    "Reply",
+    "HttpResponse",
+    "ListeningSocket",
+    "ProxyUpstream",
     "Resolver",
-    "Shares",
-    "Stream",
+    "ShareCounter",
     "SystemResolver",
     "Tcp",
     "TransportFault",
@@ -47,6 +46,7 @@ __all__ = [
     "Upstream",
     "Url",
     "Vsock",
+    "WebClient",
     "canonical_host",
     "checked_bearer",
     "connect",
@@ -66,14 +66,22 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "egress.address_policy": ("ANYWHERE", "Addresses"),
-    "egress.upstream": ("Direct", "Parent", "Resolver", "Stream", "SystemResolver", "Upstream", "secured"),
-    "egress.fetch": ("Admit", "Bounds", "Egress", "Fetched"),
-    "proxy.forward_proxy": ("AdmitHost", "Forward", "ForwardLimits", "Passage", "gateway"),
+    "egress.address_policy": ("ANYWHERE", "AddressPolicy"),
+    "egress.upstream": (
+        "DirectUpstream",
+        "ProxyUpstream",
+        "Resolver",
+        "ByteStream",
+        "SystemResolver",
+        "Upstream",
+        "secured",
+    ),
+    "egress.fetch": ("Admit", "FetchLimits", "WebClient", "FetchedPage"),
+    "proxy.forward_proxy": ("AdmitHost", "ForwardProxy", "ForwardProxyLimits", "ConnectionRecord", "gateway"),
     "egress.host_patterns": ("HostPatterns", "split_patterns"),
-    "client.pool": ("HttpPool", "Reply", "TransportFault"),
+    "client.pool": ("HttpPool", "HttpResponse", "TransportFault"),
     "endpoints.connect": ("connect", "open_endpoint"),
-    "shares": ("ConnectionLimit", "Shares", "raise_file_limit"),
+    "shares": ("ConnectionLimit", "ShareCounter", "raise_file_limit"),
     "egress.urls": ("Url", "canonical_host", "parse_url"),
 }
 _HOMES = {name: home for home, names in _ROOMS.items() for name in names}

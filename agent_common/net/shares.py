@@ -23,7 +23,7 @@ def raise_file_limit() -> int:
     return wanted
 
 
-class Shares:
+class ShareCounter:
     """Places that holders share. A holder may have as many as are still free, so one alone leaves half of them."""
 
     def __init__(self, places: int) -> None:
@@ -58,7 +58,7 @@ class Shares:
                 self.give_back(holder)
 
 
-class Connection(Protocol):
+class TrackedConnection(Protocol):
     """What a `ConnectionLimit` needs of a connection."""
 
     transport: asyncio.Transport
@@ -73,21 +73,21 @@ class ConnectionLimit:
 
     def __init__(self, places: int) -> None:
         self._places = places
-        self._strangers: OrderedDict[Connection, None] = OrderedDict()
-        self._known: dict[Connection, str] = {}
-        self._shares = Shares(places - max(1, places // 8))
+        self._strangers: OrderedDict[TrackedConnection, None] = OrderedDict()
+        self._known: dict[TrackedConnection, str] = {}
+        self._shares = ShareCounter(places - max(1, places // 8))
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._known)
 
-    def enter(self, connection: Connection) -> None:
+    def enter(self, connection: TrackedConnection) -> None:
         """Count a new connection."""
         if self._strangers and len(self) >= self._places:
             oldest, _ = self._strangers.popitem(last=False)
             oldest.transport.abort()
         self._strangers[connection] = None
 
-    def know(self, connection: Connection, holder: str) -> bool:
+    def know(self, connection: TrackedConnection, holder: str) -> bool:
         """Count the connection as the holder's; False when the holder has its share of connections."""
         before = self._known.get(connection)
         if before == holder:
@@ -109,7 +109,7 @@ class ConnectionLimit:
         for connection in [one for one, known in self._known.items() if known == holder]:
             connection.transport.abort()
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: TrackedConnection) -> None:
         """Forget a connection that has ended."""
         self._strangers.pop(connection, None)
         holder = self._known.pop(connection, None)

@@ -9,18 +9,18 @@ from typing import Any
 
 from agent_common.protocol.work import encode, payload_hash, stamp
 
-from ..host import Host, Session, fresh_challenge
+from ..host import TesterHost, TesterSession, fresh_challenge
 from ..link import Frame, brief, is_ack, is_ctl, is_result, is_signal
-from ..rules import NotApplicable, RuleBroken, Rules
+from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
-CONTROL: Rules[Host] = Rules()
-DRAIN: Rules[Host] = Rules()
+CONTROL: ConformanceRules[TesterHost] = ConformanceRules()
+DRAIN: ConformanceRules[TesterHost] = ConformanceRules()
 """Come last: an agent that has drained need not come back."""
 HEARTBEAT = 0.4
 
 
 @CONTROL.rule("A40", "3", "A challenge is answered with attach and the right MAC, and then there is work.")
-async def proves_itself(host: Host) -> str:
+async def proves_itself(host: TesterHost) -> str:
     if host.options.key is None:
         raise NotApplicable("needs the workspace's key: give it with --key-file")
     challenge = fresh_challenge()
@@ -34,7 +34,7 @@ async def proves_itself(host: Host) -> str:
 
 
 @CONTROL.rule("A41", "3", "Nothing is sent between welcome with a challenge and attach.")
-async def proves_first(host: Host) -> str:
+async def proves_first(host: TesterHost) -> str:
     if host.options.key is None:
         raise NotApplicable("needs the workspace's key: give it with --key-file")
     session = await _fresh(host, challenge=fresh_challenge())
@@ -49,7 +49,7 @@ async def proves_first(host: Host) -> str:
 
 
 @CONTROL.rule("A42", "2.3", "A ping is answered with a pong of the same number.")
-async def pong(host: Host) -> str:
+async def pong(host: TesterHost) -> str:
     link, request = (await host.session(ctl=True)).link, host.request()
     mark = link.mark()
     await link.send_bytes(encode({"ctl": "ping", "n": 4711}) + encode(request))  # two frames in one piece
@@ -61,7 +61,7 @@ async def pong(host: Host) -> str:
 
 
 @CONTROL.rule("A43", "2.8", "A host that has been silent for three heartbeats is left.")
-async def leaves_the_dead(host: Host) -> str:
+async def leaves_the_dead(host: TesterHost) -> str:
     session = await _fresh(host, heartbeat_s=HEARTBEAT)
     if await session.link.ended(HEARTBEAT * 5) is not None:
         raise RuleBroken("a host that answers its pings was left, too")
@@ -77,7 +77,7 @@ async def leaves_the_dead(host: Host) -> str:
 
 
 @CONTROL.rule("A35", "2.3", "Control frames that the agent does not know, and fields in known ones, are ignored.")
-async def unknown_control(host: Host) -> str:
+async def unknown_control(host: TesterHost) -> str:
     link = (await host.session(ctl=True)).link
     await link.send(*({"ctl": "teleport", "to": number} for number in range(12)))
     await link.send({"ctl": "ping", "n": 1, "colour": "blue"})
@@ -86,7 +86,7 @@ async def unknown_control(host: Host) -> str:
 
 
 @CONTROL.rule("A44", "2.7", "Results that were never acknowledged are named in resume.")
-async def resumes(host: Host) -> str:
+async def resumes(host: TesterHost) -> str:
     request, _ = await _unacked(host)
     session = await _fresh(host)
     if session.resume is None:
@@ -97,7 +97,7 @@ async def resumes(host: Host) -> str:
 
 
 @CONTROL.rule("A45", "2.7", "A result that was never acknowledged is sent again when the host wants it.")
-async def resends(host: Host) -> str:
+async def resends(host: TesterHost) -> str:
     request, result = await _unacked(host)
     with host.wanting(request, "resend", "resend"):
         session = await _fresh(host)
@@ -110,7 +110,7 @@ async def resends(host: Host) -> str:
 
 
 @CONTROL.rule("A46", "2.7", "A result that was acknowledged is not sent again.")
-async def prunes(host: Host) -> str:
+async def prunes(host: TesterHost) -> str:
     link, request = (await host.session(ctl=True)).link, host.request()
     mark = link.mark()
     await host.done(link, request)
@@ -125,7 +125,7 @@ async def prunes(host: Host) -> str:
 
 
 @CONTROL.rule("A50", "2.7", "A result that the host wants forgotten is not sent.")
-async def forgets(host: Host) -> str:
+async def forgets(host: TesterHost) -> str:
     request, _ = await _unacked(host)
     session = await _fresh(host)  # says `forget`
     if session.resume is None:
@@ -136,7 +136,7 @@ async def forgets(host: Host) -> str:
 
 
 @CONTROL.rule("A47", "2.3", "A request that is cancelled ends soon, with a result that is not completed.")
-async def cancels(host: Host) -> str:
+async def cancels(host: TesterHost) -> str:
     link = (await host.session(ctl=True)).link
     request, mark = await host.started_slowly(link)
     await link.send({"ctl": "cancel", "request_id": request["request_id"], "reason": "a test"})
@@ -148,7 +148,7 @@ async def cancels(host: Host) -> str:
 
 
 @CONTROL.rule("A51", "2.7", "Work that the host wants cancelled after a break stops.")
-async def cancels_after_break(host: Host) -> str:
+async def cancels_after_break(host: TesterHost) -> str:
     session = await host.session(ctl=True)
     request, _ = await host.started_slowly(session.link)
     session = await _fresh(host)  # says `cancel` to what runs
@@ -164,7 +164,7 @@ async def cancels_after_break(host: Host) -> str:
 
 
 @CONTROL.rule("A49", "2.3", "The numbers of progress frames grow.")
-async def progress(host: Host) -> str:
+async def progress(host: TesterHost) -> str:
     link, request = (await host.session(ctl=True)).link, host.request(host.options.slow)
     mark, name = link.mark(), request["request_id"]
     await link.send(request)
@@ -184,7 +184,7 @@ async def progress(host: Host) -> str:
 @CONTROL.rule(
     "A53", "2.4", "Constraints that are pushed are acknowledged with the hash of the raw bytes, and hold then."
 )
-async def push(host: Host) -> str:
+async def push(host: TesterHost) -> str:
     session = await host.session(ctl=True)
     link, version, mark = session.link, host.version + 1, session.link.mark()
     ack = await _push(host, session, version, payload_hash(host.options.payload))
@@ -201,7 +201,7 @@ async def push(host: Host) -> str:
 
 
 @CONTROL.rule("A54", "2.4", "Constraints with a hash that is not that of their bytes are never acknowledged.")
-async def push_of_a_lie(host: Host) -> str:
+async def push_of_a_lie(host: TesterHost) -> str:
     session = await host.session(ctl=True)
     if await _push(host, session, host.version + 1, payload_hash(b"something else"), host.options.quiet):
         host.version += 1
@@ -210,7 +210,7 @@ async def push_of_a_lie(host: Host) -> str:
 
 
 @DRAIN.rule("A70", "2.3", "While it drains, the agent takes no new work, and ends what it has.")
-async def drains(host: Host) -> str:
+async def drains(host: TesterHost) -> str:
     link = (await host.session(ctl=True)).link
     slow, mark = await host.started_slowly(link)
     await link.send({"ctl": "drain", "deadline_s": 60}, another := host.request())
@@ -222,7 +222,7 @@ async def drains(host: Host) -> str:
 
 
 @DRAIN.rule("A71", "2.3", "An agent that has drained closes the connection.")
-async def closes(host: Host) -> str:
+async def closes(host: TesterHost) -> str:
     link = host.drained
     if link is None:
         link = (await host.session(ctl=True)).link
@@ -232,14 +232,14 @@ async def closes(host: Host) -> str:
     return f"closed ({link.left})"
 
 
-async def _fresh(host: Host, **welcome: Any) -> Session:
+async def _fresh(host: TesterHost, **welcome: Any) -> TesterSession:
     session = await host.fresh(**welcome)
     if not session.negotiated:
         raise NotApplicable("the agent offers no extensions")
     return session
 
 
-async def _unacked(host: Host) -> tuple[Frame, Frame]:
+async def _unacked(host: TesterHost) -> tuple[Frame, Frame]:
     """A request that is done, and its result, which was not acknowledged before the connection ended."""
     session = await host.session(ctl=True)
     request, host.acks = host.request(), False
@@ -251,7 +251,9 @@ async def _unacked(host: Host) -> tuple[Frame, Frame]:
     return request, result
 
 
-async def _push(host: Host, session: Session, version: int, told: str, seconds: float | None = None) -> Frame | None:
+async def _push(
+    host: TesterHost, session: TesterSession, version: int, told: str, seconds: float | None = None
+) -> Frame | None:
     link, mark = session.link, session.link.mark()
     payload = base64.b64encode(host.options.payload).decode()
     await link.send(

@@ -17,12 +17,12 @@ from agent_common.protocol.work import (
     read_frame,
 )
 
-from ..host import Host
-from ..link import Frame, Link, brief, is_ack, is_result, is_signal
-from ..rules import NotApplicable, RuleBroken, Rules
+from ..host import TesterHost
+from ..link import Frame, TesterConnection, brief, is_ack, is_result, is_signal
+from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
-HELLO: Rules[Host] = Rules()
-GLOBAL: Rules[Host] = Rules()
+HELLO: ConformanceRules[TesterHost] = ConformanceRules()
+GLOBAL: ConformanceRules[TesterHost] = ConformanceRules()
 """Hold for the whole run, and are looked at when it is over."""
 _SENT = (LifecycleSignal, WorkResult, ConstraintAck, IdentityRevision, UnknownControl)
 _CONTROLS = {"attach", "resume", "progress", "ping", "pong", "nack"}
@@ -31,7 +31,7 @@ _AT = "2026-01-01T00:00:00Z"
 
 
 @HELLO.rule("A01", "2.4", "The agent dials the host, and speaks first: the host is silent until then.", loose=True)
-async def speaks_first(host: Host) -> str:
+async def speaks_first(host: TesterHost) -> str:
     await host.first()
     session = await host.session()
     return f"ready on {session.link.name}: {session.ready.get('detail') or 'without a detail'}"
@@ -40,7 +40,7 @@ async def speaks_first(host: Host) -> str:
 @HELLO.rule(
     "A02", "2.4", "Nothing but mediation_broken and a ConstraintAck, in this order, comes before ready.", loose=True
 )
-async def ready_first(host: Host) -> str:
+async def ready_first(host: TesterHost) -> str:
     session = await host.session()
     await session.link.find(is_ack, host.options.quiet, len(session.before))
     late = session.link.frames[len(session.before) :]
@@ -53,7 +53,7 @@ async def ready_first(host: Host) -> str:
 
 
 @HELLO.rule("A06", "2.3", "An offer of the extensions names a window, the longest line and the connection.")
-async def offers_well(host: Host) -> str:
+async def offers_well(host: TesterHost) -> str:
     session = await host.session()
     detail = str(session.ready.get("detail") or "")
     if "med/1" not in detail:
@@ -64,7 +64,7 @@ async def offers_well(host: Host) -> str:
 
 
 @HELLO.rule("A08", "2.4", "The hash in a ConstraintAck is sha256: and 64 hex digits.")
-async def hash_is_one(host: Host) -> str:
+async def hash_is_one(host: TesterHost) -> str:
     acks = [frame for frame in (await host.session()).before if is_ack(frame)]
     if not acks:
         raise NotApplicable("the agent has acknowledged no constraints")
@@ -77,7 +77,7 @@ async def hash_is_one(host: Host) -> str:
 @GLOBAL.rule(
     "A03", "2.1", "Every frame is a JSON object of a known shape that an agent may send, in the dialect.", loose=True
 )
-async def shapes(host: Host) -> str:
+async def shapes(host: TesterHost) -> str:
     count = 0
     for link in host.links:
         if link.faults:
@@ -89,14 +89,14 @@ async def shapes(host: Host) -> str:
 
 
 @GLOBAL.rule("A04", "2.2", "Blank lines are never sent.", loose=True)
-async def no_blanks(host: Host) -> str:
+async def no_blanks(host: TesterHost) -> str:
     if blanks := sum(link.blanks for link in host.links):
         raise RuleBroken(f"{blanks} blank lines came")
     return "none"
 
 
 @GLOBAL.rule("A05", "2.3", "Control frames are sent only after welcome.", loose=True)
-async def no_early_control(host: Host) -> str:
+async def no_early_control(host: TesterHost) -> str:
     for link in host.links:
         if early := _early(link):
             raise RuleBroken(f"{link.name}: {brief(early)} came before any welcome")
@@ -104,7 +104,7 @@ async def no_early_control(host: Host) -> str:
 
 
 @GLOBAL.rule("A07", "2.7", "Each connection has a sid of its own.")
-async def fresh_sids(host: Host) -> str:
+async def fresh_sids(host: TesterHost) -> str:
     if len(host.sids) < 2:
         raise NotApplicable("the agent has not offered the extensions twice")
     if len(set(host.sids)) < len(host.sids):
@@ -113,7 +113,7 @@ async def fresh_sids(host: Host) -> str:
 
 
 @GLOBAL.rule("A64", "2.7", "There is one connection at a time; the old one is closed before the next is dialed.")
-async def one_at_a_time(host: Host) -> str:
+async def one_at_a_time(host: TesterHost) -> str:
     if len(host.links) < 2:
         raise NotApplicable("the agent has dialed only once")
     if host.overlaps:
@@ -147,7 +147,7 @@ def _check_loose(frame: Frame) -> None:
         raise RuleBroken(f"{brief(frame)}: {', '.join(sorted(strict))} belongs to the strict dialect")
 
 
-def _early(link: Link) -> Frame | None:
+def _early(link: TesterConnection) -> Frame | None:
     ready = next((at for at, frame in enumerate(link.frames) if is_signal(frame, "ready")), len(link.frames))
     checked = link.frames[: ready + 1] if link.ctl_allowed else link.frames
     return next((frame for frame in checked if "ctl" in frame), None)

@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 from agent_common.protocol.work import HARD_FACTOR, MOST_BAD_LINES, SOFT_LINE, encode
 
-from ..host import Host, Session
+from ..host import TesterHost, TesterSession
 from ..link import Frame, brief, is_ctl, is_result, is_signal
-from ..rules import NotApplicable, RuleBroken, Rules
+from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
 Line = Callable[[Frame], bytes]
-INPUT: Rules[Host] = Rules()
+INPUT: ConformanceRules[TesterHost] = ConformanceRules()
 _LARGEST = 16 << 20
 
 
 @INPUT.rule("A30", "2.2", "Lines that are no frames are passed over; the connection and the next request live on.")
-async def bad_lines(host: Host) -> str:
+async def bad_lines(host: TesterHost) -> str:
     lines = (b"this is no JSON", b"[1, 2]", b'{"hello": "world"}', b'{"\xff": 1}')
     link = (await host.session(bad=len(lines))).link
     await link.bad(*lines)
@@ -25,7 +25,7 @@ async def bad_lines(host: Host) -> str:
 
 
 @INPUT.rule("A31", "2.2", "Blank lines and CR before LF are ignored.")
-async def blank_lines(host: Host) -> str:
+async def blank_lines(host: TesterHost) -> str:
     link, request = (await host.session()).link, host.request()
     mark = link.mark()
     await link.send_bytes(b"\n\r\n\n" + encode(request)[:-1] + b"\r\n")
@@ -34,7 +34,7 @@ async def blank_lines(host: Host) -> str:
 
 
 @INPUT.rule("A32", "2.2", "A line over the limit is skipped; the next one is read.")
-async def long_line(host: Host) -> str:
+async def long_line(host: TesterHost) -> str:
     session = await host.session(bad=1)
     size = _limit(session) + 10
     await session.link.bad(b'{"x":"' + b"x" * size + b'"}')
@@ -43,7 +43,7 @@ async def long_line(host: Host) -> str:
 
 
 @INPUT.rule("A33", "2.2", "A frame may come in any pieces.", loose=True)
-async def dribble(host: Host) -> str:
+async def dribble(host: TesterHost) -> str:
     link, request = (await host.session()).link, host.request("gr\u00fc\u00df dich \U0001f600")
     mark = link.mark()
     await link.dribble(encode(request))
@@ -53,22 +53,22 @@ async def dribble(host: Host) -> str:
 
 
 @INPUT.rule("A34", "2.1", "A request with a field that nobody knows is not begun.")
-async def extra_field(host: Host) -> str:
+async def extra_field(host: TesterHost) -> str:
     return await _not_begun(host, lambda request: encode({**request, "colour": "blue"}))
 
 
 @INPUT.rule("A39", "2.2", "A request in which a key stands twice is not begun.")
-async def double_key(host: Host) -> str:
+async def double_key(host: TesterHost) -> str:
     return await _not_begun(host, lambda request: b'{"content":"another",' + encode(request)[1:])
 
 
 @INPUT.rule("A29", "2.1", "An object that two shapes fit is not begun.")
-async def two_shapes(host: Host) -> str:
+async def two_shapes(host: TesterHost) -> str:
     return await _not_begun(host, lambda request: encode({**request, "status": "completed"}))
 
 
 @INPUT.rule("A36", "2.2", f"More than {MOST_BAD_LINES} bad lines in a minute end the connection.")
-async def flood(host: Host) -> str:
+async def flood(host: TesterHost) -> str:
     session = await host.fresh()
     for _ in range(MOST_BAD_LINES + 4):
         await session.link.bad(b"bad")
@@ -78,7 +78,7 @@ async def flood(host: Host) -> str:
 
 
 @INPUT.rule("A37", "2.2", f"A line of more than {HARD_FACTOR} times the limit ends the connection.")
-async def endless_line(host: Host) -> str:
+async def endless_line(host: TesterHost) -> str:
     session = await host.session()
     size = _limit(session) * HARD_FACTOR + 1024
     session.link.bad_sent += MOST_BAD_LINES
@@ -89,7 +89,7 @@ async def endless_line(host: Host) -> str:
 
 
 @INPUT.rule("A38", "2.2", "A request without LF when the connection ends is not run, though it is whole.")
-async def cut_off(host: Host) -> str:
+async def cut_off(host: TesterHost) -> str:
     link, request = (await host.session()).link, host.request()
     await link.send_bytes(encode(request)[:-1])
     session = await host.fresh()
@@ -104,7 +104,7 @@ async def cut_off(host: Host) -> str:
     return "its id was free"
 
 
-async def _not_begun(host: Host, line: Line) -> str:
+async def _not_begun(host: TesterHost, line: Line) -> str:
     session = await host.session(bad=1)
     link, request = session.link, host.request()
     mark, name = link.mark(), request["request_id"]
@@ -121,7 +121,7 @@ async def _not_begun(host: Host, line: Line) -> str:
     return ", ".join(map(brief, told)) or "silence"
 
 
-def _limit(session: Session) -> int:
+def _limit(session: TesterSession) -> int:
     limit = session.offer.max_line if session.offer else SOFT_LINE
     if limit > _LARGEST:
         raise NotApplicable(f"the agent takes lines of {limit} bytes")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
-from ..host import GONE, Host, Session
+from ..host import GONE, TesterHost, TesterSession
 from ..link import Frame, brief, is_result, is_signal
-from ..rules import NotApplicable, RuleBroken, Rules
+from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
-LINK: Rules[Host] = Rules()
+LINK: ConformanceRules[TesterHost] = ConformanceRules()
 WATCHED = 2.0
 MOST_DIALS = 15
 """In two seconds. Backing off from 100 ms to 5 s with jitter makes about seven."""
 
 
 @LINK.rule("A60", "2.7", "An agent whose host has closed the connection dials again, and works on.")
-async def comes_back(host: Host) -> str:
+async def comes_back(host: TesterHost) -> str:
     try:
         await host.session()
         session = await host.fresh()
@@ -26,7 +26,7 @@ async def comes_back(host: Host) -> str:
 
 
 @LINK.rule("A63", "2.4", "The first word after a break is mediation_broken.")
-async def tells_of_the_break(host: Host) -> str:
+async def tells_of_the_break(host: TesterHost) -> str:
     await host.session()
     session = await host.fresh(reset=True)
     if not session.before or not is_signal(session.before[0], "mediation_broken"):
@@ -37,7 +37,7 @@ async def tells_of_the_break(host: Host) -> str:
 @LINK.rule(
     "A62", "2.9", "Work during which the connection breaks still ends with one result, sent on a later connection."
 )
-async def survives_a_break(host: Host) -> str:
+async def survives_a_break(host: TesterHost) -> str:
     session = await host.session()
     request, _ = await host.started_slowly(session.link)
     session = await _back(host, request)
@@ -52,7 +52,7 @@ async def survives_a_break(host: Host) -> str:
 @LINK.rule(
     "A61", "2.7", f"Against a host that hangs up at once the agent dials at most {MOST_DIALS} times in {WATCHED:g} s."
 )
-async def backs_off(host: Host) -> str:
+async def backs_off(host: TesterHost) -> str:
     await host.session()
     await host.drop()
     loop = asyncio.get_running_loop()
@@ -67,7 +67,7 @@ async def backs_off(host: Host) -> str:
     return f"{dials} dials"
 
 
-async def _back(host: Host, request: Frame) -> Session:
+async def _back(host: TesterHost, request: Frame) -> TesterSession:
     """The next connection, on which the host wants the request to go on."""
     with host.wanting(request, "continue", "resend"):
         session = await host.fresh(reset=True)

@@ -8,16 +8,16 @@ from typing import Any
 
 from agent_common.protocol import is_object
 
-from ..host import Host
-from ..link import Frame, Link, brief, is_ctl, is_result, is_signal
-from ..rules import NotApplicable, RuleBroken, Rules
+from ..host import TesterHost
+from ..link import Frame, TesterConnection, brief, is_ctl, is_result, is_signal
+from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
-WORK: Rules[Host] = Rules()
+WORK: ConformanceRules[TesterHost] = ConformanceRules()
 _UNSUPPORTED = re.compile(r"unsupported_bound:max_egress_bytes\b")
 
 
 @WORK.rule("A10", "2.4", "A request is answered with accepting, its result and completed, in this order.", loose=True)
-async def in_order(host: Host) -> str:
+async def in_order(host: TesterHost) -> str:
     link, request = (await host.session()).link, host.request()
     mark = link.mark()
     await host.done(link, request)
@@ -30,7 +30,7 @@ async def in_order(host: Host) -> str:
 
 
 @WORK.rule("A11", "2.1", "The result brings back the audit_ref of its request.")
-async def audit(host: Host) -> str:
+async def audit(host: TesterHost) -> str:
     request = host.request()
     result = await host.done((await host.session()).link, request)
     if result.get("audit_ref") != request["audit_ref"]:
@@ -39,7 +39,7 @@ async def audit(host: Host) -> str:
 
 
 @WORK.rule("A12", "2.4", "There is exactly one result, and nothing about the request after completed.", loose=True)
-async def once(host: Host) -> str:
+async def once(host: TesterHost) -> str:
     link, request = (await host.session()).link, host.request()
     mark = link.mark()
     await host.done(link, request)
@@ -51,7 +51,7 @@ async def once(host: Host) -> str:
 
 
 @WORK.rule("A14", "2.3", "Where the offer is not answered, there is work all the same, without control frames.")
-async def without_extensions(host: Host) -> str:
+async def without_extensions(host: TesterHost) -> str:
     session = await host.fresh(plain=True)
     if session.offer is None:
         raise NotApplicable("the agent offers no extensions")
@@ -61,7 +61,7 @@ async def without_extensions(host: Host) -> str:
 
 
 @WORK.rule("A13", "2.3", "After welcome the agent bears the identity that it was given.")
-async def identity(host: Host) -> str:
+async def identity(host: TesterHost) -> str:
     link, request = (await host.session(ctl=True)).link, host.request()
     mark = link.mark()
     await host.done(link, request)
@@ -72,13 +72,13 @@ async def identity(host: Host) -> str:
 
 
 @WORK.rule("A16", "2.9", "A request of a principal that is not verified is denied.")
-async def unverified(host: Host) -> str:
+async def unverified(host: TesterHost) -> str:
     result, _ = await _refused(host, host.request(principal={"name": "eve", "kind": "user", "verified": False}))
     return str(result.get("error"))
 
 
 @WORK.rule("A15", "2.4", "What is refused before its start has a result alone: no accepting, no completed.")
-async def refused_alone(host: Host) -> str:
+async def refused_alone(host: TesterHost) -> str:
     request = host.request(principal={"name": "eve", "kind": "user", "verified": False})
     try:
         result, frames = await _refused(host, request)
@@ -90,7 +90,7 @@ async def refused_alone(host: Host) -> str:
 
 
 @WORK.rule("A17", "2.7", "The same request while it runs is joined: accepting again, and one result.")
-async def joins(host: Host) -> str:
+async def joins(host: TesterHost) -> str:
     link = (await host.session()).link
     request, mark = await host.started_slowly(link)
     again = link.mark()
@@ -106,7 +106,7 @@ async def joins(host: Host) -> str:
 
 
 @WORK.rule("A18", "2.7", "The same request when it is done gets the stored result again, and completed.")
-async def stored(host: Host) -> str:
+async def stored(host: TesterHost) -> str:
     link, request = (await host.session()).link, host.request()
     first = await host.done(link, request)
     mark = link.mark()
@@ -122,7 +122,7 @@ async def stored(host: Host) -> str:
 
 
 @WORK.rule("A19", "2.7", "Other work under an id that was used is failed with request_id_conflict.")
-async def conflict(host: Host) -> str:
+async def conflict(host: TesterHost) -> str:
     link, request = (await host.session()).link, host.request()
     await host.done(link, request)
     mark = link.mark()
@@ -136,7 +136,7 @@ async def conflict(host: Host) -> str:
 @WORK.rule(
     "A20", "2.9", "A request for a version of constraints that the agent has not is denied, with constraints_outdated."
 )
-async def outdated(host: Host) -> str:
+async def outdated(host: TesterHost) -> str:
     link = (await host.session()).link
     mark = link.mark()
     result, _ = await _refused(host, host.request(constraints_version=host.version + 1000))
@@ -147,7 +147,7 @@ async def outdated(host: Host) -> str:
 
 
 @WORK.rule("A21", "2.7", "That refusal is not kept: the same id runs when the version fits.")
-async def outdated_retry(host: Host) -> str:
+async def outdated_retry(host: TesterHost) -> str:
     request = host.request(constraints_version=host.version + 1000)
     try:
         await _refused(host, request)
@@ -158,7 +158,7 @@ async def outdated_retry(host: Host) -> str:
 
 
 @WORK.rule("A22", "2.9", "A bound that the agent cannot enforce is denied with unsupported_bound and its name.")
-async def unsupported_bound(host: Host) -> str:
+async def unsupported_bound(host: TesterHost) -> str:
     link = (await host.session()).link
     request, mark = host.request(bounds={"max_egress_bytes": 1_000_000}), link.mark()
     await link.send(request)
@@ -173,19 +173,19 @@ async def unsupported_bound(host: Host) -> str:
 
 
 @WORK.rule("A23", "2.9", "max_duration_seconds ends the work as yielded.")
-async def duration(host: Host) -> str:
+async def duration(host: TesterHost) -> str:
     if host.options.slow is None:
         raise NotApplicable("needs a request that takes two seconds: give its content with --slow")
     return await _yields(host, host.request(host.options.slow, bounds={"max_duration_seconds": 1}))
 
 
 @WORK.rule("A24", "2.9", "max_tokens ends the work as yielded.")
-async def tokens(host: Host) -> str:
+async def tokens(host: TesterHost) -> str:
     return await _yields(host, host.request(bounds={"max_tokens": 1}))
 
 
 @WORK.rule("A25", "2.9", "max_tool_calls 0 allows no call of a tool.")
-async def tool_calls(host: Host) -> str:
+async def tool_calls(host: TesterHost) -> str:
     if host.options.tool is None:
         raise NotApplicable("needs a request that calls a tool: give its content with --tool")
     link = (await host.session(ctl=True)).link
@@ -200,7 +200,7 @@ async def tool_calls(host: Host) -> str:
     return brief(result)
 
 
-async def _yields(host: Host, request: Frame) -> str:
+async def _yields(host: TesterHost, request: Frame) -> str:
     link = (await host.session()).link
     mark = link.mark()
     await link.send(request)
@@ -210,7 +210,7 @@ async def _yields(host: Host, request: Frame) -> str:
     return brief(result)
 
 
-async def _refused(host: Host, request: Frame) -> tuple[Frame, list[Frame]]:
+async def _refused(host: TesterHost, request: Frame) -> tuple[Frame, list[Frame]]:
     """The result of a request that must be denied, and all that came about it."""
     link = (await host.session()).link
     mark = link.mark()
@@ -223,7 +223,7 @@ async def _refused(host: Host, request: Frame) -> tuple[Frame, list[Frame]]:
     return result, [frame for frame in about if not is_signal(frame, "constraints_outdated")]
 
 
-def _begun(link: Link, request: Frame, mark: int) -> bool:
+def _begun(link: TesterConnection, request: Frame, mark: int) -> bool:
     return any(is_signal(frame, "accepting", request["request_id"]) for frame in link.frames[mark:])
 
 

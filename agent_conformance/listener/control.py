@@ -6,22 +6,22 @@ from typing import Any
 
 from agent_common.protocol.work import FrameFault, ResumeOk, new_sid, read_frame
 
-from ..guest import Attachment, Guest
-from ..link import Frame, Link, is_ctl, is_request
-from ..rules import NotApplicable, RuleBroken, Rules
+from ..guest import TesterAttachment, TesterGuest
+from ..link import Frame, TesterConnection, is_ctl, is_request
+from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
-CONTROL: Rules[Guest] = Rules()
+CONTROL: ConformanceRules[TesterGuest] = ConformanceRules()
 
 
 @CONTROL.rule("L17", "2.3", "A result that is on the disk is acknowledged.")
-async def acks(guest: Guest) -> str:
+async def acks(guest: TesterGuest) -> str:
     link = (await guest.attachment(ctl=True)).link
     await _acked(guest, link, await guest.round(link))
     return "ack"
 
 
 @CONTROL.rule("L26", "2.3", "A ping is answered with a pong of the same number.")
-async def pong(guest: Guest) -> str:
+async def pong(guest: TesterGuest) -> str:
     link = (await guest.attachment(ctl=True)).link
     mark = link.mark()
     await link.send({"ctl": "ping", "n": 4711})
@@ -35,7 +35,7 @@ async def pong(guest: Guest) -> str:
 
 
 @CONTROL.rule("L27", "2.3", "Control frames that the listener does not know are ignored.")
-async def unknown_control(guest: Guest) -> str:
+async def unknown_control(guest: TesterGuest) -> str:
     link = (await guest.attachment(ctl=True)).link
     await link.send(*({"ctl": "teleport", "to": number} for number in range(12)))
     await guest.round(link)
@@ -43,7 +43,7 @@ async def unknown_control(guest: Guest) -> str:
 
 
 @CONTROL.rule("L36", "2.3", "resume is answered with resume_ok.")
-async def resume_ok(guest: Guest) -> str:
+async def resume_ok(guest: TesterGuest) -> str:
     attachment = await guest.attachment(ctl=True)
     if attachment.resume_ok is None:
         raise RuleBroken("no resume_ok came")
@@ -55,7 +55,7 @@ async def resume_ok(guest: Guest) -> str:
 
 
 @CONTROL.rule("L37", "2.7", "A result that was lost with a connection is wanted on the next one.")
-async def wants_the_result(guest: Guest) -> str:
+async def wants_the_result(guest: TesterGuest) -> str:
     request = await _accepted(guest)
     attachment = await _resumed(guest, unacked=[request["request_id"]])
     verdict = _verdict(attachment, request)
@@ -66,7 +66,7 @@ async def wants_the_result(guest: Guest) -> str:
 
 
 @CONTROL.rule("L38", "2.7", "A result that the listener has is to be forgotten.")
-async def has_the_result(guest: Guest) -> str:
+async def has_the_result(guest: TesterGuest) -> str:
     link = (await guest.attachment(ctl=True)).link
     request = await guest.round(link)
     try:
@@ -80,7 +80,7 @@ async def has_the_result(guest: Guest) -> str:
 
 
 @CONTROL.rule("L41", "2.7", "Work that has outlived a break goes on, and is not given anew.")
-async def goes_on(guest: Guest) -> str:
+async def goes_on(guest: TesterGuest) -> str:
     request = await _accepted(guest)
     attachment = await _resumed(guest, running=[request["request_id"]])
     verdict = _verdict(attachment, request)
@@ -91,7 +91,7 @@ async def goes_on(guest: Guest) -> str:
 
 
 @CONTROL.rule("L32", "2.8", "An agent that has been silent for three heartbeats is left.")
-async def leaves_the_dead(guest: Guest) -> str:
+async def leaves_the_dead(guest: TesterGuest) -> str:
     attachment = await guest.attachment(ctl=True)
     seconds = float((attachment.welcome or {}).get("heartbeat_s", 15)) * 3
     if seconds > guest.options.timeout * 3:
@@ -108,7 +108,7 @@ async def leaves_the_dead(guest: Guest) -> str:
 @CONTROL.rule(
     "L22", "2.7", "A newcomer that has proved itself takes the place of the older attachment, which is ended."
 )
-async def supersedes(guest: Guest) -> str:
+async def supersedes(guest: TesterGuest) -> str:
     elder = await guest.attachment(ctl=True)
     newcomer = await guest.attach(keep=True)
     if await elder.link.ended(guest.options.timeout) is None:
@@ -118,19 +118,19 @@ async def supersedes(guest: Guest) -> str:
 
 
 @CONTROL.rule("L18", "3", "An agent with a wrong MAC is not attached.")
-async def wrong_mac(guest: Guest) -> str:
+async def wrong_mac(guest: TesterGuest) -> str:
     await _challenged(guest)
     return await _kept_out(guest, key=b"not the key")
 
 
 @CONTROL.rule("L19", "3", "A MAC of an earlier attachment is worth nothing.")
-async def replayed_mac(guest: Guest) -> str:
+async def replayed_mac(guest: TesterGuest) -> str:
     await _challenged(guest)
     return await _kept_out(guest, replay=guest.macs[-1])
 
 
 @CONTROL.rule("L20", "3", "An agent that does not answer the challenge is given no work.")
-async def no_answer(guest: Guest) -> str:
+async def no_answer(guest: TesterGuest) -> str:
     await _challenged(guest)
     await guest.drop()
     link = await guest.dial()
@@ -140,7 +140,7 @@ async def no_answer(guest: Guest) -> str:
 
 
 @CONTROL.rule("L21", "3", "A second connection that proves nothing does not end the session.")
-async def keeps_the_first(guest: Guest) -> str:
+async def keeps_the_first(guest: TesterGuest) -> str:
     first = await _challenged(guest)
     link = await guest.dial()
     await guest.say_ready(link, key=b"not the key")
@@ -152,14 +152,14 @@ async def keeps_the_first(guest: Guest) -> str:
     return "the session lives on"
 
 
-async def _challenged(guest: Guest) -> Attachment:
+async def _challenged(guest: TesterGuest) -> TesterAttachment:
     attachment = await guest.attachment(ctl=True)
     if not (attachment.welcome or {}).get("challenge"):
         raise NotApplicable("the listener asks for no proof")
     return attachment
 
 
-async def _kept_out(guest: Guest, key: bytes | None = None, replay: tuple[str, str] | None = None) -> str:
+async def _kept_out(guest: TesterGuest, key: bytes | None = None, replay: tuple[str, str] | None = None) -> str:
     await guest.drop()
     link = await guest.dial()
     known = len(guest.macs)
@@ -172,7 +172,7 @@ async def _kept_out(guest: Guest, key: bytes | None = None, replay: tuple[str, s
     return await _no_work(guest, link)
 
 
-async def _no_work(guest: Guest, link: Link) -> str:
+async def _no_work(guest: TesterGuest, link: TesterConnection) -> str:
     try:
         await guest.submitted()
         await guest.no_request(link)
@@ -181,7 +181,7 @@ async def _no_work(guest: Guest, link: Link) -> str:
     return f"kept out ({link.left or 'no work'})"
 
 
-async def _accepted(guest: Guest) -> Frame:
+async def _accepted(guest: TesterGuest) -> Frame:
     """A request that was accepted before the connection broke."""
     link = (await guest.attachment(ctl=True)).link
     request = await guest.given(link)
@@ -190,7 +190,7 @@ async def _accepted(guest: Guest) -> Frame:
     return request
 
 
-async def _resumed(guest: Guest, **resume: Any) -> Attachment:
+async def _resumed(guest: TesterGuest, **resume: Any) -> TesterAttachment:
     attachment = await guest.attach(reset=True, **resume)
     if attachment.resume_ok is None:
         await guest.drop()
@@ -198,7 +198,7 @@ async def _resumed(guest: Guest, **resume: Any) -> Attachment:
     return attachment
 
 
-async def _end(guest: Guest, attachment: Attachment, request: Frame) -> None:
+async def _end(guest: TesterGuest, attachment: TesterAttachment, request: Frame) -> None:
     """Sends the result of a request that was not given anew. Raises RuleBroken when it is given all the same."""
     link, name = attachment.link, request["request_id"]
     await link.send(guest.result(request), guest.signal("completed", request_id=name))
@@ -207,12 +207,12 @@ async def _end(guest: Guest, attachment: Attachment, request: Frame) -> None:
         raise RuleBroken("it was given anew")
 
 
-def _verdict(attachment: Attachment, request: Frame) -> str | None:
+def _verdict(attachment: TesterAttachment, request: Frame) -> str | None:
     verdicts: Frame = (attachment.resume_ok or {}).get("verdicts") or {}
     return verdicts.get(request["request_id"])
 
 
-async def _acked(guest: Guest, link: Link, request: Frame) -> None:
+async def _acked(guest: TesterGuest, link: TesterConnection, request: Frame) -> None:
     name = request["request_id"]
     await link.expect(
         f"an ack of {name}",

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 from agent_common.protocol.work import Constraints, FrameFault, UnknownControl, Welcome, WorkRequest, encode, read_frame
 
-from ..guest import SLOW_SECONDS, Guest
+from ..guest import SLOW_SECONDS, TesterGuest
 from ..link import Frame, brief, is_ctl
-from ..rules import NotApplicable, RuleBroken, Rules
+from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
-HELLO: Rules[Guest] = Rules()
-GLOBAL: Rules[Guest] = Rules()
+HELLO: ConformanceRules[TesterGuest] = ConformanceRules()
+GLOBAL: ConformanceRules[TesterGuest] = ConformanceRules()
 PROBES = 50
 CROWD = 64
 _STRICT = WorkRequest.model_fields.keys() - {"request_id", "principal", "content"}
@@ -20,7 +20,7 @@ _CONTROLS = {"welcome", "resume_ok", "ack", "cancel", "drain", "ping", "pong", "
 
 
 @HELLO.rule("L01", "2.4", "The listener is silent until the agent's first line.", loose=True)
-async def silent(guest: Guest) -> str:
+async def silent(guest: TesterGuest) -> str:
     await guest.first()
     link = await guest.dial()
     await link.find(lambda _: True, guest.options.quiet)
@@ -32,7 +32,7 @@ async def silent(guest: Guest) -> str:
 
 
 @HELLO.rule("L02", "1.2", "Probes that connect and close, in any number, do no harm.", loose=True)
-async def probes(guest: Guest) -> str:
+async def probes(guest: TesterGuest) -> str:
     for _ in range(PROBES):
         await (await guest.dial()).close()
     if guest.options.dialect == "loose":  # one that serves a single agent needs its session for the next rules
@@ -42,7 +42,7 @@ async def probes(guest: Guest) -> str:
 
 
 @HELLO.rule("L05", "2.5", "A first line that comes slowly is waited for.", loose=True)
-async def slow_line(guest: Guest) -> str:
+async def slow_line(guest: TesterGuest) -> str:
     await guest.drop()
     link = await guest.dial()
     guest.adopt(await guest.say_ready(link, slowly=True))
@@ -51,7 +51,7 @@ async def slow_line(guest: Guest) -> str:
 
 
 @HELLO.rule("L06", "2.1", "A request has the shape of the dialect.", loose=True)
-async def request_shape(guest: Guest) -> str:
+async def request_shape(guest: TesterGuest) -> str:
     request = guest.pending or await guest.given((await guest.attachment()).link)
     guest.pending = request
     if guest.options.dialect == "loose":
@@ -70,7 +70,7 @@ async def request_shape(guest: Guest) -> str:
 
 
 @HELLO.rule("L14", "2.2", "A result may come in any pieces.", loose=True)
-async def dribbled_result(guest: Guest) -> str:
+async def dribbled_result(guest: TesterGuest) -> str:
     link = (await guest.attachment()).link
     request = guest.pending or await guest.given(link)
     guest.pending = None
@@ -87,7 +87,7 @@ async def dribbled_result(guest: Guest) -> str:
 
 
 @HELLO.rule("L15", "2.3", "No control frame goes to an agent that has not offered the extensions.", loose=True)
-async def no_welcome(guest: Guest) -> str:
+async def no_welcome(guest: TesterGuest) -> str:
     if guest.options.dialect == "loose":
         frames = [frame for link in guest.links for frame in link.frames if "ctl" in frame]
         if frames:
@@ -104,7 +104,7 @@ async def no_welcome(guest: Guest) -> str:
 
 
 @HELLO.rule("L03", "1.2", "Probes that end with RST do no harm.")
-async def resets(guest: Guest) -> str:
+async def resets(guest: TesterGuest) -> str:
     await guest.drop()
     for _ in range(PROBES):
         await (await guest.dial()).close(reset=True)
@@ -113,7 +113,7 @@ async def resets(guest: Guest) -> str:
 
 
 @HELLO.rule("L04", "2.8", "Probes do not disturb a session.")
-async def probes_meanwhile(guest: Guest) -> str:
+async def probes_meanwhile(guest: TesterGuest) -> str:
     link = (await guest.attachment()).link
     request = await guest.given(link)
     for number in range(PROBES):
@@ -127,7 +127,7 @@ async def probes_meanwhile(guest: Guest) -> str:
 
 
 @HELLO.rule("L35", "2.8", "Connections on which nothing is said keep no agent out.")
-async def crowd(guest: Guest) -> str:
+async def crowd(guest: TesterGuest) -> str:
     await guest.drop()
     links = [await guest.dial() for _ in range(CROWD)]
     try:
@@ -139,7 +139,7 @@ async def crowd(guest: Guest) -> str:
 
 
 @HELLO.rule("L07", "2.4", "Work comes only after ready.")
-async def not_before_ready(guest: Guest) -> str:
+async def not_before_ready(guest: TesterGuest) -> str:
     await guest.drop()
     link = await guest.dial()
     await link.send(guest.signal("mediation_broken", detail="the tester has broken it"))
@@ -152,7 +152,7 @@ async def not_before_ready(guest: Guest) -> str:
 
 
 @HELLO.rule("L16", "2.3", "A welcome has its shape.")
-async def welcome_shape(guest: Guest) -> str:
+async def welcome_shape(guest: TesterGuest) -> str:
     welcome = (await guest.attachment(ctl=True)).welcome
     try:
         assert isinstance(read_frame(welcome or {}), Welcome)  # noqa: S101
@@ -164,7 +164,7 @@ async def welcome_shape(guest: Guest) -> str:
 @GLOBAL.rule(
     "L45", "2.1", "All else is a Constraints or a control frame that a host may send, and no line is blank.", loose=True
 )
-async def shapes(guest: Guest) -> str:
+async def shapes(guest: TesterGuest) -> str:
     count = 0
     for link in guest.links:
         if link.faults or link.blanks:
@@ -177,7 +177,7 @@ async def shapes(guest: Guest) -> str:
 
 
 @GLOBAL.rule("L23", "2.7", "Each attachment has a larger epoch than those before.")
-async def epochs(guest: Guest) -> str:
+async def epochs(guest: TesterGuest) -> str:
     if len(guest.epochs) < 2:
         raise NotApplicable("there were no two attachments with an epoch")
     if any(one >= other for one, other in pairwise(guest.epochs)):

@@ -6,16 +6,16 @@ import asyncio
 
 from agent_common.protocol.work import HARD_FACTOR, MOST_BAD_LINES, encode
 
-from ..drive import NoDrive
-from ..guest import Attachment, Guest
+from ..drive import NoWorkDriver
+from ..guest import TesterAttachment, TesterGuest
 from ..link import Frame, brief, is_request
-from ..rules import NotApplicable, RuleBroken, Rules
+from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
-WORK: Rules[Guest] = Rules()
+WORK: ConformanceRules[TesterGuest] = ConformanceRules()
 
 
 @WORK.rule("L08", "2.8", "An agent with one slot is given the next request after completed, not before.")
-async def one_at_a_time(guest: Guest) -> str:
+async def one_at_a_time(guest: TesterGuest) -> str:
     link = (await guest.attachment()).link
     first = await guest.given(link)
     await guest.submitted()
@@ -28,7 +28,7 @@ async def one_at_a_time(guest: Guest) -> str:
 
 
 @WORK.rule("L09", "2.7", "The first result counts; another one for the same request changes nothing.")
-async def first_result(guest: Guest) -> str:
+async def first_result(guest: TesterGuest) -> str:
     link = (await guest.attachment()).link
     request = await guest.given(link)
     about = {"request_id": request["request_id"]}
@@ -44,17 +44,17 @@ async def first_result(guest: Guest) -> str:
 
 
 @WORK.rule("L10", "2.7", "A request whose connection breaks before accepting is sent again, under the same id.")
-async def again_unaccepted(guest: Guest) -> str:
+async def again_unaccepted(guest: TesterGuest) -> str:
     return await _again(guest, accepted=False)
 
 
 @WORK.rule("L11", "2.7", "A request whose connection breaks after accepting is sent again, under the same id.")
-async def again_accepted(guest: Guest) -> str:
+async def again_accepted(guest: TesterGuest) -> str:
     return await _again(guest, accepted=True)
 
 
 @WORK.rule("L12", "2.2", "A result without LF when the connection ends is none, though it is whole.")
-async def cut_off(guest: Guest) -> str:
+async def cut_off(guest: TesterGuest) -> str:
     link = (await guest.attachment()).link
     request = await guest.given(link)
     await link.send(guest.signal("accepting", request_id=request["request_id"]))
@@ -66,7 +66,7 @@ async def cut_off(guest: Guest) -> str:
 
 
 @WORK.rule("L34", "2.9", "A request that was denied is not sent again.")
-async def denied(guest: Guest) -> str:
+async def denied(guest: TesterGuest) -> str:
     link = (await guest.attachment()).link
     request = await guest.given(link)
     mark = link.mark()
@@ -77,7 +77,7 @@ async def denied(guest: Guest) -> str:
 
 
 @WORK.rule("L13", "2.2", "Lines that are no frames are passed over; the session lives on.")
-async def bad_lines(guest: Guest) -> str:
+async def bad_lines(guest: TesterGuest) -> str:
     lines = (b"this is no JSON", b"[1, 2]", b'{"hello": "world"}', b'{"\xff": 1}', b"")
     link = (await guest.attachment(bad=len(lines))).link
     await link.bad(*lines)
@@ -86,7 +86,7 @@ async def bad_lines(guest: Guest) -> str:
 
 
 @WORK.rule("L29", "2.2", "A line over the limit is skipped; the next one is read.")
-async def long_line(guest: Guest) -> str:
+async def long_line(guest: TesterGuest) -> str:
     attachment = await guest.attachment(bad=1)
     size = _limit(attachment) + 10
     await attachment.link.bad(b"x" * size)
@@ -95,7 +95,7 @@ async def long_line(guest: Guest) -> str:
 
 
 @WORK.rule("L24", "3", "A result for a request that the agent was never given is not taken, and ends nothing.")
-async def foreign(guest: Guest) -> str:
+async def foreign(guest: TesterGuest) -> str:
     link = (await guest.attachment()).link
     request = await guest.given(link)
     await link.send(guest.result({"request_id": "somebody-elses"}))
@@ -105,7 +105,7 @@ async def foreign(guest: Guest) -> str:
 
 
 @WORK.rule("L25", "3", "quarantined from an agent changes nothing.")
-async def quarantined(guest: Guest) -> str:
+async def quarantined(guest: TesterGuest) -> str:
     link = (await guest.attachment()).link
     await link.send(guest.signal("quarantined"))
     await asyncio.sleep(guest.options.quiet / 5)
@@ -114,7 +114,7 @@ async def quarantined(guest: Guest) -> str:
 
 
 @WORK.rule("L31", "2.2", f"More than {MOST_BAD_LINES} bad lines in a minute end the connection.")
-async def flood(guest: Guest) -> str:
+async def flood(guest: TesterGuest) -> str:
     link = (await guest.attach()).link
     for _ in range(MOST_BAD_LINES + 4):
         await link.bad(b"bad")
@@ -124,7 +124,7 @@ async def flood(guest: Guest) -> str:
 
 
 @WORK.rule("L30", "2.2", f"A line of more than {HARD_FACTOR} times the limit ends the connection.")
-async def endless_line(guest: Guest) -> str:
+async def endless_line(guest: TesterGuest) -> str:
     attachment = await _endless(guest)
     if attachment.link.left is None:
         raise RuleBroken("open after an endless line")
@@ -132,7 +132,7 @@ async def endless_line(guest: Guest) -> str:
 
 
 @WORK.rule("L28", "1.2", "A listener that ends a connection ends both directions: the bridge takes half for all.")
-async def never_half(guest: Guest) -> str:
+async def never_half(guest: TesterGuest) -> str:
     attachment = await _endless(guest)
     if attachment.link.left is None:
         raise NotApplicable("the listener does not end the connection: see L30")
@@ -141,7 +141,7 @@ async def never_half(guest: Guest) -> str:
     return attachment.link.left
 
 
-async def _endless(guest: Guest) -> Attachment:
+async def _endless(guest: TesterGuest) -> TesterAttachment:
     attachment = await guest.attach()
     size = _limit(attachment) * HARD_FACTOR + 1024
     await attachment.link.send_bytes(b"x" * size)
@@ -151,7 +151,7 @@ async def _endless(guest: Guest) -> Attachment:
     return attachment
 
 
-async def _again(guest: Guest, *, accepted: bool) -> str:
+async def _again(guest: TesterGuest, *, accepted: bool) -> str:
     link = (await guest.attachment()).link
     request = await guest.given(link)
     if accepted:
@@ -162,10 +162,10 @@ async def _again(guest: Guest, *, accepted: bool) -> str:
     if again.get("content") != request.get("content"):
         raise RuleBroken("with another content")
     await guest.finish(link, again)
-    return "it came again" if not isinstance(guest.drive, NoDrive) else "it came again, or one like it"
+    return "it came again" if not isinstance(guest.drive, NoWorkDriver) else "it came again, or one like it"
 
 
-def _limit(attachment: Attachment) -> int:
+def _limit(attachment: TesterAttachment) -> int:
     limit = int((attachment.welcome or {}).get("max_line", 1 << 20))
     if limit > 16 << 20:
         raise NotApplicable(f"the listener takes lines of {limit} bytes")

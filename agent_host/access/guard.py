@@ -26,7 +26,7 @@ def _nobody_is(_agent_id: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class HostCaller:
     """Who is calling: an agent, or the operator under the id `operator`."""
 
     agent_id: str
@@ -36,7 +36,7 @@ class Caller:
         return self.agent_id == OPERATOR
 
 
-class Guard:
+class AccessGuard:
     """Remembers a good token for a few seconds, after which a revoked one is found out.
 
     Tokens are compared by their SHA-256: how long a look-up takes says nothing about a token.
@@ -49,13 +49,13 @@ class Guard:
         self._clock = clock
         self._operator = digest(operator_token) if operator_token else None
         self._cache_size = cache_size
-        self._known: dict[str, tuple[Caller, float]] = {}
+        self._known: dict[str, tuple[HostCaller, float]] = {}
         self._revocations = 0
         self._on_revoked: list[Callable[[str], None]] = []
         self.fenced: Callable[[str], bool] = _nobody_is
         """Whether an agent must not do anything; its tokens are void for as long."""
 
-    async def identify(self, authorization: str | None) -> Caller:
+    async def identify(self, authorization: str | None) -> HostCaller:
         """The caller behind an Authorization header. Raises Unauthorized."""
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -84,7 +84,7 @@ class Guard:
         """Call that with each agent whose tokens are revoked, at once."""
         self._on_revoked.append(end)
 
-    async def enter(self, scope: Scope) -> Caller:
+    async def enter(self, scope: Scope) -> HostCaller:
         """The caller of a request, whose connection counts as the caller's from now on. Raises RequestError."""
         caller = await self.identify(Headers(scope=scope).get("authorization"))
         if not authorised(scope, caller.agent_id):
@@ -92,11 +92,11 @@ class Guard:
             raise TooMany(text, code="too_many_connections", headers={"connection": "close"})
         return caller
 
-    async def _look_up(self, key: str) -> Caller:
+    async def _look_up(self, key: str) -> HostCaller:
         self._known.pop(key, None)
         # A token from the settings is the only one of the operator: one from the database then no longer counts.
         if self._operator is not None and hmac.compare_digest(key, self._operator):
-            return Caller(OPERATOR)
+            return HostCaller(OPERATOR)
         seen = -1
         owner: str | None = None
         while seen != self._revocations:  # what was read while tokens were revoked may be out of date
@@ -104,21 +104,21 @@ class Guard:
             owner = await self._store.owner(key)
         if owner is None or (owner == OPERATOR and self._operator is not None):
             raise Unauthorized("this bearer token is not known to the mesh; make one with `agent-host token ID`")
-        return Caller(owner)
+        return HostCaller(owner)
 
-    def _remember(self, key: str, caller: Caller) -> None:
+    def _remember(self, key: str, caller: HostCaller) -> None:
         if len(self._known) >= self._cache_size:
             self._known.clear()
         self._known[key] = caller, self._clock.monotonic() + _TRUST_SECONDS
 
 
-async def identify(request: Request) -> Caller:
+async def identify(request: Request) -> HostCaller:
     """FastAPI dependency: whoever has a token."""
-    guard: Guard = request.app.state.guard
+    guard: AccessGuard = request.app.state.guard
     return await guard.enter(request.scope)
 
 
-async def operator(caller: Annotated[Caller, Depends(identify)]) -> Caller:
+async def operator(caller: Annotated[HostCaller, Depends(identify)]) -> HostCaller:
     """FastAPI dependency: the operator only."""
     if not caller.is_operator:
         raise Forbidden

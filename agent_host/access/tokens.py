@@ -17,7 +17,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from agent_common.clock import Clock
 
-from ..database import Database, tokens
+from ..database import HostDatabase, tokens
 from ..errors import InvalidRequest
 
 OPERATOR = "operator"
@@ -45,7 +45,7 @@ def check_agent_id(agent_id: str) -> None:
 class TokenStore:
     """The tokens in the database."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: HostDatabase, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 

@@ -1,12 +1,12 @@
 """Where the host keeps what must outlive it: SQLAlchemy Core tables, SQLite by default, any engine by URL."""
 
-from .engine import Database, open_database
-from .pruning import Keep, give_back, pruning_steps
+from .engine import HostDatabase, open_database
+from .pruning import PruningLimits, give_back, pruning_steps
 from .tables import channels, constraint_sets, model_calls, tokens, work, work_audit, workspaces
 
 __all__ = [
-    "Database",
-    "Keep",
+    "HostDatabase",
+    "PruningLimits",
     "channels",
     "constraint_sets",
     "give_back",

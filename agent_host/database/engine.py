@@ -21,7 +21,7 @@ T = TypeVar("T")
 sqlite3.register_adapter(type(None), lambda none: none)
 
 
-class Database:
+class HostDatabase:
     """Runs a function inside one transaction, on a thread, so that the event loop never waits for a disk."""
 
     def __init__(self, engine: Engine) -> None:
@@ -36,15 +36,15 @@ class Database:
         with self._engine.begin() as connection:
             return work(connection)
 
-    def open_line(self) -> Line:
+    def open_line(self) -> ConnectionQueue:
         """For somebody who writes all the time, on a thread of his own."""
-        return Line(self._engine)
+        return ConnectionQueue(self._engine)
 
     def close(self) -> None:
         self._engine.dispose()
 
 
-class Line:
+class ConnectionQueue:
     """One connection that stays. After a failure it is another one. For one thread; `close` it on the same."""
 
     def __init__(self, engine: Engine) -> None:
@@ -68,7 +68,7 @@ class Line:
             connection.close()
 
 
-def open_database(url: str) -> Database:
+def open_database(url: str) -> HostDatabase:
     """Opens the database and brings its schema up to date.
 
     Raises StartError: the URL is not one, its driver is not installed, it cannot be opened, or it was made by a
@@ -87,7 +87,7 @@ def open_database(url: str) -> Database:
         if isinstance(error, SQLAlchemyError):
             raise StartError(f"the database {_shown(url)} cannot be opened: {_first_line(error)}") from error
         raise
-    return Database(engine)
+    return HostDatabase(engine)
 
 
 def _engine(url: str) -> Engine:

@@ -26,7 +26,7 @@ Step = Callable[[Connection], int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class PruningLimits:
     """What is kept. Nought is without a limit."""
 
     days: int
@@ -34,7 +34,7 @@ class Keep:
     """Of each table, the newest."""
 
 
-def pruning_steps(keep: Keep, now: int) -> dict[str, Step]:
+def pruning_steps(keep: PruningLimits, now: int) -> dict[str, Step]:
     """By table, for one pass. `now`: epoch milliseconds."""
     before = now - keep.days * DAY_MS if keep.days else 0
     return {
@@ -67,7 +67,7 @@ class _Walk:
         return len(old)
 
 
-def _finished(connection: Connection, keep: Keep, now: int) -> int | None:
+def _finished(connection: Connection, keep: PruningLimits, now: int) -> int | None:
     """Requests that are over. A result stays until a caller has read it."""
     ended = work.c.finished_at
     before = now - max(keep.days, WORK_DAYS) * DAY_MS if keep.days else 0

@@ -8,27 +8,39 @@ from dataclasses import dataclass
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from agent_common.net import Direct, Forward, ForwardLimits, HostPatterns, Listening, Passage, Upstream
+from agent_common.net import (
+    ConnectionRecord,
+    DirectUpstream,
+    ForwardProxy,
+    ForwardProxyLimits,
+    HostPatterns,
+    ListeningSocket,
+    Upstream,
+)
 from agent_common.telemetry import Seldom
 
-from ..access import Guard
+from ..access import AccessGuard
 from ..errors import Unauthorized, Unavailable
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Outlet:
+class EgressServer:
     """Where agents find the way out."""
 
-    listening: Sequence[Listening]
+    listening: Sequence[ListeningSocket]
     url: str
     """For runtimes on this machine."""
 
 
 def egress_door(
-    guard: Guard, hosts: HostPatterns, *, upstream: Upstream | None = None, limits: ForwardLimits | None = None
-) -> Forward:
+    guard: AccessGuard,
+    hosts: HostPatterns,
+    *,
+    upstream: Upstream | None = None,
+    limits: ForwardProxyLimits | None = None,
+) -> ForwardProxy:
     """The forward proxy for holders of a token of the mesh. Give it a socket with `listen`, and `close` it."""
 
     async def known(token: str) -> str | None:
@@ -46,15 +58,15 @@ def egress_door(
 
     strangers = Seldom()
 
-    def note(passage: Passage) -> None:
+    def note(passage: ConnectionRecord) -> None:
         skipped = 0 if passage.agent else strangers.skipped(str(passage.status))
         if skipped is not None:
             _note(passage, skipped)
 
-    return Forward(upstream or Direct(), admit, authenticate=known, note=note, limits=limits)
+    return ForwardProxy(upstream or DirectUpstream(), admit, authenticate=known, note=note, limits=limits)
 
 
-def _note(passage: Passage, skipped: int) -> None:
+def _note(passage: ConnectionRecord, skipped: int) -> None:
     more = {"others_since": skipped} if skipped else {}
     log.info(
         "egress",

@@ -1,11 +1,20 @@
 """Boots and watches runtimes, behind one driver Protocol."""
 
-from .drivers.driver import Driver, Launch, Mediation, NotOffered, Outcome, Runtime, Snapshots, Status
+from .drivers.driver import (
+    AgentRuntime,
+    CommandOutcome,
+    Driver,
+    LaunchRequest,
+    Mediation,
+    NotOffered,
+    RuntimeSnapshots,
+    Status,
+)
 from .drivers.external import EXTERNAL, ExternalDriver
 from .drivers.process import LEASH, ProcessDriver
 from .drivers.registry import drivers_of
 from .fleet import Fleet
-from .machine import Ways
+from .machine import HostSockets
 from .routes import router
 from .supervisor import Supervisor
 from .workspace import Workspace, Workspaces
@@ -13,19 +22,19 @@ from .workspace import Workspace, Workspaces
 __all__ = [
     "EXTERNAL",
     "LEASH",
+    "AgentRuntime",
+    "CommandOutcome",
     "Driver",
     "ExternalDriver",
     "Fleet",
-    "Launch",
+    "HostSockets",
+    "LaunchRequest",
     "Mediation",
     "NotOffered",
-    "Outcome",
     "ProcessDriver",
-    "Runtime",
-    "Snapshots",
+    "RuntimeSnapshots",
     "Status",
     "Supervisor",
-    "Ways",
     "Workspace",
     "Workspaces",
     "drivers_of",

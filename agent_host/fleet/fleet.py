@@ -11,8 +11,8 @@ import structlog
 
 from ..access import TokenStore, check_agent_id
 from ..errors import AgentRuntimeError, Conflict, InvalidRequest, RequestError, Unavailable
-from .drivers.driver import Driver, Launch, Mediation, Outcome, Runtime, StartFailed, StopFailed
-from .drivers.external import EXTERNAL, Elsewhere
+from .drivers.driver import AgentRuntime, CommandOutcome, Driver, LaunchRequest, Mediation, StartFailed, StopFailed
+from .drivers.external import EXTERNAL, ExternalRuntime
 from .workspace import State, Workspace, Workspaces
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ class Fleet:
         self._tokens = tokens
         self._mesh_url, self._egress_url = mesh_url, egress_url
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._running: dict[str, tuple[Runtime, asyncio.Task[None]]] = {}
+        self._running: dict[str, tuple[AgentRuntime, asyncio.Task[None]]] = {}
         self._launching: dict[str, asyncio.Task[Workspace]] = {}
         self._closing = False
         self.mediation: Callable[[str], Mediation] = _no_mediation
@@ -75,9 +75,9 @@ class Fleet:
         """Stops every runtime, all at the same time. One that cannot be stopped keeps none of the others."""
         self._closing = True
         for runtime, watch in self._running.values():
-            if isinstance(runtime, Elsewhere):  # it goes on without us, and is taken up again by the next life
+            if isinstance(runtime, ExternalRuntime):  # it goes on without us, and is taken up again by the next life
                 watch.cancel()
-        ids = [name for name in self._turns if not isinstance(self._running.get(name, (None,))[0], Elsewhere)]
+        ids = [name for name in self._turns if not isinstance(self._running.get(name, (None,))[0], ExternalRuntime)]
         ends = await asyncio.gather(*(self.stop(workspace_id) for workspace_id in ids), return_exceptions=True)
         for workspace_id, end in zip(ids, ends, strict=True):
             if isinstance(end, BaseException):
@@ -129,14 +129,14 @@ class Fleet:
         """The end of what its runtime says. Raises NotFound, and Conflict when it does not run."""
         return await (await self._runtime(workspace_id)).console()
 
-    async def exec(self, workspace_id: str, argv: Sequence[str], timeout: float) -> Outcome:  # noqa: ASYNC109
+    async def exec(self, workspace_id: str, argv: Sequence[str], timeout: float) -> CommandOutcome:  # noqa: ASYNC109
         """Runs a command beside its runtime. Raises NotFound, Conflict, NotOffered and Unavailable."""
         try:
             return await (await self._runtime(workspace_id)).exec(argv, timeout=timeout)
         except OSError as error:
             raise Unavailable(f"the place of {workspace_id!r} does not answer: {error}", code="unreachable") from error
 
-    async def _runtime(self, workspace_id: str) -> Runtime:
+    async def _runtime(self, workspace_id: str) -> AgentRuntime:
         await self.get(workspace_id)
         if workspace_id not in self._running:
             raise Conflict(f"the workspace {workspace_id!r} does not run; start it first", code="not_running")
@@ -194,7 +194,7 @@ class Fleet:
         return workspace
 
     async def _launch(self, workspace: Workspace) -> Workspace:
-        launch = Launch(
+        launch = LaunchRequest(
             id=workspace.id,
             url=workspace.url,
             data_dir=workspace.data_dir,
@@ -223,7 +223,7 @@ class Fleet:
         self.on_change(workspace.id)
         return await self._workspaces.set_state(workspace.id, "running", url=runtime.url)
 
-    async def _watch(self, workspace_id: str, runtime: Runtime) -> None:
+    async def _watch(self, workspace_id: str, runtime: AgentRuntime) -> None:
         """Notices a runtime that ends by itself."""
         how = await runtime.wait()
         async with self._turns[workspace_id]:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 
 from agent_common.clock import Clock
 
-from ..database import Database, workspaces
+from ..database import HostDatabase, workspaces
 from ..errors import Conflict, NotFound
 
 Also = Callable[[Connection], object]
@@ -39,7 +39,7 @@ class Workspace:
 class Workspaces:
     """The rows, and the folder that each workspace has under `root`."""
 
-    def __init__(self, database: Database, root: Path, clock: Clock) -> None:
+    def __init__(self, database: HostDatabase, root: Path, clock: Clock) -> None:
         self._database = database
         self._root = root
         self._clock = clock

@@ -10,10 +10,10 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_common.net import Shares
+from agent_common.net import ShareCounter
 
-from ..access import Guard
-from ..errors import RequestError, TooLarge
+from ..access import AccessGuard
+from ..errors import BodyTooLargeError, RequestError
 from .problems import database_failed, render
 
 MAX_BODY = 32 * 1024 * 1024
@@ -28,7 +28,7 @@ PATIENCE = 120.0
 class BodyLimit:
     """Middleware before every route. A body over a limit is refused by its declared length, or as soon as it is."""
 
-    def __init__(self, app: ASGIApp, held: Shares, limit: int = MAX_BODY, patience: float = PATIENCE) -> None:
+    def __init__(self, app: ASGIApp, held: ShareCounter, limit: int = MAX_BODY, patience: float = PATIENCE) -> None:
         """`held`: shares of bytes in memory."""
         self._app, self._held, self._limit, self._patience = app, held, limit, patience
         self._too_large = f"the body is larger than {limit} bytes; send less"
@@ -39,13 +39,13 @@ class BodyLimit:
         if declared == "0" and "transfer-encoding" not in headers:
             await self._app(scope, receive, send)
         elif declared.isdigit() and int(declared) > self._limit:
-            await render(TooLarge(self._too_large), scope["path"])(scope, receive, send)
+            await render(BodyTooLargeError(self._too_large), scope["path"])(scope, receive, send)
         else:
             await self._known(scope, receive, send)
 
     async def _known(self, scope: Scope, receive: Receive, send: Send) -> None:
         """FastAPI reads a body before it asks who sends it."""
-        guard: Guard = scope["app"].state.guard
+        guard: AccessGuard = scope["app"].state.guard
         try:
             caller = await guard.enter(scope)
         except RequestError as error:

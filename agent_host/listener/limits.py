@@ -8,7 +8,7 @@ from agent_common.protocol.work import SOFT_LINE
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ListenerLimits:
     """Seconds, bytes and counts."""
 
     first_line: float = 10.0

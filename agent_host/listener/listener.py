@@ -12,26 +12,26 @@ from typing import Self
 from sqlalchemy import Connection
 
 from agent_common.clock import Clock, SystemClock
-from agent_common.net import Endpoint, Listening
+from agent_common.net import Endpoint, ListeningSocket
 from agent_common.protocol.work import Progress, Severity, WorkRequest, stamp
 
-from ..database import Database
+from ..database import HostDatabase
 from ..errors import Conflict, StartError
-from .audit.audit_log import Trail
-from .connection.acceptor import Acceptor, Gate
+from .audit.audit_log import AuditLog
+from .connection.acceptor import Acceptor, PendingConnections
 from .connection.addresses import bind, parse_address, reachable
 from .dispatch import constraints, pausing
-from .dispatch.channel import Auth, Channel, Dialect
-from .dispatch.channels import Channels
-from .dispatch.dispatcher import Dispatch
+from .dispatch.channel import Auth, Dialect, WorkspaceChannel
+from .dispatch.channels import WorkspaceChannels
+from .dispatch.dispatcher import Dispatcher
 from .dispatch.readiness import Readiness, gauges, readiness
 from .dispatch.timers import Timers
-from .dispatch.work import Record, Work, check_sayable
+from .dispatch.work import LedgerRecord, OpenWork, check_sayable
 from .http.metrics import Metrics
 from .ledger import subscriptions
-from .ledger.ledger import Ledger
-from .ledger.ledger_writer import Journal
-from .limits import Limits
+from .ledger.ledger import WorkLedger
+from .ledger.ledger_writer import LedgerWriter
+from .limits import ListenerLimits
 from .parts import Draw, Parts
 
 _CLOSE_SECONDS = 10.0
@@ -46,19 +46,19 @@ class Listener:
 
     def __init__(
         self,
-        database: Database,
+        database: HostDatabase,
         url: str | None = "tcp://127.0.0.1:9900",
         *,
-        limits: Limits | None = None,
+        limits: ListenerLimits | None = None,
         clock: Clock | None = None,
         draw: Draw = random.uniform,
-        bound: Listening | None = None,
+        bound: ListeningSocket | None = None,
     ) -> None:
-        clock, limits = clock or SystemClock(), limits or Limits()
+        clock, limits = clock or SystemClock(), limits or ListenerLimits()
         self._shared = parse_address(url, "MESH_LISTENER_URL") if url else None
         self._bound = bound
-        metrics, journal, timers = Metrics(), Journal(database), Timers(clock)
-        trail = Trail(journal, metrics, clock, timers, content=limits.audit_content)
+        metrics, journal, timers = Metrics(), LedgerWriter(database), Timers(clock)
+        trail = AuditLog(journal, metrics, clock, timers, content=limits.audit_content)
         self._parts = Parts(
             clock=clock,
             limits=limits,
@@ -66,12 +66,12 @@ class Listener:
             journal=journal,
             metrics=metrics,
             trail=trail,
-            ledger=Ledger(journal, trail, metrics, clock, limits),
-            channels=Channels(journal, clock),
+            ledger=WorkLedger(journal, trail, metrics, clock, limits),
+            channels=WorkspaceChannels(journal, clock),
             draw=draw,
         )
-        self._parts.dispatch = Dispatch(self._parts)
-        self._gate = Gate(self._parts)
+        self._parts.dispatch = Dispatcher(self._parts)
+        self._gate = PendingConnections(self._parts)
         self._acceptors: dict[str | None, Acceptor] = {}
 
     # ---------------------------------------------------------------- life
@@ -92,7 +92,7 @@ class Listener:
                 except StartError as error:  # one workspace's address must not keep the others from working
                     parts.trail.alarm("address_unavailable", error.message, workspace=channel.workspace)
 
-    def _take_up(self, work: Work) -> None:
+    def _take_up(self, work: OpenWork) -> None:
         """Work that is older than this life."""
         dispatch, channel = self._parts.dispatch, self._parts.channels.find(work.workspace)
         if channel is None:
@@ -109,7 +109,9 @@ class Listener:
         else:
             dispatch.offer(work)
 
-    async def _listen(self, channel: Channel | None, address: Endpoint, bound: Listening | None = None) -> None:
+    async def _listen(
+        self, channel: WorkspaceChannel | None, address: Endpoint, bound: ListeningSocket | None = None
+    ) -> None:
         if bound is None:
             bound = bind(address, self._parts.limits.backlog)
         acceptor = Acceptor(self._parts, self._gate, bound, channel)
@@ -200,7 +202,7 @@ class Listener:
         auth: Auth | None = None,
         listen: str | None = None,
         required: bool = False,
-    ) -> tuple[Channel, str | None]:
+    ) -> tuple[WorkspaceChannel, str | None]:
         """A channel for the workspace, and its key when there is one: it can be had only now. Without `auth` a strict
         agent proves itself by `hmac`, and a loose one by nothing.
 
@@ -228,7 +230,7 @@ class Listener:
         if acceptor is not None:
             acceptor.close()
 
-    async def _reopen(self, channel: Channel) -> None:
+    async def _reopen(self, channel: WorkspaceChannel) -> None:
         """Its own address is there again. Raises Conflict."""
         if channel.listen is None or channel.workspace in self._acceptors:
             return
@@ -237,7 +239,7 @@ class Listener:
         except StartError as error:
             raise Conflict(error.message.replace("MESH_LISTENER_URL", "listen"), code="address_taken") from error
 
-    def channel(self, workspace: str) -> Channel:
+    def channel(self, workspace: str) -> WorkspaceChannel:
         """Raises NotFound."""
         return self._parts.channels.get(workspace)
 
@@ -353,7 +355,7 @@ class Listener:
 
     async def submit(
         self, workspace: str, request: WorkRequest, *, pinned: bool = False, expires_in: float | None = None
-    ) -> tuple[Record, bool]:
+    ) -> tuple[LedgerRecord, bool]:
         """Takes work for the workspace, durably. The same once more gives its record, and True.
 
         `pinned`: the request's version of the constraints was chosen by the caller; else the host fills in what is in
@@ -365,11 +367,11 @@ class Listener:
         seconds = self._parts.limits.expires if expires_in is None else expires_in
         return await self._parts.ledger.submit(workspace, request, pinned=pinned, expires_ms=round(seconds * 1000))
 
-    async def get(self, request_id: str) -> Record:
+    async def get(self, request_id: str) -> LedgerRecord:
         """Raises NotFound."""
         return await subscriptions.look(self._parts.ledger, request_id)
 
-    async def cancel(self, request_id: str, reason: str = "cancelled") -> Record:
+    async def cancel(self, request_id: str, reason: str = "cancelled") -> LedgerRecord:
         """Stops it; again, or when it is over: nothing. Raises NotFound."""
         work = self._parts.ledger.active.get(request_id)
         if work is not None and not work.refused:
@@ -378,10 +380,10 @@ class Listener:
             await self._parts.journal.settle()
         return await self._parts.ledger.read(request_id)
 
-    async def wait(self, request_id: str, seconds: float) -> Record:
+    async def wait(self, request_id: str, seconds: float) -> LedgerRecord:
         """The record once it is over, or as it is when the time is up. Raises NotFound."""
         return await subscriptions.wait(self._parts.ledger, request_id, seconds)
 
-    def follow(self, request_id: str) -> AsyncGenerator[Record | Progress]:
+    def follow(self, request_id: str) -> AsyncGenerator[LedgerRecord | Progress]:
         """Each change of the record, and progress, until it is over. A slow reader loses progress. Raises NotFound."""
         return subscriptions.follow(self._parts.ledger, request_id)

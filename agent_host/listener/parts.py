@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from agent_common.clock import Clock
 
-from .audit.audit_log import Trail
-from .dispatch.channels import Channels
+from .audit.audit_log import AuditLog
+from .dispatch.channels import WorkspaceChannels
 from .dispatch.timers import Timers
 from .http.metrics import Metrics
-from .ledger.ledger import Ledger
-from .ledger.ledger_writer import Journal
-from .limits import Limits
+from .ledger.ledger import WorkLedger
+from .ledger.ledger_writer import LedgerWriter
+from .limits import ListenerLimits
 
 if TYPE_CHECKING:
-    from .dispatch.dispatcher import Dispatch
+    from .dispatch.dispatcher import Dispatcher
 
 Draw = Callable[[float, float], float]
 """A number between two, at random."""
@@ -35,15 +35,15 @@ def _nothing(_workspace: str) -> None:
 @dataclass(slots=True)
 class Parts:
     clock: Clock
-    limits: Limits
+    limits: ListenerLimits
     timers: Timers
-    journal: Journal
+    journal: LedgerWriter
     metrics: Metrics
-    trail: Trail
-    ledger: Ledger
-    channels: Channels
+    trail: AuditLog
+    ledger: WorkLedger
+    channels: WorkspaceChannels
     draw: Draw
-    dispatch: Dispatch = field(init=False)
+    dispatch: Dispatcher = field(init=False)
     detached: asyncio.Event = field(default_factory=asyncio.Event)
     """Set whenever an agent is gone."""
     running: Callable[[str], bool] = _always

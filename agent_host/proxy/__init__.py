@@ -1,21 +1,21 @@
 """The model proxy: answers the agents' model calls with the host's keys, and writes down what they used. And search."""
 
 from .calls.endpoint import ModelProxy
-from .catalog.catalog import Catalog, Model
+from .catalog.catalog import CatalogModel, HostCatalog
 from .catalog.catalog_file import load_catalog
-from .ledger.ledger import Ledger
+from .ledger.ledger import ModelCallLedger
 from .providers import Providers, local_model_missing
 from .routes import model_routes, router
-from .search import SearchDesk, SearchProvider, load_search
+from .search import SearchProvider, SearchService, load_search
 
 __all__ = [
-    "Catalog",
-    "Ledger",
-    "Model",
+    "CatalogModel",
+    "HostCatalog",
+    "ModelCallLedger",
     "ModelProxy",
     "Providers",
-    "SearchDesk",
     "SearchProvider",
+    "SearchService",
     "load_catalog",
     "load_search",
     "local_model_missing",

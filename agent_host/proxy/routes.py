@@ -8,11 +8,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.routing import Route
 
 from ..access import identify, operator
-from ..database import Database
+from ..database import HostDatabase
 from . import search
 from .calls.endpoint import ModelEndpoint, ModelProxy
-from .catalog.catalog import Catalog
-from .ledger.ledger import Ledger
+from .catalog.catalog import HostCatalog
+from .ledger.ledger import ModelCallLedger
 from .ledger.report import LedgerReport, read_report
 
 router = APIRouter()
@@ -30,14 +30,14 @@ def model_routes(proxy: ModelProxy) -> list[Route]:
 @router.get("/v1/models", dependencies=[Depends(identify)])
 async def models(request: Request) -> dict[str, Any]:
     """The models an agent may name, in OpenAI's list with limits, prices and capabilities added."""
-    catalog: Catalog = request.app.state.catalog
+    catalog: HostCatalog = request.app.state.catalog
     return {"object": "list", "data": [model.card() for model in catalog.models.values()]}
 
 
 @router.get("/v1/models/{name:path}", dependencies=[Depends(identify)])
 async def model(request: Request, name: str) -> dict[str, Any]:
     """One model."""
-    catalog: Catalog = request.app.state.catalog
+    catalog: HostCatalog = request.app.state.catalog
     return catalog.find(name).card()
 
 
@@ -48,7 +48,7 @@ async def usage(
     limit: Annotated[int, Query(ge=0, le=1000, description="How many recent calls to list")] = 50,
 ) -> LedgerReport:
     """What model calls used: sums by agent and model, and the latest calls."""
-    ledger: Ledger = request.app.state.ledger
-    database: Database = request.app.state.database
+    ledger: ModelCallLedger = request.app.state.ledger
+    database: HostDatabase = request.app.state.database
     await ledger.settle()
     return await database.run(lambda connection: read_report(connection, agent, limit))

@@ -1,8 +1,8 @@
 """An agent as data: manifests, those of the product and those of a folder, and the operator's word over all of them."""
 
 from . import safe_yaml
-from .directory import DEFAULT, Agents
-from .manifest import BadManifest, Manifest, manifest
-from .project import Project
+from .directory import DEFAULT, AgentDirectory
+from .manifest import InvalidManifest, Manifest, manifest
+from .project import ProjectRules
 
-__all__ = ["DEFAULT", "Agents", "BadManifest", "Manifest", "Project", "manifest", "safe_yaml"]
+__all__ = ["DEFAULT", "AgentDirectory", "InvalidManifest", "Manifest", "ProjectRules", "manifest", "safe_yaml"]

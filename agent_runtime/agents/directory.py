@@ -16,7 +16,7 @@ from agent_common.telemetry import logger
 
 from ..errors import InvalidRequest
 from . import safe_yaml
-from .manifest import BadManifest, Manifest, manifest
+from .manifest import InvalidManifest, Manifest, manifest
 
 DEFAULT = "default"
 BUILTIN = Path(__file__).with_name("builtin")
@@ -30,7 +30,7 @@ log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AgentSnapshot:
     """All agents at one moment. Replaced as a whole, never changed."""
 
     agents: Mapping[str, Manifest]
@@ -39,12 +39,12 @@ class Found:
     signature: object = None
 
 
-class Agents:
+class AgentDirectory:
     """Finds agents by name. A file may replace an agent of the product by taking its name."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._found = Found(MappingProxyType(builtin()), MappingProxyType({}))
+        self._found = AgentSnapshot(MappingProxyType(builtin()), MappingProxyType({}))
 
     def get(self, name: str) -> Manifest | None:
         return self._now().agents.get(name)
@@ -71,14 +71,14 @@ class Agents:
         ]
         return cards + [AgentCard(name=file, source="file", error=fault) for file, fault in sorted(now.faults.items())]
 
-    def _now(self) -> Found:
+    def _now(self) -> AgentSnapshot:
         """One look at the folder's entries tells whether anything has changed."""
         signature = _signature(self._folder)
         if signature != self._found.signature:
             agents, faults = _read(self._folder)
             for file, fault in faults.items():
                 log.warning("agent not loaded", file=file, error=fault)
-            self._found = Found(MappingProxyType({**builtin(), **agents}), MappingProxyType(faults), signature)
+            self._found = AgentSnapshot(MappingProxyType({**builtin(), **agents}), MappingProxyType(faults), signature)
         return self._found
 
 
@@ -124,9 +124,9 @@ def _read(folder: Path | None) -> tuple[dict[str, Manifest], dict[str, str]]:
         try:
             one = manifest(path.stem, _content(path))
             if one.name in agents:
-                raise BadManifest(f"name: {one.name} is taken by another file")
+                raise InvalidManifest(f"name: {one.name} is taken by another file")
             agents[one.name] = one
-        except BadManifest as fault:
+        except InvalidManifest as fault:
             faults[path.name] = str(fault)
         except OSError as error:
             faults[path.name] = f"cannot be read: {error.strerror}"
@@ -136,11 +136,11 @@ def _read(folder: Path | None) -> tuple[dict[str, Manifest], dict[str, str]]:
 def _content(path: Path) -> dict[str, Any]:
     """The fields of a manifest; of a Markdown file the text below the front matter is the prompt."""
     if not stat.S_ISREG(path.stat().st_mode):  # a pipe would keep everybody waiting
-        raise BadManifest("is not a file")
+        raise InvalidManifest("is not a file")
     with path.open("rb") as file:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise BadManifest(f"is larger than {LARGEST // 1024} KiB")
+        raise InvalidManifest(f"is larger than {LARGEST // 1024} KiB")
     try:
         text = data.decode("utf-8-sig")
         if path.suffix != ".md":
@@ -148,9 +148,9 @@ def _content(path: Path) -> dict[str, Any]:
         head, body = _front_matter(text)
         return {**_mapping(head), "prompt": body}
     except UnicodeDecodeError:
-        raise BadManifest("is not UTF-8 text") from None
-    except safe_yaml.NotPlain as error:
-        raise BadManifest(f"is not YAML: {error}") from None
+        raise InvalidManifest("is not UTF-8 text") from None
+    except safe_yaml.UnsafeYaml as error:
+        raise InvalidManifest(f"is not YAML: {error}") from None
 
 
 def _front_matter(text: str) -> tuple[str, str]:
@@ -159,11 +159,11 @@ def _front_matter(text: str) -> tuple[str, str]:
         for number, line in enumerate(lines[1:], 1):
             if line.rstrip() == "---":
                 return "".join(("\n", *lines[1:number])), "".join(lines[number + 1 :])
-    raise BadManifest("must begin with front matter: YAML between two lines of ---")
+    raise InvalidManifest("must begin with front matter: YAML between two lines of ---")
 
 
 def _mapping(text: str) -> dict[str, Any]:
     loaded: Any = safe_yaml.load(text)
     if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in loaded):  # pyright: ignore[reportUnknownVariableType]
-        raise BadManifest("must be a mapping of fields")
+        raise InvalidManifest("must be a mapping of fields")
     return loaded  # pyright: ignore[reportUnknownVariableType]

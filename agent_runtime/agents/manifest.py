@@ -15,7 +15,7 @@ Mode = Literal["primary", "subagent", "all", "internal"]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 
 
-class BadManifest(Exception):
+class InvalidManifest(Exception):
     """The file is not an agent; the text names every fault and its place."""
 
 
@@ -107,7 +107,7 @@ def manifest(name: str, content: Mapping[str, Any], source: Literal["builtin", "
     try:
         written = _Written.model_validate({"name": name, **content})
     except ValidationError as error:
-        raise BadManifest("; ".join(_fault(one) for one in error.errors())) from None
+        raise InvalidManifest("; ".join(_fault(one) for one in error.errors())) from None
     rules = tuple(Rule(**rule.model_dump(), source="manifest") for rule in written.permissions)
     return Manifest(
         name=written.name,

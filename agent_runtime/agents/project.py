@@ -36,21 +36,21 @@ class _Written(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ProjectRules:
     """The operator's word."""
 
     ceiling: RequirementSet = ALL_GRANTED
     rules: tuple[Rule, ...] = ()
 
     @classmethod
-    def read(cls, data_dir: Path) -> Project:
+    def read(cls, data_dir: Path) -> ProjectRules:
         """What the file says; nothing when there is none. Raises StartError that names every fault."""
         path = data_dir / FILE
         try:
             loaded: Any = safe_yaml.load(path.read_text("utf-8-sig"))
         except FileNotFoundError:
             return cls()
-        except (OSError, UnicodeDecodeError, safe_yaml.NotPlain) as error:
+        except (OSError, UnicodeDecodeError, safe_yaml.UnsafeYaml) as error:
             raise StartError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
         if loaded is not None and not isinstance(loaded, dict):
             raise StartError(f"{path}: must have the fields rules (a list of permission, pattern, action) and ceiling")

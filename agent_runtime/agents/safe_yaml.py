@@ -9,7 +9,7 @@ import yaml
 DEEPEST = 20
 
 
-class NotPlain(Exception):
+class UnsafeYaml(Exception):
     """The text is no such YAML; says why, and in which line."""
 
 
@@ -17,11 +17,11 @@ def load(text: str) -> Any:
     """What the text says. Raises NotPlain."""
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506  it is a SafeLoader
-    except NotPlain:
+    except UnsafeYaml:
         raise
     except Exception as error:  # noqa: BLE001  PyYAML lets through whatever int(), date() and its own tables raise
         why = error if isinstance(error, yaml.YAMLError) else f"a value is not what it looks like ({error}): quote it"
-        raise NotPlain(" ".join(str(why).split())[:300]) from None
+        raise UnsafeYaml(" ".join(str(why).split())[:300]) from None
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -36,10 +36,10 @@ def pair(text: str) -> tuple[str, str]:
         for kind in (*kinds, yaml.ScalarEvent, yaml.MappingEndEvent, yaml.DocumentEndEvent, yaml.StreamEndEvent):
             found.append(next(events))
             if not isinstance(found[-1], kind):
-                raise NotPlain("must be one text")
+                raise UnsafeYaml("must be one text")
         return str(found[3].value), str(found[4].value)
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: an escape for no character
-        raise NotPlain(" ".join(str(error).split())[:300]) from None
+        raise UnsafeYaml(" ".join(str(error).split())[:300]) from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -50,9 +50,9 @@ class _Loader(yaml.SafeLoader):
         line = int(event.start_mark.line) + 1
         self._depth += 1
         if self._depth > DEEPEST:
-            raise NotPlain(f"line {line}: is nested deeper than {DEEPEST} levels")
+            raise UnsafeYaml(f"line {line}: is nested deeper than {DEEPEST} levels")
         if isinstance(event, yaml.AliasEvent):
-            raise NotPlain(f"line {line}: aliases (*name) are not taken")
+            raise UnsafeYaml(f"line {line}: aliases (*name) are not taken")
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -63,6 +63,6 @@ class _Loader(yaml.SafeLoader):
             merge = key.tag == "tag:yaml.org,2002:merge"
             if merge or str(key.value) in seen:
                 what = "merges (<<) are not taken" if merge else f"{key.value} is there twice"
-                raise NotPlain(f"line {key.start_mark.line + 1}: {what}")
+                raise UnsafeYaml(f"line {key.start_mark.line + 1}: {what}")
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)

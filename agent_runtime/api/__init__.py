@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ports import Clock
-from .app_state import Desk, Front
+from .app_state import AppState, Services
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["Desk", "Front", "create_app"]
+__all__ = ["AppState", "Services", "create_app"]
 
 
-def create_app(front: Front, clock: Clock) -> FastAPI:
+def create_app(front: AppState, clock: Clock) -> FastAPI:
     """The application. FastAPI and the routes are loaded here and not before: that takes a while."""
     from . import app
 

@@ -11,15 +11,15 @@ from fastapi.telemetry import TelemetryConfig
 from .. import __version__
 from ..ports import Clock
 from . import problems
-from .dependencies import Front
-from .middleware import Guard
+from .dependencies import AppState
+from .middleware import AuthMiddleware
 from .routes import chat, sessions, status, tasks, turns, workspace
 
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 """FastAPI's own asks several times in each request whether somebody has set up OpenTelemetry; here nobody has."""
 
 
-def create_app(front: Front, clock: Clock) -> FastAPI:
+def create_app(front: AppState, clock: Clock) -> FastAPI:
     """The application. `front.desk` may come later: until then the probes and `/status` answer, the rest is 503."""
     app = FastAPI(
         title="Agent runtime",
@@ -38,7 +38,7 @@ def create_app(front: Front, clock: Clock) -> FastAPI:
     app.openapi = cache(partial(_describe, app))
     token = front.settings.token
     app.add_middleware(
-        Guard, token=token.get_secret_value() if token else None, mediated=front.settings.mediation_required
+        AuthMiddleware, token=token.get_secret_value() if token else None, mediated=front.settings.mediation_required
     )
     return app
 

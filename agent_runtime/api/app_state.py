@@ -9,38 +9,38 @@ from typing import TYPE_CHECKING, Protocol
 
 from agent_common.protocol import McpServerState
 
-from ..agents import Agents
-from ..context import Window
-from ..loop import Answers, Chats, Counters, EventBus, Hallway, Sessions, Tasks
+from ..agents import AgentDirectory
+from ..context import ContextWindow
+from ..loop import ChatService, Counters, EventBus, HumanAnswers, LoopServices, SessionService, TaskService
 from ..ports import Mesh, SkillIndex, ToolCatalog
 from ..settings import Settings
-from ..workspace import Shelf
+from ..workspace import FileService
 
 if TYPE_CHECKING:
-    from ..mesh import Catalog
+    from ..mesh import ModelCatalog
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Services:
     """The running agent, as the routes see it."""
 
     settings: Settings
-    hallway: Hallway
-    chats: Chats
-    answers: Answers
-    tasks: Tasks
-    sessions: Sessions
-    shelf: Shelf
+    hallway: LoopServices
+    chats: ChatService
+    answers: HumanAnswers
+    tasks: TaskService
+    sessions: SessionService
+    shelf: FileService
     tools: ToolCatalog
     servers: Callable[[], Sequence[McpServerState]]
     packages: SkillIndex
-    agents: Agents
+    agents: AgentDirectory
     mesh: Mesh
-    models: Catalog
+    models: ModelCatalog
     counters: Counters
     events: EventBus
     confinement: str
-    window: Callable[[str], Window]
+    window: Callable[[str], ContextWindow]
     """Of a model, by its name."""
 
 
@@ -55,13 +55,13 @@ class ChannelView(Protocol):
 
 
 @dataclass(slots=True)
-class Front:
+class AppState:
     """What the routes can say before the agent is ready, and while it shuts down."""
 
     settings: Settings
     started_at: float
     events: EventBus
-    desk: Desk | None = None
+    desk: Services | None = None
     draining: bool = False
     channel: ChannelView | None = None
     disk_is_low: Callable[[], bool] = lambda: False

@@ -21,7 +21,7 @@ class BodyTooLarge(Exception):
     """The body went over its limit while it was read."""
 
 
-class NoRoom(Exception):
+class BodyBudgetExceeded(Exception):
     """The bodies of all requests went over their budget while this one was read."""
 
 
@@ -33,19 +33,19 @@ class BodyBudget:
         self._most = most
         self.held = 0
 
-    def enter(self, scope: Scope) -> Body:
+    def enter(self, scope: Scope) -> HeldBody:
         """The body of a request that begins; `release_body` finds it by the scope."""
-        scope[_KEY] = body = Body(self)
+        scope[_KEY] = body = HeldBody(self)
         return body
 
     def take(self, size: int) -> None:
         """Raises NoRoom."""
         if size and self.held + size > self._most:
-            raise NoRoom
+            raise BodyBudgetExceeded
         self.held += size
 
 
-class Body:
+class HeldBody:
     """The body of one request."""
 
     def __init__(self, budget: BodyBudget) -> None:
@@ -69,6 +69,6 @@ class Body:
 
 def release_body(scope: Scope) -> None:
     """Give back what the body of a request took, before its answer: its bytes are not needed any more."""
-    body: Body | None = scope.get(_KEY)
+    body: HeldBody | None = scope.get(_KEY)
     if body is not None:
         body.release()

@@ -14,7 +14,7 @@ from agent_common.protocol import faults_of
 
 from ..errors import InvalidRequest, NotReady
 from ..workspace import OPERATOR
-from .app_state import Desk, Front
+from .app_state import AppState, Services
 from .bodies import BODY_LIMIT, release_body
 
 M = TypeVar("M", bound=BaseModel)
@@ -22,12 +22,12 @@ USER_HEADER = "x-agent-user"
 BODY = JsonLimits(BODY_LIMIT)
 
 
-def front(request: Request) -> Front:
-    found: Front = request.app.state.front
+def front(request: Request) -> AppState:
+    found: AppState = request.app.state.front
     return found
 
 
-def desk(request: Request) -> Desk:
+def desk(request: Request) -> Services:
     """The running agent, for those who ask about work or stop it. Raises NotReady before it is there."""
     at = front(request)
     if at.desk is None:
@@ -35,7 +35,7 @@ def desk(request: Request) -> Desk:
     return at.desk
 
 
-def open_desk(request: Request) -> Desk:
+def open_desk(request: Request) -> Services:
     """The running agent, for those who bring work. Raises NotReady before it is there and once it is on its way out."""
     at = front(request)
     if at.desk is None or at.draining:
@@ -43,7 +43,7 @@ def open_desk(request: Request) -> Desk:
     return at.desk
 
 
-def _not_ready(at: Front) -> NotReady:
+def _not_ready(at: AppState) -> NotReady:
     reason = ", ".join(at.reasons())
     return NotReady(f"the server is not ready: {reason}", headers={"Retry-After": "1"})
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_common.http import authorised
 
-from .bodies import BODY_LIMIT, MOST_BYTES, BodyBudget, BodyTooLarge, NoRoom
+from .bodies import BODY_LIMIT, MOST_BYTES, BodyBudget, BodyBudgetExceeded, BodyTooLarge
 from .problems import problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -21,7 +21,7 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Guard:
+class AuthMiddleware:
     """ASGI middleware: 401 without the token, 403 for a browser's cross-site request, 413 over the body limit, 429 over
     the budget of all bodies.
 
@@ -82,7 +82,7 @@ class Guard:
             await self._app(scope, counted, send)
         except BodyTooLarge:
             await _too_large(scope["path"])(scope, receive, send)
-        except NoRoom:
+        except BodyBudgetExceeded:
             body.release()  # before a slow caller reads the answer
             await _no_room(scope["path"])(scope, receive, send)
         finally:

@@ -7,7 +7,7 @@ import re
 _ONE = re.compile(r"bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE | re.ASCII)
 
 
-class OutOfRange(Exception):
+class RangeNotSatisfiable(Exception):
     """Nothing of the file lies there."""
 
 
@@ -19,12 +19,12 @@ def piece(header: str | None, size: int) -> tuple[int, int] | None:
     if found[1] == "":
         last = int(found[2])
         if last == 0 or size == 0:
-            raise OutOfRange
+            raise RangeNotSatisfiable
         return max(0, size - last), size
     start = int(found[1])
     end = min(int(found[2]) + 1, size) if found[2] else size
     if found[2] and int(found[2]) < start:
         return None
     if start >= size:
-        raise OutOfRange
+        raise RangeNotSatisfiable
     return start, end

@@ -13,7 +13,7 @@ from starlette.types import Send
 from agent_common.protocol import chunks as c
 from agent_common.telemetry import logger
 
-from ..loop import Admission, CutOff, Turn
+from ..loop import Admission, StreamInterrupted, Turn
 from ..sessions import Message, replay
 
 log = logger(__name__)
@@ -30,17 +30,17 @@ def as_json(body: dict[str, Any], status: int = 200) -> Response:
     return Response(to_json(body), status, media_type="application/json")
 
 
-class Pieces(StreamingResponse):
+class PacedStreamingResponse(StreamingResponse):
     """A long answer. A reader who stops reading is dropped by the server (`heads`), and may come again."""
 
     async def stream_response(self, send: Send) -> None:
         try:
             await super().stream_response(send)
-        except CutOff:
+        except StreamInterrupted:
             log.info("a reader was cut off")  # without its last piece the response is broken, as it should be
 
 
-class EventStream(Pieces):
+class EventStream(PacedStreamingResponse):
     """Server-sent events."""
 
     def __init__(self, events: AsyncIterator[bytes]) -> None:

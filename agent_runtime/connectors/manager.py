@@ -9,24 +9,26 @@ from agent_common.protocol import McpServerState, SkillState
 from agent_common.protocol.authority import Authority
 
 from ..tools import Tool
-from .config.config import Local, Server
-from .session.server_connection import Link
-from .session.timeouts import Patience
+from .config.config import LocalServer, ServerConfig
+from .session.server_connection import ServerConnection
+from .session.timeouts import Timeouts
 from .tools.names import starts
-from .transport.transports import Ground
+from .transport.transports import ConnectorDeps
 
 AT_ONCE = 4
 """Servers that are started at the same time."""
 
 
-class Connectors:
+class ConnectorManager:
     """Tool provider for the servers that the operator has named. `ready` it for a turn; `close` it."""
 
-    def __init__(self, servers: Sequence[Server], ground: Ground, patience: Patience | None = None) -> None:
+    def __init__(
+        self, servers: Sequence[ServerConfig], ground: ConnectorDeps, patience: Timeouts | None = None
+    ) -> None:
         names = frozenset(server.name for server in servers)
-        self._patience = patience or Patience()
+        self._patience = patience or Timeouts()
         starting = asyncio.Semaphore(AT_ONCE)
-        self._links = [Link(server, names, ground, starting, self._patience) for server in servers]
+        self._links = [ServerConnection(server, names, ground, starting, self._patience) for server in servers]
 
     def tools(self) -> Sequence[Tool]:
         """Those that are known: a server's, from the first time that it has listed them."""
@@ -64,10 +66,10 @@ class Connectors:
         await asyncio.gather(*(link.close() for link in self._links))
 
 
-def _state(link: Link) -> McpServerState:
+def _state(link: ServerConnection) -> McpServerState:
     return McpServerState(
         name=link.server.name,
-        kind="local" if isinstance(link.server.where, Local) else "remote",
+        kind="local" if isinstance(link.server.where, LocalServer) else "remote",
         state=link.state if link.server.enabled else "disabled",
         tools=[tool.spec.name for tool in link.tools],
         error=link.reason,

@@ -1,33 +1,42 @@
 """What the model sees: the prompt, and a view over the recorded parts."""
 
 from . import transcript
-from .load_view import Own, read_view
+from .load_view import CurrentTurn, read_view
 from .notes import METADATA_KEY as NOTES_KEY
 from .notes import a_time, bounded, kept, notes_of, sent_at
-from .prompt import Material, Surroundings, digest, system_prompt
-from .provider_messages import Call, Step, denied, error_envelope, steps_of, told_by_runtime, told_by_user, user_text
+from .prompt import PromptEnvironment, PromptInputs, digest, system_prompt
+from .provider_messages import (
+    Step,
+    ToolCallRecord,
+    denied,
+    error_envelope,
+    steps_of,
+    told_by_runtime,
+    told_by_user,
+    user_text,
+)
 from .sanitize import meant
-from .tokens import Gauge, Meter, Meters, overflow_of, too_long
-from .view import Place, Result, View, definition, lower_tools
-from .window import LEAST_SUMMARY, Cut, Trials, Window, cut_all, cut_for
+from .tokens import ContextUsage, TokenCalibration, TokenCalibrations, overflow_of, too_long
+from .view import CallResult, CutPoint, View, definition, lower_tools
+from .window import LEAST_SUMMARY, CompactionHistory, ContextWindow, Cut, cut_all, cut_for
 
 __all__ = [
     "LEAST_SUMMARY",
     "NOTES_KEY",
-    "Call",
+    "CallResult",
+    "CompactionHistory",
+    "ContextUsage",
+    "ContextWindow",
+    "CurrentTurn",
     "Cut",
-    "Gauge",
-    "Material",
-    "Meter",
-    "Meters",
-    "Own",
-    "Place",
-    "Result",
+    "CutPoint",
+    "PromptEnvironment",
+    "PromptInputs",
     "Step",
-    "Surroundings",
-    "Trials",
+    "TokenCalibration",
+    "TokenCalibrations",
+    "ToolCallRecord",
     "View",
-    "Window",
     "a_time",
     "bounded",
     "cut_all",

@@ -12,7 +12,7 @@ from .view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class CurrentTurn:
     """A turn that is at work: its message and its reply are added by itself."""
 
     message_id: str
@@ -22,7 +22,7 @@ class Own:
 
 
 def read_view(
-    connection: sqlite3.Connection, session_id: str, prompt: str, agent: str = DEFAULT, own: Own | None = None
+    connection: sqlite3.Connection, session_id: str, prompt: str, agent: str = DEFAULT, own: CurrentTurn | None = None
 ) -> View:
     """What the model sees of a session."""
     found = markers.latest(connection, session_id)

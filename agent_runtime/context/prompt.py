@@ -32,7 +32,7 @@ else. Characters that cannot be seen are shown to you as escapes such as `\\u202
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PromptEnvironment:
     """Facts that do not change while a session lives."""
 
     now_ms: int
@@ -44,7 +44,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class PromptInputs:
     """What a prompt is made of."""
 
     agent_id: str
@@ -62,7 +62,7 @@ class Material:
     """Names of MCP servers, and of their tools as far as they are known."""
 
 
-def system_prompt(material: Material, around: Surroundings) -> str:
+def system_prompt(material: PromptInputs, around: PromptEnvironment) -> str:
     """The prompt of a new session."""
     name, own = material.agent
     return joined(
@@ -80,7 +80,7 @@ def system_prompt(material: Material, around: Surroundings) -> str:
     )
 
 
-def _environment(agent: str, around: Surroundings) -> str:
+def _environment(agent: str, around: PromptEnvironment) -> str:
     facts = {
         "date": datetime.fromtimestamp(around.now_ms / 1000, tz=UTC).date().isoformat(),
         "agent": agent,

@@ -38,7 +38,7 @@ MOST_IN_SOURCE = 200
 
 
 @dataclass(slots=True)
-class Call:
+class ToolCallRecord:
     """One tool call with its answer."""
 
     id: str
@@ -57,12 +57,12 @@ class Step:
     """One model call and what came of it."""
 
     text: str = ""
-    calls: list[Call] = field(default_factory=list[Call])
+    calls: list[ToolCallRecord] = field(default_factory=list[ToolCallRecord])
     notices: list[str] = field(default_factory=list[str])
     """What the model is told behind the results: by the runtime, or by the person who steers (`told_by_...`)."""
 
     @property
-    def open(self) -> list[Call]:
+    def open(self) -> list[ToolCallRecord]:
         """The calls without an answer."""
         return [call for call in self.calls if call.output is None]
 
@@ -138,18 +138,18 @@ def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
                 step.notices.append(told_by_user(part["data"]["parts"]))
         elif (name := tool_name(part)) is not None:
             approved = part["state"] == "approval-responded" and part["approval"].get("approved") is True
-            call = Call(part["toolCallId"], name, part.get("input", {}), _output(part), approved)
+            call = ToolCallRecord(part["toolCallId"], name, part.get("input", {}), _output(part), approved)
             touches = asked.get(part["approval"]["id"], {}).get("touches") if approved else None
             call.approved_for = tuple(touches) if touches is not None else None
             step.calls.append(call)
     yield step
 
 
-def _result(call: Call) -> str:
+def _result(call: ToolCallRecord) -> str:
     return result_json(to_json(_sourced(call, _for_model(_answered(call)))).decode())
 
 
-def _sourced(call: Call, envelope: object) -> object:
+def _sourced(call: ToolCallRecord, envelope: object) -> object:
     """An envelope that says at its head what its content comes from, unless it is the runtime's own."""
     if not is_object(envelope) or call.name in OWN_ANSWERS:
         return envelope
@@ -190,7 +190,7 @@ def _shortened(text: str, kept: int | None) -> str:
     return text[:head] + CUT_RESULT.format(left=len(text) - kept) + text[len(text) - (kept - head) :]
 
 
-def _answered(call: Call) -> Any:
+def _answered(call: ToolCallRecord) -> Any:
     return error_envelope("no result") if call.output is None else call.output
 
 

@@ -30,7 +30,7 @@ Cost = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TranscriptEntry:
     """One message, or a piece of one."""
 
     by: str
@@ -41,27 +41,27 @@ class Entry:
         return f'<message by="{self.by}">\n{_TAGS.sub("&lt;", self.text)}\n</message>'
 
 
-def entries(messages: Iterable[bytes], *, prune: bool = False) -> list[Entry]:
+def entries(messages: Iterable[bytes], *, prune: bool = False) -> list[TranscriptEntry]:
     """One for each message, and one for each call of a tool."""
     parsed: list[dict[str, Any]] = [from_json(message) for message in messages]
     results = [at for at, message in enumerate(parsed) if message["role"] == "tool"]
     old = set(results[:-NEWEST]) if prune else set[int]()
     names: dict[str, str] = {}
-    found: list[Entry] = []
+    found: list[TranscriptEntry] = []
     for at, message in enumerate(parsed):
         found += _entries(message, names, prune=at in old)
     return found
 
 
-def plain(texts: Iterable[Entry]) -> str:
+def plain(texts: Iterable[TranscriptEntry]) -> str:
     """The whole stretch."""
     return "\n".join(map(str, texts))
 
 
-def chunks(texts: Iterable[Entry], cost: Cost, budget: int) -> list[list[Entry]]:
+def chunks(texts: Iterable[TranscriptEntry], cost: Cost, budget: int) -> list[list[TranscriptEntry]]:
     """The entries in pieces that cost at most so many tokens each; an entry that costs more is cut up. Nothing is left
     out."""
-    pieces: list[list[Entry]] = []
+    pieces: list[list[TranscriptEntry]] = []
     left = 0
     for entry in (part for text in texts for part in _parts(text, cost, budget)):
         needed = cost(str(entry)) + 1
@@ -73,7 +73,7 @@ def chunks(texts: Iterable[Entry], cost: Cost, budget: int) -> list[list[Entry]]
     return pieces
 
 
-def without_middle(texts: Sequence[Entry], cost: Cost, budget: int) -> str:
+def without_middle(texts: Sequence[TranscriptEntry], cost: Cost, budget: int) -> str:
     """As many entries of the beginning and of the end as fit, a quarter of the room for the beginning."""
     costs = [cost(str(entry)) + 1 for entry in texts]
     head = _taken(zip(texts, costs, strict=True), budget // 4)
@@ -84,19 +84,19 @@ def without_middle(texts: Sequence[Entry], cost: Cost, budget: int) -> str:
     return "\n".join([*map(str, head), *between, *map(str, reversed(tail))])
 
 
-def _entries(message: dict[str, Any], names: dict[str, str], *, prune: bool) -> Iterator[Entry]:
+def _entries(message: dict[str, Any], names: dict[str, str], *, prune: bool) -> Iterator[TranscriptEntry]:
     """`names` are those of the calls so far, by id."""
     content: str = message.get("content") or ""
     if message["role"] == "tool":
         cut = prune and len(content) > PRUNED and names.get(message["tool_call_id"]) not in KEPT_TOOLS
         text = f"{content[:PRUNED]}... [the rest was pruned]" if cut else content
-        yield Entry(f"tool {_name(names.get(message['tool_call_id'], 'unknown'))}", text)
+        yield TranscriptEntry(f"tool {_name(names.get(message['tool_call_id'], 'unknown'))}", text)
         return
     if content:
-        yield Entry(message["role"], content)
+        yield TranscriptEntry(message["role"], content)
     for call in message.get("tool_calls") or ():
         name = names[call["id"]] = call["function"]["name"]
-        yield Entry(f"assistant, calling {_name(name)}", call["function"]["arguments"])
+        yield TranscriptEntry(f"assistant, calling {_name(name)}", call["function"]["arguments"])
 
 
 def _name(tool: str) -> str:
@@ -104,7 +104,7 @@ def _name(tool: str) -> str:
     return re.sub(r"[^\w.-]", "_", tool)[:64]
 
 
-def _parts(entry: Entry, cost: Cost, budget: int) -> list[Entry]:
+def _parts(entry: TranscriptEntry, cost: Cost, budget: int) -> list[TranscriptEntry]:
     """The entry, or as many parts of it as are needed."""
     slices = _sliced(entry, cost, budget, entry.text)
     if len(slices) == 1:
@@ -112,7 +112,7 @@ def _parts(entry: Entry, cost: Cost, budget: int) -> list[Entry]:
     return [replace(entry, by=f"{entry.by}, part {at} of {len(slices)}", text=one) for at, one in enumerate(slices, 1)]
 
 
-def _sliced(entry: Entry, cost: Cost, budget: int, text: str) -> list[str]:
+def _sliced(entry: TranscriptEntry, cost: Cost, budget: int, text: str) -> list[str]:
     """Halves of halves, until each fits beside the tags."""
     if len(text) <= SHORTEST or cost(str(replace(entry, text=text))) + 16 <= budget:
         return [text]
@@ -126,8 +126,8 @@ def _seam(text: str, at: int) -> int:
     return text.rfind("\n", earliest, at) + 1 or text.rfind(" ", earliest, at) + 1 or at
 
 
-def _taken(found: Iterable[tuple[Entry, int]], budget: int) -> list[Entry]:
-    taken: list[Entry] = []
+def _taken(found: Iterable[tuple[TranscriptEntry, int]], budget: int) -> list[TranscriptEntry]:
+    taken: list[TranscriptEntry] = []
     for entry, cost in found:
         if cost > budget:
             return taken if taken else [_fitted(entry, budget / cost)]
@@ -136,7 +136,7 @@ def _taken(found: Iterable[tuple[Entry, int]], budget: int) -> list[Entry]:
     return taken
 
 
-def _fitted(entry: Entry, share: float) -> Entry:
+def _fitted(entry: TranscriptEntry, share: float) -> TranscriptEntry:
     """Its beginning and its end, about that share of it."""
     room = max(1, int(len(entry.text) * share * 0.9))
     text = entry.text

@@ -24,7 +24,7 @@ _SAID = b'{"role":"assistant","content":"'
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CutPoint:
     """A point where a view could be cut: before a user message, or before a step of its turn."""
 
     index: int
@@ -38,7 +38,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CallResult:
     """What a tool gave."""
 
     message_id: str
@@ -60,7 +60,7 @@ class View:
         """Who was spoken to last."""
         self._turn, self._step = "", 0
         self._shortened = {(one.message_id, one.call_id): one.kept for one in marker.shortened} if marker else {}
-        self.places: list[Place] = []
+        self.places: list[CutPoint] = []
         """Where it can be cut, in order."""
         self.size = sum(map(len, self._messages))
         """Bytes of all messages."""
@@ -101,13 +101,13 @@ class View:
         """What the latest compaction shows in part only."""
         return self._marker.shortened if self._marker is not None else ()
 
-    def results(self, start: Place) -> Iterator[Result]:
+    def results(self, start: CutPoint) -> Iterator[CallResult]:
         """The results of tools from there on, as they are shown."""
         places = [place for place in self.places if place.index >= start.index]
         for place, end in zip(places, [*(place.index for place in places[1:]), len(self._messages)], strict=True):
             for message in map(from_json, self._messages[place.index : end]):
                 if message["role"] == "tool":
-                    yield Result(place.message_id, message["tool_call_id"], message["content"])
+                    yield CallResult(place.message_id, message["tool_call_id"], message["content"])
 
     def unmoved(self, shortened: tuple[Shortened, ...]) -> Marker | None:
         """A marker behind which all is shown that is shown now, but for these results; none where there is no message
@@ -140,7 +140,7 @@ class View:
     ) -> None:
         """A message to an agent, above what the runtime has noted; when that is another agent than before, it says
         so."""
-        self.places.append(Place(len(self._messages), message_id, 0, self._agent))
+        self.places.append(CutPoint(len(self._messages), message_id, 0, self._agent))
         was, self._agent = self._agent, agent or self._agent
         self._turn, self._step = message_id, 0
         if was != self._agent:
@@ -159,7 +159,7 @@ class View:
             return
         self._step += 1
         if self._marker is None or not self._marker.leaves_out(self._turn, self._step):
-            self.places.append(Place(len(self._messages), self._turn, self._step, self._agent))
+            self.places.append(CutPoint(len(self._messages), self._turn, self._step, self._agent))
             self._add(messages)
 
     def become(self, other: View) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from .view import Place
+from .view import CutPoint
 
 RESERVE = 20_000
 """Tokens that are kept free for an answer, where the window is large."""
@@ -17,7 +17,7 @@ LEAST_SUMMARY = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ContextWindow:
     """What one model can take, in tokens."""
 
     limit: int
@@ -26,7 +26,7 @@ class Window:
     """False: nothing is known of it, and the limit is what most models have."""
 
     @classmethod
-    def of(cls, limit: int, max_output: int | None, reserve: int | None = None, *, known: bool = True) -> Window:
+    def of(cls, limit: int, max_output: int | None, reserve: int | None = None, *, known: bool = True) -> ContextWindow:
         """Return the window with its reserve in tokens: the least of 20,000, `max_output` and a quarter of `limit`. An
         explicit `reserve` replaces the first two; a quarter stays the most. `max_output` None means unknown."""
         wanted = min(RESERVE, max_output or RESERVE) if reserve is None else reserve
@@ -42,13 +42,13 @@ class Window:
         """What a summary may take of it."""
         return max(LEAST_SUMMARY, min(SUMMARY_CAP, self.reserve // 2))
 
-    def narrowed(self, limit: int | None) -> Window:
+    def narrowed(self, limit: int | None) -> ContextWindow:
         """The same for a model that has told us itself how little it takes."""
-        return self if limit is None or limit >= self.limit else Window(limit, min(self.reserve, limit // 4))
+        return self if limit is None or limit >= self.limit else ContextWindow(limit, min(self.reserve, limit // 4))
 
 
 @dataclass(slots=True)
-class Trials:
+class CompactionHistory:
     """What came of compacting one conversation with a model."""
 
     model: str = ""
@@ -64,13 +64,13 @@ class Cut:
 
     head: range
     """Indexes of the messages whose place the summary takes; those of an earlier summary are among them."""
-    start: Place | None
+    start: CutPoint | None
     """Where the tail begins; none: nothing is kept. One inside of a turn keeps that turn's user message too."""
     tail: int
     """Tokens that are kept."""
 
 
-def cut_for(places: Sequence[Place], costs: Sequence[int], *, turns: int, budget: int) -> Cut | None:
+def cut_for(places: Sequence[CutPoint], costs: Sequence[int], *, turns: int, budget: int) -> Cut | None:
     """The cut that keeps the last turns, fewer when they take more than the budget, and of a last turn that does so
     alone its latest steps. `costs` are the tokens of each message. None: there is nothing that could be summarised."""
     begun = [place for place in places if place.step == 0]
@@ -82,17 +82,17 @@ def cut_for(places: Sequence[Place], costs: Sequence[int], *, turns: int, budget
     return _inside(places, costs[begun[-1].index], behind, begun[-1], budget) if begun else None
 
 
-def cut_all(places: Sequence[Place], count: int) -> Cut | None:
+def cut_all(places: Sequence[CutPoint], count: int) -> Cut | None:
     """The cut that keeps nothing of a view of so many messages; none where nothing was said."""
     return Cut(range(1, count), None, 0) if places else None
 
 
-def _first(places: Sequence[Place]) -> int:
+def _first(places: Sequence[CutPoint]) -> int:
     """Where what was said begins. A head that ends there would hold an earlier summary at most."""
     return places[0].index
 
 
-def _inside(places: Sequence[Place], message: int, behind: Sequence[int], turn: Place, budget: int) -> Cut | None:
+def _inside(places: Sequence[CutPoint], message: int, behind: Sequence[int], turn: CutPoint, budget: int) -> Cut | None:
     """Splits a turn: its message, which costs so much, and as many of its latest steps as the budget has room for, but
     one at least."""
     steps = [place for place in places if place.step and place.index > turn.index]

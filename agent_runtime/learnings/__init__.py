@@ -1,8 +1,8 @@
 """What the agent has learnt from failures and from people: two files that it keeps and everybody may edit."""
 
 from .correction_phrases import corrects, may_correct
-from .daily_log import DiaryKeeper
+from .daily_log import DailyLogWriter
 from .section import section
-from .service import LearningKeeper, NoLearnings
+from .service import LearningService, NoLearnings
 
-__all__ = ["DiaryKeeper", "LearningKeeper", "NoLearnings", "corrects", "may_correct", "section"]
+__all__ = ["DailyLogWriter", "LearningService", "NoLearnings", "corrects", "may_correct", "section"]

@@ -23,7 +23,7 @@ _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]$")
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class CorrectionPhrases:
     """All phrases of one kind, as patterns for the beginning of a message."""
 
     wrong: re.Pattern[str]
@@ -66,8 +66,8 @@ def languages() -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 @cache
-def _signs() -> Signs:
-    return Signs(*map(_pattern, ("wrong", "no", "not")))
+def _signs() -> CorrectionPhrases:
+    return CorrectionPhrases(*map(_pattern, ("wrong", "no", "not")))
 
 
 def _pattern(kind: str) -> re.Pattern[str]:

@@ -22,8 +22,8 @@ from agent_common.redaction import redacted
 from agent_common.telemetry import logger
 
 from ..errors import ToolFailure
-from ..ports import Clock, DiaryEntry
-from ..workspace import OPERATOR, PEOPLE, Home, PathLocks, Place, own_folder, personal_folder, place_of
+from ..ports import Clock, DailyLogEntry
+from ..workspace import OPERATOR, PEOPLE, Home, PathLocks, SafePath, own_folder, personal_folder, place_of
 from .notes_file import quoted
 
 log = logger(__name__)
@@ -49,10 +49,10 @@ MOST_SEEN = 10_000
 """Entries of a folder that are looked at for old files."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
-Admit = Callable[[Place, int], Awaitable[None]]
+Admit = Callable[[SafePath, int], Awaitable[None]]
 
 
-class DiaryKeeper:
+class DailyLogWriter:
     """Fills ports.Diary. `start` once, `close` behind the last turn."""
 
     def __init__(
@@ -70,7 +70,7 @@ class DiaryKeeper:
         ToolFailure where there is no room. `secrets` are texts that never go into a line."""
         self._home, self._clock, self._locks, self._admit = home, clock, locks, admit
         self._days, self._secrets, self._pause = days, tuple(secrets), pause
-        self._waiting: deque[tuple[int, DiaryEntry]] = deque()
+        self._waiting: deque[tuple[int, DailyLogEntry]] = deque()
         self._lost = 0
         self._room: dict[Path, int] = {}
         """Folder -> bytes that were admitted there and are not written yet; of the last ones written to."""
@@ -91,7 +91,7 @@ class DiaryKeeper:
             await asyncio.wait([self._task], timeout=GOODBYE)
             self._task.cancel()  # the disk hangs
 
-    def note(self, entry: DiaryEntry) -> None:
+    def note(self, entry: DailyLogEntry) -> None:
         if self._days == 0:
             return
         if len(self._waiting) >= MOST_WAITING or self._closing.is_set():
@@ -141,7 +141,7 @@ class DiaryKeeper:
         else:
             self._trouble = None
 
-    async def _make_room(self, place: Place, size: int) -> None:
+    async def _make_room(self, place: SafePath, size: int) -> None:
         """Raises ToolFailure where there is none."""
         left = self._room.pop(place.root, 0)
         if left < size:
@@ -155,7 +155,7 @@ class DiaryKeeper:
             self._room.clear()
         self._room[place.root] = left - size
 
-    def _append(self, principal: str, place: Place, day: date, lines: bytes) -> bool:
+    def _append(self, principal: str, place: SafePath, day: date, lines: bytes) -> bool:
         own_folder(self._home, principal)
         with self._locks.hold(place.path):  # whoever edits the file meanwhile would lose them
             return place.append(lines, head=f"# {day}\n\n".encode(), most=LARGEST)
@@ -171,7 +171,7 @@ class DiaryKeeper:
                 log.exception("old daily logs were not removed")
 
 
-def line_of(entry: DiaryEntry, at_ms: int, secrets: Sequence[str] = ()) -> bytes:
+def line_of(entry: DailyLogEntry, at_ms: int, secrets: Sequence[str] = ()) -> bytes:
     """One line of a day's file, whatever the texts are."""
     when = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
     # Names are not searched for secrets: the id of a task may look like one.
@@ -188,13 +188,13 @@ def remove_old(home: Home, last: date) -> None:
     with contextlib.suppress(FileNotFoundError), os.scandir(home.data_dir / PEOPLE) as people:
         roots += [Path(one.path) for one in people]
     for root in roots:
-        folder = Place(root, root / FOLDER, FOLDER)
+        folder = SafePath(root, root / FOLDER, FOLDER)
         with contextlib.suppress(ToolFailure):
             for name, _ in folder.entries(MOST_SEEN)[0]:
                 day = _day_of(name)
                 if day is not None and day <= last:
                     with contextlib.suppress(ToolFailure):
-                        Place(root, folder.path / name, name).remove(durable=False)
+                        SafePath(root, folder.path / name, name).remove(durable=False)
 
 
 def _short(text: str, limit: int) -> str:

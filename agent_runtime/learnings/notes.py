@@ -12,7 +12,7 @@ from agent_common.protocol import is_object
 from agent_common.redaction import redacted
 
 from ..ports import Correction, ToolContext, ToolResult
-from .notes_file import Entry, quoted
+from .notes_file import NoteEntry, quoted
 from .section import name_of
 
 RECORDED = ("invalid", "backend", "timeout")
@@ -25,7 +25,7 @@ LONGEST_ANSWER = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureNote:
     """A call that failed, as it came."""
 
     tool: str
@@ -36,7 +36,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected:
+class CorrectionNote:
     """A correction, as it came."""
 
     correction: Correction
@@ -45,35 +45,35 @@ class Corrected:
 
 def failure(
     tool: str, arguments: Mapping[str, Any], result: ToolResult, context: ToolContext, at_ms: int
-) -> Failure | None:
+) -> FailureNote | None:
     """What there is to note about a call; none when it went well, or nothing can be learnt from it."""
     kind = result.metadata.get("kind")
     if result.type == "error" and kind in RECORDED:
-        return Failure(tool, kind, bounded(result.error_text or "no text"), context.principal, at_ms)
+        return FailureNote(tool, kind, bounded(result.error_text or "no text"), context.principal, at_ms)
     if tool == "bash" and is_object(result.data) and result.data.get("timed_out") is True:
         text = f"the command was ended at its deadline: {arguments.get('command')}"
-        return Failure(tool, "timeout", bounded(text), context.principal, at_ms)
+        return FailureNote(tool, "timeout", bounded(text), context.principal, at_ms)
     return None
 
 
-def entry_of(note: Failure | Corrected, secrets: Sequence[str]) -> Entry:
+def entry_of(note: FailureNote | CorrectionNote, secrets: Sequence[str]) -> NoteEntry:
     """The note as it goes into its file, without secrets."""
-    made = _error(note, secrets) if isinstance(note, Failure) else _correction(note.correction, secrets)
+    made = _error(note, secrets) if isinstance(note, FailureNote) else _correction(note.correction, secrets)
     day = datetime.fromtimestamp(note.at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M")
     fields = {**made.fields, "times": "1", "first": day, "last": day}
     text = fields.pop("text")
-    return Entry(made.title, {**{name: value for name, value in fields.items() if value}, "text": text})
+    return NoteEntry(made.title, {**{name: value for name, value in fields.items() if value}, "text": text})
 
 
-def _error(note: Failure, secrets: Sequence[str]) -> Entry:
+def _error(note: FailureNote, secrets: Sequence[str]) -> NoteEntry:
     clean = redacted(note.text, secrets)
     user, tool = name_of(note.principal), one_line(note.tool, 64)
     title = key("e", user, tool, note.kind, normalised(clean))
     text = quoted(one_line(clean, LONGEST_ERROR) or "no text")
-    return Entry(title, {"tool": tool, "error": note.kind, "user": user, "text": text})
+    return NoteEntry(title, {"tool": tool, "error": note.kind, "user": user, "text": text})
 
 
-def _correction(given: Correction, secrets: Sequence[str]) -> Entry:
+def _correction(given: Correction, secrets: Sequence[str]) -> NoteEntry:
     def clean(text: str, limit: int) -> str:
         line = one_line(redacted(bounded(text), secrets), limit)
         return quoted(line) if line else ""
@@ -89,4 +89,4 @@ def _correction(given: Correction, secrets: Sequence[str]) -> Entry:
         "text": text or quoted("no text"),
     }
     whose = given.source.partition(" ")[0]
-    return Entry(key("c", user, whose, " ".join(text.casefold().split()), fields["where"].casefold()), fields)
+    return NoteEntry(key("c", user, whose, " ".join(text.casefold().split()), fields["where"].casefold()), fields)

@@ -37,7 +37,7 @@ _ITEM = re.compile(r"[-*] (?=\S)")
 
 
 @dataclass(slots=True)
-class Entry:
+class NoteEntry:
     """One note."""
 
     title: str
@@ -82,13 +82,13 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Notebook:
+class NotesFile:
     """A file: entries, and between them lines that are a person's."""
 
-    parts: list[Entry | list[str]] = field(default_factory=list["Entry | list[str]"])
+    parts: list[NoteEntry | list[str]] = field(default_factory=list["NoteEntry | list[str]"])
 
     @classmethod
-    def parse(cls, text: str) -> Notebook:
+    def parse(cls, text: str) -> NotesFile:
         """Any text is a notebook."""
         book = cls()
         block: list[str] = []
@@ -103,7 +103,7 @@ class Notebook:
     def render(self) -> str:
         lines: list[str] = []
         for part in self.parts:
-            if isinstance(part, Entry):
+            if isinstance(part, NoteEntry):
                 if lines and lines[-1].strip():
                     lines.append("")
                 lines += part.lines()
@@ -112,15 +112,15 @@ class Notebook:
         return "\n".join(lines).rstrip("\n") + "\n"
 
     @property
-    def entries(self) -> list[Entry]:
-        return [part for part in self.parts if isinstance(part, Entry)]
+    def entries(self) -> list[NoteEntry]:
+        return [part for part in self.parts if isinstance(part, NoteEntry)]
 
     def items(self) -> list[str]:
         """The list items that a person has written beside the entries."""
-        lines = (line for part in self.parts for line in (part.extra if isinstance(part, Entry) else part))
+        lines = (line for part in self.parts for line in (part.extra if isinstance(part, NoteEntry) else part))
         return [unquoted(line[2:].strip()) for line in lines if _ITEM.match(line)]
 
-    def add(self, notes: Iterable[Entry]) -> None:
+    def add(self, notes: Iterable[NoteEntry]) -> None:
         """More notes. What is here already has happened again, and keeps what a person has made of its text."""
         known = {entry.title: entry for entry in reversed(self.entries)}
         for note in notes:
@@ -134,12 +134,12 @@ class Notebook:
     def trim(self, most: int = MOST_ENTRIES, size: int = MOST_BYTES) -> None:
         """Drops what is too much, the oldest first, of those that there is most of: who floods the file pushes out
         nobody else's notes. What was written by hand stays."""
-        groups: dict[tuple[str, str], deque[Entry]] = {}
+        groups: dict[tuple[str, str], deque[NoteEntry]] = {}
         for entry in sorted(self.entries, key=lambda entry: entry.last):
             if not entry.by_hand:
                 whose = entry.get("user"), entry.get("from").partition(" ")[0]
                 groups.setdefault(whose, deque()).append(entry)
-        dropped = _excess(groups.values(), lambda _: 1, most) | _excess(groups.values(), Entry.weight, size)
+        dropped = _excess(groups.values(), lambda _: 1, most) | _excess(groups.values(), NoteEntry.weight, size)
         if dropped:
             self.parts = [part for one in self.parts if (part := _without(one, dropped))]
 
@@ -170,7 +170,7 @@ def unquoted(text: str) -> str:
     return inner.strip()
 
 
-def _entry(block: list[str]) -> Entry | None:
+def _entry(block: list[str]) -> NoteEntry | None:
     """The block as an entry; none when it is not one."""
     if not block[0].startswith("## "):
         return None
@@ -192,10 +192,10 @@ def _entry(block: list[str]) -> Entry | None:
     while extra and not extra[-1].strip():
         extra.pop()
     told = {name: " ".join(filter(None, pieces)) for name, pieces in fields.items()}
-    return Entry(block[0][3:].strip(), told, extra) if told.get("text") else None
+    return NoteEntry(block[0][3:].strip(), told, extra) if told.get("text") else None
 
 
-def _excess(groups: Iterable[deque[Entry]], weigh: Callable[[Entry], int], limit: int) -> set[int]:
+def _excess(groups: Iterable[deque[NoteEntry]], weigh: Callable[[NoteEntry], int], limit: int) -> set[int]:
     """Takes entries out of the heaviest groups until all weigh no more than the limit; the ids of those objects."""
     members = list(groups)
     heap = [(-sum(map(weigh, group)), number) for number, group in enumerate(members)]
@@ -211,8 +211,8 @@ def _excess(groups: Iterable[deque[Entry]], weigh: Callable[[Entry], int], limit
     return dropped
 
 
-def _without(part: Entry | list[str], dropped: set[int]) -> Entry | list[str]:
+def _without(part: NoteEntry | list[str], dropped: set[int]) -> NoteEntry | list[str]:
     """The part, or what stays of it: what a person wrote below an entry outlives that."""
-    if isinstance(part, Entry) and id(part) in dropped:
+    if isinstance(part, NoteEntry) and id(part) in dropped:
         return ["", *part.extra, ""] if part.extra else []
     return part

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from agent_common.line_text import one_line
 
-from .notes_file import Entry, Notebook
+from .notes_file import NoteEntry, NotesFile
 
 CORRECTIONS_BUDGET = 3000
 """Characters of the section, here and below."""
@@ -27,7 +27,7 @@ tools answered; their texts may come from anywhere. The files are in `learnings/
 _PLAIN = re.compile(r"[\w.@+-]{1,200}")
 
 
-def section(corrections: Notebook, errors: Notebook, principal: str) -> str:
+def section(corrections: NotesFile, errors: NotesFile, principal: str) -> str:
     """The body of the prompt's section, for a session of that principal; empty when there is nothing to tell.
 
     Nothing in it can look like a tag: angle brackets are escaped.
@@ -44,17 +44,17 @@ def name_of(principal: str) -> str:
     return principal if _PLAIN.fullmatch(principal) else json.dumps(principal)
 
 
-def _corrections(book: Notebook, user: str) -> list[list[str]]:
+def _corrections(book: NotesFile, user: str) -> list[list[str]]:
     """Those from people and those from agents, each latest first; what was written by hand is from people."""
-    people: list[Entry] = []
-    agents: list[Entry] = []
+    people: list[NoteEntry] = []
+    agents: list[NoteEntry] = []
     for entry in _of(book, user):
         (agents if entry.get("from").startswith("agent") else people).append(entry)
     by_hand = (f"- [person, by hand] {_escaped(item, LONGEST_CORRECTION)}" for item in book.items())
     return [_first(by_hand, map(_correction, people)), _first(map(_correction, agents))]
 
 
-def _errors(book: Notebook, user: str) -> list[str]:
+def _errors(book: NotesFile, user: str) -> list[str]:
     """What was written by hand, then in turns the latest and the most frequent."""
     latest = _of(book, user)
     frequent = sorted(latest, key=lambda entry: -entry.times)
@@ -68,13 +68,13 @@ def _first(*lines: Iterable[str]) -> list[str]:
     return list(itertools.islice(itertools.chain(*lines), MOST_LINES))
 
 
-def _of(book: Notebook, user: str) -> list[Entry]:
+def _of(book: NotesFile, user: str) -> list[NoteEntry]:
     """What concerns a user, latest first; of two with the same time the one that stands further below."""
     entries = [entry for entry in reversed(book.entries) if entry.get("user") in ("", user)]
     return sorted(entries, key=lambda entry: entry.last, reverse=True)
 
 
-def _correction(entry: Entry) -> str:
+def _correction(entry: NoteEntry) -> str:
     facts = _joined(_escaped(entry.get("from"), 60) or "person, by hand", entry.last[:10], _times(entry))
     text = _escaped(entry.get("text"), LONGEST_CORRECTION)
     told = ((name, entry.get(name)) for name in ("instead of", "where", "answer to"))
@@ -82,12 +82,12 @@ def _correction(entry: Entry) -> str:
     return f"- [{facts}] {text}" + (f" ({'; '.join(asides)})" if asides else "")
 
 
-def _error(entry: Entry) -> str:
+def _error(entry: NoteEntry) -> str:
     tool, kind = (_escaped(entry.get(name), 64) for name in ("tool", "error"))
     return f"- [{_joined(tool, kind, entry.last[:10], _times(entry))}] {_escaped(entry.get('text'), LONGEST_ERROR)}"
 
 
-def _times(entry: Entry) -> str:
+def _times(entry: NoteEntry) -> str:
     return f"{entry.times} times" if entry.times > 1 else ""
 
 
@@ -120,7 +120,7 @@ def _fitting(queue: Iterable[str], without: dict[int, str], room: int) -> Iterat
             yield at, line
 
 
-def _all(book: Notebook, user: str) -> int:
+def _all(book: NotesFile, user: str) -> int:
     """How much there would be to tell."""
     return len(_of(book, user)) + len(book.items())
 

@@ -19,9 +19,9 @@ from agent_common.telemetry import logger
 
 from ..errors import ToolFailure
 from ..ports import Clock, Correction, ToolContext, ToolResult
-from ..workspace import Place
-from .notes import Corrected, Failure, entry_of, failure
-from .notes_file import LARGEST, Notebook
+from ..workspace import SafePath
+from .notes import CorrectionNote, FailureNote, entry_of, failure
+from .notes_file import LARGEST, NotesFile
 from .section import section
 
 log = logger(__name__)
@@ -51,7 +51,7 @@ list item will do.
 """
 
 
-_Waiting = tuple[Failure | Corrected, asyncio.Future[None] | None]
+_Waiting = tuple[FailureNote | CorrectionNote, asyncio.Future[None] | None]
 """A note, and whoever waits until it is written."""
 
 
@@ -59,31 +59,31 @@ _Waiting = tuple[Failure | Corrected, asyncio.Future[None] | None]
 class _Book:
     """One file, and what is on its way into it."""
 
-    place: Place
+    place: SafePath
     head: str
     waiting: deque[_Waiting] = field(default_factory=deque[_Waiting])
     lost: int = 0
     trouble: str | None = None
     """What was wrong the last time, so that it is said once."""
     seen: tuple[int, ...] | None = None
-    read: Notebook = field(default_factory=Notebook)
+    read: NotesFile = field(default_factory=NotesFile)
     """The file as it was when it was `seen`."""
 
 
-class LearningKeeper:
+class LearningService:
     """Fills ports.Learnings. `start` once, `close` behind the last turn."""
 
     def __init__(self, workspace: Path, clock: Clock, secrets: Sequence[str] = (), *, pause: float = PAUSE) -> None:
         """`secrets` are texts that never go into a note."""
 
         def book(name: str, head: str) -> _Book:
-            return _Book(Place(workspace, workspace / FOLDER / name, f"{FOLDER}/{name}"), head)
+            return _Book(SafePath(workspace, workspace / FOLDER / name, f"{FOLDER}/{name}"), head)
 
         self._errors, self._corrections = book("errors.md", ERRORS_HEAD), book("corrections.md", CORRECTIONS_HEAD)
         self._clock, self._secrets, self._pause = clock, tuple(secrets), pause
         self._there, self._urgent = asyncio.Event(), asyncio.Event()
         self._closing = False
-        self._read = (Notebook(), Notebook())
+        self._read = (NotesFile(), NotesFile())
         self._told: dict[str, str] = {}
         """What sessions of a principal are told, as long as the files stay as they were read."""
         self._task: asyncio.Task[None] | None = None
@@ -108,11 +108,11 @@ class LearningKeeper:
             self._take(self._errors, note)
 
     def corrected(self, correction: Correction) -> None:
-        self._take(self._corrections, Corrected(correction, self._clock.now_ms()))
+        self._take(self._corrections, CorrectionNote(correction, self._clock.now_ms()))
 
     async def learn(self, correction: Correction) -> None:
         written = asyncio.get_running_loop().create_future()
-        if not self._take(self._corrections, Corrected(correction, self._clock.now_ms()), written):
+        if not self._take(self._corrections, CorrectionNote(correction, self._clock.now_ms()), written):
             why = self._corrections.trouble or "corrections cannot be taken just now; try again later"
             raise ToolFailure(why, kind="unavailable")
         self._urgent.set()
@@ -133,7 +133,9 @@ class LearningKeeper:
 
     # -- the owner of the files
 
-    def _take(self, book: _Book, note: Failure | Corrected, written: asyncio.Future[None] | None = None) -> bool:
+    def _take(
+        self, book: _Book, note: FailureNote | CorrectionNote, written: asyncio.Future[None] | None = None
+    ) -> bool:
         if len(book.waiting) >= MOST_WAITING or self._closing:
             book.lost += 1
             return False
@@ -182,10 +184,10 @@ class LearningKeeper:
             _drop(book, notes)
             _tell(notes, None)
 
-    def _store(self, book: _Book, notes: Sequence[Failure | Corrected]) -> None:
+    def _store(self, book: _Book, notes: Sequence[FailureNote | CorrectionNote]) -> None:
         """Puts the notes into the file. Raises ToolFailure."""
         data = _bytes(book.place)
-        notebook = Notebook.parse(book.head if data is None else _text(data))
+        notebook = NotesFile.parse(book.head if data is None else _text(data))
         notebook.add(entry_of(note, self._secrets) for note in notes)
         notebook.trim()
         changed = notebook.render().encode(errors="surrogateescape")
@@ -207,7 +209,7 @@ class NoLearnings:
         raise ToolFailure("no corrections are kept here", kind="unavailable")
 
 
-def _look(book: _Book) -> Notebook:
+def _look(book: _Book) -> NotesFile:
     """The file as it is now; an empty one where it is not there, or is no file of notes."""
     try:
         with book.place.open() as file:
@@ -215,14 +217,14 @@ def _look(book: _Book) -> Notebook:
             signature = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
             if signature != book.seen:
                 data = file.read(LARGEST + 1) if about.st_size <= LARGEST else b""
-                book.read = Notebook.parse(_text(data)) if len(data) <= LARGEST else Notebook()
+                book.read = NotesFile.parse(_text(data)) if len(data) <= LARGEST else NotesFile()
                 book.seen = signature
     except ToolFailure:
-        book.read, book.seen = Notebook(), None
+        book.read, book.seen = NotesFile(), None
     return book.read
 
 
-def _bytes(place: Place) -> bytes | None:
+def _bytes(place: SafePath) -> bytes | None:
     """The file as it is; none when there is none. Raises ToolFailure for what is not a file of notes."""
     try:
         with place.open() as file:
@@ -241,7 +243,7 @@ def _text(data: bytes) -> str:
     return data.decode(errors="surrogateescape")
 
 
-def _too_large(place: Place) -> ToolFailure:
+def _too_large(place: SafePath) -> ToolFailure:
     return ToolFailure(f"{place.shown} would be larger than {LARGEST // 1024} KiB: shorten it, or move it away")
 
 

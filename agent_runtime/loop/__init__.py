@@ -1,27 +1,27 @@
 """The one loop: turns, limits, the repeat guard, the only scheduler, live streams."""
 
-from .compaction.agent import Cast
-from .compaction.service import Compactions
-from .core.authority import Powers
+from .compaction.agent import SummarizerModels
+from .compaction.service import CompactionService
+from .core.authority import AuthorityResolver
 from .core.events import EventBus
-from .core.limits import IN_ERROR, Books, Limits, Outcome
-from .core.live_sessions import MAIN, Conversation, Conversations
-from .core.turn_state import Duty, Mandate, Turn
-from .core.turn_stream import CutOff, LiveTurn
-from .notes.memory import Remembering
-from .notes.warnings import Cautions
-from .requests.chats import Chats, Finished, Incoming, reply_of
-from .requests.human_answers import Answer, Answers
-from .requests.message_size import Fitting
-from .requests.recovery import Keeper, Recovery
-from .requests.tasks import MIGRATIONS, Assigned, Tasks, record_of
+from .core.limits import IN_ERROR, TurnLimits, TurnOutcome, UsageBudget
+from .core.live_sessions import MAIN, LiveSession, LiveSessions
+from .core.turn_state import ExternalWork, Turn, WorkRecorder
+from .core.turn_stream import StreamInterrupted, TurnStream
+from .notes.memory import MemoryNotes
+from .notes.warnings import Warnings
+from .requests.chats import ChatService, CompletedTurn, IncomingMessage, reply_of
+from .requests.human_answers import HumanAnswer, HumanAnswers
+from .requests.message_size import MessageSizeCheck
+from .requests.recovery import Recovery, WorkStore
+from .requests.tasks import MIGRATIONS, TaskAdmission, TaskService, record_of
 from .requests.tasks import forget as forget_tasks
 from .scheduling.admission import Admission
-from .scheduling.finalizer import Settler
+from .scheduling.finalizer import TurnFinalizer
 from .scheduling.runner import Counters, TurnRunner
-from .services import Hallway
+from .services import LoopServices
 from .sessions.session_cost import PriceCheck
-from .sessions.session_service import Seen, Sessions, archive_session, close_session
+from .sessions.session_service import PromptView, SessionService, archive_session, close_session
 from .sessions.session_status import standing
 from .subagents.service import Subagents
 
@@ -30,40 +30,40 @@ __all__ = [
     "MAIN",
     "MIGRATIONS",
     "Admission",
-    "Answer",
-    "Answers",
-    "Assigned",
-    "Books",
-    "Cast",
-    "Cautions",
-    "Chats",
-    "Compactions",
-    "Conversation",
-    "Conversations",
+    "AuthorityResolver",
+    "ChatService",
+    "CompactionService",
+    "CompletedTurn",
     "Counters",
-    "CutOff",
-    "Duty",
     "EventBus",
-    "Finished",
-    "Fitting",
-    "Hallway",
-    "Incoming",
-    "Keeper",
-    "Limits",
-    "LiveTurn",
-    "Mandate",
-    "Outcome",
-    "Powers",
+    "ExternalWork",
+    "HumanAnswer",
+    "HumanAnswers",
+    "IncomingMessage",
+    "LiveSession",
+    "LiveSessions",
+    "LoopServices",
+    "MemoryNotes",
+    "MessageSizeCheck",
     "PriceCheck",
+    "PromptView",
     "Recovery",
-    "Remembering",
-    "Seen",
-    "Sessions",
-    "Settler",
+    "SessionService",
+    "StreamInterrupted",
     "Subagents",
-    "Tasks",
+    "SummarizerModels",
+    "TaskAdmission",
+    "TaskService",
     "Turn",
+    "TurnFinalizer",
+    "TurnLimits",
+    "TurnOutcome",
     "TurnRunner",
+    "TurnStream",
+    "UsageBudget",
+    "Warnings",
+    "WorkRecorder",
+    "WorkStore",
     "archive_session",
     "close_session",
     "forget_tasks",

@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..learnings import NoLearnings
-from ..ports import Clock, Learnings, Snapshots
+from ..ports import Clock, Learnings, SnapshotGuard
 from ..sessions import Ids
 from ..store import Database
 from ..workspace import Home
-from .core.live_sessions import Conversations
+from .core.live_sessions import LiveSessions
 from .core.turn_state import Turn
-from .requests.message_size import Fitting
+from .requests.message_size import MessageSizeCheck
 from .scheduling.admission import Admission
 
 
 @dataclass(frozen=True, slots=True)
-class Hallway:
+class LoopServices:
     """The rooms behind the doors."""
 
     database: Database
     admission: Admission
-    conversations: Conversations
+    conversations: LiveSessions
     ids: Ids
     clock: Clock
     home: Home
-    snapshots: Snapshots | None = None
+    snapshots: SnapshotGuard | None = None
     learnings: Learnings = field(default_factory=NoLearnings)
-    fitting: Fitting | None = None
+    fitting: MessageSizeCheck | None = None
     """None: no message is too long."""
 
     async def require_fit(self, turn: Turn) -> None:

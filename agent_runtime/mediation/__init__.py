@@ -1,32 +1,32 @@
 """Entry point for work from the host: the mediation channel (docs/mediation.md)."""
 
-from .channel.channel import Channel, ChannelStatus
+from .channel.channel import ChannelStatus, MediationChannel
 from .channel.identity import Identity
 from .channel.side_effect_gate import ChannelGate
-from .constraints.constraints import ConstraintKeeper
+from .constraints.constraints import ConstraintService
 from .ledger.ledger import MIGRATIONS, needed_sessions
 from .ledger.outbox import Outbox
-from .redaction import Veil
+from .redaction import Redactor
 from .work.file_work import answer, read_request, write_result
-from .work.request_limits import Refused
-from .work.turn_worker import Job, Turns, Worker
-from .work.work_service import Clerk, Rules
+from .work.request_limits import WorkRefused
+from .work.turn_worker import RunningWork, TurnWorker, WorkRunner
+from .work.work_service import WorkRules, WorkService
 
 __all__ = [
     "MIGRATIONS",
-    "Channel",
     "ChannelGate",
     "ChannelStatus",
-    "Clerk",
-    "ConstraintKeeper",
+    "ConstraintService",
     "Identity",
-    "Job",
+    "MediationChannel",
     "Outbox",
-    "Refused",
-    "Rules",
-    "Turns",
-    "Veil",
-    "Worker",
+    "Redactor",
+    "RunningWork",
+    "TurnWorker",
+    "WorkRefused",
+    "WorkRules",
+    "WorkRunner",
+    "WorkService",
     "answer",
     "needed_sessions",
     "read_request",

@@ -17,7 +17,7 @@ _WORDS = ("content", "error", "detail", "text")
 Frame = TypeVar("Frame", bound=BaseModel)
 
 
-class Veil:
+class Redactor:
     """Takes secrets out of frames."""
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:

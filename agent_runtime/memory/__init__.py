@@ -1,7 +1,7 @@
 """The agent's memory: facts, Markdown files and past sessions behind one index, each principal's own kept apart."""
 
 from .index.schema import MIGRATIONS, Kind
-from .search.embeddings import Meaning
-from .service import Answer, MemoryKeeper, NoMemory, Saved
+from .search.embeddings import EmbeddingSearch
+from .service import MemoryAnswer, MemoryService, NoMemory, SavedFact
 
-__all__ = ["MIGRATIONS", "Answer", "Kind", "Meaning", "MemoryKeeper", "NoMemory", "Saved"]
+__all__ = ["MIGRATIONS", "EmbeddingSearch", "Kind", "MemoryAnswer", "MemoryService", "NoMemory", "SavedFact"]

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from agent_common.telemetry import logger
 
 from ..errors import AgentRuntimeError, ToolFailure
-from ..ports import Clock, Recalled
+from ..ports import Clock, MemoryHit
 from ..store import Database
 from ..workspace import Home
-from .index.indexer import Tending
+from .index.indexer import Indexer
 from .index.schema import KINDS, Kind
 from .index.vectors import Vector
-from .search.embeddings import Meaning
-from .search.relevance import Judge
-from .search.search import Query, Sees, recalled, searching, worth_showing
+from .search.embeddings import EmbeddingSearch
+from .search.relevance import RelevanceCheck
+from .search.search import MemoryQuery, Sees, recalled, searching, worth_showing
 from .sources import facts
-from .sources.facts import MOST_FACTS, Draft
+from .sources.facts import MOST_FACTS, FactDraft
 from .text.sanitize import clean, cut
 
 log = logger(__name__)
@@ -44,7 +44,7 @@ COUNTED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedFact:
     """What came of saving a fact."""
 
     id: str
@@ -55,10 +55,10 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MemoryAnswer:
     """What a search has found, best first."""
 
-    found: list[Recalled]
+    found: list[MemoryHit]
     missing: Sequence[str] = ()
     """What was not looked through, and what to do about it."""
 
@@ -68,7 +68,7 @@ class Answer:
         return not self.missing
 
 
-class MemoryKeeper:
+class MemoryService:
     """Fills ports.Memory. `start` once, `close` behind the last turn."""
 
     def __init__(
@@ -78,12 +78,12 @@ class MemoryKeeper:
         clock: Clock,
         secrets: Sequence[str] = (),
         *,
-        meaning: Meaning | None = None,
+        meaning: EmbeddingSearch | None = None,
         most_facts: int = MOST_FACTS,
     ) -> None:
         """`secrets` are texts that never go into it. With `meaning` a search also finds what has none of its words."""
         self._database, self._clock, self._secrets, self._most = database, clock, tuple(secrets), most_facts
-        self._tending = Tending(database, home, clock, self._secrets)
+        self._tending = Indexer(database, home, clock, self._secrets)
         self._meaning = meaning
 
     def start(self) -> None:
@@ -100,7 +100,7 @@ class MemoryKeeper:
 
     async def save(
         self, text: str, *, principal: str, session_id: str, origin: str = "agent", tags: Sequence[str] = ()
-    ) -> Saved:
+    ) -> SavedFact:
         """Returns once it is on disk. Raises ToolFailure, StoreError."""
         kept = clean(text, self._secrets)
         if not kept:
@@ -108,14 +108,14 @@ class MemoryKeeper:
         if len(kept) > LONGEST_FACT:
             raise ToolFailure(f"text: has more than {LONGEST_FACT} characters: save several facts", kind="invalid")
         labels = tuple(label for tag in tags if (label := clean(tag, self._secrets).replace("\n", " ")))
-        draft = Draft(kept, principal, session_id, origin, labels[: facts.MOST_TAGS])
+        draft = FactDraft(kept, principal, session_id, origin, labels[: facts.MOST_TAGS])
         what, now = await asyncio.to_thread(draft.indexed), self._clock.now_ms()
         name, known = await self._database.write(
             lambda connection: facts.save(connection, draft, what, now, self._most), durable=True
         )
         if self._meaning is not None:
             self._meaning.wake()
-        return Saved(name, kept, known)
+        return SavedFact(name, kept, known)
 
     async def forget(self, name: str, *, principal: str) -> str:
         """The text of the fact that is gone, once that is on disk. Raises ToolFailure, StoreError."""
@@ -139,29 +139,29 @@ class MemoryKeeper:
         most: int = 5,
         kinds: Sequence[Kind] = KINDS,
         sees: Sees | None = None,
-    ) -> Answer:
+    ) -> MemoryAnswer:
         """What fits a query best; of the session itself only what its model does not see any more. Facts among the
         first count as used. Raises ToolFailure, StoreError."""
         try:
             async with asyncio.timeout(SECONDS):
                 vector, missing = await asyncio.gather(self._meant(query), self._up_to_date(principal, kinds))
-                asked = Query(query, principal, session_id, kinds, self._clock.now_ms(), vector)
+                asked = MemoryQuery(query, principal, session_id, kinds, self._clock.now_ms(), vector)
                 hits, _ = await self._database.read(searching(asked))
         except TimeoutError:
             raise ToolFailure("memory did not answer in time; try again", kind="timeout") from None
         shown = worth_showing(hits, min(most, MOST_FOUND), sees)
         self._note_use([hit.candidate.entry for hit in shown[:COUNTED] if hit.candidate.fact is not None])
-        return Answer([recalled(hit) for hit in shown], missing)
+        return MemoryAnswer([recalled(hit) for hit in shown], missing)
 
-    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[Recalled]:
+    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[MemoryHit]:
         try:
             async with asyncio.timeout(RECALL_SECONDS):
-                asked = Query(query, principal, session_id, ("fact",), self._clock.now_ms())
+                asked = MemoryQuery(query, principal, session_id, ("fact",), self._clock.now_ms())
                 hits, found = await self._database.read(searching(asked))
         except (TimeoutError, AgentRuntimeError, sqlite3.Error) as error:
             log.warning("nothing is recalled", reason=str(error) or "it took too long")
             return ()
-        judge = Judge(found)
+        judge = RelevanceCheck(found)
         about = [hit for hit in hits[: 2 * MOST_FOUND] if judge.is_about(hit.candidate.text)]
         return [recalled(hit) for hit in worth_showing(about, most, None)]
 
@@ -215,7 +215,7 @@ class NoMemory:
 
     async def save(
         self, text: str, *, principal: str, session_id: str, origin: str = "agent", tags: Sequence[str] = ()
-    ) -> Saved:
+    ) -> SavedFact:
         raise ToolFailure("nothing is remembered here", kind="unavailable")
 
     async def forget(self, name: str, *, principal: str) -> str:
@@ -223,10 +223,10 @@ class NoMemory:
 
     async def search(
         self, query: str, *, principal: str, session_id: str = "", most: int = 5, sees: Sees | None = None
-    ) -> Answer:
-        return Answer([])
+    ) -> MemoryAnswer:
+        return MemoryAnswer([])
 
-    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[Recalled]:
+    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[MemoryHit]:
         return ()
 
     async def keep(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:

@@ -3,22 +3,22 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .catalog import Catalog
+    from .catalog import ModelCatalog
     from .client import MeshClient
-    from .greeting import Greeting
-    from .model import ModelClient, Patience
+    from .greeting import MeshCheck
+    from .model import ModelClient, RetryPolicy
     from .search import MeshSearch
     from .usage import priced
 
-__all__ = ["Catalog", "Greeting", "MeshClient", "MeshSearch", "ModelClient", "Patience", "priced"]
+__all__ = ["MeshCheck", "MeshClient", "MeshSearch", "ModelCatalog", "ModelClient", "RetryPolicy", "priced"]
 
 _HOMES = {
-    "Catalog": "catalog",
-    "Greeting": "greeting",
+    "ModelCatalog": "catalog",
+    "MeshCheck": "greeting",
     "MeshClient": "client",
     "MeshSearch": "search",
     "ModelClient": "model",
-    "Patience": "model",
+    "RetryPolicy": "model",
     "priced": "usage",
 }
 

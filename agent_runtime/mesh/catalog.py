@@ -25,7 +25,7 @@ MOST_NAMED = 20
 """Models that an error lists."""
 
 
-class Catalog:
+class ModelCatalog:
     """The models by name, as of the last answer."""
 
     def __init__(self, url: str, headers: dict[str, str], clock: Clock, *, complete: bool = False) -> None:

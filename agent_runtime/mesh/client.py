@@ -13,7 +13,7 @@ from agent_common.protocol import ModelCard, is_object
 
 from ..errors import MeshUnavailable
 from ..ports import ModelMeter, OpenGate, SideEffectGate
-from .catalog import Catalog
+from .catalog import ModelCatalog
 from .usage import priced, usage_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class MeshClient:
     """Implements ports.Mesh."""
 
     def __init__(
-        self, url: str, token: str | None, model: str, catalog: Catalog, gate: SideEffectGate | None = None
+        self, url: str, token: str | None, model: str, catalog: ModelCatalog, gate: SideEffectGate | None = None
     ) -> None:
         self._url, self._token, self._model, self._catalog = url, token, model, catalog
         self._gate = gate or OpenGate()

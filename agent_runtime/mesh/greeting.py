@@ -8,20 +8,20 @@ import contextlib
 from agent_common.telemetry import logger
 
 from ..errors import InvalidRequest, MeshUnavailable
-from .catalog import Catalog
+from .catalog import ModelCatalog
 
 log = logger(__name__)
 AGAIN_SECONDS = 5.0
 """Between two looks while something is wrong. A turn that succeeds ends that as well."""
 
 
-class Greeting:
+class MeshCheck:
     """Asks the mesh for its models at the start, and again while it cannot be reached or refuses the token.
 
     The first answer also tells whether AGENT_MODEL is one of them.
     """
 
-    def __init__(self, catalog: Catalog, url: str, model: str) -> None:
+    def __init__(self, catalog: ModelCatalog, url: str, model: str) -> None:
         """`model`: the one that AGENT_MODEL names."""
         self._catalog, self._url, self._model = catalog, url, model
         self._asking: asyncio.Task[None] | None = None

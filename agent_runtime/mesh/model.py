@@ -18,7 +18,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from agent_common.json_reader import INLINE_BYTES
-from agent_common.net import HttpPool, Reply, TransportFault
+from agent_common.net import HttpPool, HttpResponse, TransportFault
 from agent_common.protocol import Caching
 from agent_common.telemetry import logger
 
@@ -26,8 +26,8 @@ from ..errors import ModelError
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
 from . import errors
 from .caching import additions, marked
-from .catalog import Catalog
-from .stream_parser import Assembly, Lines, read_event, read_large_event
+from .catalog import ModelCatalog
+from .stream_parser import EventLines, StreamParser, read_event, read_large_event
 from .usage import priced
 
 log = logger(__name__)
@@ -39,7 +39,7 @@ _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.5, 16.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long and how often a call is tried."""
 
     attempts: int = 4
@@ -54,7 +54,7 @@ class _Line:
         ids = {"session_id": request.session, "message_id": request.turn}
         self._facts: dict[str, Any] = {"model": request.model, "attempt": attempt, **ids}
 
-    def answered(self, reply: Reply) -> None:
+    def answered(self, reply: HttpResponse) -> None:
         """The host's request id leads to its own line of this call."""
         self._facts |= {"http_status": reply.status, "request_id": reply.headers.get("x-request-id")}
 
@@ -73,7 +73,7 @@ class _Line:
 class ModelClient:
     """Implements ports.Model."""
 
-    def __init__(self, url: str, headers: dict[str, str], catalog: Catalog, patience: Patience) -> None:
+    def __init__(self, url: str, headers: dict[str, str], catalog: ModelCatalog, patience: RetryPolicy) -> None:
         self._url, self._catalog, self._patience = url, catalog, patience
         wanted = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
         self._http = HttpPool(url, wanted | headers, idle=patience.idle_seconds)
@@ -102,7 +102,7 @@ class ModelClient:
         await self._http.close()
 
     async def _once(self, request: ModelRequest, body: bytes, line: _Line) -> AsyncIterator[ModelEvent]:
-        assembly, lines = Assembly(sent=len(body)), Lines()
+        assembly, lines = StreamParser(sent=len(body)), EventLines()
         try:
             async with self._http.request("POST", "/chat/completions", body) as reply:
                 self._catalog.heard(reply.status)
@@ -147,13 +147,13 @@ class ModelClient:
         return replace(completion, usage=priced(completion.usage, card.pricing if card else None))
 
 
-def _check_encoding(reply: Reply) -> None:
+def _check_encoding(reply: HttpResponse) -> None:
     coding = reply.headers.get("content-encoding", "identity")
     if coding != "identity":
         raise ModelError(f"the model endpoint sent {coding}, though plain text was asked for", code="model_config")
 
 
-async def _finish(reply: Reply) -> None:
+async def _finish(reply: HttpResponse) -> None:
     """Reads what is behind the last event, so that the connection can be kept; but not for long."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(TAIL_SECONDS):

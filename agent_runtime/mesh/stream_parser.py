@@ -35,7 +35,7 @@ MOST_CALLS = 256
 _CUT_IN_TWO = re.compile(rb"\\u[dD]")
 
 
-class Lines:
+class EventLines:
     """Splits a byte stream into the payloads of its `data:` lines. Raises ModelError for a line without end."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class _Call:
 
 
 @dataclass(slots=True)
-class Assembly:
+class StreamParser:
     """One completion while it streams in."""
 
     sent: int

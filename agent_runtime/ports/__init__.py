@@ -2,7 +2,7 @@
 
 from agent_common.clock import Clock
 
-from .memory import Correction, Diary, DiaryEntry, Learnings, Memory, Note, NoteTaker, Occasion, Recalled
+from .memory import Correction, DailyLog, DailyLogEntry, Learnings, Memory, MemoryHit, Note, NoteContext, NoteProvider
 from .model import (
     CallPiece,
     CallStarted,
@@ -19,15 +19,15 @@ from .model import (
     TextPiece,
     ToolCall,
 )
-from .system import Events, OpenGate, SideEffectGate, Snapshots
+from .system import Events, OpenGate, SideEffectGate, SnapshotGuard
 from .tools import (
+    DeferredTools,
     EgressMeter,
-    Errand,
-    HeldBack,
-    HumanWait,
+    HumanRequest,
     LoadedSkill,
     SkillIndex,
     Spawner,
+    SubagentRequest,
     ToolCatalog,
     ToolContext,
     ToolResult,
@@ -41,16 +41,16 @@ __all__ = [
     "Clock",
     "Completion",
     "Correction",
-    "Diary",
-    "DiaryEntry",
+    "DailyLog",
+    "DailyLogEntry",
+    "DeferredTools",
     "EgressMeter",
-    "Errand",
     "Events",
-    "HeldBack",
-    "HumanWait",
+    "HumanRequest",
     "Learnings",
     "LoadedSkill",
     "Memory",
+    "MemoryHit",
     "Mesh",
     "Model",
     "ModelCards",
@@ -58,17 +58,17 @@ __all__ = [
     "ModelMeter",
     "ModelRequest",
     "Note",
-    "NoteTaker",
-    "Occasion",
+    "NoteContext",
+    "NoteProvider",
     "OpenGate",
     "ReasoningPiece",
-    "Recalled",
     "Retrying",
     "Search",
     "SideEffectGate",
     "SkillIndex",
-    "Snapshots",
+    "SnapshotGuard",
     "Spawner",
+    "SubagentRequest",
     "TextPiece",
     "ToolCall",
     "ToolCatalog",

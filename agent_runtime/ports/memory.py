@@ -21,7 +21,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class NoteContext:
     """A turn that starts, for those who may have something to note."""
 
     session_id: str
@@ -36,10 +36,10 @@ class Occasion:
     """What the last model call of the session came to; 0: not known."""
 
 
-class NoteTaker(Protocol):
+class NoteProvider(Protocol):
     """Has something to say to the model when a turn starts: warnings, what is remembered."""
 
-    async def notes(self, occasion: Occasion) -> Sequence[Note]:
+    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
         """Whoever takes longer than the runner waits, or raises, is left out of this turn."""
         ...
 
@@ -77,7 +77,7 @@ class Learnings(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class MemoryHit:
     """Something that memory holds: data, whatever it says."""
 
     text: str
@@ -95,7 +95,7 @@ class Recalled:
 class Memory(Protocol):
     """What a principal's earlier sessions have left. Never anything of another principal's."""
 
-    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[Recalled]:
+    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[MemoryHit]:
         """Facts that are about what a message says, the best first; often none. Takes little time, never fails."""
         ...
 
@@ -105,7 +105,7 @@ class Memory(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class DiaryEntry:
+class DailyLogEntry:
     """A turn that has ended."""
 
     principal: str
@@ -117,9 +117,9 @@ class DiaryEntry:
     answered: str
 
 
-class Diary(Protocol):
+class DailyLog(Protocol):
     """Keeps a log of what was done, day by day."""
 
-    def note(self, entry: DiaryEntry) -> None:
+    def note(self, entry: DailyLogEntry) -> None:
         """Never waits and never fails."""
         ...

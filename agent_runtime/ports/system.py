@@ -29,7 +29,7 @@ class Events(Protocol):
         ...
 
 
-class Snapshots(Protocol):
+class SnapshotGuard(Protocol):
     """A host that can put the whole machine back to an earlier point takes a snapshot per user message."""
 
     async def take(self, session_id: str, message_id: str) -> str | None:

@@ -28,7 +28,7 @@ class ToolSpec:
     """Running it twice with the same arguments is as running it once (MCP's hint)."""
 
 
-class HeldBack(Protocol):
+class DeferredTools(Protocol):
     """The tools that a model may call and that do not stand in its list."""
 
     def any(self) -> bool: ...
@@ -75,7 +75,7 @@ class ToolContext:
     """What the call touched when that person was asked; none: not on record."""
     skills: Path | None = None
     """The folder of plugins, of whose files the runtime keeps copies in the workspace."""
-    held_back: HeldBack | None = None
+    held_back: DeferredTools | None = None
     """Where to look for tools that are not in the list."""
     egress: EgressMeter | None = None
     """None: nothing counts what is sent out."""
@@ -111,7 +111,7 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
-class HumanWait:
+class HumanRequest:
     """The call cannot go on without a person: it asks a question, or it needs somebody's approval."""
 
     kind: Literal["question", "approval"]
@@ -123,7 +123,7 @@ class HumanWait:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class SubagentRequest:
     """Work that one agent hands to another."""
 
     agent: str
@@ -139,7 +139,7 @@ class Spawner(Protocol):
         """Name and description of the agents that may be called."""
         ...
 
-    async def spawn(self, errand: Errand, context: ToolContext) -> Any:
+    async def spawn(self, errand: SubagentRequest, context: ToolContext) -> Any:
         """What came of it, as the data of the call's result. Raises ToolFailure. A caller who is cancelled takes the
         agent with it; one in the background ends with an abort of the turn that called it, or goes on beyond it."""
         ...
@@ -191,7 +191,7 @@ class Toolset(Protocol):
         """The tool that a call of this name reaches: there are names that are not shown."""
         ...
 
-    async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanWait:
+    async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanRequest:
         """Runs one call to its end, or to the point where only a person can help. Never raises except for
         cancellation."""
         ...

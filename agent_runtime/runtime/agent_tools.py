@@ -7,28 +7,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..connectors import Connectors
+from ..connectors import ConnectorManager
 from ..ports import Clock, Events, Mesh, Spawner
-from ..sandbox import Confinement, Limits
+from ..sandbox import Confinement, SandboxLimits
 from ..settings import Settings
 from ..skills import (
     Environments,
     PackageIndex,
-    Setup,
-    SkillHost,
+    PluginVersions,
     SkillLibrary,
+    SkillManager,
     SkillSearch,
     Staging,
-    Versions,
+    WorkerSetup,
     authoring_tools,
 )
 from ..store import Database
-from ..tools import Gate, Space, Tool, ToolRegistry, builtin_tools, choose_watchdog
+from ..tools import QuotaCheck, Tool, ToolGate, ToolRegistry, builtin_tools, choose_watchdog
 from ..workspace import Home
 from .mcp_servers import named_servers, room, servers_ground
 from .secrets import bearer, mesh_token, skill_grants
 from .skill_search import skill_search
-from .storage_services import Household, Own
+from .storage_services import RegisterClosable, StorageServices
 
 if TYPE_CHECKING:
     from agent_common.net import Upstream
@@ -38,16 +38,16 @@ SKILL_PROCESSES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Equipment:
+class AgentTools:
     """What the turns of one agent share."""
 
     tools: ToolRegistry
     library: SkillLibrary
-    connectors: Connectors
+    connectors: ConnectorManager
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class AgentToolsBuilder:
     """Where it is put together."""
 
     settings: Settings
@@ -56,24 +56,24 @@ class Workshop:
     clock: Clock
     events: Events
     confinement: Confinement
-    own: Own
-    household: Household
+    own: RegisterClosable
+    household: StorageServices
 
-    async def equip(self, mesh: Mesh, helpers: Spawner) -> Equipment:
+    async def equip(self, mesh: Mesh, helpers: Spawner) -> AgentTools:
         """Raises StartError."""
         settings = self.settings
         library, connectors = self._library(), self._connectors()
         await asyncio.to_thread(library.packages)  # so that no session waits for files to be read for the first time
         own = self._own_tools(helpers, library)
         watchdog = await asyncio.to_thread(choose_watchdog, settings.watchdog)
-        gate = Gate(timeout=settings.tool_timeout, watchdog=watchdog)
+        gate = ToolGate(timeout=settings.tool_timeout, watchdog=watchdog)
         skills = self._skills(mesh, skill_search(gate, own))
         await skills.start()
         tools = ToolRegistry((*own, *authoring_tools(skills)), connectors, skills, gate=gate)
-        return Equipment(tools, library, connectors)
+        return AgentTools(tools, library, connectors)
 
     def _own_tools(self, helpers: Spawner, library: SkillLibrary) -> tuple[Tool, ...]:
-        from agent_common.net import Egress
+        from agent_common.net import WebClient
 
         from ..mesh import MeshSearch
 
@@ -82,7 +82,7 @@ class Workshop:
             self.confinement,
             timeout=settings.tool_timeout,
             limits=self._room,
-            egress=Egress.through(settings.egress_url, mesh_token(settings)),
+            egress=WebClient.through(settings.egress_url, mesh_token(settings)),
             search=self.own(MeshSearch(settings.mesh_url, bearer(settings))),
             spawner=helpers,
             agent_timeout=settings.subagent_timeout,
@@ -93,27 +93,27 @@ class Workshop:
             backups=self.household.backups,
         )
 
-    def _skills(self, mesh: Mesh, search: SkillSearch) -> SkillHost:
+    def _skills(self, mesh: Mesh, search: SkillSearch) -> SkillManager:
         settings, workspace = self.settings, self.home.workspace
         limits = replace(self._room, memory=settings.skill_memory_mb * 2**20, processes=SKILL_PROCESSES)
         upstream = self._upstream if settings.egress_url else None
         return self.own(
-            SkillHost(
+            SkillManager(
                 settings.skills_path,
-                Setup(self.confinement, mesh, workspace, limits, upstream=upstream, search=search),
+                WorkerSetup(self.confinement, mesh, workspace, limits, upstream=upstream, search=search),
                 Staging(self.home.staged),
                 self._environments(),
                 skill_grants(settings),
-                Versions(self.database, self.clock, workspace),
+                PluginVersions(self.database, self.clock, workspace),
                 self.events,
             )
         )
 
     @property
     def _upstream(self) -> Upstream | None:
-        from agent_common.net import Egress
+        from agent_common.net import WebClient
 
-        return Egress.through(self.settings.egress_url, mesh_token(self.settings)).upstream
+        return WebClient.through(self.settings.egress_url, mesh_token(self.settings)).upstream
 
     def _environments(self) -> Environments:
         settings = self.settings
@@ -121,16 +121,16 @@ class Workshop:
         return Environments(self.home.skill_environments, self.confinement, settings.skill_dependencies, index)
 
     def _library(self) -> SkillLibrary:
-        space = Space(self.confinement, self._room)
+        space = QuotaCheck(self.confinement, self._room)
         return SkillLibrary(self.home.workspace, _user_home(), self.settings.skill_paths or (), admit=space.admit)
 
-    def _connectors(self) -> Connectors:
+    def _connectors(self) -> ConnectorManager:
         """The MCP servers that the operator has named. Raises StartError."""
         ground = servers_ground(self.settings, self.home, self.confinement)
-        return self.own(Connectors(named_servers(self.settings, self.home), ground))
+        return self.own(ConnectorManager(named_servers(self.settings, self.home), ground))
 
     @property
-    def _room(self) -> Limits:
+    def _room(self) -> SandboxLimits:
         return room(self.settings)
 
 

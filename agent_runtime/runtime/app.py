@@ -8,45 +8,45 @@ from typing import TYPE_CHECKING
 from agent_common.clock import SystemClock
 from agent_common.telemetry import logger
 
-from ..agents import Agents, Project
-from ..api import Desk, Front, create_app
+from ..agents import AgentDirectory, ProjectRules
+from ..api import AppState, Services, create_app
 from ..loop import (
     Admission,
-    Answers,
-    Cast,
-    Cautions,
-    Chats,
-    Compactions,
-    Conversations,
+    AuthorityResolver,
+    ChatService,
+    CompactionService,
     Counters,
     EventBus,
-    Fitting,
-    Hallway,
-    Powers,
+    HumanAnswers,
+    LiveSessions,
+    LoopServices,
+    MemoryNotes,
+    MessageSizeCheck,
     PriceCheck,
     Recovery,
-    Remembering,
-    Sessions,
-    Settler,
+    SessionService,
     Subagents,
-    Tasks,
+    SummarizerModels,
+    TaskService,
+    TurnFinalizer,
     TurnRunner,
+    Warnings,
 )
-from ..memory import MemoryKeeper
-from ..ports import Snapshots
+from ..memory import MemoryService
+from ..ports import SnapshotGuard
 from ..sandbox import choose_confinement, take_precedence
 from ..sessions import Ids
 from ..settings import Settings
-from ..store import BackupKeeper, Database
+from ..store import BackupScheduler, Database
 from ..workspace import Home
-from .agent_tools import Workshop
-from .mediation_setup import Mediated
+from .agent_tools import AgentToolsBuilder
+from .mediation_setup import MediationSetup
 from .migrations import MIGRATIONS
-from .retention import Elsewhere, Keep, Retention
+from .retention import RetentionLimits, SessionData, SessionRetention
 from .secrets import bearer, mesh_token, secrets
-from .session_prompt import Briefing
-from .storage_services import Closable, Household, T
-from .turn_limits import TurnLimits
+from .session_prompt import SessionPromptBuilder
+from .storage_services import Closable, StorageServices, T
+from .turn_limits import TurnLimitPolicy
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -57,11 +57,11 @@ log = logger(__name__)
 class Runtime:
     """One agent, behind a port that is open already: `open`, `warm`, and at the end `drain` and `close`."""
 
-    def __init__(self, settings: Settings, snapshots: Snapshots | None = None) -> None:
+    def __init__(self, settings: Settings, snapshots: SnapshotGuard | None = None) -> None:
         self.settings, self.clock, self._snapshots = settings, SystemClock(), snapshots
         self.home = Home(settings.data_dir)
         self.database = Database(self.home.database, MIGRATIONS)
-        self.front = Front(
+        self.front = AppState(
             settings,
             self.clock.monotonic(),
             EventBus(self.clock),
@@ -69,8 +69,8 @@ class Runtime:
         )
         """The first look at the model catalog; nobody waits for it."""
         self._admission: Admission | None = None
-        self._compactions: Compactions | None = None
-        self._mediated: Mediated | None = None
+        self._compactions: CompactionService | None = None
+        self._mediated: MediationSetup | None = None
         self._closing: list[Closable] = []
         """What `close` must close, last opened first."""
 
@@ -85,39 +85,41 @@ class Runtime:
 
     async def warm(self) -> None:
         """Loads what is slow to load, takes up what the last life left, then opens the doors. Raises StartError."""
-        from ..mesh import Catalog, Greeting, MeshClient, ModelClient, Patience
+        from ..mesh import MeshCheck, MeshClient, ModelCatalog, ModelClient, RetryPolicy
 
         settings, clock = self.settings, self.clock
         headers = bearer(settings)
-        catalog = self._own(Catalog(settings.model_url, headers, clock, complete=settings.llm_base_url is None))
-        patience = Patience(settings.model_attempts, settings.model_idle_timeout)
+        catalog = self._own(ModelCatalog(settings.model_url, headers, clock, complete=settings.llm_base_url is None))
+        patience = RetryPolicy(settings.model_attempts, settings.model_idle_timeout)
         model = self._own(ModelClient(settings.model_url, headers, catalog, patience))
-        mediated = self._mediated = self._own(Mediated(settings, self.home))
+        mediated = self._mediated = self._own(MediationSetup(settings, self.home))
         mesh = self._own(MeshClient(settings.model_url, mesh_token(settings), settings.model, catalog, mediated.gate))
         take_precedence()
         confinement = await choose_confinement(settings.confinement, self.home.data_dir)
         home = self.home = self.home.owned_by(confinement.uid, by_path=confinement.by_path)
-        agents = Agents(home.agents)
+        agents = AgentDirectory(home.agents)
         mediated.load()
-        powers = Powers(agents, Project.read(home.data_dir), lambda: mediated.constraints.held.layer)
-        limits = TurnLimits(settings, catalog)
-        house = Household.set_up(settings, home, self.database, clock, confinement, self._own, mesh)
+        powers = AuthorityResolver(agents, ProjectRules.read(home.data_dir), lambda: mediated.constraints.held.layer)
+        limits = TurnLimitPolicy(settings, catalog)
+        house = StorageServices.set_up(settings, home, self.database, clock, confinement, self._own, mesh)
         helpers = self._own(Subagents(agents, powers, at_once=settings.max_subagents, limits=limits.subagent()))
-        workshop = Workshop(settings, home, self.database, clock, self.front.events, confinement, self._own, house)
+        workshop = AgentToolsBuilder(
+            settings, home, self.database, clock, self.front.events, confinement, self._own, house
+        )
         equipment = await workshop.equip(mesh, helpers)
         tools = equipment.tools
         ids, counters, events = Ids(clock), Counters(), self.front.events
-        compactions = self._compactions = Compactions(
-            Cast(agents, limits.window, catalog.all_known, settings.compaction.model),
+        compactions = self._compactions = CompactionService(
+            SummarizerModels(agents, limits.window, catalog.all_known, settings.compaction.model),
             settings.compaction,
             house.memory,
         )
-        settler, prices = self._own(Settler(self.database, clock)), PriceCheck(catalog)
+        settler, prices = self._own(TurnFinalizer(self.database, clock)), PriceCheck(catalog)
         runner = TurnRunner(
             *(self.database, ids, clock, model, tools, home, powers, settings.max_parallel_tools),
             *(counters, events, settler, house.learnings, compactions),
             diary=house.diary,
-            note_takers=(mediated.constraints, Cautions(compactions.usable, tools.skills), Remembering(house.memory)),
+            note_takers=(mediated.constraints, Warnings(compactions.usable, tools.skills), MemoryNotes(house.memory)),
             gate=mediated.gate,
             prices=prices,
             skills=settings.skills_path.resolve(),
@@ -132,23 +134,23 @@ class Runtime:
             queue=settings.max_queue,
             answer_seconds=settings.answer_timeout,
         )
-        draft = Briefing(settings, home, clock, powers, equipment, house.learnings, confinement.name)
-        conversations = Conversations(self.database, ids, clock, agents, settings.model, draft)
+        draft = SessionPromptBuilder(settings, home, clock, powers, equipment, house.learnings, confinement.name)
+        conversations = LiveSessions(self.database, ids, clock, agents, settings.model, draft)
         shared = (self.database, admission, conversations, ids, clock, home, self._snapshots, house.learnings)
-        hallway = Hallway(*shared, fitting=Fitting(compactions, tools, powers))
+        hallway = LoopServices(*shared, fitting=MessageSizeCheck(compactions, tools, powers))
         helpers.attach(hallway, runner)
-        tasks, chats = Tasks(hallway, limits.task, prices), Chats(hallway, limits.chat)
+        tasks, chats = TaskService(hallway, limits.task, prices), ChatService(hallway, limits.chat)
         keepers = mediated.wire(hallway, chats, tasks, events, confined=confinement.name != "off")
         await Recovery(hallway, tasks, limits.chat(), keepers).run()
-        self._own(Greeting(catalog, settings.model_url, settings.model)).start()
+        self._own(MeshCheck(catalog, settings.model_url, settings.model)).start()
         self._look_after_records(conversations, house.memory)
-        self.front.desk = Desk(
+        self.front.desk = Services(
             settings=settings,
             hallway=hallway,
             chats=chats,
-            answers=Answers(hallway),
+            answers=HumanAnswers(hallway),
             tasks=tasks,
-            sessions=Sessions(hallway, tools, powers, catalog.card, compactions, secrets(settings)),
+            sessions=SessionService(hallway, tools, powers, catalog.card, compactions, secrets(settings)),
             shelf=house.shelf,
             tools=tools,
             servers=equipment.connectors.servers,
@@ -191,12 +193,12 @@ class Runtime:
                 log.exception("could not be closed", thing=type(thing).__name__)
         self.database.close()
 
-    def _look_after_records(self, conversations: Conversations, memory: MemoryKeeper) -> None:
+    def _look_after_records(self, conversations: LiveSessions, memory: MemoryService) -> None:
         """Start to make backups, and to delete what is old."""
-        self._own(BackupKeeper(self.database, self.settings.backup_minutes)).start()
-        elsewhere = Elsewhere(conversations, self.home, memory.forget_messages)
-        keep = Keep(self.settings.retention_days, self.settings.retention_rows)
-        self._own(Retention(self.database, self.clock, keep, elsewhere)).start()
+        self._own(BackupScheduler(self.database, self.settings.backup_minutes)).start()
+        elsewhere = SessionData(conversations, self.home, memory.forget_messages)
+        keep = RetentionLimits(self.settings.retention_days, self.settings.retention_rows)
+        self._own(SessionRetention(self.database, self.clock, keep, elsewhere)).start()
 
     def _own(self, thing: T) -> T:
         self._closing.append(thing)

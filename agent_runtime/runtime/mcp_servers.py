@@ -7,31 +7,31 @@ import os
 
 from agent_common.protocol.authority import Authority, Layer
 
-from ..connectors import AT_ONCE, Connectors, Ground, Patience, Server, read_servers
+from ..connectors import AT_ONCE, ConnectorDeps, ConnectorManager, ServerConfig, Timeouts, read_servers
 from ..errors import StartError
-from ..sandbox import Confinement, Limits, choose_confinement
+from ..sandbox import Confinement, SandboxLimits, choose_confinement
 from ..settings import Settings
 from ..workspace import Home
 from .secrets import mesh_token
 
 
-def room(settings: Settings) -> Limits:
+def room(settings: Settings) -> SandboxLimits:
     """What the folders that commands write may hold."""
-    return Limits(scratch=settings.scratch_mb * 2**20, workspace=settings.workspace_mb * 2**20)
+    return SandboxLimits(scratch=settings.scratch_mb * 2**20, workspace=settings.workspace_mb * 2**20)
 
 
-def named_servers(settings: Settings, home: Home) -> tuple[Server, ...]:
+def named_servers(settings: Settings, home: Home) -> tuple[ServerConfig, ...]:
     """Raises StartError."""
     return read_servers(settings.mcp_path, home.data_dir, os.environ, required=settings.mcp_file is not None)
 
 
-def servers_ground(settings: Settings, home: Home, confinement: Confinement) -> Ground:
-    from agent_common.net import Egress
+def servers_ground(settings: Settings, home: Home, confinement: Confinement) -> ConnectorDeps:
+    from agent_common.net import WebClient
 
     token = mesh_token(settings)
-    return Ground(
+    return ConnectorDeps(
         *(confinement, home.workspace, room(settings), home.data_dir),
-        upstream=Egress.through(settings.egress_url, token).upstream,
+        upstream=WebClient.through(settings.egress_url, token).upstream,
         egress_url=settings.egress_url,
         egress_token=token,
     )
@@ -51,8 +51,8 @@ async def try_servers(settings: Settings, name: str | None) -> tuple[list[str], 
     confinement = await choose_confinement(settings.confinement, home.data_dir)
     home = home.owned_by(confinement.uid, by_path=confinement.by_path)
     ground = servers_ground(settings, home, confinement)
-    seconds = Patience().connect * (1 + len(wanted) // AT_ONCE)
-    connectors = Connectors(servers, ground, Patience(wait=seconds))
+    seconds = Timeouts().connect * (1 + len(wanted) // AT_ONCE)
+    connectors = ConnectorManager(servers, ground, Timeouts(wait=seconds))
     try:
         await connectors.ready(Authority((Layer(tools=tuple(f"mcp:{server.name}:*" for server in wanted)),)))
         states = {state.name: state for state in connectors.servers()}

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from agent_common.net import parse_endpoint
 
-from ..loop import Chats, EventBus, Hallway, Keeper, Tasks
+from ..loop import ChatService, EventBus, LoopServices, TaskService, WorkStore
 from ..mediation import (
-    Channel,
     ChannelGate,
-    Clerk,
-    ConstraintKeeper,
+    ConstraintService,
     Identity,
+    MediationChannel,
     Outbox,
-    Rules,
-    Turns,
-    Veil,
+    Redactor,
+    TurnWorker,
+    WorkRules,
+    WorkService,
     answer,
     read_request,
     write_result,
@@ -28,32 +28,34 @@ from ..workspace import Home
 from .secrets import secrets
 
 
-class Mediated:
+class MediationSetup:
     """What the channel needs of the runtime and the other way round. Without an URL there is the gate, which is open,
     and nothing else."""
 
     def __init__(self, settings: Settings, home: Home) -> None:
         self._settings = settings
         self.gate = ChannelGate(required=settings.mediation_required)
-        self.constraints = ConstraintKeeper(home.data_dir / "constraints", settings.constraints_file)
-        self.clerk: Clerk | None = None
-        self.channel: Channel | None = None
+        self.constraints = ConstraintService(home.data_dir / "constraints", settings.constraints_file)
+        self.clerk: WorkService | None = None
+        self.channel: MediationChannel | None = None
 
     def load(self) -> None:
         """Reads the constraints. Raises StartError."""
         self.constraints.load()
 
-    def wire(self, hall: Hallway, chats: Chats, tasks: Tasks, events: EventBus, *, confined: bool) -> Sequence[Keeper]:
+    def wire(
+        self, hall: LoopServices, chats: ChatService, tasks: TaskService, events: EventBus, *, confined: bool
+    ) -> Sequence[WorkStore]:
         """Those who keep records of what the last life left."""
         settings = self._settings
-        worker = Turns(hall, chats, tasks)
+        worker = TurnWorker(hall, chats, tasks)
         loose = settings.mediation_dialect == "loose"
-        self.clerk = Clerk(
+        self.clerk = WorkService(
             database=hall.database,
             clock=hall.clock,
             worker=worker,
             constraints=self.constraints,
-            rules=Rules(settings.mediation_window, loose, confined),
+            rules=WorkRules(settings.mediation_window, loose, confined),
             outbox=Outbox(settings.id, hall.database, hall.clock),
         )
         if settings.mediation_url is not None:
@@ -66,7 +68,7 @@ class Mediated:
                 settings.mediation_max_line,
                 tuple(secrets(settings)),
             )
-            self.channel = Channel(endpoint, me, self.clerk, self.gate, events, grace=settings.mediation_grace)
+            self.channel = MediationChannel(endpoint, me, self.clerk, self.gate, events, grace=settings.mediation_grace)
         return (worker,)
 
     async def start(self) -> None:
@@ -80,7 +82,7 @@ class Mediated:
         await self.clerk.open()
         held = self.constraints.held.version
         request = await asyncio.to_thread(read_request, source, self.clerk.clock, held)
-        result = await answer(self.clerk, request, Veil(secrets(self._settings)))
+        result = await answer(self.clerk, request, Redactor(secrets(self._settings)))
         await asyncio.to_thread(write_result, target, result)
         return result.status == "completed"
 

@@ -17,7 +17,7 @@ from ..loop import MAIN, forget_tasks
 from ..mediation import needed_sessions
 from ..ports import Clock
 from ..sessions import retention
-from ..sessions.retention import DAY_MS, ID_DAYS, Old
+from ..sessions.retention import DAY_MS, ID_DAYS, OldSessions
 from ..store import Database, Unit, give_back
 from ..workspace import Home
 
@@ -33,7 +33,7 @@ SESSIONS_AT_ONCE, MESSAGES_AT_ONCE = 50, 50
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class RetentionLimits:
     """What is kept. Nought is without a limit."""
 
     days: int
@@ -41,7 +41,7 @@ class Keep:
     """Parts of messages."""
 
 
-class Held(Protocol):
+class SessionsInUse(Protocol):
     """The sessions in memory."""
 
     def in_use(self) -> Sequence[str]: ...
@@ -50,24 +50,24 @@ class Held(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class SessionData:
     """What other rooms keep of sessions."""
 
-    held: Held
+    held: SessionsInUse
     home: Home
     forget_messages: Callable[[Sequence[str]], Awaitable[None]]
     """Takes messages out of memory's index."""
 
 
-class Retention:
+class SessionRetention:
     """Makes a pass at its start, and then one an hour, until it is closed."""
 
     def __init__(
         self,
         database: Database,
         clock: Clock,
-        keep: Keep,
-        elsewhere: Elsewhere,
+        keep: RetentionLimits,
+        elsewhere: SessionData,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._database, self._clock, self._keep, self._elsewhere = database, clock, keep, elsewhere
@@ -101,14 +101,14 @@ class Retention:
 
     # -- which
 
-    async def _old(self, now: int) -> Old:
+    async def _old(self, now: int) -> OldSessions:
         """What no setting can shorten is the week in which ids are known."""
         needed = [*self._elsewhere.held.in_use(), *await self._read(needed_sessions)]
-        latest = Old(now - ID_DAYS * DAY_MS, needed, MAIN)
+        latest = OldSessions(now - ID_DAYS * DAY_MS, needed, MAIN)
         by_age = now - max(self._keep.days, ID_DAYS) * DAY_MS if self._keep.days else 0
         most = self._keep.rows
         by_rows = await self._read(lambda connection: retention.beyond(connection, most, latest)) if most else 0
-        return Old(max(by_age, by_rows), needed, MAIN)
+        return OldSessions(max(by_age, by_rows), needed, MAIN)
 
     async def _now(self) -> int:
         """The time by which sessions are aged: it follows the wall clock, at twice the speed of time at most, so that
@@ -126,10 +126,10 @@ class Retention:
 
     # -- deleting
 
-    async def _mark(self, session_ids: Sequence[str], old: Old) -> list[str]:
+    async def _mark(self, session_ids: Sequence[str], old: OldSessions) -> list[str]:
         now = self._clock.now_ms()
         needed = [*old.needed, *self._elsewhere.held.in_use()]
-        sure = Old(old.before, needed, old.main)
+        sure = OldSessions(old.before, needed, old.main)
         return await self._database.write(lambda connection: retention.mark(connection, session_ids, sure, now))
 
     async def _finish(self) -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..agents import Manifest
-from ..context import Material, Surroundings, digest, system_prompt
-from ..learnings import LearningKeeper
-from ..loop import Powers
+from ..context import PromptEnvironment, PromptInputs, digest, system_prompt
+from ..learnings import LearningService
+from ..loop import AuthorityResolver
 from ..ports import Clock
 from ..sandbox import ConfinementName
-from ..sessions import Brief
+from ..sessions import AgentPrompt
 from ..settings import Settings
 from ..workspace import Home, bootstrap, instructions
-from .agent_tools import Equipment
+from .agent_tools import AgentTools
 
 _NETWORK: dict[ConfinementName, str] = {
     "off": "commands share that of the server",
@@ -23,23 +23,23 @@ _CONFINED = "none for commands, unless your permissions open a host"
 
 
 @dataclass(frozen=True, slots=True)
-class Briefing:
+class SessionPromptBuilder:
     """Drafts it; a session keeps what it was told first."""
 
     settings: Settings
     home: Home
     clock: Clock
-    powers: Powers
-    equipment: Equipment
-    learnings: LearningKeeper
+    powers: AuthorityResolver
+    equipment: AgentTools
+    learnings: LearningService
     confinement: ConfinementName
 
-    def __call__(self, manifest: Manifest, principal: str) -> Brief:
+    def __call__(self, manifest: Manifest, principal: str) -> AgentPrompt:
         authority = self.powers.alone(manifest)
         names = tuple(spec.name for spec in self.equipment.tools.snapshot(authority=authority).specs)
         directions = instructions(self.home)
         packages = self.equipment.library.offered(authority, names)
-        material = Material(
+        material = PromptInputs(
             agent_id=self.settings.id,
             role=self.settings.role,
             agent=(manifest.name, manifest.prompt),
@@ -49,11 +49,11 @@ class Briefing:
             skills=[(package.name, package.description) for package in packages],
             servers=self.equipment.connectors.offered(authority) if "tool_search" in names else (),
         )
-        around = Surroundings(
+        around = PromptEnvironment(
             now_ms=self.clock.now_ms(),
             model=manifest.model or self.settings.model,
             workspace=str(self.home.workspace),
             network=_NETWORK.get(self.confinement, _CONFINED),
         )
         prompt = system_prompt(material, around)
-        return Brief(prompt, digest(prompt), names, {package.name: package.source for package in packages})
+        return AgentPrompt(prompt, digest(prompt), names, {package.name: package.source for package in packages})

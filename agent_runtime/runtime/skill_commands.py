@@ -14,9 +14,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..errors import MeshUnavailable, StartError, ToolFailure
-from ..sandbox import Limits, choose_confinement
+from ..sandbox import SandboxLimits, choose_confinement
 from ..settings import Settings
-from ..skills import Environments, PackageIndex, Setup, SkillTest, SkillTrials, Source, Staging, find_source
+from ..skills import (
+    Environments,
+    PackageIndex,
+    PluginSource,
+    SkillValidator,
+    SmokeTest,
+    Staging,
+    WorkerSetup,
+    find_source,
+)
 from ..workspace import Home
 from .secrets import mesh_token, skill_grants
 
@@ -31,7 +40,7 @@ def test_skill(settings: Settings, file: Path, skill: str | None, arguments: str
     ToolFailure with the plugin's fault."""
     source, test = _source(file), None
     if arguments is not None:
-        test = SkillTest(_parsed(arguments), skill)
+        test = SmokeTest(_parsed(arguments), skill)
     try:
         return asyncio.run(_tried(settings, source, test))
     except ToolFailure as fault:
@@ -58,12 +67,12 @@ def allow_skill(settings: Settings, file: Path, secrets: Sequence[str], hosts: S
     return "\n".join(told)
 
 
-def _has_grant(settings: Settings, source: Source) -> bool:
+def _has_grant(settings: Settings, source: PluginSource) -> bool:
     grant = skill_grants(settings).of(source)
     return bool(grant.env) or grant.hosts is not None
 
 
-def _source(file: Path) -> Source:
+def _source(file: Path) -> PluginSource:
     source = find_source(file)
     if source is None:
         raise StartError(f"{file} is no plugin: name a Python file, or a folder with __init__.py, without a leading _")
@@ -80,7 +89,7 @@ def _parsed(arguments: str) -> Mapping[str, Any]:
     return parsed  # pyright: ignore[reportUnknownVariableType]
 
 
-async def _tried(settings: Settings, source: Source, test: SkillTest | None) -> str:
+async def _tried(settings: Settings, source: PluginSource, test: SmokeTest | None) -> str:
     async with _trials(settings) as trials:
         build, tested = await trials.run(source, test)
         try:
@@ -97,9 +106,9 @@ async def _tried(settings: Settings, source: Source, test: SkillTest | None) -> 
 
 
 @asynccontextmanager
-async def _trials(settings: Settings) -> AsyncGenerator[SkillTrials]:
+async def _trials(settings: Settings) -> AsyncGenerator[SkillValidator]:
     """Everything that a plugin is tried with, over a workspace of its own that is deleted afterwards."""
-    from agent_common.net import Egress
+    from agent_common.net import WebClient
 
     lasting = Home(settings.data_dir)
     lasting.prepare()
@@ -110,12 +119,12 @@ async def _trials(settings: Settings) -> AsyncGenerator[SkillTrials]:
         confinement = await choose_confinement(settings.confinement, home.data_dir)
         home = home.owned_by(confinement.uid, by_path=confinement.by_path)
         token = mesh_token(settings)
-        upstream = Egress.through(settings.egress_url, token).upstream if settings.egress_url else None
-        limits = replace(Limits(), memory=settings.skill_memory_mb * 2**20)
+        upstream = WebClient.through(settings.egress_url, token).upstream if settings.egress_url else None
+        limits = replace(SandboxLimits(), memory=settings.skill_memory_mb * 2**20)
         index = PackageIndex(settings.skill_index, settings.egress_url, token)
         environments = Environments(lasting.skill_environments, confinement, settings.skill_dependencies, index)
-        setup = Setup(confinement, _NoMesh(), home.workspace, limits, upstream=upstream)
-        yield SkillTrials(setup, Staging(home.staged), environments, skill_grants(settings), lambda _: None)
+        setup = WorkerSetup(confinement, _NoMesh(), home.workspace, limits, upstream=upstream)
+        yield SkillValidator(setup, Staging(home.staged), environments, skill_grants(settings), lambda _: None)
 
 
 class _NoMesh:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from ..learnings import DiaryKeeper, LearningKeeper
-from ..memory import Meaning, MemoryKeeper
+from ..learnings import DailyLogWriter, LearningService
+from ..memory import EmbeddingSearch, MemoryService
 from ..ports import Clock, Mesh
 from ..sandbox import Confinement
 from ..settings import Settings
 from ..store import Database
-from ..workspace import MOST_BACKUPS, OWN_BACKUPS, Backups, Home, PathLocks, Ration, Shelf
+from ..workspace import MOST_BACKUPS, OWN_BACKUPS, FileBackups, FileService, Home, PathLocks, WriteQuota
 from .secrets import secrets
 
 
@@ -22,22 +22,22 @@ class Closable(Protocol):
 T = TypeVar("T", bound=Closable)
 
 
-class Own(Protocol):
+class RegisterClosable(Protocol):
     """Takes over what must be closed in the end, and hands it back."""
 
     def __call__(self, thing: T) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Household:
+class StorageServices:
     """One set of locks for all who change files, so that they do it one after the other."""
 
     locks: PathLocks
-    backups: Backups
-    shelf: Shelf
-    learnings: LearningKeeper
-    diary: DiaryKeeper
-    memory: MemoryKeeper
+    backups: FileBackups
+    shelf: FileService
+    learnings: LearningService
+    diary: DailyLogWriter
+    memory: MemoryService
 
     @classmethod
     def set_up(
@@ -47,19 +47,19 @@ class Household:
         database: Database,
         clock: Clock,
         confinement: Confinement,
-        own: Own,
+        own: RegisterClosable,
         mesh: Mesh,
-    ) -> Household:
+    ) -> StorageServices:
         """All at work; `own` closes them in the end. The home has been given to the user whom commands run as."""
         room, hidden = settings.workspace_mb * 2**20, secrets(settings)
-        locks, backups = PathLocks(), Backups(clock, most=min(MOST_BACKUPS, room // 10))
-        ration = Ration(confinement, home.workspace, room)
-        shelf = Shelf(home, locks, backups, Backups(clock, most=OWN_BACKUPS), ration)
-        learnings = own(LearningKeeper(home.workspace, clock, hidden))
-        diary = own(DiaryKeeper(home, clock, locks, ration.admit, days=settings.daily_log_days, secrets=hidden))
+        locks, backups = PathLocks(), FileBackups(clock, most=min(MOST_BACKUPS, room // 10))
+        ration = WriteQuota(confinement, home.workspace, room)
+        shelf = FileService(home, locks, backups, FileBackups(clock, most=OWN_BACKUPS), ration)
+        learnings = own(LearningService(home.workspace, clock, hidden))
+        diary = own(DailyLogWriter(home, clock, locks, ration.admit, days=settings.daily_log_days, secrets=hidden))
         model = settings.embedding_model
-        meaning = Meaning(database, mesh, model, clock) if model is not None else None
-        memory = own(MemoryKeeper(database, home, clock, hidden, meaning=meaning))
+        meaning = EmbeddingSearch(database, mesh, model, clock) if model is not None else None
+        memory = own(MemoryService(database, home, clock, hidden, meaning=meaning))
         for keeper in (learnings, diary, memory):
             keeper.start()
         return cls(locks, backups, shelf, learnings, diary, memory)

@@ -6,18 +6,18 @@ from typing import Any
 
 from agent_common.protocol import TaskAssignment
 
-from ..context import Window
-from ..loop import Limits
+from ..context import ContextWindow
+from ..loop import TurnLimits
 from ..settings import DEFAULT_CONTEXT, Settings
 
 
-class TurnLimits:
+class TurnLimitPolicy:
     """The limits of a turn, from the settings, the assignment and what the mesh says about the model."""
 
     def __init__(self, settings: Settings, catalog: Any) -> None:
         self._settings, self._catalog = settings, catalog
 
-    def window(self, model: str) -> Window:
+    def window(self, model: str) -> ContextWindow:
         """What the operator says of the agent's own model counts; of any other model he only sets the most."""
         card, most = self._catalog.known(model), self._settings.context_limit
         told = card.context_limit if card else None
@@ -26,24 +26,24 @@ class TurnLimits:
         limit = most or told or DEFAULT_CONTEXT
         reserve = self._settings.compaction.reserve_tokens
         known = most is not None or told is not None
-        return Window.of(limit, card.max_output_tokens if card else None, reserve, known=known)
+        return ContextWindow.of(limit, card.max_output_tokens if card else None, reserve, known=known)
 
-    def chat(self) -> Limits:
-        return Limits(self._settings.max_rounds, self._settings.turn_timeout, max_output=self._max_output())
+    def chat(self) -> TurnLimits:
+        return TurnLimits(self._settings.max_rounds, self._settings.turn_timeout, max_output=self._max_output())
 
-    def subagent(self) -> Limits:
-        return Limits(self._settings.max_iterations, self._settings.subagent_timeout)
+    def subagent(self) -> TurnLimits:
+        return TurnLimits(self._settings.max_iterations, self._settings.subagent_timeout)
 
-    def task(self, assignment: TaskAssignment) -> Limits:
+    def task(self, assignment: TaskAssignment) -> TurnLimits:
         budget = assignment.token_budget
         if budget is None:
-            return Limits(
+            return TurnLimits(
                 self._settings.max_iterations,
                 assignment.timeout,
                 retries=assignment.max_retries,
                 max_output=self._max_output(),
             )
-        return Limits(
+        return TurnLimits(
             self._settings.max_iterations,
             assignment.timeout,
             tokens=budget.max_tokens,

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import ToolFailure
-from .backends.backend import Missing, Rung
-from .backends.unconfined import Bare
+from .backends.backend import BackendUnavailable, SandboxBackend
+from .backends.unconfined import UnconfinedBackend
 from .run import resource_watch
-from .run.capture import OUTPUT_LIMIT, Capture, OpenSpill, Stream
-from .run.process import LINE_LIMIT, Child
-from .run.quota import CLOSED, Allowance, Ledger
-from .spec.spec import Box, Quota
+from .run.capture import OUTPUT_LIMIT, Capture, CapturedStream, OpenSpill
+from .run.process import LINE_LIMIT, SandboxProcess
+from .run.quota import CLOSED, Allowance, QuotaTable
+from .spec.spec import Quota, SandboxSpec
 
 ConfinementName = Literal["bubblewrap", "uid", "landlock", "off", "none"]
 
@@ -27,7 +27,7 @@ PIECE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CommandResult:
     """How a command ended."""
 
     stdout: str
@@ -47,11 +47,11 @@ class Finished:
 class Confinement:
     """How commands are held on this machine. `choose_confinement` makes one."""
 
-    def __init__(self, rung: Rung | None, reason: str = "") -> None:
+    def __init__(self, rung: SandboxBackend | None, reason: str = "") -> None:
         self._rung = rung
         self.reason = reason
         """Why there is no rung."""
-        self._ledger = Ledger()
+        self._ledger = QuotaTable()
 
     @property
     def name(self) -> ConfinementName:
@@ -70,14 +70,14 @@ class Confinement:
     async def run(
         self,
         argv: Sequence[str],
-        box: Box,
+        box: SandboxSpec,
         *,
         timeout: float,  # noqa: ASYNC109 - the deadline is part of the answer, not an error
         stdin: bytes = b"",
         output_limit: int = OUTPUT_LIMIT,
         spill: OpenSpill | None = None,
         helper: bool = False,
-    ) -> Finished:
+    ) -> CommandResult:
         """Runs a command to its end or its deadline, in seconds; nothing of it is alive afterwards.
 
         `helper` is for programs of the product itself, whose input alone comes from the model: they run without
@@ -91,7 +91,7 @@ class Confinement:
                 capture.close()
         stdout, stderr = capture.texts()
         stopped = child.stopped
-        return Finished(
+        return CommandResult(
             stdout=stdout,
             stderr=stderr,
             exit_code=None if stopped else exit_code,
@@ -103,8 +103,8 @@ class Confinement:
         )
 
     async def spawn(
-        self, argv: Sequence[str], box: Box, *, line_limit: int = LINE_LIMIT, helper: bool = False
-    ) -> Child:
+        self, argv: Sequence[str], box: SandboxSpec, *, line_limit: int = LINE_LIMIT, helper: bool = False
+    ) -> SandboxProcess:
         """Starts a program that goes on running; the caller owns it. Raises ToolFailure when it cannot be started."""
         return await self._start(argv, box, line_limit, helper=helper, lives_on=True)
 
@@ -115,22 +115,22 @@ class Confinement:
     async def _start(
         self,
         argv: Sequence[str],
-        box: Box,
+        box: SandboxSpec,
         line_limit: int = LINE_LIMIT,
         *,
         helper: bool = False,
         lives_on: bool = False,
-    ) -> Child:
-        rung = self._rung or (Bare() if helper else None)
+    ) -> SandboxProcess:
+        rung = self._rung or (UnconfinedBackend() if helper else None)
         if rung is None:
             raise ToolFailure(f"commands cannot be run here: {self.reason}", kind="unavailable")
         allowances = await self._ledger.open(box.quotas)
         full = [one.text for one in allowances if one.full]
         try:
             launch = rung.launch(argv, _within(box, None if lives_on else allowances))
-        except (Missing, OSError) as error:
+        except (BackendUnavailable, OSError) as error:
             raise ToolFailure(f"commands cannot be run here: {error}", kind="unavailable") from error
-        child = await Child.start(launch, line_limit=line_limit)
+        child = await SandboxProcess.start(launch, line_limit=line_limit)
         child.guard(resource_watch.of_tree(child.pid, box.limits))
         if allowances:
             child.guard(resource_watch.of_folders(child.pid, allowances))
@@ -139,7 +139,7 @@ class Confinement:
         return child
 
 
-def _within(box: Box, allowances: Sequence[Allowance] | None) -> Box:
+def _within(box: SandboxSpec, allowances: Sequence[Allowance] | None) -> SandboxSpec:
     """The box with the size of its files bound to its quotas. None: it lives on, and what the disk has room for now
     says nothing about later. Else no single file may fill the disk before the guard looks, and in a full folder
     deleting is all that is left."""
@@ -152,7 +152,7 @@ def _within(box: Box, allowances: Sequence[Allowance] | None) -> Box:
     return replace(box, limits=replace(box.limits, file_size=min(box.limits.file_size, room)))
 
 
-async def _attend(child: Child, capture: Capture, deadline: float, stdin: bytes) -> int | None:
+async def _attend(child: SandboxProcess, capture: Capture, deadline: float, stdin: bytes) -> int | None:
     """Feeds a command and reads what it prints until it ends; its exit code, or none when the deadline came first."""
     exit_code: int | None = None
     streams = ((child.stdout, capture.stdout), (child.stderr, capture.stderr))
@@ -179,7 +179,7 @@ async def _feed(stdin: asyncio.StreamWriter, data: bytes) -> None:
     stdin.close()
 
 
-async def _pump(source: asyncio.StreamReader, capture: Capture, stream: Stream) -> None:
+async def _pump(source: asyncio.StreamReader, capture: Capture, stream: CapturedStream) -> None:
     while chunk := await source.read(PIECE):
         capture.feed(stream, chunk)
         if capture.full:

@@ -18,7 +18,7 @@ from agent_common.telemetry import logger
 from ..errors import StartError
 from ..settings import Settings
 from .memory_tuning import Config, Server, one_heap, without_v1
-from .startup_app import Entrance
+from .startup_app import StartupApp
 
 if TYPE_CHECKING:
     from ..runtime import Runtime
@@ -59,7 +59,7 @@ def serve(settings: Settings) -> None:
 
 
 async def _main(settings: Settings, listening: socket.socket, connections: int) -> None:
-    entrance, told = Entrance(), asyncio.Event()
+    entrance, told = StartupApp(), asyncio.Event()
     server = _Server(_config(entrance, connections))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
@@ -86,7 +86,7 @@ async def _main(settings: Settings, listening: socket.socket, connections: int) 
             await runtime.close()
 
 
-def _config(app: Entrance, connections: int) -> Config:
+def _config(app: StartupApp, connections: int) -> Config:
     from agent_common.http import bounded_http
 
     return Config(

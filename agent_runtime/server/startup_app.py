@@ -25,7 +25,7 @@ _PROBES = {
 }
 
 
-class Entrance:
+class StartupApp:
     """An ASGI application that becomes another one."""
 
     def __init__(self, patience: float = PATIENCE) -> None:

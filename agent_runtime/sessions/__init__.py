@@ -1,8 +1,8 @@
 """What is remembered: sessions, messages, parts, and the ledger of turns."""
 
 from . import agent_prompts, branches, markers, retention, spoken_messages
-from .agent_prompts import Brief
-from .branches import Branch, Rewound
+from .agent_prompts import AgentPrompt
+from .branches import Branch, RewindResult
 from .markers import COMPACTION, Marked, Marker, Shortened
 from .record.parts import (
     ASKED,
@@ -23,7 +23,7 @@ from .record.replay import replay, replay_parts
 from .store import history, listing, rows
 from .store.history import Message, SessionRow, TurnRow
 from .store.ids import Ids, is_session_id
-from .store.listing import CUSTOM, Cursor, StoredSession, Waiting, unknown_session
+from .store.listing import CUSTOM, Cursor, StoredSession, WaitingMessage, unknown_session
 from .store.rows import MessageRow, NewSession, NewTurn
 from .store.schema import MIGRATIONS
 from .transfer import transfer
@@ -39,8 +39,8 @@ __all__ = [
     "STEER",
     "STEP_COUNT",
     "TURN_ERROR",
+    "AgentPrompt",
     "Branch",
-    "Brief",
     "Cursor",
     "Ids",
     "Marked",
@@ -51,12 +51,12 @@ __all__ = [
     "NewSession",
     "NewTurn",
     "Recorder",
-    "Rewound",
+    "RewindResult",
     "SessionRow",
     "Shortened",
     "StoredSession",
     "TurnRow",
-    "Waiting",
+    "WaitingMessage",
     "agent_prompts",
     "branches",
     "complete_steps",

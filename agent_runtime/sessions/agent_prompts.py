@@ -13,7 +13,7 @@ from .store.rows import dump
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class AgentPrompt:
     """A prompt, the digest under which it is stored, and the order in which the model sees the tools."""
 
     prompt: str
@@ -23,7 +23,7 @@ class Brief:
     """The skill packages that the prompt tells of: name -> where it was found."""
 
 
-def add(connection: sqlite3.Connection, session_id: str, agent: str, brief: Brief) -> None:
+def add(connection: sqlite3.Connection, session_id: str, agent: str, brief: AgentPrompt) -> None:
     """Keeps the brief of an agent that was called into somebody else's session; one that is there already costs no
     write."""
     connection.execute("INSERT OR IGNORE INTO system_prompts VALUES (?, ?)", (brief.digest, brief.prompt))
@@ -49,10 +49,10 @@ def reorder(connection: sqlite3.Connection, *, session_id: str, agent: str, own:
     )
 
 
-def load(connection: sqlite3.Connection, metadata: Mapping[str, Any]) -> dict[str, Brief]:
+def load(connection: sqlite3.Connection, metadata: Mapping[str, Any]) -> dict[str, AgentPrompt]:
     """The briefs of a session's other agents. One whose prompt is not here, after an import, is left out."""
     kept: Any = metadata.get("briefs")
-    found: dict[str, Brief] = {}
+    found: dict[str, AgentPrompt] = {}
     for agent, one in kept.items() if is_object(kept) else ():
         digest, tools = (one.get("digest"), one.get("tools")) if is_object(one) else (None, None)
         if not isinstance(digest, str):
@@ -60,7 +60,7 @@ def load(connection: sqlite3.Connection, metadata: Mapping[str, Any]) -> dict[st
         row = connection.execute("SELECT body FROM system_prompts WHERE digest = ?", (digest,)).fetchone()
         if row is not None and isinstance(tools, list):
             names = tuple(map(str, tools))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            found[agent] = Brief(row["body"], digest, names, packages_of(one))
+            found[agent] = AgentPrompt(row["body"], digest, names, packages_of(one))
     return found
 
 

@@ -51,7 +51,7 @@ _MARKERS = f"SELECT id, data_json FROM chat_parts WHERE message_id = ? AND type 
 
 
 @dataclass(frozen=True, slots=True)
-class Rewound:
+class RewindResult:
     """What a rewind did."""
 
     message: Message
@@ -121,7 +121,7 @@ def free_hidden(connection: sqlite3.Connection, session_id: str, name: str) -> N
 
 def rewind(
     connection: sqlite3.Connection, session_id: str, message_id: str, now: int, *, free_id: bool = False
-) -> Rewound:
+) -> RewindResult:
     """Hides a user message and everything shown after it; `unrewind` brings them back.
 
     `free_id` also gives up the sender's own id of that message, so that it may be sent again. Raises NotFound
@@ -139,7 +139,7 @@ def rewind(
     if free_id:
         connection.execute("UPDATE turns SET client_id = NULL WHERE message_id = ?", (message.id,))
     _touch(connection, session_id, now)
-    return Rewound(message, found.rowcount)
+    return RewindResult(message, found.rowcount)
 
 
 def unrewind(connection: sqlite3.Connection, session_id: str, now: int) -> int:

@@ -38,7 +38,7 @@ through messages by that number, would leave out the new one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Old:
+class OldSessions:
     """Which sessions are old."""
 
     before: int
@@ -52,13 +52,13 @@ class Old:
         return {"before": self.before, "needed": dump(list(self.needed)), "main": self.main}
 
 
-def find(connection: sqlite3.Connection, old: Old, most: int) -> list[str]:
+def find(connection: sqlite3.Connection, old: OldSessions, most: int) -> list[str]:
     """Old sessions, the one that was idle for longest first."""
     found = connection.execute(f"{_OLD} ORDER BY s.updated_at LIMIT :most", {**old.values(), "most": most})
     return [row["id"] for row in found]
 
 
-def beyond(connection: sqlite3.Connection, most_parts: int, old: Old) -> int:
+def beyond(connection: sqlite3.Connection, most_parts: int, old: OldSessions) -> int:
     """The time of last activity before which old sessions must go so that at most so many parts are left; 0 when there
     are not too many."""
     excess: int = connection.execute("SELECT count(*) FROM chat_parts").fetchone()[0] - most_parts
@@ -72,7 +72,7 @@ def beyond(connection: sqlite3.Connection, most_parts: int, old: Old) -> int:
     return old.before
 
 
-def mark(connection: sqlite3.Connection, session_ids: Sequence[str], old: Old, now: int) -> list[str]:
+def mark(connection: sqlite3.Connection, session_ids: Sequence[str], old: OldSessions, now: int) -> list[str]:
     """Put those of the sessions out of sight that are still old; the others stay as they are."""
     query = f"{_OLD} AND s.id IN (SELECT value FROM json_each(:asked))"  # noqa: S608  it is a constant
     found = connection.execute(query, {**old.values(), "asked": dump(list(session_ids))}).fetchall()

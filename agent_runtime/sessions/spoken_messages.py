@@ -14,7 +14,7 @@ from .store.rows import dump, load
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SpokenMessage:
     """A message that has come to rest."""
 
     row: int
@@ -31,10 +31,10 @@ class Said:
 
 
 @dataclass(slots=True)
-class Batch:
+class SpokenBatch:
     """Some messages of all sessions."""
 
-    said: list[Said] = field(default_factory=list[Said])
+    said: list[SpokenMessage] = field(default_factory=list[SpokenMessage])
     unsettled: list[int] = field(default_factory=list[int])
     """Rows whose turn is not over: to be asked for again."""
     last: int = 0
@@ -43,9 +43,9 @@ class Batch:
     """There may be others behind it."""
 
 
-def said(connection: sqlite3.Connection, after: int, most: int, again: Sequence[int] = ()) -> Batch:
+def said(connection: sqlite3.Connection, after: int, most: int, again: Sequence[int] = ()) -> SpokenBatch:
     """The next messages behind a row, and those of the rows `again` that are still there."""
-    batch = Batch(last=after)
+    batch = SpokenBatch(last=after)
     with snapshot(connection):
         running = {one for row in connection.execute(_UNFINISHED) for one in row}
         behind = connection.execute(_BEHIND, (after, most)).fetchall()
@@ -84,10 +84,10 @@ def begins(connection: sqlite3.Connection, session_id: str) -> Cursor:
     return (row[0], row[1]) if row is not None else (marked.created_at, marked.message_id)
 
 
-def _said(connection: sqlite3.Connection, row: sqlite3.Row) -> Said:
+def _said(connection: sqlite3.Connection, row: sqlite3.Row) -> SpokenMessage:
     about: dict[str, Any] = load(row["about"])
     found = row["role"] in ("user", "assistant") and "called_by" not in about and "ephemeral" not in about
-    return Said(
+    return SpokenMessage(
         row=row["row"],
         message_id=row["id"],
         session_id=row["session_id"],

@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from .dependencies import Environments, PackageIndex
     from .grants import Grants
     from .library import SkillLibrary
-    from .manager import SkillHost
-    from .sources.source import Source, find_source
+    from .manager import SkillManager
+    from .sources.source import PluginSource, find_source
     from .sources.staging import Staging
-    from .sources.versions import MIGRATIONS, Versions
-    from .validation.validator import Test as SkillTest
-    from .validation.validator import Trials as SkillTrials
+    from .sources.versions import MIGRATIONS, PluginVersions
+    from .validation.validator import SkillValidator, SmokeTest
     from .workers.caller import SkillSearch
-    from .workers.process import Setup
+    from .workers.process import WorkerSetup
 
 __all__ = [
     "MIGRATIONS",
@@ -28,15 +27,15 @@ __all__ = [
     "Grants",
     "MeshUnavailable",
     "PackageIndex",
-    "Setup",
-    "SkillHost",
+    "PluginSource",
+    "PluginVersions",
     "SkillLibrary",
+    "SkillManager",
     "SkillSearch",
-    "SkillTest",
-    "SkillTrials",
-    "Source",
+    "SkillValidator",
+    "SmokeTest",
     "Staging",
-    "Versions",
+    "WorkerSetup",
     "authoring_tools",
     "find_source",
     "skill",
@@ -47,15 +46,15 @@ _LATER = {
     "Environments": "dependencies",
     "Grants": "grants",
     "PackageIndex": "dependencies",
-    "Setup": "workers.process",
-    "SkillHost": "manager",
+    "WorkerSetup": "workers.process",
+    "SkillManager": "manager",
     "SkillLibrary": "library",
     "SkillSearch": "workers.caller",
-    "SkillTest": "validation.validator:Test",
-    "SkillTrials": "validation.validator:Trials",
-    "Source": "sources.source",
+    "SmokeTest": "validation.validator",
+    "SkillValidator": "validation.validator",
+    "PluginSource": "sources.source",
     "Staging": "sources.staging",
-    "Versions": "sources.versions",
+    "PluginVersions": "sources.versions",
     "authoring_tools": "authoring",
     "find_source": "sources.source",
 }
@@ -66,5 +65,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     from importlib import import_module
 
-    module, _, renamed = _LATER[name].partition(":")
-    return getattr(import_module(f"{__name__}.{module}"), renamed or name)
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

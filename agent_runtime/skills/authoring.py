@@ -12,11 +12,11 @@ from agent_common.protocol import RequirementSet
 
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
-from ..tools import RESERVED, Output, Reach, Tool
-from .manager import SkillHost
-from .sources.versions import Author, Version
+from ..tools import RESERVED, AccessRequest, Output, Tool
+from .manager import SkillManager
+from .sources.versions import PluginVersion, VersionAuthor
 from .validation.plugins import HELD, Plugin
-from .validation.validator import Test
+from .validation.validator import SmokeTest
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 MOST_CODE = 100_000
@@ -80,12 +80,12 @@ LIST = (
 ONE: dict[str, Any] = {"type": "object", "properties": {"name": _NAME}, "additionalProperties": False}
 
 
-def authoring_tools(host: SkillHost) -> tuple[Tool, ...]:
+def authoring_tools(host: SkillManager) -> tuple[Tool, ...]:
     """`create_skill`, `list_skills`, `reload_skills` and `remove_skill` over the plugins of a host."""
     return (_create(host), _list(host), _reload(host), _remove(host))
 
 
-def _create(host: SkillHost) -> Tool:
+def _create(host: SkillManager) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         file = _file(arguments["name"])
         code, test = _encoded(arguments["code"]), _test(arguments.get("test"))
@@ -105,7 +105,7 @@ def _create(host: SkillHost) -> Tool:
     return Tool(spec, run, AUTHOR, reach=_reach, answers=answers, bounds=bounds)
 
 
-def _reload(host: SkillHost) -> Tool:
+def _reload(host: SkillManager) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         name, number = arguments.get("name"), arguments.get("version")
         if number is not None:
@@ -124,7 +124,7 @@ def _reload(host: SkillHost) -> Tool:
     return Tool(spec, run, AUTHOR, reach=_reach, answers=answers)
 
 
-def _remove(host: SkillHost) -> Tool:
+def _remove(host: SkillManager) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         file = _file(arguments["name"])
         if not await host.remove(file, _author(context)):
@@ -135,7 +135,7 @@ def _remove(host: SkillHost) -> Tool:
     return Tool(spec, run, AUTHOR, reach=_reach, answers="`name`, `removed`")
 
 
-def _list(host: SkillHost) -> Tool:
+def _list(host: SkillManager) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         name = arguments.get("name")
         found: dict[str, Any] = {"skills": _states(host, name)}
@@ -154,9 +154,9 @@ def _list(host: SkillHost) -> Tool:
     return Tool(spec, run, answers=answers, bounds=f"the newest {MOST_SHOWN} versions")
 
 
-async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> Reach:
+async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
     name = arguments.get("name")
-    return Reach(subjects=(name.removesuffix(".py"),)) if name is not None else Reach()
+    return AccessRequest(subjects=(name.removesuffix(".py"),)) if name is not None else AccessRequest()
 
 
 def _file(name: str) -> str:
@@ -168,7 +168,7 @@ def _file(name: str) -> str:
     return f"{name}.py"
 
 
-def _unknown(host: SkillHost, file: str) -> ToolFailure:
+def _unknown(host: SkillManager, file: str) -> ToolFailure:
     there_are = ", ".join(sorted({state.file for state in host.states()})) or "none"
     return ToolFailure(f"name: there is no plugin {file}; there are: {there_are}", kind="invalid")
 
@@ -181,7 +181,7 @@ def _encoded(code: str) -> bytes:
         raise ToolFailure(told, kind="invalid") from error
 
 
-def _test(given: Any) -> Test | None:
+def _test(given: Any) -> SmokeTest | None:
     """A call in full has `arguments`, which is an object; anything else is the arguments themselves."""
     if given is None:
         return None
@@ -189,11 +189,11 @@ def _test(given: Any) -> Test | None:
         skill = given.get("skill")
         if skill is not None and not isinstance(skill, str):
             raise ToolFailure("test.skill: must be the name of a skill", kind="invalid")
-        return Test(given["arguments"], skill, given.get("expect"), "expect" in given)
-    return Test(given)
+        return SmokeTest(given["arguments"], skill, given.get("expect"), "expect" in given)
+    return SmokeTest(given)
 
 
-async def _version(host: SkillHost, file: str, number: int) -> Version:
+async def _version(host: SkillManager, file: str, number: int) -> PluginVersion:
     versions = {one.number: one for one in await host.versions.of(file)}
     if number not in versions:
         there_are = f"there are 1 to {max(versions)}" if versions else f"there never was a plugin {file}"
@@ -201,8 +201,8 @@ async def _version(host: SkillHost, file: str, number: int) -> Version:
     return versions[number]
 
 
-def _author(context: ToolContext) -> Author:
-    return Author(context.principal, context.agent, context.session_id, context.call_id)
+def _author(context: ToolContext) -> VersionAuthor:
+    return VersionAuthor(context.principal, context.agent, context.session_id, context.call_id)
 
 
 def _made(plugin: Plugin) -> dict[str, Any]:
@@ -214,12 +214,12 @@ def _made(plugin: Plugin) -> dict[str, Any]:
     return {"name": name, "file": plugin.file, "version": plugin.version, "skills": skills}
 
 
-def _states(host: SkillHost, name: str | None) -> list[dict[str, Any]]:
+def _states(host: SkillManager, name: str | None) -> list[dict[str, Any]]:
     file = _file(name) if name is not None else None
     return [state.model_dump(exclude_none=True) for state in host.states() if file in (None, state.file)]
 
 
-def _shown(version: Version, context: ToolContext) -> dict[str, Any]:
+def _shown(version: PluginVersion, context: ToolContext) -> dict[str, Any]:
     """Who somebody else was is not for everybody."""
     at = datetime.fromtimestamp(version.created_at / 1000, UTC).isoformat(timespec="seconds")
     by = version.author.principal if version.author else "the folder"

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_
 from agent_common.net import HostPatterns
 
 from ..errors import StartError, ToolFailure
-from .sources.source import Source
+from .sources.source import PluginSource
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _RESERVED = re.compile(
@@ -69,7 +69,7 @@ class Grants:
     def __init__(self, file: Path, environment: Mapping[str, str]) -> None:
         self._file, self._environment = file, environment
 
-    def of(self, source: Source) -> Grant:
+    def of(self, source: PluginSource) -> Grant:
         """Return what a build may have. Raises ToolFailure if its code is not the code that was allowed."""
         entry = self._read().get(source.file)
         if entry is None:
@@ -91,7 +91,7 @@ class Grants:
         names = {name for entry in self._read().values() for name in entry.secrets}
         return [self._environment[name] for name in sorted(names) if self._environment.get(name)]
 
-    def allow(self, source: Source, secrets: Sequence[str], hosts: Sequence[str]) -> None:
+    def allow(self, source: PluginSource, secrets: Sequence[str], hosts: Sequence[str]) -> None:
         """Write the grant of a plugin in place of the one before; without secrets and hosts, remove it. Raises
         StartError that names the fault."""
         entries = dict(self._read())

@@ -20,16 +20,16 @@ from ..ports import Events
 from ..tools import Tool
 from .dependencies import Environments
 from .grants import Grants
-from .registry import Service
+from .registry import SkillRegistry
 from .sources import plugin_files as files
-from .sources.source import Listed, Source, Stamp, Unreadable, listed, read
+from .sources.source import PluginListing, PluginSource, Stamp, UnreadablePlugin, listed, read
 from .sources.staging import Staging
-from .sources.versions import Author, Version, Versions
+from .sources.versions import PluginVersion, PluginVersions, VersionAuthor
 from .sources.watch import watch
 from .validation.plugins import Plugin
-from .validation.validator import Build, Test, Tested, Trials
-from .workers.pool import Pool
-from .workers.process import Setup
+from .validation.validator import SkillBuild, SkillValidator, SmokeTest, SmokeTestResult
+from .workers.pool import WorkerPool
+from .workers.process import WorkerSetup
 
 GONE_SECONDS = 0.25
 GONE_LOOKS = 5
@@ -40,26 +40,26 @@ SETTLE_SECONDS = 60.0
 log = logger(__name__)
 
 
-class SkillHost:
+class SkillManager:
     """Tool provider for the plugins of a folder. `start` it, then ask for `tools` and `states`; `close` it."""
 
     def __init__(
         self,
         folder: Path,
-        setup: Setup,
+        setup: WorkerSetup,
         staging: Staging,
         environments: Environments,
         grants: Grants,
-        versions: Versions,
+        versions: PluginVersions,
         events: Events,
     ) -> None:
         self.folder = folder.resolve()
         self.versions = versions
         self._staging, self._environments = staging, environments
-        self._service = Service(events, lambda file: file in self._listing, self._dispatch)
-        self._trials = Trials(setup, staging, environments, grants, self._set_aside)
+        self._service = SkillRegistry(events, lambda file: file in self._listing, self._dispatch)
+        self._trials = SkillValidator(setup, staging, environments, grants, self._set_aside)
         self._holds = setup.confinement.name != "none"
-        self._listing: Mapping[str, Listed] = {}
+        self._listing: Mapping[str, PluginListing] = {}
         self._looking = asyncio.Lock()
         self._judging: dict[str, asyncio.Task[None]] = {}
         self._watching: asyncio.Task[None] | None = None
@@ -158,7 +158,7 @@ class SkillHost:
                 return False
         return True
 
-    async def _try(self, plugin: Plugin, seen: Listed) -> Build | ToolFailure:
+    async def _try(self, plugin: Plugin, seen: PluginListing) -> SkillBuild | ToolFailure:
         """The build that passed, or what is wrong; what is in service already passes as it is."""
         try:
             source = await asyncio.to_thread(read, self.folder, seen)
@@ -166,12 +166,12 @@ class SkillHost:
             if active is not None and active.source.build == source.build and not active.pool.set_aside:
                 return active
             return (await self._trials.run(source))[0]
-        except Unreadable as fault:
+        except UnreadablePlugin as fault:
             return ToolFailure(str(fault))
         except ToolFailure as failure:
             return failure
 
-    async def _settle(self, plugin: Plugin, seen: Listed, outcome: Build | ToolFailure) -> None:
+    async def _settle(self, plugin: Plugin, seen: PluginListing, outcome: SkillBuild | ToolFailure) -> None:
         """Puts into service what has passed; else the last good version stays, or comes back after a restart. Raises
         StoreError, and then what lies there is still to be judged."""
         try:
@@ -188,7 +188,7 @@ class SkillHost:
             self._service.fail(plugin, failure)
         plugin.stamp = seen.stamp
 
-    async def _enter(self, plugin: Plugin, build: Build) -> None:
+    async def _enter(self, plugin: Plugin, build: SkillBuild) -> None:
         async def record() -> int:
             await self.versions.put_back(plugin.file)
             return (await self.versions.keep("saved", build.source)).number
@@ -215,19 +215,21 @@ class SkillHost:
 
     # -- what the agent changes
 
-    async def create(self, file: str, code: bytes, test: Test | None, author: Author) -> tuple[Plugin, Tested | None]:
+    async def create(
+        self, file: str, code: bytes, test: SmokeTest | None, author: VersionAuthor
+    ) -> tuple[Plugin, SmokeTestResult | None]:
         """Tries the code and, if it passes, saves it as that file and puts it into service. Raises ToolFailure, and
         then nothing has changed; StoreError."""
-        return await self._save(Source(file, {file: code}), test, author, created=True)
+        return await self._save(PluginSource(file, {file: code}), test, author, created=True)
 
-    async def restore(self, version: Version, author: Author) -> Plugin:
+    async def restore(self, version: PluginVersion, author: VersionAuthor) -> Plugin:
         """Goes back to a version. Raises ToolFailure, StoreError."""
         source = version.source()
         if source is None or set(source.files) != {version.file}:
             raise ToolFailure(f"version: {version.number} of {version.file} is not one file", kind="invalid")
         return (await self._save(source, None, author, created=False))[0]
 
-    async def remove(self, file: str, author: Author) -> bool:
+    async def remove(self, file: str, author: VersionAuthor) -> bool:
         """Takes a plugin away; its history stays. False when there is none. Raises ToolFailure, StoreError."""
         if file not in self._service.plugins:
             return False
@@ -250,8 +252,8 @@ class SkillHost:
                     return
 
     async def _save(
-        self, source: Source, test: Test | None, author: Author, *, created: bool
-    ) -> tuple[Plugin, Tested | None]:
+        self, source: PluginSource, test: SmokeTest | None, author: VersionAuthor, *, created: bool
+    ) -> tuple[Plugin, SmokeTestResult | None]:
         async with self._held(source.file) as plugin:
             try:
                 build, tested = await self._trials.run(
@@ -284,12 +286,12 @@ class SkillHost:
 
     # -- the end of a plugin, and its history
 
-    def _set_aside(self, pool: Pool) -> None:
+    def _set_aside(self, pool: WorkerPool) -> None:
         plugin = self._service.set_aside(pool)
         if plugin is not None and plugin.active is not None and pool.set_aside is not None:
             self.versions.set_aside(plugin.file, plugin.active.source.digest, pool.set_aside)
 
-    async def _rest(self, plugin: Plugin, seen: Listed) -> bool:
+    async def _rest(self, plugin: Plugin, seen: PluginListing) -> bool:
         """Whether it was set aside in an earlier life, and nobody has saved it since."""
         why = await self.versions.aside(plugin.file)
         if why is None:
@@ -297,17 +299,17 @@ class SkillHost:
         try:
             if (await asyncio.to_thread(read, self.folder, seen)).digest != why[0]:
                 return False
-        except Unreadable:
+        except UnreadablePlugin:
             return False
         plugin.resting, plugin.stamp = why[1], seen.stamp
         self._service.publish(plugin)
         return True
 
-    async def _drop(self, plugin: Plugin, author: Author | None) -> None:
+    async def _drop(self, plugin: Plugin, author: VersionAuthor | None) -> None:
         await self._service.leave(plugin)
         await self._record_removal(plugin.file, author)
 
-    async def _record_removal(self, file: str, author: Author | None = None) -> None:
+    async def _record_removal(self, file: str, author: VersionAuthor | None = None) -> None:
         if await self.versions.removed(file, author) is not None:
             await self._copy(file)
 

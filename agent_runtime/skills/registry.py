@@ -10,21 +10,21 @@ from agent_common.telemetry import logger
 
 from ..errors import ToolFailure
 from ..ports import Events
-from .validation.plugins import Plugin, Skills, catalog
-from .validation.validator import Build
-from .workers.pool import Pool
+from .validation.plugins import Plugin, SkillSet, catalog
+from .validation.validator import SkillBuild
+from .workers.pool import WorkerPool
 
 log = logger(__name__)
 
 
-class Service:
+class SkillRegistry:
     """The plugins by file, and the catalog that follows from them."""
 
     def __init__(self, events: Events, on_disk: Callable[[str], bool], on_freed: Callable[[], None]) -> None:
         self._events, self._on_disk, self._on_freed = events, on_disk, on_freed
         self._plugins: dict[str, Plugin] = {}
         self._lock = asyncio.Lock()
-        self.now = Skills()
+        self.now = SkillSet()
 
     @property
     def plugins(self) -> Mapping[str, Plugin]:
@@ -47,7 +47,7 @@ class Service:
         if plugin.active is None and self.knows(plugin):
             del self._plugins[plugin.file]
 
-    async def enter(self, plugin: Plugin, build: Build, record: Callable[[], Awaitable[int]]) -> list[Plugin]:
+    async def enter(self, plugin: Plugin, build: SkillBuild, record: Callable[[], Awaitable[int]]) -> list[Plugin]:
         """Puts a build into service under the number that `record` gives it, in place of the one before. The plugins
         whose names it took over, because their files are gone: that is how one is renamed. Raises ToolFailure when a
         name belongs to another plugin, and whatever `record` raises; then the build is at its end."""
@@ -86,7 +86,7 @@ class Service:
         log.warning("a skill was not taken", file=plugin.file, error=failure.message)
         self.publish(plugin)
 
-    def set_aside(self, pool: Pool) -> Plugin | None:
+    def set_aside(self, pool: WorkerPool) -> Plugin | None:
         """The pool of a plugin takes no more calls; the plugin, if it is in service."""
         for plugin in self._plugins.values():
             if plugin.active is not None and plugin.active.pool is pool:
@@ -105,7 +105,7 @@ class Service:
     async def close(self) -> None:
         await asyncio.gather(*(plugin.active.pool.close() for plugin in self._plugins.values() if plugin.active))
 
-    def _claim(self, plugin: Plugin, build: Build) -> list[Plugin]:
+    def _claim(self, plugin: Plugin, build: SkillBuild) -> list[Plugin]:
         wanted = {skill.spec.name for skill in build.skills}
         owners = [other for other in self._plugins.values() if other is not plugin and wanted & set(other.names)]
         holders = [owner for owner in owners if self._on_disk(owner.file)]

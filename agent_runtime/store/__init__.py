@@ -1,9 +1,9 @@
 """The one database: connections, the writer thread, units of work, migrations, backups. Rooms own their tables."""
 
-from .backup_scheduler import BackupKeeper
+from .backup_scheduler import BackupScheduler
 from .backups import Backup
 from .database import Database, Migration
 from .pages import give_back
 from .writer import Unit
 
-__all__ = ["Backup", "BackupKeeper", "Database", "Migration", "Unit", "give_back"]
+__all__ = ["Backup", "BackupScheduler", "Database", "Migration", "Unit", "give_back"]

@@ -25,7 +25,7 @@ GOODBYE_SECONDS = 2.0
 goes with the next life."""
 
 
-class BackupKeeper:
+class BackupScheduler:
     """Owns the backups of a server: `start` once, `close` at the end. A failure is logged and tried again later."""
 
     def __init__(self, database: Database, minutes: float) -> None:

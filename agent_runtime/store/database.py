@@ -22,7 +22,7 @@ from ..errors import StartError, StoreError
 from .integrity import broken, damaged, examine, is_broken, is_damage, is_unreadable
 from .reserve import DiskReserve
 from .shape import require_parts
-from .writer import Unit, Writer
+from .writer import DatabaseWriter, Unit
 
 log = logger(__name__)
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Database:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._long_reader = ThreadPoolExecutor(1, thread_name_prefix="store-long-reader")
         self._reading: list[sqlite3.Connection] = []
-        self._writer: Writer | None = None
+        self._writer: DatabaseWriter | None = None
         self._damaged = False
         """A reader came upon damage."""
 
@@ -75,7 +75,7 @@ class Database:
                 self.path.chmod(0o600)  # the log beside it takes the same mode
                 normal = undo.enter_context(contextlib.closing(_connect(self.path, "NORMAL")))
                 self._migrate(normal)
-                self._writer = Writer(_connect(self.path, "FULL"), normal, self.reserve)
+                self._writer = DatabaseWriter(_connect(self.path, "FULL"), normal, self.reserve)
             except sqlite3.DatabaseError as error:
                 if is_damage(error):
                     raise damaged(self.path, error) from error

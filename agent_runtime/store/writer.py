@@ -38,7 +38,7 @@ class _Job:
     error: BaseException | None = None
 
 
-class Writer:
+class DatabaseWriter:
     """Owns both writing connections: one with `synchronous=FULL`, one with NORMAL."""
 
     def __init__(self, full: sqlite3.Connection, normal: sqlite3.Connection, reserve: DiskReserve) -> None:

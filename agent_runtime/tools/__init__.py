@@ -2,13 +2,13 @@
 
 from .catalog.builtin import builtin_tools
 from .catalog.registry import ToolRegistry
-from .core.contract import LOCKED, OWN, RESERVED, NeedsHuman, Output, Reach, Tool, ToolProvider, with_aliases
-from .core.gate import DEFAULT_TIMEOUT, Capability, Gate, Watchdog
+from .core.contract import LOCKED, OWN, RESERVED, AccessRequest, NeedsHuman, Output, Tool, ToolProvider, with_aliases
+from .core.gate import DEFAULT_TIMEOUT, Capability, ToolGate, Watchdog
 from .core.schema import checked as schema_faults
 from .core.schema import normalised, schema_fault
 from .core.schema import ready as schema_ready
 from .core.verdict import Verdict
-from .files.quota import Space
+from .files.quota import QuotaCheck
 from .watchdog.watchdog import PolicyWatchdog, choose_watchdog
 
 __all__ = [
@@ -16,14 +16,14 @@ __all__ = [
     "LOCKED",
     "OWN",
     "RESERVED",
+    "AccessRequest",
     "Capability",
-    "Gate",
     "NeedsHuman",
     "Output",
     "PolicyWatchdog",
-    "Reach",
-    "Space",
+    "QuotaCheck",
     "Tool",
+    "ToolGate",
     "ToolProvider",
     "ToolRegistry",
     "Verdict",

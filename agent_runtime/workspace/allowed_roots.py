@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ToolFailure
-from .safe_path import Place
+from .safe_path import SafePath
 
 
 @dataclass(frozen=True, slots=True)
-class Roots:
+class AllowedRoots:
     """Both are absolute and free of links, as `Home` gives them."""
 
     workspace: Path
     scratch: Path
 
-    def resolve(self, path: str, field: str = "path") -> Place:
+    def resolve(self, path: str, field: str = "path") -> SafePath:
         """The place a path names; a relative one starts in the workspace. Raises ToolFailure when it leads outside,
         which names the field that held it."""
         if not path or "\0" in path:
@@ -27,9 +27,9 @@ class Roots:
         except (OSError, ValueError, RecursionError) as error:  # the last one: a chain of a thousand links
             raise ToolFailure(f"{field}: {path!r} cannot be resolved: {error}", kind="invalid") from error
         if real.is_relative_to(self.workspace):
-            return Place(self.workspace, real, str(real.relative_to(self.workspace)))
+            return SafePath(self.workspace, real, str(real.relative_to(self.workspace)))
         if real.is_relative_to(self.scratch):
-            return Place(self.scratch, real, str(real))
+            return SafePath(self.scratch, real, str(real))
         raise ToolFailure(
             f"{field}: {path} is outside of what you may touch. Allowed: paths in the workspace {self.workspace} "
             f"(relative ones start there) and in your scratch folder {self.scratch}",

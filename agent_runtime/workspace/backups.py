@@ -27,7 +27,7 @@ from ..errors import ToolFailure
 from ..ports import Clock
 from .copies import folder_of_copies
 from .principal_paths import BACKUPS
-from .safe_path import Place
+from .safe_path import SafePath
 
 log = logger(__name__)
 
@@ -50,7 +50,7 @@ _TRIES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class BackupCopy:
     """What became of the version before."""
 
     path: str | None = None
@@ -76,13 +76,13 @@ class _Total:
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    place: Place
+    place: SafePath
     stamp: str
     size: int
     inode: tuple[int, int]
 
 
-class Backups:
+class FileBackups:
     """Those of all files. Called from threads; each call holds the lock of its path."""
 
     def __init__(self, clock: Clock, *, each: int = EACH, most: int = MOST_BYTES) -> None:
@@ -93,7 +93,7 @@ class Backups:
         self._guard = threading.Lock()
 
     @contextmanager
-    def keeping(self, place: Place, new: bytes | None = None) -> Generator[Kept]:
+    def keeping(self, place: SafePath, new: bytes | None = None) -> Generator[BackupCopy]:
         """Keeps a file while the block replaces it by `new`, or deletes it. A version is lost only once that is done;
         then the log says so."""
         kept = self.keep(place, new)
@@ -101,38 +101,38 @@ class Backups:
         if kept.trouble is not None:
             log.warning("a file was not backed up", path=place.shown, reason=kept.trouble)
 
-    def keep(self, place: Place, new: bytes | None = None) -> Kept:
+    def keep(self, place: SafePath, new: bytes | None = None) -> BackupCopy:
         """Call this before a file is replaced by `new`, or deleted. Never raises: what cannot be kept is told."""
         parts = place.path.relative_to(place.root).parts
         if folder_of_copies(parts) is not None:  # nothing in there is backed up again
-            return Kept()
+            return BackupCopy()
         try:
             found = place.look()
             if found is None or not stat.S_ISREG(found.st_mode) or not found.st_size or _same(place, found, new):
-                return Kept()
+                return BackupCopy()
             if found.st_size > self._largest:
-                return Kept(trouble=f"the version before has more than {self._largest / 2**20:.3g} MiB")
-            return self._keep(place, found, Place(place.root, _folder(place.root).joinpath(*parts), _shown(*parts)))
+                return BackupCopy(trouble=f"the version before has more than {self._largest / 2**20:.3g} MiB")
+            return self._keep(place, found, SafePath(place.root, _folder(place.root).joinpath(*parts), _shown(*parts)))
         except (ToolFailure, OSError) as failure:
             reason = failure.message if isinstance(failure, ToolFailure) else failure.strerror or str(failure)
-            return Kept(trouble=reason)
+            return BackupCopy(trouble=reason)
 
-    def _keep(self, place: Place, found: Any, folder: Place) -> Kept:
+    def _keep(self, place: SafePath, found: Any, folder: SafePath) -> BackupCopy:
         versions = sorted(_versions(folder), key=lambda version: version.stamp)
         if versions and versions[-1].inode == (found.st_dev, found.st_ino):  # we died before it was replaced
-            return Kept(versions[-1].place.shown)
+            return BackupCopy(versions[-1].place.shown)
         at = self._copy(place, found.st_nlink, folder)
         for version in versions[: max(0, len(versions) + 1 - self._each)]:
             self._count(place.root, -_drop(version), -1)
         self._count(place.root, found.st_size, 1)
         self._bound(at)
-        return Kept(at.shown)
+        return BackupCopy(at.shown)
 
-    def _copy(self, place: Place, names: int, folder: Place) -> Place:
+    def _copy(self, place: SafePath, names: int, folder: SafePath) -> SafePath:
         """Gives the file its second name; where that cannot be, copies it. Raises ToolFailure."""
         for later in range(_TRIES):
             stamp = _stamp(self._clock.now_ms() + later)
-            at = Place(place.root, folder.path / stamp, f"{folder.shown}/{stamp}")
+            at = SafePath(place.root, folder.path / stamp, f"{folder.shown}/{stamp}")
             try:
                 place.link(at)
             except ToolFailure as failure:
@@ -153,7 +153,7 @@ class Backups:
             if root in self._totals:
                 self._totals[root].add(size, files)
 
-    def _bound(self, latest: Place) -> None:
+    def _bound(self, latest: SafePath) -> None:
         """Drops the oldest backups when there are too many of them, but not the latest. What is there is looked at once
         in a life, and whenever the sum of what was added says that it is too much."""
         root = latest.root
@@ -189,14 +189,14 @@ def _stamp(now_ms: int) -> str:
     return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y%m%dT%H%M%S}{rest:03d}Z"
 
 
-def _same(place: Place, found: Any, new: bytes | None) -> bool:
+def _same(place: SafePath, found: Any, new: bytes | None) -> bool:
     if new is None or found.st_size != len(new):
         return False
     with place.open() as file:
         return file.read(len(new) + 1) == new
 
 
-def _versions(folder: Place) -> list[_Version]:
+def _versions(folder: SafePath) -> list[_Version]:
     """The backups that lie directly in a folder."""
     return [version for version in _listed(folder, MOST_SEEN) if isinstance(version, _Version)]
 
@@ -204,7 +204,7 @@ def _versions(folder: Place) -> list[_Version]:
 def _all(root: Path) -> Iterator[_Version]:
     """All backups below a root, as far as it is worth looking."""
     left = MOST_SEEN
-    folders = [Place(root, _folder(root), _shown())]
+    folders = [SafePath(root, _folder(root), _shown())]
     while folders and left > 0:
         for found in _listed(folders.pop(), left):
             left -= 1
@@ -214,14 +214,14 @@ def _all(root: Path) -> Iterator[_Version]:
                 folders.append(found)
 
 
-def _listed(folder: Place, most: int) -> Iterator[_Version | Place]:
+def _listed(folder: SafePath, most: int) -> Iterator[_Version | SafePath]:
     """Backups and folders in a folder; nothing where there is none, or something else in its place."""
     try:
         entries, _ = folder.entries(most)
     except ToolFailure:
         return
     for name, found in entries:
-        at = Place(folder.root, folder.path / name, f"{folder.shown}/{name}")
+        at = SafePath(folder.root, folder.path / name, f"{folder.shown}/{name}")
         if stat.S_ISDIR(found.st_mode):
             yield at
         elif stat.S_ISREG(found.st_mode) and _STAMP.fullmatch(name):
@@ -235,9 +235,9 @@ def _drop(version: _Version) -> int:
     return version.size
 
 
-def _tidy(gone: Place) -> None:
+def _tidy(gone: SafePath) -> None:
     """Removes the folders that have nothing in them any more."""
     top = _folder(gone.root)
     for above in gone.path.parents:
-        if above == top or not Place(gone.root, above, "").remove_if_empty():
+        if above == top or not SafePath(gone.root, above, "").remove_if_empty():
             return

@@ -13,7 +13,7 @@ from agent_common.telemetry import logger
 
 from ..errors import StartError, StoreError
 from ..sandbox import READERS_ID
-from .ownership import Left, give_tree
+from .ownership import SkippedFiles, give_tree
 
 LET_THROUGH = 0o711
 """The mode of a folder through which others may go to places that they know."""
@@ -95,7 +95,7 @@ class Home:
         """
         if uid is not None:
             try:
-                left = Left()
+                left = SkippedFiles()
                 for folder in (self.workspace, *self._scratches(uid)):
                     give_tree(folder, uid, left)
                 if left.count:

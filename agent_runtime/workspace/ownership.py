@@ -22,7 +22,7 @@ _ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(slots=True)
-class Left:
+class SkippedFiles:
     """Files that keep their owner: those with a second name, which may lie outside of the folder, and devices."""
 
     count: int = 0
@@ -43,7 +43,7 @@ class _Level:
     unvisited: list[str]
 
 
-def give_tree(root: Path, uid: int, left: Left) -> None:
+def give_tree(root: Path, uid: int, left: SkippedFiles) -> None:
     """Make this user, and its group, the owner of a folder and all that is in it; add what keeps its owner to `left`.
     Raises OSError.
 
@@ -76,7 +76,7 @@ def give_tree(root: Path, uid: int, left: Left) -> None:
         os.close(here)
 
 
-def _enter(folder: int, path: str, uid: int, left: Left) -> _Level:
+def _enter(folder: int, path: str, uid: int, left: SkippedFiles) -> _Level:
     """Give away the entries of an open folder."""
     unvisited: list[str] = []
     with os.scandir(folder) as entries:

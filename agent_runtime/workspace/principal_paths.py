@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import ToolFailure
 from .home import Home
-from .safe_path import Place
+from .safe_path import SafePath
 
 OPERATOR = "operator"
 """Who speaks when nobody is named."""
@@ -44,14 +44,14 @@ def own_folder(home: Home, principal: str) -> Path:
     return folder
 
 
-def place_of(home: Home, principal: str, path: str) -> Place:
+def place_of(home: Home, principal: str, path: str) -> SafePath:
     """Where a path leads for a principal. It has one spelling: relative, without `.` and `..`, no slash too many.
 
     Links are not resolved: a Place refuses those that it meets. Raises ToolFailure (`invalid`) that says what is wrong.
     """
     parts = parts_of(path)
     root = personal_folder(home, principal) if is_personal(parts) else home.workspace
-    return Place(root, root.joinpath(*parts), path)
+    return SafePath(root, root.joinpath(*parts), path)
 
 
 def parts_of(path: str) -> tuple[str, ...]:

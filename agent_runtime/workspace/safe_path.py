@@ -29,7 +29,7 @@ MODE = 0o644
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SafePath:
     """A path inside a root. All methods raise ToolFailure with a text that the model can act on."""
 
     root: Path
@@ -131,7 +131,7 @@ class Place:
                 os.close(descriptor)
         return True
 
-    def link(self, to: Place) -> None:
+    def link(self, to: SafePath) -> None:
         """Gives the file a second name. Where the file system knows no such thing the cause of the ToolFailure says
         so."""
         with self._explained(), self._folder() as here, to._folder(make=True) as there:
@@ -234,7 +234,7 @@ class Place:
 
 def publish(path: Path, data: bytes) -> bool:
     """Puts a whole file in place at once, in a folder that commands cannot replace. True when there was none before."""
-    return Place(path.parent, path, str(path)).publish(data)
+    return SafePath(path.parent, path, str(path)).publish(data)
 
 
 def new_file(folder: Path, suffix: str) -> BinaryIO:

@@ -4,22 +4,22 @@ from .byte_pump import Trip
 from .cli import main as bridge_command
 from .counts import Counts
 from .fake import FakeBridge
-from .faults import Event, Faults
-from .link import Link
-from .pace import ManualPace, Pace, RealPace
-from .readiness import Channel, MediationReady
+from .faults import BridgeFaults, Event
+from .link import BridgeLink
+from .pace import BridgePace, ManualPace, RealPace
+from .readiness import BridgeChannel, MediationReady
 from .schedule import schedule
 
 __all__ = [
-    "Channel",
+    "BridgeChannel",
+    "BridgeFaults",
+    "BridgeLink",
+    "BridgePace",
     "Counts",
     "Event",
     "FakeBridge",
-    "Faults",
-    "Link",
     "ManualPace",
     "MediationReady",
-    "Pace",
     "RealPace",
     "Trip",
     "bridge_command",

@@ -15,10 +15,10 @@ from agent_common.net import Endpoint, parse_endpoint
 from . import readiness
 from .byte_pump import Direction
 from .counts import Counts
-from .link import Link
-from .pace import Pace, RealPace
-from .readiness import Channel, MediationReady
-from .socket import Door
+from .link import BridgeLink
+from .pace import BridgePace, RealPace
+from .readiness import BridgeChannel, MediationReady
+from .socket import BridgeSocket
 from .sockets import dial, hang_up
 
 CAPACITY = 128
@@ -32,7 +32,9 @@ class Bridge:
     closed at once.
     """
 
-    def __init__(self, listen: str, target: str, channel: Channel, capacity: int, pace: Pace | None) -> None:
+    def __init__(
+        self, listen: str, target: str, channel: BridgeChannel, capacity: int, pace: BridgePace | None
+    ) -> None:
         self.counts = Counts()
         self.channel = channel
         self.capacity = capacity
@@ -40,10 +42,10 @@ class Bridge:
         """The workspace's, which only `probe` looks at: `running`, `paused`, `stopped` and so on."""
         self.host_is_down = False
         """True: guests are accepted and closed, as when nobody listens at the target."""
-        self.pace: Pace = pace or RealPace()
+        self.pace: BridgePace = pace or RealPace()
         self._target = _endpoint("target", target)
-        self._door = Door(_endpoint("listen", listen), self._enter)
-        self._links: dict[Link, asyncio.Task[None]] = {}
+        self._door = BridgeSocket(_endpoint("listen", listen), self._enter)
+        self._links: dict[BridgeLink, asyncio.Task[None]] = {}
         self._waiters: list[asyncio.Future[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -73,7 +75,7 @@ class Bridge:
         self._target = _endpoint("target", address)
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[BridgeLink]:
         """The connections there are, oldest first."""
         return list(self._links)
 
@@ -115,7 +117,7 @@ class Bridge:
             self.counts.failed_dials += 1
             hang_up(guest)
         else:
-            link = Link(self.counts.accepted, guest, self.pace, self._passed)
+            link = BridgeLink(self.counts.accepted, guest, self.pace, self._passed)
             self.prepare(link)
             self._links[link] = task = asyncio.create_task(link.run(self._dial))
             task.add_done_callback(functools.partial(self._ended, link))
@@ -123,10 +125,10 @@ class Bridge:
             self.counts.most_open = max(self.counts.most_open, self.counts.open)
         self.changed()
 
-    def prepare(self, link: Link) -> None:
+    def prepare(self, link: BridgeLink) -> None:
         """What is done to a new connection before it is carried."""
 
-    def _ended(self, link: Link, task: asyncio.Task[None]) -> None:
+    def _ended(self, link: BridgeLink, task: asyncio.Task[None]) -> None:
         link.close()  # a task that is cancelled before its first step has closed nothing
         if task.cancelled() or task.exception() is None:  # else it is kept, and raises when the bridge closes
             self._links.pop(link, None)

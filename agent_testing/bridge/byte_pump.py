@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from .pace import Pace
+from .pace import BridgePace
 from .sockets import How
 
 Direction = Literal["to_host", "to_guest"]
@@ -34,10 +34,10 @@ class Trip:
     """Text before which it happens; if it comes in several reads, what was read before has passed."""
 
 
-class Flow:
+class BytePump:
     """The state of one direction. `tally` is told of every piece that has passed."""
 
-    def __init__(self, direction: Direction, pace: Pace, tally: Callable[[Direction, int], None]) -> None:
+    def __init__(self, direction: Direction, pace: BridgePace, tally: Callable[[Direction, int], None]) -> None:
         self.direction: Direction = direction
         self.passed = 0
         """Bytes that went through."""

@@ -14,8 +14,8 @@ from typing import Any
 from .bridge import CAPACITY
 from .commands import HELP, obey
 from .fake import FakeBridge
-from .faults import Faults
-from .readiness import Channel
+from .faults import BridgeFaults
+from .readiness import BridgeChannel
 
 
 def main(argv: Sequence[str]) -> None:
@@ -31,14 +31,14 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--target", required=True, help="what is dialled for it, the host's listener")
     parser.add_argument("--capacity", type=int, default=CAPACITY, help="connections at once (default %(default)s)")
     parser.add_argument("--optional", action="store_true", help="the channel is not declared as required")
-    for field in dataclasses.fields(Faults):
-        default: float = getattr(Faults(), field.name)
+    for field in dataclasses.fields(BridgeFaults):
+        default: float = getattr(BridgeFaults(), field.name)
         flag = "--" + field.name.replace("_", "-")
         parser.add_argument(flag, type=type(default), default=default, help="(default %(default)s)")
     options = vars(parser.parse_args(argv))
     try:
-        faults = Faults(**{field.name: options[field.name] for field in dataclasses.fields(Faults)})
-        channel = Channel(required=not options["optional"])
+        faults = BridgeFaults(**{field.name: options[field.name] for field in dataclasses.fields(BridgeFaults)})
+        channel = BridgeChannel(required=not options["optional"])
         bridge = FakeBridge(
             options["listen"], options["target"], faults=faults, channel=channel, capacity=options["capacity"]
         )

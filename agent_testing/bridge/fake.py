@@ -8,13 +8,13 @@ from typing import Literal, Self
 
 from . import readiness
 from .bridge import CAPACITY, Bridge, end_of
-from .byte_pump import Direction, Flow, Trip
-from .faults import Event, Faults
+from .byte_pump import BytePump, Direction, Trip
+from .faults import BridgeFaults, Event
 from .flood import flood
-from .link import Leg, Link
-from .pace import Pace
-from .readiness import Channel
-from .scripted_faults import Player
+from .link import BridgeLink, Leg
+from .pace import BridgePace
+from .readiness import BridgeChannel
+from .scripted_faults import FaultScript
 from .sockets import How
 
 Way = Direction | Literal["both"]
@@ -38,15 +38,15 @@ class FakeBridge(Bridge):
         listen: str,
         target: str,
         *,
-        faults: Faults | None = None,
-        channel: Channel | None = None,
+        faults: BridgeFaults | None = None,
+        channel: BridgeChannel | None = None,
         capacity: int = CAPACITY,
-        pace: Pace | None = None,
+        pace: BridgePace | None = None,
     ) -> None:
-        super().__init__(listen, target, channel or Channel(), capacity, pace)
-        self.faults = faults or Faults()
+        super().__init__(listen, target, channel or BridgeChannel(), capacity, pace)
+        self.faults = faults or BridgeFaults()
         self.severed = False
-        self._player = Player(self)
+        self._player = FaultScript(self)
         self._next_trips: dict[Direction, Trip] = {}
         self._stalled: set[Direction] = set()
 
@@ -70,14 +70,14 @@ class FakeBridge(Bridge):
 
     # connections
 
-    def cut(self, link: Link | None = None, *, how: How = "rst", leg: Leg | Literal["both"] = "both") -> int:
+    def cut(self, link: BridgeLink | None = None, *, how: How = "rst", leg: Leg | Literal["both"] = "both") -> int:
         """Breaks connections; says how many. One leg alone: the other follows by the rules, or when ends are let."""
         broken = sum(each.cut(how, leg) for each in self._those(link))
         self.counts.breaks += broken
         self.changed()
         return broken
 
-    def trip(self, direction: Direction, trip: Trip, link: Link | None = None) -> None:
+    def trip(self, direction: Direction, trip: Trip, link: BridgeLink | None = None) -> None:
         """Has bytes that go by break or stall a connection: without a link the newest, or the next when there is none.
 
         bridge.trip("to_host", Trip("rst", after=100)); bridge.trip("to_guest", Trip("stall", mark=b'"request_id"'))
@@ -88,36 +88,36 @@ class FakeBridge(Bridge):
         else:
             link.arm(direction, trip)
 
-    def half_close(self, direction: Direction, link: Link | None = None) -> None:
+    def half_close(self, direction: Direction, link: BridgeLink | None = None) -> None:
         """Ends one direction; the other goes on, to the guest's side too."""
         for each in self._those(link):
             each.half_close(direction)
 
-    def stall(self, direction: Way = "both", link: Link | None = None) -> None:
+    def stall(self, direction: Way = "both", link: BridgeLink | None = None) -> None:
         """Lets no bytes and no end through, until `release`; without a link on connections to come too."""
         if link is None:
             self._stalled.update(_directions(direction))
         for flow in self._flows(direction, link):
             flow.stall()
 
-    def release(self, direction: Way = "both", link: Link | None = None) -> None:
+    def release(self, direction: Way = "both", link: BridgeLink | None = None) -> None:
         """Undoes `stall`. Nothing was lost."""
         if link is None:
             self._stalled.difference_update(_directions(direction))
         for flow in self._flows(direction, link):
             flow.release()
 
-    def hold_ends(self, direction: Way = "both", link: Link | None = None) -> None:
+    def hold_ends(self, direction: Way = "both", link: BridgeLink | None = None) -> None:
         """Lets bytes through, but not the end, on the connections there are."""
         for flow in self._flows(direction, link):
             flow.hold_end()
 
-    def release_ends(self, direction: Way = "both", link: Link | None = None) -> None:
+    def release_ends(self, direction: Way = "both", link: BridgeLink | None = None) -> None:
         """Undoes `hold_ends` and `reorder`."""
         for flow in self._flows(direction, link):
             flow.release_end()
 
-    def reorder(self, how: How = "rst") -> list[Link]:
+    def reorder(self, how: How = "rst") -> list[BridgeLink]:
         """Takes every connection from the guest and tells the host nothing, until `release_ends`.
 
         A guest that comes back is through to the host before its old end is. Gives the connections the host still has.
@@ -127,7 +127,9 @@ class FakeBridge(Bridge):
         self.cut(how=how, leg="guest")
         return links
 
-    def dribble(self, piece: int = 1, delay: float = 0.0, direction: Way = "both", link: Link | None = None) -> None:
+    def dribble(
+        self, piece: int = 1, delay: float = 0.0, direction: Way = "both", link: BridgeLink | None = None
+    ) -> None:
         """Passes `piece` bytes at once, `delay` seconds apart, on the connections there are."""
         for flow in self._flows(direction, link):
             flow.pace_out(piece, delay)
@@ -175,7 +177,7 @@ class FakeBridge(Bridge):
 
     # parts
 
-    def prepare(self, link: Link) -> None:
+    def prepare(self, link: BridgeLink) -> None:
         for flow in link.flows():
             flow.pace_out(self.faults.piece, self.faults.delay)
             if flow.direction in self._stalled:
@@ -183,10 +185,10 @@ class FakeBridge(Bridge):
         while self._next_trips:
             link.arm(*self._next_trips.popitem())
 
-    def _those(self, link: Link | None) -> list[Link]:
+    def _those(self, link: BridgeLink | None) -> list[BridgeLink]:
         return self.links if link is None else [link]
 
-    def _flows(self, direction: Way, link: Link | None) -> list[Flow]:
+    def _flows(self, direction: Way, link: BridgeLink | None) -> list[BytePump]:
         return [flow for each in self._those(link) for flow in each.flows(direction)]
 
     def _probed(self) -> None:

@@ -13,7 +13,7 @@ Kind = Literal["break", "cut", "stall", "half_close", "reorder", "snapshot", "re
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
+class BridgeFaults:
     """The default is a bridge that only does its work.
 
     A rate is events per minute, each kind drawn by itself from the seed, so that another rate of one kind leaves the

@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 from agent_common.net import Endpoint
 
-from .pace import Pace
+from .pace import BridgePace
 from .readiness import PROBE_SECONDS
 from .sockets import How, dial, hang_up
 
 
-async def flood(endpoint: Endpoint, count: int, rate: float, how: How, pace: Pace, tally: Callable[[], None]) -> int:
+async def flood(
+    endpoint: Endpoint, count: int, rate: float, how: How, pace: BridgePace, tally: Callable[[], None]
+) -> int:
     """Connects so many times, `rate` a second at most, one after another; how often it succeeded."""
     begun = pace.monotonic()
     reached = 0

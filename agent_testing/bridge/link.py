@@ -8,30 +8,30 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal
 
-from .byte_pump import DIRECTIONS, Direction, End, Flow, Trip
-from .pace import Pace
+from .byte_pump import DIRECTIONS, BytePump, Direction, End, Trip
+from .pace import BridgePace
 from .sockets import How, hang_up, stop_writing
 
 Leg = Literal["guest", "host"]
 Tally = Callable[[Direction, int], None]
 
 
-class Link:
+class BridgeLink:
     """Made when the guest's connection is accepted; `run` dials the host and copies until both legs are closed.
 
     The guest's end is passed on as a half close. The host's end takes both directions down, which is also what a failed
     write to the guest does.
     """
 
-    def __init__(self, number: int, guest: socket.socket, pace: Pace, tally: Tally) -> None:
+    def __init__(self, number: int, guest: socket.socket, pace: BridgePace, tally: Tally) -> None:
         self.number = number
         """Counts up from 1 in the order of acceptance."""
         self.dialled = False
         """The host was reached."""
         self.tripped = False
         """Bytes that went by have broken it."""
-        self.to_host = Flow("to_host", pace, tally)
-        self.to_guest = Flow("to_guest", pace, tally)
+        self.to_host = BytePump("to_host", pace, tally)
+        self.to_guest = BytePump("to_guest", pace, tally)
         self._legs: dict[Leg, socket.socket] = {"guest": guest}
         self._copies: dict[Direction, asyncio.Task[End]] = {}
         self._fate: How | None = None
@@ -44,7 +44,7 @@ class Link:
         """Nobody has broken it yet."""
         return self._fate is None and not self._broken
 
-    def flows(self, direction: Direction | Literal["both"] = "both") -> tuple[Flow, ...]:
+    def flows(self, direction: Direction | Literal["both"] = "both") -> tuple[BytePump, ...]:
         """One direction, or both."""
         return tuple(self._flow(each) for each in DIRECTIONS if direction in (each, "both"))
 
@@ -155,7 +155,7 @@ class Link:
 
     # parts
 
-    def _flow(self, direction: Direction) -> Flow:
+    def _flow(self, direction: Direction) -> BytePump:
         return self.to_host if direction == "to_host" else self.to_guest
 
     def _start(self, direction: Direction, copy: Coroutine[Any, Any, End]) -> None:

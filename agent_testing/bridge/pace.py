@@ -11,7 +11,7 @@ from typing import Protocol
 from ..clock import ManualClock
 
 
-class Pace(Protocol):
+class BridgePace(Protocol):
     """A clock that one can wait on."""
 
     def now_ms(self) -> int:

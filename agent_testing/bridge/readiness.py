@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_common.net import Endpoint, Tcp
 
-from .pace import Pace
+from .pace import BridgePace
 from .sockets import dial
 
 PROBE_SECONDS = 0.15
@@ -17,7 +17,7 @@ RUNNING = "running"
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class BridgeChannel:
     """The declaration of a channel, of which readiness speaks. Raises ValueError for what the platform refuses."""
 
     port: int = 2048
@@ -51,7 +51,7 @@ class MediationReady:
         return found if self.error is None else {**found, "error": self.error}
 
 
-async def probe(channel: Channel, target: Endpoint, state: str, pace: Pace) -> MediationReady:
+async def probe(channel: BridgeChannel, target: Endpoint, state: str, pace: BridgePace) -> MediationReady:
     """One connect, 150 ms at most, closed at once. A target that is not `tcp` cannot be declared and is invalid."""
     shown = str(target).removeprefix("tcp://")
     detail = channel.describe(shown)

@@ -6,16 +6,16 @@ import heapq
 from collections.abc import Iterator
 from random import Random
 
-from .faults import Event, Faults, Kind
+from .faults import BridgeFaults, Event, Kind
 
 
-def schedule(faults: Faults) -> Iterator[Event]:
+def schedule(faults: BridgeFaults) -> Iterator[Event]:
     """Events in the order of time, without an end; none at all when every rate is 0."""
     streams = [_stream(faults, kind, rate) for kind, rate in _rates(faults).items() if rate]
     return heapq.merge(*streams, key=lambda event: event.at)
 
 
-def _rates(faults: Faults) -> dict[Kind, float]:
+def _rates(faults: BridgeFaults) -> dict[Kind, float]:
     return {
         "break": faults.breaks_per_minute,
         "cut": faults.cuts_per_minute,
@@ -30,7 +30,7 @@ def _rates(faults: Faults) -> dict[Kind, float]:
     }
 
 
-def _longest(faults: Faults) -> dict[Kind, float]:
+def _longest(faults: BridgeFaults) -> dict[Kind, float]:
     outages: tuple[Kind, ...] = ("reorder", "refuse", "sever")
     return {
         **dict.fromkeys(outages, faults.longest_outage),
@@ -40,7 +40,7 @@ def _longest(faults: Faults) -> dict[Kind, float]:
     }
 
 
-def _stream(faults: Faults, kind: Kind, rate: float) -> Iterator[Event]:
+def _stream(faults: BridgeFaults, kind: Kind, rate: float) -> Iterator[Event]:
     """One kind alone, at times that know nothing of each other."""
     dice = Random(f"{faults.seed}/{kind}")  # noqa: S311  repeatable on purpose
     longest = _longest(faults).get(kind, 0.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .byte_pump import Trip
 from .faults import Event
-from .link import Link
+from .link import BridgeLink
 from .schedule import schedule
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ AT_ONCE = 64
 """Faults that last at the same time; the schedule waits when there are more."""
 
 
-class Player:
+class FaultScript:
     """`history` has the events that were carried out, oldest first; of very many the latest."""
 
     def __init__(self, bridge: FakeBridge) -> None:
@@ -83,7 +83,7 @@ class Player:
                 self._bridge.cut(None if event.all else link, how=event.how)
         return None
 
-    async def _stall(self, event: Event, link: Link) -> None:
+    async def _stall(self, event: Event, link: BridgeLink) -> None:
         self._bridge.stall(event.direction, link)
         await self._bridge.pace.sleep(event.seconds)
         self._bridge.release(event.direction, link)

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from agent_common.net import Endpoint, Listening, listen_at
+from agent_common.net import Endpoint, ListeningSocket, listen_at
 
 from .sockets import plain
 
@@ -15,14 +15,14 @@ _AT_ONCE = 64
 _SHORT_OF_FILES_SECONDS = 0.05
 
 
-class Door:
+class BridgeSocket:
     """`enter` gets each accepted socket, non-blocking. All calls belong to one event loop and none of them waits."""
 
     def __init__(self, endpoint: Endpoint, enter: Callable[[socket.socket], None]) -> None:
         self.endpoint = endpoint
         """With the port that was chosen, once it was open."""
         self._enter = enter
-        self._listening: Listening | None = None
+        self._listening: ListeningSocket | None = None
         self._again: asyncio.TimerHandle | None = None
 
     @property

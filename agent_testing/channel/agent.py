@@ -17,7 +17,7 @@ from typing import Literal
 from agent_common.net import open_endpoint, parse_endpoint
 from agent_common.protocol.work import WorkRequest, WorkResult, WorkUsage, payload_hash
 
-from .agent_connection import Talk
+from .agent_connection import AgentConversation
 from .agent_faults import AGENT_FAULTS, LOOSE_AGENT_FAULTS
 
 CAUSES_OF_END = (OSError, EOFError, TimeoutError)
@@ -25,7 +25,7 @@ STEADY_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class Entry:
+class StubEntry:
     """A request, and how far it is."""
 
     request: WorkRequest
@@ -63,8 +63,8 @@ class StubAgent:
     """Why the last connection ended."""
     drained: bool = False
     dials: int = 0
-    ledger: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    _talk: Talk | None = None
+    ledger: dict[str, StubEntry] = field(default_factory=dict[str, StubEntry])
+    _talk: AgentConversation | None = None
 
     def __post_init__(self) -> None:
         if unknown := self.wrong - (AGENT_FAULTS | LOOSE_AGENT_FAULTS).keys():
@@ -96,7 +96,7 @@ class StubAgent:
             self.broken = self.broken or str(error)
             return
         second = await self._second() if "dials_twice" in self.wrong else None
-        self._talk = talk = Talk(self, reader, writer)
+        self._talk = talk = AgentConversation(self, reader, writer)
         try:
             self.broken = await talk.run()
         finally:
@@ -129,12 +129,12 @@ class StubAgent:
     def unacked(self) -> list[str]:
         return [name for name, entry in self.ledger.items() if entry.result is not None and not entry.acked]
 
-    def deliver(self, entry: Entry) -> None:
+    def deliver(self, entry: StubEntry) -> None:
         """Sends a result on the connection that there is; without one it waits for the next."""
         if self._talk is not None and self._talk.open_for_results:
             self._talk.deliver(entry)
 
-    def talk(self) -> Talk | None:
+    def talk(self) -> AgentConversation | None:
         """The connection that there is."""
         return self._talk
 

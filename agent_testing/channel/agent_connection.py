@@ -18,6 +18,7 @@ from agent_common.protocol.work import (
     ConstraintsPayload,
     Drain,
     FrameFault,
+    FrameTooLarge,
     LifecycleSignal,
     Offer,
     Ping,
@@ -25,7 +26,6 @@ from agent_common.protocol.work import (
     Resume,
     ResumeOk,
     SignalName,
-    TooMuch,
     UnknownControl,
     Welcome,
     WorkRequest,
@@ -40,7 +40,7 @@ from agent_common.protocol.work import (
 from . import agent_work as work
 
 if TYPE_CHECKING:
-    from .agent import Entry, StubAgent
+    from .agent import StubAgent, StubEntry
 
 _FIXED_SID = new_sid()
 _PIECE = 1 << 18
@@ -50,7 +50,7 @@ class HangUp(Exception):
     """The connection is to end; the text says why."""
 
 
-class Talk:
+class AgentConversation:
     """A connection, from the first word to the end."""
 
     def __init__(self, agent: StubAgent, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -87,7 +87,7 @@ class Talk:
             value["mood"] = "good"
         self.send(value)
 
-    def deliver(self, entry: Entry) -> None:
+    def deliver(self, entry: StubEntry) -> None:
         """Sends the result, and says that the slot is free."""
         result = entry.result
         if result is None or entry.silent:
@@ -156,7 +156,7 @@ class Talk:
                 await self._writer.drain()
             if self.wrong("reads_cut_lines") and rest:
                 self._line(rest)
-        except (OSError, TooMuch, HangUp) as error:
+        except (OSError, FrameTooLarge, HangUp) as error:
             return str(error) or type(error).__name__
         finally:
             for task in self._tasks:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent_common.protocol.work import (
     FrameFault,
+    FrameTooLarge,
     Lines,
     Progress,
     ResultStatus,
-    TooMuch,
     WorkRequest,
     WorkResult,
     WorkUsage,
@@ -25,8 +25,8 @@ from agent_common.protocol.work import (
 )
 
 if TYPE_CHECKING:
-    from .agent import Entry, StubAgent
-    from .agent_connection import Talk
+    from .agent import StubAgent, StubEntry
+    from .agent_connection import AgentConversation
 
 _SLEEP = re.compile(r"sleep:([0-9.]{1,6})")
 _TICK = 0.1
@@ -36,9 +36,9 @@ def now() -> str:
     return stamp(time.time_ns() // 1_000_000)
 
 
-def take(talk: Talk, request: WorkRequest) -> None:
+def take(talk: AgentConversation, request: WorkRequest) -> None:
     """Begins the work, or says why not."""
-    from .agent import Entry
+    from .agent import StubEntry
 
     agent = talk.agent
     known = agent.ledger.get(request.request_id)
@@ -48,17 +48,17 @@ def take(talk: Talk, request: WorkRequest) -> None:
     if refusal := _refusal(talk, request):
         _refuse(talk, request, *refusal)
         return
-    entry = agent.ledger[request.request_id] = Entry(request)
+    entry = agent.ledger[request.request_id] = StubEntry(request)
     _begin(talk, entry)
 
 
-def _begin(talk: Talk, entry: Entry) -> None:
+def _begin(talk: AgentConversation, entry: StubEntry) -> None:
     if not talk.wrong("no_accepting"):
         talk.signal("accepting", entry.request.request_id)
     entry.task = asyncio.create_task(_work(talk.agent, entry))
 
 
-def _again(talk: Talk, known: Entry, request: WorkRequest) -> None:
+def _again(talk: AgentConversation, known: StubEntry, request: WorkRequest) -> None:
     """The id has been used."""
     same = known.request.fingerprint() == request.fingerprint()
     if not same and not talk.wrong("no_conflict"):
@@ -73,13 +73,13 @@ def _again(talk: Talk, known: Entry, request: WorkRequest) -> None:
         talk.deliver(known)
 
 
-def _copy(entry: Entry, answer: str = "pong") -> Entry:
-    from .agent import Entry
+def _copy(entry: StubEntry, answer: str = "pong") -> StubEntry:
+    from .agent import StubEntry
 
-    return Entry(entry.request, answer=answer)
+    return StubEntry(entry.request, answer=answer)
 
 
-def _refusal(talk: Talk, request: WorkRequest) -> tuple[ResultStatus, str] | None:
+def _refusal(talk: AgentConversation, request: WorkRequest) -> tuple[ResultStatus, str] | None:
     if talk.agent.dialect == "loose":
         return None
     if not request.principal.verified and not talk.wrong("trusts_anyone"):
@@ -94,10 +94,10 @@ def _refusal(talk: Talk, request: WorkRequest) -> tuple[ResultStatus, str] | Non
     return None
 
 
-def _refuse(talk: Talk, request: WorkRequest, status: ResultStatus, error: str) -> None:
-    from .agent import Entry
+def _refuse(talk: AgentConversation, request: WorkRequest, status: ResultStatus, error: str) -> None:
+    from .agent import StubEntry
 
-    entry = Entry(request, result=_result(request, status, error=error), acked=True)
+    entry = StubEntry(request, result=_result(request, status, error=error), acked=True)
     if talk.wrong("keeps_outdated") and error.startswith("constraints_outdated"):
         talk.agent.ledger[request.request_id] = entry
     if talk.wrong("accepts_then_denies"):
@@ -107,7 +107,7 @@ def _refuse(talk: Talk, request: WorkRequest, status: ResultStatus, error: str) 
         talk.send(entry.result)
 
 
-def cancel(talk: Talk, request_id: str) -> None:
+def cancel(talk: AgentConversation, request_id: str) -> None:
     entry = talk.agent.ledger.get(request_id)
     if entry is not None and entry.task is not None and entry.result is None:
         entry.task.cancel()
@@ -122,7 +122,7 @@ def _result(request: WorkRequest, status: ResultStatus, **more: str | None) -> W
 # -------------------------------------------------------------------- the work itself
 
 
-async def _work(agent: StubAgent, entry: Entry) -> None:
+async def _work(agent: StubAgent, entry: StubEntry) -> None:
     request = entry.request
     try:
         entry.result = await _within_bounds(agent, entry)
@@ -131,7 +131,7 @@ async def _work(agent: StubAgent, entry: Entry) -> None:
     agent.deliver(entry)
 
 
-async def _within_bounds(agent: StubAgent, entry: Entry) -> WorkResult:
+async def _within_bounds(agent: StubAgent, entry: StubEntry) -> WorkResult:
     request, bounds = entry.request, entry.request.bounds
     seconds = bounds.max_duration_seconds if bounds else None
     if "no_deadline" in agent.wrong:
@@ -150,7 +150,7 @@ class _Bound(Exception):
     """A bound was reached."""
 
 
-async def _answer(agent: StubAgent, entry: Entry) -> str:
+async def _answer(agent: StubAgent, entry: StubEntry) -> str:
     request, bounds = entry.request, entry.request.bounds
     tokens = len(request.content.split()) + 1
     if bounds and bounds.max_tokens is not None and tokens > bounds.max_tokens and "no_budget" not in agent.wrong:
@@ -168,7 +168,7 @@ async def _answer(agent: StubAgent, entry: Entry) -> str:
     return entry.answer
 
 
-async def _sleep(agent: StubAgent, entry: Entry, seconds: float) -> None:
+async def _sleep(agent: StubAgent, entry: StubEntry, seconds: float) -> None:
     number = 1
     until = asyncio.get_running_loop().time() + seconds
     while (left := until - asyncio.get_running_loop().time()) > 0:
@@ -177,7 +177,7 @@ async def _sleep(agent: StubAgent, entry: Entry, seconds: float) -> None:
         _progress(agent, entry, 1 if "progress_stands" in agent.wrong else number)
 
 
-def _progress(agent: StubAgent, entry: Entry, number: int) -> None:
+def _progress(agent: StubAgent, entry: StubEntry, number: int) -> None:
     talk = agent.talk()
     if talk is not None and talk.welcome is not None and talk.open_for_results and not entry.silent:
         talk.send(Progress(request_id=entry.request.request_id, seq=number, kind="usage", usage=entry.usage))
@@ -192,11 +192,11 @@ class _Patient(Lines):
     def feed(self, data: bytes) -> Iterator[bytes | FrameFault]:
         try:
             yield from super().feed(data)
-        except TooMuch:
+        except FrameTooLarge:
             self._length = self.soft + 1
 
 
-def reader(talk: Talk) -> Lines:
+def reader(talk: AgentConversation) -> Lines:
     return (_Patient if talk.wrong("endures_endless_lines") else Lines)(talk.agent.max_line)
 
 
@@ -204,7 +204,7 @@ def has_blank(data: bytes) -> bool:
     return data.startswith((b"\n", b"\r\n")) or b"\n\n" in data or b"\n\r\n" in data
 
 
-def lenient(talk: Talk, line: bytes) -> dict[str, Any] | None:
+def lenient(talk: AgentConversation, line: bytes) -> dict[str, Any] | None:
     """How a reader takes a line that does not look twice; none for one that does."""
     if talk.wrong("takes_double_keys"):
         try:
@@ -215,7 +215,7 @@ def lenient(talk: Talk, line: bytes) -> dict[str, Any] | None:
     return None
 
 
-def tolerated(talk: Talk, value: dict[str, Any]) -> dict[str, Any]:
+def tolerated(talk: AgentConversation, value: dict[str, Any]) -> dict[str, Any]:
     """The frame without what a careless reader does not see."""
     if "principal" not in value:
         return value
@@ -226,7 +226,7 @@ def tolerated(talk: Talk, value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def hash_of(talk: Talk, b64: str, told: str) -> str | None:
+def hash_of(talk: AgentConversation, b64: str, told: str) -> str | None:
     """The payload's hash, if it is the one that was told."""
     try:
         payload = base64.b64decode(b64, validate=True)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from agent_common.net import listen_at, parse_endpoint
 from agent_common.protocol.work import WorkRequest, WorkResult, stamp
 
-from .listener_connection import HostTalk
+from .listener_connection import ListenerConversation
 from .listener_faults import LISTENER_FAULTS, LOOSE_LISTENER_FAULTS
 
 _MOST_OPEN = 20
@@ -28,7 +28,7 @@ _MOST_PROBES = 50
 
 
 @dataclass(slots=True)
-class Work:
+class StubWork:
     """A request, and how far it is."""
 
     request: WorkRequest
@@ -54,8 +54,8 @@ class StubListener:
     max_line: int = 1 << 20
     wrong: frozenset[str] = frozenset()
     """What it does wrong: names of LISTENER_FAULTS, and of LOOSE_LISTENER_FAULTS where it is loose."""
-    ledger: dict[str, Work] = field(default_factory=dict[str, Work])
-    current: HostTalk | None = None
+    ledger: dict[str, StubWork] = field(default_factory=dict[str, StubWork])
+    current: ListenerConversation | None = None
     epoch: int = 0
     macs: set[str] = field(default_factory=set[str])
     open: int = 0
@@ -63,7 +63,7 @@ class StubListener:
     grudge: bool = False
     """The next one who says something is hung up on."""
     _choked: bool = False
-    _talks: set[HostTalk] = field(default_factory=set[HostTalk])
+    _talks: set[ListenerConversation] = field(default_factory=set[ListenerConversation])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _close: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -98,12 +98,12 @@ class StubListener:
                 **more,
             }
         )
-        self.ledger[request.request_id] = Work(request)
+        self.ledger[request.request_id] = StubWork(request)
         if self.current is not None:
             self.current.dispatch()
         return request.request_id
 
-    async def done(self, request_id: str, seconds: float = 10.0) -> Work:
+    async def done(self, request_id: str, seconds: float = 10.0) -> StubWork:
         """The work once it has its result. Raises TimeoutError."""
         work = self.ledger[request_id]
         async with asyncio.timeout(seconds):
@@ -125,7 +125,7 @@ class StubListener:
         self.open += 1
         opener = asyncio.open_unix_connection if opened.family == socket.AF_UNIX else asyncio.open_connection
         reader, writer = await opener(sock=opened)
-        talk = HostTalk(self, reader, writer)
+        talk = ListenerConversation(self, reader, writer)
         if "probes_displace" in self.wrong and self.current is not None:
             self.current.end()
         self._talks.add(talk)

@@ -13,6 +13,7 @@ from agent_common.protocol.work import (
     Ack,
     Attach,
     FrameFault,
+    FrameTooLarge,
     LifecycleSignal,
     Lines,
     Offer,
@@ -20,7 +21,6 @@ from agent_common.protocol.work import (
     Pong,
     Resume,
     ResumeOk,
-    TooMuch,
     UnknownControl,
     Verdict,
     Welcome,
@@ -38,19 +38,19 @@ from agent_common.protocol.work import (
 from .agent_connection import HangUp
 
 if TYPE_CHECKING:
-    from .listener import StubListener, Work
+    from .listener import StubListener, StubWork
 
 _PIECE = 1 << 18
 _HASTE = 0.5
 
 
-class HostTalk:
+class ListenerConversation:
     """A connection, from the first line to the end."""
 
     def __init__(self, host: StubListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.host, self._reader, self._writer = host, reader, writer
         self.spoken = False
-        self.given: dict[str, Work] = {}
+        self.given: dict[str, StubWork] = {}
         """What the agent works on."""
         self._offer: Offer | None = None
         self._challenge: str | None = None
@@ -96,7 +96,7 @@ class HostTalk:
             return "no first line"
         except (OSError, HangUp) as error:
             return "reset" if isinstance(error, ConnectionResetError) else str(error)
-        except TooMuch as error:
+        except FrameTooLarge as error:
             if self.wrong("half_closes") and self._writer.can_write_eof():
                 self._writer.write_eof()
                 while await self._reader.read(_PIECE):
@@ -128,7 +128,7 @@ class HostTalk:
     def _cut(self, lines: Lines, data: bytes) -> list[bytes | FrameFault]:
         try:
             return list(lines.feed(data))
-        except TooMuch:
+        except FrameTooLarge:
             if not self.wrong("endures_endless_lines"):
                 raise
             return []
@@ -303,7 +303,7 @@ class HostTalk:
                 work.given += 1
                 self.send(self._written(work))
 
-    def _written(self, work: Work) -> dict[str, Any]:
+    def _written(self, work: StubWork) -> dict[str, Any]:
         value = work.request.model_dump(exclude_none=True)
         if self.host.dialect == "loose" and not self.wrong("strict_requests"):
             value = {name: value[name] for name in ("request_id", "content")} | {"principal": "operator"}

@@ -14,10 +14,10 @@ from .record import Recorded
 from .sse_stream import Close, Hold, Pause, Tape, json_reply
 
 
-class Host(Protocol):
+class ProviderHost(Protocol):
     """What a connection needs from the provider that it belongs to."""
 
-    connections: set[Connection]
+    connections: set[ProviderConnection]
 
     def respond(self, request: Recorded) -> Tape: ...
 
@@ -26,10 +26,10 @@ class Host(Protocol):
     async def released(self) -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class ProviderConnection(asyncio.Protocol):
     """Replies that need no waiting are written in the very call that read the request."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ProviderHost) -> None:
         self._host = host
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from agent_common.protocol import ModelCard
 
-from .connection import Connection
+from .connection import ProviderConnection
 from .embeddings import embeddings
 from .record import Recorded
 from .script import Script
@@ -27,7 +27,7 @@ class ProviderServer:
 
     def __init__(self, script: Script, models: Iterable[ModelCard | str] = ("default",)) -> None:
         self.script = script
-        self.connections: set[Connection] = set()
+        self.connections: set[ProviderConnection] = set()
         self.models = [ModelCard(id=model) if isinstance(model, str) else model for model in models]
         self._recorded: deque[Recorded] = deque(maxlen=KEPT)
         self._arrival = threading.Condition()
@@ -39,7 +39,7 @@ class ProviderServer:
         """Opens the port (0: any free one) and returns the base URL, `/v1` included."""
         self._loop = asyncio.get_running_loop()
         self._released = asyncio.Event()
-        self._server = await self._loop.create_server(lambda: Connection(self), "127.0.0.1", port)
+        self._server = await self._loop.create_server(lambda: ProviderConnection(self), "127.0.0.1", port)
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
 
     async def stop(self) -> None:

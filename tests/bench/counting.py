@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from pydantic_core import from_json
 
-from agent_runtime.context.tokens import Gauge, Meter
+from agent_runtime.context.tokens import ContextUsage, TokenCalibration
 from agent_runtime.context.tokens.encodings import Encoder, encoder
 from agent_runtime.context.tokens.estimate import estimate
 from agent_runtime.context.tokens.message_overhead import message_tokens
@@ -76,7 +76,7 @@ def _alone(counter: Encoder, contents: list[str]) -> int:
 
 def _call(messages: list[bytes]) -> float:
     """Microseconds that a model call waits for its gauge, in a conversation of three hundred messages with two new."""
-    gauge, seen = Gauge(Meter("some-model")), (messages * 10)[:300]
+    gauge, seen = ContextUsage(TokenCalibration("some-model")), (messages * 10)[:300]
     gauge.occupancy(seen)
     return _cpu(lambda: gauge.occupancy([*seen, message("user", "word " * 200), message("assistant", "word " * 200)]))
 

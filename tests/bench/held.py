@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from agent_runtime.sandbox import Box, Confinement, choose_confinement
+from agent_runtime.sandbox import Confinement, SandboxSpec, choose_confinement
 
 from .load import Samples
 from .targets import Live
@@ -30,7 +30,7 @@ async def holding(_live: Live, _provider: str, commands: int = 25) -> Samples:
         work = Path(tempfile.mkdtemp(dir=data))
         if confinement.uid is not None:
             os.chown(work, confinement.uid, confinement.uid)
-        box = Box(workdir=work, writable=(work,))
+        box = SandboxSpec(workdir=work, writable=(work,))
         kinds: dict[str, Callable[[], Awaitable[int | None]]] = {
             "confined": lambda: _confined(confinement, box),
             "bubblewrap": lambda: _plain((*_BWRAP, *NOTHING)),
@@ -47,7 +47,7 @@ async def holding(_live: Live, _provider: str, commands: int = 25) -> Samples:
     return {**samples, "ratio": [ratio]}
 
 
-async def _confined(confinement: Confinement, box: Box) -> int | None:
+async def _confined(confinement: Confinement, box: SandboxSpec) -> int | None:
     return (await confinement.run(NOTHING, box, timeout=10.0)).exit_code
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agent_runtime.context import Call, Material, Step, Surroundings, system_prompt
+from agent_runtime.context import PromptEnvironment, PromptInputs, Step, ToolCallRecord, system_prompt
 from agent_runtime.context.provider_messages import lower_step, lower_user
 from agent_runtime.ports import Note
 from agent_runtime.workspace import PROMPT_CAPS, Home, bootstrap, instructions
@@ -60,13 +60,13 @@ def _fill(home: Home) -> None:
 
 def _prompt(home: Home) -> str:
     found = instructions(home)
-    material = Material("a1", "tester", ("default", PROSE), found, bootstrap(home), PROSE * 100, SKILLS)
-    return system_prompt(material, Surroundings(NOW, "default", str(home.workspace)))
+    material = PromptInputs("a1", "tester", ("default", PROSE), found, bootstrap(home), PROSE * 100, SKILLS)
+    return system_prompt(material, PromptEnvironment(NOW, "default", str(home.workspace)))
 
 
 def _result(text: str) -> Callable[[], object]:
     data = {"content": text * (8 * KIB // len(text.encode()))}
-    step = Step("", [Call("c", "read", {"path": "notes"}, {"type": "output", "data": data, "metadata": {}})])
+    step = Step("", [ToolCallRecord("c", "read", {"path": "notes"}, {"type": "output", "data": data, "metadata": {}})])
     return lambda: lower_step(step)
 
 

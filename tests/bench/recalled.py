@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from agent_runtime.memory import MemoryKeeper
+from agent_runtime.memory import MemoryService
 from agent_runtime.memory.sources import facts as stored
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.store import Database
@@ -39,7 +39,7 @@ async def recalling(_live: Live, _provider: str, count: int = FACTS) -> Samples:
     database.open()
     try:
         clock = ManualClock()
-        memory = MemoryKeeper(database, Home(folder), clock)
+        memory = MemoryService(database, Home(folder), clock)
         await memory.search("the first one loads what later ones share", principal=_WHO)
         samples: Samples = {"all": [], "plain": []}
         for kind, asked in queries.items():
@@ -90,7 +90,7 @@ def _saving(texts: Sequence[str]) -> Callable[[sqlite3.Connection], None]:
     def unit(connection: sqlite3.Connection) -> None:
         now = ManualClock().now_ms()
         for text in texts:
-            draft = stored.Draft(text, _WHO, "ses_told", "agent")
+            draft = stored.FactDraft(text, _WHO, "ses_told", "agent")
             stored.save(connection, draft, draft.indexed(), now)
 
     return unit

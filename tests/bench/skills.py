@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from agent_runtime.ports import Mesh
-from agent_runtime.sandbox import Limits, choose_confinement
-from agent_runtime.skills import Setup, Staging
-from agent_runtime.skills.sources.source import Source
-from agent_runtime.skills.workers.pool import Pool
+from agent_runtime.sandbox import SandboxLimits, choose_confinement
+from agent_runtime.skills import Staging, WorkerSetup
+from agent_runtime.skills.sources.source import PluginSource
+from agent_runtime.skills.workers.pool import WorkerPool
 from agent_runtime.workspace import Home
 
 from .client import Client, Exchange
@@ -47,8 +47,8 @@ async def calls(_live: Live, _provider: str, count: int = 200) -> Samples:
         home.prepare()
         confinement = await choose_confinement("required", home.data_dir)
         home = home.owned_by(confinement.uid)
-        setup = Setup(confinement, cast("Mesh", None), home.workspace, Limits())  # nobody asks it anything
-        pool = Pool(setup, Staging(home.staged).put(Source("own.py", {"own.py": OWN.encode()})))
+        setup = WorkerSetup(confinement, cast("Mesh", None), home.workspace, SandboxLimits())  # nobody asks it anything
+        pool = WorkerPool(setup, Staging(home.staged).put(PluginSource("own.py", {"own.py": OWN.encode()})))
         try:
             await pool.load()
             above = [await _above(pool) for _ in range(count)]
@@ -57,7 +57,7 @@ async def calls(_live: Live, _provider: str, count: int = 200) -> Samples:
     return {"above": above}
 
 
-async def _above(pool: Pool) -> float:
+async def _above(pool: WorkerPool) -> float:
     began = time.perf_counter()
     own = (await pool.call("own", {})).value
     return (time.perf_counter() - began) * 1000 - own

@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 import httpx
 
 from agent_common.protocol.authority import Authority
-from agent_runtime.connectors import Connectors, Ground, Patience
+from agent_runtime.connectors import ConnectorDeps, ConnectorManager, Timeouts
 from agent_runtime.connectors.config.config import servers
 from agent_runtime.ports import ToolContext
-from agent_runtime.sandbox import Confinement, Limits
-from agent_runtime.tools import Gate, ToolRegistry
+from agent_runtime.sandbox import Confinement, SandboxLimits
+from agent_runtime.tools import ToolGate, ToolRegistry
 
 SAMPLES = {"string": "x", "number": 1.5, "integer": 2, "boolean": True, "array": [], "object": {}}
 
@@ -33,13 +33,13 @@ async def main(url: str, context: Mapping[str, Any]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         found = servers({"mcpServers": {"suite": server}}, home, {})
-        ground = Ground(Confinement(None), home / "workspace", Limits(), home)
-        connectors = Connectors(found, ground, Patience(wait=30))
+        ground = ConnectorDeps(Confinement(None), home / "workspace", SandboxLimits(), home)
+        connectors = ConnectorManager(found, ground, Timeouts(wait=30))
         try:
             await connectors.ready(Authority())
             [state] = connectors.servers()
             print(state, file=sys.stderr)
-            tools = ToolRegistry((), connectors, gate=Gate(timeout=20)).snapshot()
+            tools = ToolRegistry((), connectors, gate=ToolGate(timeout=20)).snapshot()
             for name, arguments in calls(connectors, context):
                 print(
                     name, await tools.run(name, arguments, ToolContext("ses_1", "call_1", home, home)), file=sys.stderr
@@ -65,7 +65,7 @@ def operator(url: str, context: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def calls(connectors: Connectors, context: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def calls(connectors: ConnectorManager, context: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """What the suite wants called; else each tool once, with arguments that fit."""
     for call in context.get("toolCalls", []):
         # The gate refuses null where the schema has none, so a model leaves such an argument out.

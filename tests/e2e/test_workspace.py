@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 import pytest
 
-from agent_runtime.workspace import Place
+from agent_runtime.workspace import SafePath
 from agent_runtime.workspace.http.file_service import FOLDERS
 from agent_testing import Call, Say, ScriptedProvider
 
@@ -235,7 +235,7 @@ def test_a_path_that_is_too_deep_is_refused_and_what_is_there_all_the_same_is_no
     if user == "alice":
         root = agent.data_dir / "people" / hashlib.sha256(b"alice").hexdigest()[:32]
     deep = "memory/" + "e/" * 1500 + "f"
-    Place(root, root / deep, deep).publish(b"1")
+    SafePath(root, root / deep, deep).publish(b"1")
     try:
         assert raw(agent, "GET", f"/workspace/{deep}", b"", **headers) == (200, 1)
         assert raw(agent, "PUT", "/workspace/memory/more", b"x", **headers)[0] in (201, 204)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_host.fleet.drivers.driver import Launch
+from agent_host.fleet.drivers.driver import LaunchRequest
 from agent_host.fleet.drivers.qemu import QemuDriver
-from agent_host.fleet.machine import MachineRuntime, MachineSettings, Seat, Ways
+from agent_host.fleet.machine import HostSockets, MachineRuntime, MachineSettings, SocketDir
 
 IMAGE = Path(os.environ["MICROVM_IMAGE"]).absolute()
 PATIENCE = 150.0
@@ -101,14 +101,14 @@ async def booted(folder: Path, program: str) -> AsyncGenerator[Machine]:
     """Boots the program; it must connect to the host's port and say a line of JSON."""
     run_dir = Path("/tmp") / f"mvm-{os.getpid()}"  # a short path
     settings = MachineSettings(image_of(folder / "image", program), run_dir, PATIENCE, 10, volume=128)
-    driver = QemuDriver(settings, Ways(), accel="tcg", operator={})
-    launch = Launch("writer", "", folder / "ws", "secret-token", "", "", mediation_url="vsock://2:2048")
+    driver = QemuDriver(settings, HostSockets(), accel="tcg", operator={})
+    launch = LaunchRequest("writer", "", folder / "ws", "secret-token", "", "", mediation_url="vsock://2:2048")
     heard: asyncio.Queue[tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
 
     async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.put_nowait((await reader.readline(), reader, writer))
 
-    seat = Seat.of(run_dir, launch.id)
+    seat = SocketDir.of(run_dir, launch.id)
     await driver.create(launch.id, launch.data_dir)
     try:
         async with await asyncio.start_unix_server(meet, seat.door(HOST).path):

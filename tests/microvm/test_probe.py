@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_host.fleet.machine.kvm_probe import Prober
+from agent_host.fleet.machine.kvm_probe import KvmProbe
 
 from .machine import IMAGE
 
@@ -25,7 +25,7 @@ async def test_what_boots_in_time_is_believed(tmp_path: Path, more: str, seconds
     qemu = tmp_path / "qemu"
     qemu.write_text(EMULATED % more)
     qemu.chmod(0o755)
-    prober = Prober(tmp_path / "kvm.json", device=Path("/dev/null"), seconds=seconds)
+    prober = KvmProbe(tmp_path / "kvm.json", device=Path("/dev/null"), seconds=seconds)
     began = time.monotonic()
     assert await prober.choose(str(qemu), IMAGE / "vmlinuz", IMAGE / "initrd.gz") == verdict
     print(f"\n{verdict} after {time.monotonic() - began:.2f} s")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_common.clock import SystemClock
-from agent_runtime.api import Front, create_app
+from agent_runtime.api import AppState, create_app
 from agent_runtime.cli.main import settings_help
 from agent_runtime.loop import EventBus
 from agent_runtime.settings import PREFIX, Settings, load_settings
@@ -38,7 +38,7 @@ def test_every_setting_is_a_line_of_help() -> None:
 
 
 def test_every_route_is_on_the_page_of_the_http_face(tmp_path: Path) -> None:
-    app = create_app(Front(load_settings(data_dir=tmp_path), 0.0, EventBus(SystemClock())), SystemClock())
+    app = create_app(AppState(load_settings(data_dir=tmp_path), 0.0, EventBus(SystemClock())), SystemClock())
     text = (DOCS / "http.md").read_text()
     paths = app.openapi()["paths"]
     assert "/task" in paths

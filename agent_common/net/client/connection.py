@@ -28,7 +28,7 @@ class TransportFault(AgentRuntimeError):
         """It stands, but nothing came over it in time."""
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One exchange at a time: `send`, then `read` until it gives nothing."""
 
     def __init__(self) -> None:

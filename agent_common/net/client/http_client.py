@@ -21,7 +21,7 @@ def http_client(url: str, **options: Any) -> tuple[httpx.AsyncClient, str]:
     """
     import httpx  # takes 50 ms, which a cold start does not have before its port is open
 
-    from .httpx_transport import Carrier
+    from .httpx_transport import HttpxTransport
 
-    carrier = Carrier(url)
+    carrier = HttpxTransport(url)
     return httpx.AsyncClient(transport=carrier, trust_env=False, **options), carrier.base

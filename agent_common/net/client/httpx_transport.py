@@ -14,13 +14,13 @@ import httpx
 from ..endpoints.connect import CONNECT_SECONDS
 from ..endpoints.endpoint import Tcp, parse_http
 from .connection import TransportFault
-from .pool import HttpPool, Reply
+from .pool import HttpPool, HttpResponse
 
 IDLE_SECONDS = 120.0
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
-class Carrier(httpx.AsyncBaseTransport):
+class HttpxTransport(httpx.AsyncBaseTransport):
     """Carries requests to one base URL. A request's read timeout is the time that may pass without a byte."""
 
     def __init__(self, url: str, *, connect: float = CONNECT_SECONDS) -> None:
@@ -48,7 +48,7 @@ class Carrier(httpx.AsyncBaseTransport):
 
 
 class _Body(httpx.AsyncByteStream):
-    def __init__(self, reply: Reply, held: AsyncExitStack, request: httpx.Request) -> None:
+    def __init__(self, reply: HttpResponse, held: AsyncExitStack, request: httpx.Request) -> None:
         self._reply, self._held, self._request = reply, held, request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

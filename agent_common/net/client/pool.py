@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..endpoints.connect import CONNECT_SECONDS, connect
 from ..endpoints.endpoint import parse_http
-from .connection import Connection, TransportFault
+from .connection import HttpConnection, TransportFault
 from .tls import public_tls
 
 MOST_IDLE = 64
@@ -22,7 +22,7 @@ MOST_BODY = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpResponse:
     """The head of an answer, and its body as it comes."""
 
     status: int
@@ -51,10 +51,10 @@ class HttpPool:
         named = {"host": base.host, **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in named.items()).encode("latin-1")
         self._idle_seconds, self._connect_seconds = idle, connect
-        self._kept: list[Connection] = []
+        self._kept: list[HttpConnection] = []
 
     @asynccontextmanager
-    async def request(self, method: str, path: str, body: bytes | None = None) -> AsyncGenerator[Reply]:
+    async def request(self, method: str, path: str, body: bytes | None = None) -> AsyncGenerator[HttpResponse]:
         """One request; leaving the block before the end of the body hangs up. Raises TransportFault."""
         length = b"" if body is None else b"content-length: %d\r\n" % len(body)
         head = f"{method} {self._path}{path} HTTP/1.1\r\n".encode("ascii") + self._head + length + b"\r\n"
@@ -62,12 +62,12 @@ class HttpPool:
             yield reply
 
     @asynccontextmanager
-    async def exchange(self, request: bytes, idle: float) -> AsyncGenerator[Reply]:
+    async def exchange(self, request: bytes, idle: float) -> AsyncGenerator[HttpResponse]:
         """As `request`, with a head of the caller's own and the seconds that may pass without a byte."""
         connection = self._waiting() or await self._connect()
         try:
             await connection.send(request, idle)
-            yield Reply(connection.status, connection.headers, _pieces(connection, idle))
+            yield HttpResponse(connection.status, connection.headers, _pieces(connection, idle))
         finally:
             self._keep(connection)
 
@@ -76,7 +76,7 @@ class HttpPool:
             connection.close()
         self._kept.clear()
 
-    def _waiting(self) -> Connection | None:
+    def _waiting(self) -> HttpConnection | None:
         """The connection that was used last, unless it is too old or the server has hung up meanwhile."""
         now = asyncio.get_running_loop().time()
         while self._kept:
@@ -86,22 +86,22 @@ class HttpPool:
             connection.close()
         return None
 
-    def _keep(self, connection: Connection) -> None:
+    def _keep(self, connection: HttpConnection) -> None:
         if connection.reusable and len(self._kept) < MOST_IDLE:
             connection.idle_since = asyncio.get_running_loop().time()
             self._kept.append(connection)
         else:
             connection.close()
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> HttpConnection:
         try:
-            return (await connect(Connection, self._endpoint, self._connect_seconds, tls=self._tls))[1]
+            return (await connect(HttpConnection, self._endpoint, self._connect_seconds, tls=self._tls))[1]
         except TimeoutError as error:
             raise TransportFault(f"no connection within {self._connect_seconds:g} s") from error
         except OSError as error:
             raise TransportFault(error.strerror or str(error) or type(error).__name__) from error
 
 
-async def _pieces(connection: Connection, idle: float) -> AsyncIterator[bytes]:
+async def _pieces(connection: HttpConnection, idle: float) -> AsyncIterator[bytes]:
     while data := await connection.read(idle):
         yield data

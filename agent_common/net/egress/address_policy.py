@@ -69,7 +69,7 @@ SERVICES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
+class AddressPolicy:
     """The rules. `allowed` are networks that may be reached although they are not public, with all their ports."""
 
     allowed: tuple[Network, ...] = ()
@@ -144,5 +144,5 @@ def _port_is_open(port: int) -> bool:
     return port in WEB_PORTS or (port >= FIRST_FREE_PORT and port not in SERVICES)
 
 
-ANYWHERE = Addresses((ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")))
+ANYWHERE = AddressPolicy((ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")))
 """For hosts that the operator has named."""

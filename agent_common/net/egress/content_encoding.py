@@ -11,7 +11,7 @@ _GZIP, _ZLIB, _RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 _FORMS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
 
 
-class Unpacked:
+class DecodedBody:
     """The first `most` bytes of a body behind its Content-Encoding. Raises ToolFailure for encodings it cannot read."""
 
     def __init__(self, encoding: str, most: int) -> None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from ...errors import ToolFailure
 from ..client.tls import public_tls
-from .content_encoding import ACCEPTED, Unpacked
-from .http_request import Exchange
-from .upstream import Count, Direct, Parent, Stream, Upstream, secured
+from .content_encoding import ACCEPTED, DecodedBody
+from .http_request import HttpExchange
+from .upstream import ByteStream, Count, DirectUpstream, ProxyUpstream, Upstream, secured
 from .urls import Url, clip, join, parse_url
 
 MiB = 1024 * 1024
@@ -28,7 +28,7 @@ Admit = Callable[[str], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class FetchLimits:
     """What one fetch may take."""
 
     seconds: float = 20.0
@@ -43,7 +43,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedPage:
     """An answer, whatever its status says."""
 
     url: str
@@ -58,17 +58,17 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class Egress:
+class WebClient:
     """The one client for what the model wants to see of the web. No cookies, no caches, no kept connections."""
 
-    upstream: Upstream = field(default_factory=Direct)
-    bounds: Bounds = field(default_factory=Bounds)
+    upstream: Upstream = field(default_factory=DirectUpstream)
+    bounds: FetchLimits = field(default_factory=FetchLimits)
     tls: Callable[[], ssl.SSLContext] = public_tls
 
     @classmethod
-    def through(cls, proxy: str | None, token: str | None = None) -> Egress:
+    def through(cls, proxy: str | None, token: str | None = None) -> WebClient:
         """By the forward proxy at this URL, to which the token is shown; none: straight out."""
-        return cls(Parent(proxy, token) if proxy else Direct())
+        return cls(ProxyUpstream(proxy, token) if proxy else DirectUpstream())
 
     async def fetch(
         self,
@@ -76,7 +76,7 @@ class Egress:
         headers: Mapping[str, str] | None = None,
         admit: Admit | None = None,
         count: Count | None = None,
-    ) -> Fetched:
+    ) -> FetchedPage:
         """GET. `headers` beyond the harmless ones are not sent to another origin. `count` is told of each request's
         bytes before it is sent. Raises ToolFailure."""
         fields = _checked(headers or {})
@@ -91,7 +91,9 @@ class Egress:
             text = f"{clip(url)} did not come within {self.bounds.seconds:g} s"
             raise ToolFailure(text, kind="timeout") from error
 
-    async def _follow(self, at: Url, headers: Mapping[str, str], admit: Admit | None, count: Count | None) -> Fetched:
+    async def _follow(
+        self, at: Url, headers: Mapping[str, str], admit: Admit | None, count: Count | None
+    ) -> FetchedPage:
         for _ in range(self.bounds.redirects + 1):
             refusal = await admit(str(at)) if admit else None
             if refusal is not None:
@@ -109,7 +111,7 @@ class Egress:
             at = found
         raise ToolFailure(f"{clip(str(at))} is the end of more than {self.bounds.redirects} redirects")
 
-    async def _get(self, at: Url, headers: Mapping[str, str]) -> Fetched | Url:
+    async def _get(self, at: Url, headers: Mapping[str, str]) -> FetchedPage | Url:
         """The answer, or where it says to look instead."""
         stream = await self.upstream.open(at.host, at.port)
         try:
@@ -119,17 +121,17 @@ class Egress:
         finally:
             stream.close()
 
-    async def _exchange(self, at: Url, headers: Mapping[str, str], stream: Stream) -> Fetched | Url:
-        exchange = Exchange(stream, at.host, self.bounds.idle_seconds)
+    async def _exchange(self, at: Url, headers: Mapping[str, str], stream: ByteStream) -> FetchedPage | Url:
+        exchange = HttpExchange(stream, at.host, self.bounds.idle_seconds)
         await exchange.send(_request(at, headers))
         location = exchange.headers.get("location")
         if exchange.status in REDIRECTS and location is not None:
             return join(at, location)
         body = await self._body(exchange)
-        return Fetched(str(at), exchange.status, exchange.headers, bytes(body.data), body.cut)
+        return FetchedPage(str(at), exchange.status, exchange.headers, bytes(body.data), body.cut)
 
-    async def _body(self, exchange: Exchange) -> Unpacked:
-        body = Unpacked(exchange.headers.get("content-encoding", ""), self.bounds.body_bytes)
+    async def _body(self, exchange: HttpExchange) -> DecodedBody:
+        body = DecodedBody(exchange.headers.get("content-encoding", ""), self.bounds.body_bytes)
         wire = 0
         async for piece in exchange.pieces():
             wire += len(piece)

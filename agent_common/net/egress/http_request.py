@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator
 import httptools
 
 from ...errors import ToolFailure
-from .upstream import Stream
+from .upstream import ByteStream
 
 PIECE = 64 * 1024
 HEAD_BYTES = 64 * 1024
 _FINAL = 200
 
 
-class Exchange:
+class HttpExchange:
     """`send`, then read the status, the headers and the `pieces` of the body. Raises ToolFailure."""
 
-    def __init__(self, stream: Stream, host: str, idle_seconds: float) -> None:
+    def __init__(self, stream: ByteStream, host: str, idle_seconds: float) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         """Names in lower case; of several with one name the first."""

@@ -21,7 +21,7 @@ from typing import Protocol
 from ...errors import ToolFailure
 from ..endpoints.connect import open_endpoint
 from ..endpoints.endpoint import parse_http
-from .address_policy import Address, Addresses, literal_address
+from .address_policy import Address, AddressPolicy, literal_address
 from .urls import bracketed
 
 CONNECT_SECONDS = 10.0
@@ -36,12 +36,12 @@ _KINDS = {400: "invalid", 403: "denied", 407: "unavailable", 429: "unavailable",
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class ByteStream:
     """An open connection. Whoever opened it calls `close`."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    below: Stream | None = None
+    below: ByteStream | None = None
     """What it runs over; a writer that nobody holds would close its connection."""
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Resolver(Protocol):
 class Upstream(Protocol):
     """A way out."""
 
-    async def open(self, host: str, port: int) -> Stream:
+    async def open(self, host: str, port: int) -> ByteStream:
         """A connection to a canonical host, in clear. Raises ToolFailure when that is not to be, or fails."""
         ...
 
@@ -77,14 +77,14 @@ class SystemResolver:
 
 
 @dataclass(frozen=True, slots=True)
-class Direct:
+class DirectUpstream:
     """Straight to the host."""
 
-    rules: Addresses = field(default_factory=Addresses)
+    rules: AddressPolicy = field(default_factory=AddressPolicy)
     resolver: Resolver = field(default_factory=SystemResolver)
     seconds: float = CONNECT_SECONDS
 
-    async def open(self, host: str, port: int) -> Stream:
+    async def open(self, host: str, port: int) -> ByteStream:
         self.rules.check(host, port)
         with _within(self.seconds, host):
             async with asyncio.timeout(self.seconds):
@@ -106,12 +106,12 @@ class Direct:
             self.rules.check_address(host, address)
         return found[:MOST_ADDRESSES]
 
-    async def _connect(self, host: str, port: int, addresses: Sequence[Address]) -> Stream:
+    async def _connect(self, host: str, port: int, addresses: Sequence[Address]) -> ByteStream:
         why: BaseException = TimeoutError()
         for address in addresses:
             try:
                 async with asyncio.timeout(ONE_ADDRESS_SECONDS):
-                    stream = Stream(*await asyncio.open_connection(str(address), port))
+                    stream = ByteStream(*await asyncio.open_connection(str(address), port))
             except OSError as error:  # a timeout is one too
                 why = error
                 continue
@@ -121,7 +121,7 @@ class Direct:
             raise ToolFailure(f"{host} does not answer on port {port}", kind="timeout") from why
         raise ToolFailure(f"{host} refuses a connection on port {port} ({_reason(why)})") from why
 
-    def _not_ourselves(self, host: str, stream: Stream) -> None:
+    def _not_ourselves(self, host: str, stream: ByteStream) -> None:
         """An address of this machine may be public, and what listens on it is still not meant for the agent."""
         own, peer = (stream.writer.get_extra_info(name)[0] for name in ("sockname", "peername"))
         if own == peer and not self.rules.allows(ipaddress.ip_address(peer)):
@@ -130,7 +130,7 @@ class Direct:
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class ProxyUpstream:
     """Through a forward proxy: `http://host:port`, `http+unix://` with the path of its socket, or `http+vsock://2:port`.
 
     Names are looked up, checked and pinned there; what can be told without a look-up is refused here already.
@@ -139,10 +139,10 @@ class Parent:
     url: str
     token: str | None = field(default=None, repr=False)
     """Shown to the proxy as a password: more than that its clients cannot say."""
-    rules: Addresses = field(default_factory=Addresses)
+    rules: AddressPolicy = field(default_factory=AddressPolicy)
     seconds: float = CONNECT_SECONDS * 2
 
-    async def open(self, host: str, port: int) -> Stream:
+    async def open(self, host: str, port: int) -> ByteStream:
         self.rules.check(host, port)
         with _within(self.seconds, host):
             async with asyncio.timeout(self.seconds), self._reach() as stream:
@@ -151,9 +151,9 @@ class Parent:
                 return stream
 
     @asynccontextmanager
-    async def _reach(self) -> AsyncGenerator[Stream]:
+    async def _reach(self) -> AsyncGenerator[ByteStream]:
         try:
-            stream = Stream(*await open_endpoint(parse_http(self.url).endpoint, self.seconds))
+            stream = ByteStream(*await open_endpoint(parse_http(self.url).endpoint, self.seconds))
         except TimeoutError:
             raise
         except OSError as error:
@@ -171,7 +171,7 @@ class Parent:
             shown = f"Proxy-Authorization: Basic {base64.b64encode(f'agent:{self.token}'.encode()).decode()}\r\n"
         return f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n{shown}\r\n".encode()
 
-    async def _await_consent(self, stream: Stream, host: str) -> None:
+    async def _await_consent(self, stream: ByteStream, host: str) -> None:
         try:
             head = await stream.reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError) as error:
@@ -190,7 +190,7 @@ class Parent:
         raise ToolFailure(f"{host} cannot be reached: {text}", kind=kind)  # pyright: ignore[reportArgumentType]
 
 
-async def secured(stream: Stream, name: str, context: ssl.SSLContext) -> Stream:
+async def secured(stream: ByteStream, name: str, context: ssl.SSLContext) -> ByteStream:
     """The connection under TLS, with the certificate of `name` and no other. Raises ToolFailure."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
@@ -210,7 +210,7 @@ async def secured(stream: Stream, name: str, context: ssl.SSLContext) -> Stream:
     if transport is None:  # pyright: ignore[reportUnnecessaryComparison]  closed meanwhile
         raise ToolFailure(f"no secure connection to {name} (it was closed)")
     protocol.connection_made(transport)
-    return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, loop), stream)
+    return ByteStream(reader, asyncio.StreamWriter(transport, protocol, reader, loop), stream)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ _LEAST_PORT = 1024
 
 
 @dataclass(slots=True)
-class Listening:
+class ListeningSocket:
     """A socket that listens, and the file that leads to it. `close` takes both away."""
 
     endpoint: Endpoint
@@ -48,14 +48,14 @@ class Listening:
                     os.unlink(self.endpoint.path)
         self._file = None
 
-    def __enter__(self) -> Listening:
+    def __enter__(self) -> ListeningSocket:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def listen_at(endpoint: Endpoint, *, mode: int = UNIX_MODE, backlog: int = BACKLOG) -> Listening:
+def listen_at(endpoint: Endpoint, *, mode: int = UNIX_MODE, backlog: int = BACKLOG) -> ListeningSocket:
     """Listens from now on: connections wait in the queue until somebody takes them. May wait for 2 s.
 
     A file that a dead owner has left is replaced; one that somebody answers behind, or that is no socket, is not.
@@ -66,7 +66,7 @@ def listen_at(endpoint: Endpoint, *, mode: int = UNIX_MODE, backlog: int = BACKL
             case Tcp():
                 bound = serve_socket(endpoint.host, endpoint.port)
                 bound.listen(backlog)
-                return Listening(Tcp(endpoint.host, bound.getsockname()[1]), bound)
+                return ListeningSocket(Tcp(endpoint.host, bound.getsockname()[1]), bound)
             case Vsock():
                 return _listen_vsock(endpoint, backlog)
             case Unix():
@@ -90,7 +90,7 @@ def serve_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _listen_vsock(endpoint: Vsock, backlog: int) -> Listening:
+def _listen_vsock(endpoint: Vsock, backlog: int) -> ListeningSocket:
     with unconnected(endpoint) as opened:
         try:
             opened.bind(address_of(endpoint))
@@ -98,10 +98,10 @@ def _listen_vsock(endpoint: Vsock, backlog: int) -> Listening:
             raise OSError(error.errno, f"ports below {_LEAST_PORT} are for root; take a higher one") from error
         opened.listen(backlog)
         port = opened.getsockname()[1]
-        return Listening(Vsock(endpoint.cid, port), posed(opened))
+        return ListeningSocket(Vsock(endpoint.cid, port), posed(opened))
 
 
-def _listen_unix(endpoint: Unix, mode: int, backlog: int) -> Listening:
+def _listen_unix(endpoint: Unix, mode: int, backlog: int) -> ListeningSocket:
     """Whoever holds the folder's turn makes the file: two at a time would each take the other's for a dead one."""
     _clear(endpoint)
     opened = unconnected(endpoint)
@@ -112,7 +112,7 @@ def _listen_unix(endpoint: Unix, mode: int, backlog: int) -> Listening:
     except BaseException:
         opened.close()
         raise
-    return Listening(endpoint, opened, file)
+    return ListeningSocket(endpoint, opened, file)
 
 
 def _clear(endpoint: Unix) -> None:

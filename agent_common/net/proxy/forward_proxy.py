@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Literal, Self
 
 from ...errors import AgentRuntimeError, ToolFailure
-from ..egress.upstream import Count, Stream, Upstream
-from ..shares import Shares
-from .proxy_request import BadHead, ProxyRequest, parse_head
+from ..egress.upstream import ByteStream, Count, Upstream
+from ..shares import ShareCounter
+from .proxy_request import InvalidProxyRequest, ProxyRequest, parse_head
 
 PIECE = 64 * 1024
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -37,7 +37,7 @@ Authenticate = Callable[[str], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardLimits:
+class ForwardProxyLimits:
     connections: int = 256
     """That were let through; of several agents each has a share."""
     heads: int = 128
@@ -50,7 +50,7 @@ class ForwardLimits:
 
 
 @dataclass(slots=True)
-class Passage:
+class ConnectionRecord:
     """What became of one connection."""
 
     agent: str = ""
@@ -81,7 +81,7 @@ class _Entry:
     open: bool = True
 
 
-class Forward:
+class ForwardProxy:
     """Serves connections from `listen` on until `close`. `note` is told of each once it is over, `count` of the bytes
     of clients before they go out: what it refuses ends the connection."""
 
@@ -91,24 +91,24 @@ class Forward:
         admit: AdmitHost,
         *,
         authenticate: Authenticate | None = None,
-        note: Callable[[Passage], None] | None = None,
-        limits: ForwardLimits | None = None,
+        note: Callable[[ConnectionRecord], None] | None = None,
+        limits: ForwardProxyLimits | None = None,
         count: Count | None = None,
     ) -> None:
         self._upstream, self._admit = upstream, admit
         self._authenticate, self._note, self._count = authenticate, note, count
-        self._limits = limits or ForwardLimits()
+        self._limits = limits or ForwardProxyLimits()
         self._entries: dict[asyncio.Server, _Entry] = {}
-        self._heads: OrderedDict[Stream, None] = OrderedDict()
-        self._shares = Shares(self._limits.connections)
-        self._passages: dict[asyncio.Task[None] | None, Passage] = {}
+        self._heads: OrderedDict[ByteStream, None] = OrderedDict()
+        self._shares = ShareCounter(self._limits.connections)
+        self._passages: dict[asyncio.Task[None] | None, ConnectionRecord] = {}
 
     async def listen(self, bound: socket.socket) -> asyncio.Server:
         """Takes connections from this socket, TCP, unix or vsock, and closes it in the end."""
         entry = _Entry()
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._connected(Stream(reader, writer), entry)
+            self._connected(ByteStream(reader, writer), entry)
 
         start = asyncio.start_unix_server if bound.family == socket.AF_UNIX else asyncio.start_server
         server = await start(connected, sock=bound, limit=self._limits.head_bytes)
@@ -141,7 +141,7 @@ class Forward:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _connected(self, client: Stream, entry: _Entry) -> None:
+    def _connected(self, client: ByteStream, entry: _Entry) -> None:
         if not entry.open:
             client.close()
             return
@@ -153,9 +153,9 @@ class Forward:
         entry.tasks.add(task)
         task.add_done_callback(entry.tasks.discard)
 
-    async def _serve(self, client: Stream) -> None:
+    async def _serve(self, client: ByteStream) -> None:
         loop = asyncio.get_running_loop()
-        passage, began, me = Passage(), loop.time(), asyncio.current_task()
+        passage, began, me = ConnectionRecord(), loop.time(), asyncio.current_task()
         self._passages[me] = passage
         total = asyncio.timeout(self._limits.total_seconds)
         try:
@@ -174,7 +174,7 @@ class Forward:
             if self._note is not None:
                 self._note(passage)
 
-    async def _carry(self, client: Stream, passage: Passage, place: ExitStack) -> None:
+    async def _carry(self, client: ByteStream, passage: ConnectionRecord, place: ExitStack) -> None:
         """One connection, to its end or its refusal."""
         try:
             request = await self._understood(client, passage)
@@ -203,7 +203,7 @@ class Forward:
             return _Refused(429, "you have your share of connections; try again when one of yours has ended")
         return _Refused(503, f"there are {self._limits.connections} connections already; try again later")
 
-    async def _understood(self, client: Stream, passage: Passage) -> ProxyRequest:
+    async def _understood(self, client: ByteStream, passage: ConnectionRecord) -> ProxyRequest:
         """A request of somebody known that may be carried out."""
         request = await self._request(client)
         passage.host, passage.port = request.host, request.port
@@ -221,7 +221,7 @@ class Forward:
             raise _Refused(403, refusal)
         return request
 
-    async def _request(self, client: Stream) -> ProxyRequest:
+    async def _request(self, client: ByteStream) -> ProxyRequest:
         try:
             async with asyncio.timeout(self._limits.head_seconds):
                 return parse_head(await client.reader.readuntil(b"\r\n\r\n"))
@@ -231,10 +231,10 @@ class Forward:
             raise _Refused(431, f"the head of a request may have {self._limits.head_bytes} bytes") from error
         except asyncio.IncompleteReadError as error:
             raise _Refused(400, "the request has no end") from error
-        except BadHead as error:
+        except InvalidProxyRequest as error:
             raise _Refused(400, error.message) from error
 
-    async def _reached(self, request: ProxyRequest, passage: Passage) -> Stream:
+    async def _reached(self, request: ProxyRequest, passage: ConnectionRecord) -> ByteStream:
         try:
             return await self._upstream.open(request.host, request.port)
         except ToolFailure as failure:
@@ -245,7 +245,7 @@ class Forward:
             passage.verdict = "failed"
             raise _Refused(502, error.message) from error
 
-    async def _pipe(self, client: Stream, upstream: Stream, passage: Passage) -> None:
+    async def _pipe(self, client: ByteStream, upstream: ByteStream, passage: ConnectionRecord) -> None:
         """Both ways until the host has said all, somebody breaks off, or nothing moves any more."""
         idle = asyncio.timeout(self._limits.idle_seconds)
 
@@ -274,13 +274,13 @@ class Forward:
                 raise
             passage.reason = f"nothing moved for {self._limits.idle_seconds:g} s"
 
-    def _counted(self, passage: Passage, size: int) -> None:
+    def _counted(self, passage: ConnectionRecord, size: int) -> None:
         """Before the bytes are passed on. Raises ToolFailure when they may not be."""
         if self._count is not None:
             self._count(size)
         passage.sent += size
 
-    async def _pass_on(self, stream: Stream, data: bytes) -> None:
+    async def _pass_on(self, stream: ByteStream, data: bytes) -> None:
         stream.writer.write(data)
         try:
             async with asyncio.timeout(self._limits.idle_seconds):
@@ -296,8 +296,8 @@ async def gateway(
     upstream: Upstream,
     *,
     uid: int | None = None,
-    note: Callable[[Passage], None] | None = None,
-    limits: ForwardLimits | None = None,
+    note: Callable[[ConnectionRecord], None] | None = None,
+    limits: ForwardProxyLimits | None = None,
     count: Count | None = None,
 ) -> AsyncGenerator[Path]:
     """A forward proxy on a unix socket, for one user: the way out of a command that has no network of its own.
@@ -312,7 +312,7 @@ async def gateway(
         if uid is not None:
             os.chown(path, uid, uid)
         bound.setblocking(False)
-        async with Forward(upstream, admit, note=note, limits=limits, count=count) as forward:
+        async with ForwardProxy(upstream, admit, note=note, limits=limits, count=count) as forward:
             await forward.listen(bound)
             yield path
     finally:
@@ -337,7 +337,7 @@ async def _until_first_fault_or(ends: Awaitable[None], other: Awaitable[None]) -
         await asyncio.gather(main, aside, return_exceptions=True)
 
 
-async def _leave(client: Stream) -> None:
+async def _leave(client: ByteStream) -> None:
     """Lets what was written go out, and gives the client a moment to hang up first.
 
     A connection that is closed while bytes of the client are still unread breaks, and takes our last words with it.

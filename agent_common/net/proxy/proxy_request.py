@@ -17,7 +17,7 @@ _HOP_BY_HOP = frozenset({"connection", "keep-alive", "proxy-connection", "te", "
 _FRAMING = frozenset({"content-length", "transfer-encoding"})
 
 
-class BadHead(AgentRuntimeError):
+class InvalidProxyRequest(AgentRuntimeError):
     """The request is not one that a forward proxy can carry out."""
 
 
@@ -61,11 +61,11 @@ class ProxyRequest:
 def parse_head(data: bytes) -> ProxyRequest:
     """A request's bytes up to and with the empty line. Raises BadHead."""
     if not data.endswith(b"\r\n\r\n"):
-        raise BadHead("the request has no end")
+        raise InvalidProxyRequest("the request has no end")
     lines = data[:-4].decode("latin-1").split("\r\n")
     start = _LINE.fullmatch(lines[0])
     if start is None:
-        raise BadHead("the request line is not METHOD TARGET HTTP/1.1")
+        raise InvalidProxyRequest("the request line is not METHOD TARGET HTTP/1.1")
     method, target, minor = start.groups()
     headers = tuple(_header(line) for line in lines[1:])
     host, port, url = _destination(method, target)
@@ -92,7 +92,7 @@ def _header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
     value = value.strip(" \t")
     if not colon or not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
-        raise BadHead("a header line is not NAME: VALUE")
+        raise InvalidProxyRequest("a header line is not NAME: VALUE")
     return name.lower(), value
 
 
@@ -101,15 +101,15 @@ def _destination(method: str, target: str) -> tuple[str, int, Url | None]:
         if method == "CONNECT":
             host, port = split_authority(target)
             if port is None:
-                raise BadHead("CONNECT needs a port, as in example.org:443")
+                raise InvalidProxyRequest("CONNECT needs a port, as in example.org:443")
             return host, port, None
         if target.startswith("/") or target == "*":
-            raise BadHead("this is a forward proxy: ask it for a whole URL, or for a tunnel with CONNECT")
+            raise InvalidProxyRequest("this is a forward proxy: ask it for a whole URL, or for a tunnel with CONNECT")
         url = parse_url(target)
     except ToolFailure as failure:
-        raise BadHead(failure.message) from failure
+        raise InvalidProxyRequest(failure.message) from failure
     if url.scheme != "http":
-        raise BadHead("https goes through a tunnel: use CONNECT")
+        raise InvalidProxyRequest("https goes through a tunnel: use CONNECT")
     return url.host, url.port, url
 
 
@@ -117,8 +117,8 @@ def _check_framing(request: ProxyRequest) -> None:
     """Where a body ends must be beyond doubt."""
     lengths, codings = request.values("content-length"), request.values("transfer-encoding")
     if len(lengths) > 1 or not all(re.fullmatch(r"[0-9]{1,15}", length) for length in lengths):
-        raise BadHead("content-length must be one number")
+        raise InvalidProxyRequest("content-length must be one number")
     if codings and (lengths or codings != ["chunked"] or request.minor == "0"):
-        raise BadHead("transfer-encoding must be chunked, without a content-length, in HTTP/1.1")
+        raise InvalidProxyRequest("transfer-encoding must be chunked, without a content-length, in HTTP/1.1")
     if request.url is None and (codings or lengths not in ([], ["0"])):
-        raise BadHead("CONNECT has no body")
+        raise InvalidProxyRequest("CONNECT has no body")

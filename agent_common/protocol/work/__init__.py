@@ -22,7 +22,7 @@ from .control import (
     WorkUsage,
 )
 from .frames import FrameFault, UnknownControl, WorkFrame, read_frame
-from .framing import HARD_FACTOR, MAX_LINE, MOST_BAD_LINES, SOFT_LINE, Lines, TooMuch, decode, encode
+from .framing import HARD_FACTOR, MAX_LINE, MOST_BAD_LINES, SOFT_LINE, FrameTooLarge, Lines, decode, encode
 from .loose_dialect import loose_request, loose_result, loose_signal, loosened
 from .messages import (
     RETRYABLE,
@@ -65,6 +65,7 @@ __all__ = [
     "Control",
     "Drain",
     "FrameFault",
+    "FrameTooLarge",
     "Id",
     "IdentityRevision",
     "LifecycleSignal",
@@ -82,7 +83,6 @@ __all__ = [
     "Severity",
     "SignalName",
     "Stamp",
-    "TooMuch",
     "UnknownControl",
     "Verdict",
     "Version",

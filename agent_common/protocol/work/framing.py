@@ -31,7 +31,7 @@ _NULL = b"null"
 _LF, _QUOTE, _BACKSLASH, _SPACE = b'\n"\\ '
 
 
-class TooMuch(Exception):
+class FrameTooLarge(Exception):
     """A line has gone on beyond the hard limit."""
 
 
@@ -76,7 +76,7 @@ class Lines:
     def _add(self, data: bytes, begin: int, end: int) -> None:
         self._length += end - begin
         if self._length > self.soft * HARD_FACTOR:
-            raise TooMuch(f"a line is longer than {self.soft * HARD_FACTOR} bytes")
+            raise FrameTooLarge(f"a line is longer than {self.soft * HARD_FACTOR} bytes")
         if self._length > self.soft:
             self._kept.clear()
         else:

@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 import structlog
 
-from ..machine import EGRESS_PORT, MEDIATION_PORT, MESH_PORT, Seat, Ways
-from .driver import CONSOLE_BYTES, EXEC_SECONDS, Launch, Outcome, StartFailed, Status
+from ..machine import EGRESS_PORT, MEDIATION_PORT, MESH_PORT, HostSockets, SocketDir
+from .driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, LaunchRequest, StartFailed, Status
 from .process import inherited, write_secret
 
 log = structlog.get_logger(__name__)
@@ -52,21 +52,23 @@ class ContainerSettings:
 
 
 class ContainerDriver:
-    def __init__(self, settings: ContainerSettings, ways: Ways, operator: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, settings: ContainerSettings, ways: HostSockets, operator: Mapping[str, str] = os.environ
+    ) -> None:
         self._settings, self._ways, self._operator = settings, ways, operator
 
     def place(self) -> str:
         return ""
 
     def mediation(self, workspace_id: str) -> str | None:
-        return str(Seat.prepared(self._settings.run_dir, workspace_id).door(MEDIATION_PORT))
+        return str(SocketDir.prepared(self._settings.run_dir, workspace_id).door(MEDIATION_PORT))
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:
-        Seat.prepared(self._settings.run_dir, workspace_id)
+        SocketDir.prepared(self._settings.run_dir, workspace_id)
         await asyncio.to_thread(_own_folder, data_dir / "data")
 
-    async def start(self, launch: Launch) -> ContainerRuntime:
-        settings, seat = self._settings, Seat.of(self._settings.run_dir, launch.id)
+    async def start(self, launch: LaunchRequest) -> ContainerRuntime:
+        settings, seat = self._settings, SocketDir.of(self._settings.run_dir, launch.id)
         name = f"agent-{seat.folder.name}"
         runtime = ContainerRuntime(settings, seat, self._ways, name)
         await runtime.remove()  # what a killed host has left
@@ -85,7 +87,7 @@ class ContainerDriver:
 class ContainerRuntime:
     url = ""
 
-    def __init__(self, settings: ContainerSettings, seat: Seat, ways: Ways, name: str) -> None:
+    def __init__(self, settings: ContainerSettings, seat: SocketDir, ways: HostSockets, name: str) -> None:
         self._settings, self._seat, self._ways, self.name = settings, seat, ways, name
 
     async def ready(self, seconds: float) -> None:
@@ -136,7 +138,7 @@ class ContainerRuntime:
         if left.code != 0 or left.stdout.strip():
             raise StartFailed(f"the container {self.name} may still be there: {program} rm: {said}")
 
-    async def _tell(self, *arguments: str, seconds: float | None = _COMMAND_SECONDS) -> Outcome:
+    async def _tell(self, *arguments: str, seconds: float | None = _COMMAND_SECONDS) -> CommandOutcome:
         return await engine(self._settings.engine, *arguments, seconds=seconds, check=False)
 
     async def status(self) -> Status:
@@ -155,7 +157,7 @@ class ContainerRuntime:
             return str(error)
         return (said.stdout + said.stderr)[-CONSOLE_BYTES:]
 
-    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> Outcome:  # noqa: ASYNC109
+    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
         return await engine(self._settings.engine, "exec", self.name, *argv, seconds=timeout, check=False)
 
     async def quarantine(self) -> None:
@@ -168,7 +170,7 @@ ASK = 5.0
 
 
 def run_arguments(
-    settings: ContainerSettings, seat: Seat, name: str, launch: Launch, operator: Mapping[str, str]
+    settings: ContainerSettings, seat: SocketDir, name: str, launch: LaunchRequest, operator: Mapping[str, str]
 ) -> tuple[str, ...]:
     """No network, no capability, nothing to write to but `/data` and `/tmp`. No secret stands in the arguments."""
     mounts = {
@@ -187,7 +189,7 @@ def run_arguments(
     )
 
 
-def guest_environment(launch: Launch, operator: Mapping[str, str]) -> dict[str, str]:
+def guest_environment(launch: LaunchRequest, operator: Mapping[str, str]) -> dict[str, str]:
     """The runtime's settings inside: sockets instead of addresses, files instead of secrets."""
     mine = (
         "AGENT_HOST",
@@ -225,7 +227,7 @@ def _http(port: int) -> str:
 
 async def engine(
     program: Sequence[str], *arguments: str, seconds: float | None = _COMMAND_SECONDS, check: bool = True
-) -> Outcome:
+) -> CommandOutcome:
     """Runs the engine's program. Raises StartFailed with what it says, when `check`ed."""
     async with _Pipe() as out, _Pipe() as err:
         try:
@@ -240,9 +242,9 @@ async def engine(
         try:
             async with asyncio.timeout(seconds):
                 await made.wait()
-                ended = Outcome(made.returncode, *await asyncio.gather(out.said(), err.said()))
+                ended = CommandOutcome(made.returncode, *await asyncio.gather(out.said(), err.said()))
         except TimeoutError:
-            ended = Outcome(None, "", f"it took longer than {seconds:g} s")
+            ended = CommandOutcome(None, "", f"it took longer than {seconds:g} s")
         finally:
             if made.returncode is None:
                 made.kill()
@@ -304,7 +306,7 @@ def _own_folder(path: Path) -> None:
             os.chown(path, *_owner())
 
 
-def _write_secrets(folder: Path, launch: Launch) -> None:
+def _write_secrets(folder: Path, launch: LaunchRequest) -> None:
     """In a folder of the host's that is mounted read-only."""
     folder.mkdir(mode=0o755, exist_ok=True)
     _forget_secrets(folder)

@@ -45,7 +45,7 @@ class Mediation(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchRequest:
     """What a driver needs to know to start one runtime."""
 
     id: str
@@ -100,7 +100,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """How a command in a runtime's place has ended."""
 
     code: int | None
@@ -109,7 +109,7 @@ class Outcome:
     stderr: str
 
 
-class Runtime(Protocol):
+class AgentRuntime(Protocol):
     """A runtime that was started."""
 
     @property
@@ -130,7 +130,7 @@ class Runtime(Protocol):
         """The end of what it has said, in this life or the one before. It is the guest's: believe nothing of it."""
         ...
 
-    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> Outcome:  # noqa: ASYNC109
+    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
         """Runs a command beside it. Raises NotOffered, and OSError when its place cannot be reached."""
         ...
 
@@ -140,7 +140,7 @@ class Runtime(Protocol):
 
 
 @runtime_checkable
-class Snapshots(Protocol):
+class RuntimeSnapshots(Protocol):
     """A runtime whose memory can be written down."""
 
     async def snapshot(self, folder: Path) -> None:
@@ -163,6 +163,6 @@ class Driver(Protocol):
         """Makes what outlives each life of the runtime; what is there stays as it is. Raises StartFailed."""
         ...
 
-    async def start(self, launch: Launch) -> Runtime:
+    async def start(self, launch: LaunchRequest) -> AgentRuntime:
         """Returns when the runtime is ready. Raises StartFailed, and then nothing of it is left."""
         ...

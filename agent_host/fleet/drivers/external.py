@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from .driver import EXEC_SECONDS, Launch, NotOffered, Outcome, Status
+from .driver import EXEC_SECONDS, CommandOutcome, LaunchRequest, NotOffered, Status
 
 EXTERNAL = "external"
 
@@ -23,11 +23,11 @@ class ExternalDriver:
     async def create(self, workspace_id: str, data_dir: Path) -> None:
         return
 
-    async def start(self, launch: Launch) -> Elsewhere:
-        return Elsewhere()
+    async def start(self, launch: LaunchRequest) -> ExternalRuntime:
+        return ExternalRuntime()
 
 
-class Elsewhere:
+class ExternalRuntime:
     """A runtime out of our reach."""
 
     url = ""
@@ -45,7 +45,7 @@ class Elsewhere:
     async def console(self) -> str:
         return ""
 
-    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> Outcome:  # noqa: ASYNC109
+    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
         raise NotOffered("somebody else runs this workspace; run commands there")
 
     async def quarantine(self) -> None:

@@ -17,19 +17,19 @@ import httpx
 from ..machine import (
     ASK_SECONDS,
     MEDIATION_PORT,
-    Child,
     Console,
+    HostSockets,
     Image,
     MachineRuntime,
     MachineSettings,
-    Seat,
-    Ways,
+    MonitorProcess,
+    SocketDir,
     boot_document,
     load_image,
     write_config,
     write_volume,
 )
-from .driver import Launch, StartFailed
+from .driver import LaunchRequest, StartFailed
 from .qemu import CONSOLE, GUEST_CID, VOLUME
 
 KERNEL = "vmlinux"
@@ -41,7 +41,7 @@ _LONGEST_FAULT = 500
 
 class FirecrackerDriver:
     def __init__(
-        self, settings: MachineSettings, ways: Ways, program: str, *, operator: Mapping[str, str] = os.environ
+        self, settings: MachineSettings, ways: HostSockets, program: str, *, operator: Mapping[str, str] = os.environ
     ) -> None:
         self._settings, self._ways, self._program, self._operator = settings, ways, program, operator
 
@@ -49,25 +49,25 @@ class FirecrackerDriver:
         return ""
 
     def mediation(self, workspace_id: str) -> str | None:
-        return str(Seat.prepared(self._settings.run_dir, workspace_id).door(MEDIATION_PORT))
+        return str(SocketDir.prepared(self._settings.run_dir, workspace_id).door(MEDIATION_PORT))
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:
-        Seat.prepared(self._settings.run_dir, workspace_id)
+        SocketDir.prepared(self._settings.run_dir, workspace_id)
         image = load_image(self._settings.image)
         if not (image.folder / KERNEL).is_file():
             raise StartFailed(f"MESH_VM_IMAGE: {image.folder} has no {KERNEL}, which Firecracker wants")
         await write_volume(data_dir / VOLUME, self._settings.volume, image.uid, image.gid)
 
-    async def start(self, launch: Launch) -> FirecrackerRuntime:
+    async def start(self, launch: LaunchRequest) -> FirecrackerRuntime:
         settings, image = self._settings, load_image(self._settings.image)
-        seat = Seat.of(settings.run_dir, launch.id)
+        seat = SocketDir.of(settings.run_dir, launch.id)
         seat.clear()
         write_config(seat.config, boot_document(launch, image, self._operator, settings.stop_grace))
         runtime = FirecrackerRuntime(seat, self._ways, Console(launch.data_dir / CONSOLE), settings.stop_grace)
         command = (self._program, "--api-sock", str(seat.monitor), "--id", seat.folder.name)
         try:
             await self._ways.open(seat)
-            monitor = runtime.add(await Child.spawn("firecracker", command, output=asyncio.subprocess.PIPE))
+            monitor = runtime.add(await MonitorProcess.spawn("firecracker", command, output=asyncio.subprocess.PIPE))
             await _listens(seat.monitor, monitor)
             await order(seat.monitor, orders(image, seat, launch.data_dir / VOLUME, settings.memory))
             await runtime.ready(settings.start_timeout)
@@ -92,7 +92,7 @@ class FirecrackerRuntime(MachineRuntime):
 Order = tuple[str, str, dict[str, Any]]
 
 
-def orders(image: Image, seat: Seat, volume: Path, memory: int) -> list[Order]:
+def orders(image: Image, seat: SocketDir, volume: Path, memory: int) -> list[Order]:
     """What makes and starts a machine. The disks come in the order in which the guest counts them."""
     disks = [("root", image.root, True), ("config", seat.config, True), ("data", volume, False)]
     boot = {"kernel_image_path": str(image.folder / KERNEL), "initrd_path": str(image.initrd), "boot_args": _LINE}
@@ -139,7 +139,7 @@ def jailer_command(
     )
 
 
-async def _listens(path: Path, monitor: Child) -> None:
+async def _listens(path: Path, monitor: MonitorProcess) -> None:
     deadline = time.monotonic() + ASK_SECONDS
     while not await asyncio.to_thread(path.exists):
         if not monitor.running or time.monotonic() > deadline:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from .container import engine
-from .driver import CONSOLE_BYTES, EXEC_SECONDS, Launch, Outcome, StartFailed, Status
+from .driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, LaunchRequest, StartFailed, Status
 
 _POLL_SECONDS = 1.0
 _QUICK = 30.0
@@ -34,7 +34,7 @@ class MicroagentDriver:
     async def create(self, workspace_id: str, data_dir: Path) -> None:
         await ask(self._program, "inspect", workspace_id)
 
-    async def start(self, launch: Launch) -> MicroagentRuntime:
+    async def start(self, launch: LaunchRequest) -> MicroagentRuntime:
         runtime = MicroagentRuntime(self._program, launch.id, self._poll)
         await ask(self._program, "start", launch.id, seconds=self._start_timeout)
         try:
@@ -89,13 +89,13 @@ class MicroagentRuntime:
         said = await engine(self._program, "logs", self._name, seconds=_QUICK, check=False)
         return said.stdout[-CONSOLE_BYTES:]
 
-    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> Outcome:  # noqa: ASYNC109
+    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
         try:
             said = await ask(self._program, "exec", self._name, "--", *argv, seconds=timeout)
         except StartFailed as error:
             raise OSError(str(error)) from error
         code = said.get("exit_code")
-        return Outcome(
+        return CommandOutcome(
             code if isinstance(code, int) else None, str(said.get("stdout", "")), str(said.get("stderr", ""))
         )
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .driver import CONSOLE_BYTES, EXEC_SECONDS, Launch, NotOffered, Outcome, StartFailed, Status
+from .driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, LaunchRequest, NotOffered, StartFailed, Status
 
 LOG_NAME = "runtime.log"
 _POLL_SECONDS = 0.02
@@ -52,12 +52,12 @@ class ProcessDriver:
     async def create(self, workspace_id: str, data_dir: Path) -> None:
         return
 
-    async def start(self, launch: Launch) -> ChildRuntime:
+    async def start(self, launch: LaunchRequest) -> ChildRuntime:
         url = launch.url if _is_free(launch.url) else self.place()
         launch.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         if launch.mediation_key:
             write_secret(launch.key_file, launch.mediation_key)
-        log = Log(launch.data_dir / LOG_NAME)
+        log = OutputLogFile(launch.data_dir / LOG_NAME)
         child = ChildRuntime(url, await self._spawn(launch, url, log), self._stop_grace, log)
         try:
             await self._ready(child, log)
@@ -66,7 +66,7 @@ class ProcessDriver:
             raise
         return child
 
-    async def _spawn(self, launch: Launch, url: str, log: Log) -> asyncio.subprocess.Process:
+    async def _spawn(self, launch: LaunchRequest, url: str, log: OutputLogFile) -> asyncio.subprocess.Process:
         listen = {"AGENT_HOST": "127.0.0.1", "AGENT_PORT": str(urlsplit(url).port)}
         with log.path.open("ab") as output:
             return await asyncio.create_subprocess_exec(
@@ -80,7 +80,7 @@ class ProcessDriver:
                 start_new_session=True,  # a Ctrl-C in the host's terminal is for the host alone
             )
 
-    async def _ready(self, child: ChildRuntime, log: Log) -> None:
+    async def _ready(self, child: ChildRuntime, log: OutputLogFile) -> None:
         """Asks the child until it is ready, it has ended, or the time is up."""
         answer = "nothing yet"
         try:
@@ -103,7 +103,7 @@ class ProcessDriver:
 class ChildRuntime:
     """A child process and all that it started in its process group."""
 
-    def __init__(self, url: str, process: asyncio.subprocess.Process, stop_grace: float, log: Log) -> None:
+    def __init__(self, url: str, process: asyncio.subprocess.Process, stop_grace: float, log: OutputLogFile) -> None:
         self.url = url
         self._log = log
         self._process = process
@@ -135,7 +135,7 @@ class ChildRuntime:
     async def console(self) -> str:
         return await asyncio.to_thread(self._log.end, CONSOLE_BYTES)
 
-    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> Outcome:  # noqa: ASYNC109
+    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
         raise NotOffered("a process has no place of its own; run the command on this machine")
 
     async def quarantine(self) -> None:
@@ -179,7 +179,7 @@ def _is_free(url: str) -> bool:
     return True
 
 
-class Log:
+class OutputLogFile:
     """What a runtime prints in one life. The log of the life before is kept beside it, older ones are not."""
 
     def __init__(self, path: Path) -> None:

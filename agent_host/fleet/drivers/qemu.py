@@ -19,14 +19,14 @@ from ..machine import (
     EGRESS_PORT,
     MEDIATION_PORT,
     MESH_PORT,
-    Child,
     Console,
+    HostSockets,
     Image,
     Jail,
     MachineRuntime,
     MachineSettings,
-    Seat,
-    Ways,
+    MonitorProcess,
+    SocketDir,
     boot_document,
     jail_of,
     load_image,
@@ -34,9 +34,9 @@ from ..machine import (
     write_config,
     write_volume,
 )
-from ..machine.kvm_probe import Accel, Prober
+from ..machine.kvm_probe import Accel, KvmProbe
 from ..vsock import command as vsock_command
-from .driver import Launch, StartFailed
+from .driver import LaunchRequest, StartFailed
 
 log = structlog.get_logger(__name__)
 QEMU = "qemu-system-x86_64"
@@ -51,29 +51,29 @@ class QemuDriver:
     def __init__(
         self,
         settings: MachineSettings,
-        ways: Ways,
+        ways: HostSockets,
         *,
         accel: Literal["auto", "kvm", "tcg"] = "auto",
         operator: Mapping[str, str] = os.environ,
     ) -> None:
         self._settings, self._ways, self._operator = settings, ways, operator
         self._accel: Literal["auto", "kvm", "tcg"] = accel
-        self._prober = Prober(settings.run_dir / "kvm.json")
+        self._prober = KvmProbe(settings.run_dir / "kvm.json")
 
     def place(self) -> str:
         return ""
 
     def mediation(self, workspace_id: str) -> str | None:
-        return str(Seat.prepared(self._settings.run_dir, workspace_id).door(MEDIATION_PORT))
+        return str(SocketDir.prepared(self._settings.run_dir, workspace_id).door(MEDIATION_PORT))
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:
-        Seat.prepared(self._settings.run_dir, workspace_id)
+        SocketDir.prepared(self._settings.run_dir, workspace_id)
         image = load_image(self._settings.image)
         await write_volume(data_dir / VOLUME, self._settings.volume, image.uid, image.gid)
 
-    async def start(self, launch: Launch) -> MachineRuntime:
+    async def start(self, launch: LaunchRequest) -> MachineRuntime:
         settings, image = self._settings, load_image(self._settings.image)
-        seat = Seat.of(settings.run_dir, launch.id)
+        seat = SocketDir.of(settings.run_dir, launch.id)
         seat.clear()
         qemu = shutil.which(QEMU)
         if qemu is None:
@@ -87,7 +87,9 @@ class QemuDriver:
             runtime.add(await carry(seat, jail))
             with opened(image, seat, launch.data_dir / VOLUME) as files:
                 command = qemu_command(qemu, accel, files, settings.memory)
-                machine = Child.spawn("the machine", command, output=asyncio.subprocess.PIPE, jail=jail, files=files)
+                machine = MonitorProcess.spawn(
+                    "the machine", command, output=asyncio.subprocess.PIPE, jail=jail, files=files
+                )
                 runtime.add(await machine)
             await runtime.ready(settings.start_timeout)
         except BaseException:
@@ -101,7 +103,7 @@ class QemuDriver:
         return self._accel
 
 
-def jailed(seat: Seat, accel: Accel) -> Jail | None:
+def jailed(seat: SocketDir, accel: Accel) -> Jail | None:
     """The user that the machine's processes are; None: the host's own."""
     jail = jail_of(seat)
     if jail is not None and accel == "kvm" and (jail := with_device(jail, KVM)) is None:
@@ -109,12 +111,12 @@ def jailed(seat: Seat, accel: Accel) -> Jail | None:
     return jail
 
 
-async def carry(seat: Seat, jail: Jail | None) -> Child:
+async def carry(seat: SocketDir, jail: Jail | None) -> MonitorProcess:
     """The vsock backend of a machine; its sockets are there. Raises StartFailed."""
     if jail is not None:
         await asyncio.to_thread(seat.admit, jail.uid, jail.uid, (MEDIATION_PORT, MESH_PORT, EGRESS_PORT))
     backend = vsock_command(seat.monitor, GUEST_CID, seat.uds, jail.uid if jail else None)
-    child = await Child.spawn("the vsock backend", backend, output=asyncio.subprocess.DEVNULL)
+    child = await MonitorProcess.spawn("the vsock backend", backend, output=asyncio.subprocess.DEVNULL)
     deadline = time.monotonic() + ASK_SECONDS
     while not seat.uds.exists():
         if not child.running or time.monotonic() > deadline:
@@ -124,7 +126,7 @@ async def carry(seat: Seat, jail: Jail | None) -> Child:
     return child
 
 
-class Files(NamedTuple):
+class QemuFiles(NamedTuple):
     """All that QEMU has of the host's files, open: it need not be able to find any."""
 
     kernel: int
@@ -139,7 +141,7 @@ class Files(NamedTuple):
 
 
 @contextmanager
-def opened(image: Image, seat: Seat, volume: Path) -> Generator[Files]:
+def opened(image: Image, seat: SocketDir, volume: Path) -> Generator[QemuFiles]:
     """Raises OSError."""
     with ExitStack() as life:
 
@@ -154,10 +156,10 @@ def opened(image: Image, seat: Seat, volume: Path) -> Generator[Files]:
         monitor.connect(str(seat.monitor))
         monitor.setblocking(True)
         disks = (handle(image.root), handle(seat.config), *volumes)
-        yield Files(handle(image.kernel), handle(image.initrd), *disks, monitor.fileno())
+        yield QemuFiles(handle(image.kernel), handle(image.initrd), *disks, monitor.fileno())
 
 
-def qemu_command(qemu: str, accel: Accel, files: Files, memory: int) -> tuple[str, ...]:
+def qemu_command(qemu: str, accel: Accel, files: QemuFiles, memory: int) -> tuple[str, ...]:
     """No network card, no monitor of QEMU's, no device but these; and what QEMU itself may do is little."""
     line = "console=ttyS0 quiet reboot=t panic=-1 random.trust_cpu=on"
     disks = (((files.root,), "on"), ((files.config,), "on"), ((files.volume, files.volume_read), "off"))

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 from ...errors import StartError
-from ...settings import Settings
-from ..machine import MachineSettings, Ways, load_image
+from ...settings import HostSettings
+from ..machine import HostSockets, MachineSettings, load_image
 from .container import ContainerDriver, ContainerSettings
 from .driver import Driver
 from .external import EXTERNAL, ExternalDriver
@@ -18,7 +18,7 @@ from .process import ProcessDriver
 from .qemu import QemuDriver
 
 
-def drivers_of(settings: Settings, ways: Ways) -> dict[str, Driver]:
+def drivers_of(settings: HostSettings, ways: HostSockets) -> dict[str, Driver]:
     """Raises StartError when what an operator has set is not there."""
     found: dict[str, Driver] = {"process": ProcessDriver(settings.start_timeout, settings.stop_grace)}
     run_dir = settings.data_dir / "vm"
@@ -35,7 +35,7 @@ def drivers_of(settings: Settings, ways: Ways) -> dict[str, Driver]:
     return {**found, EXTERNAL: ExternalDriver()}
 
 
-def _machine(settings: Settings, image: Path, run_dir: Path) -> MachineSettings:
+def _machine(settings: HostSettings, image: Path, run_dir: Path) -> MachineSettings:
     return MachineSettings(
         image=image,
         run_dir=run_dir,
@@ -46,7 +46,7 @@ def _machine(settings: Settings, image: Path, run_dir: Path) -> MachineSettings:
     )
 
 
-def _container(settings: Settings, image: str, run_dir: Path) -> ContainerSettings:
+def _container(settings: HostSettings, image: str, run_dir: Path) -> ContainerSettings:
     return ContainerSettings(
         engine=_engine(settings.container_engine),
         image=image,

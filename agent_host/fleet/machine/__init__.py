@@ -1,15 +1,15 @@
 """What every microVM has, whoever runs it: a folder of sockets, disks, a console, and an init that answers the host."""
 
 from .boot import CONTROL_PORT, EGRESS_PORT, MEDIATION_PORT, MESH_PORT, boot_document
-from .child import Child
+from .child import MonitorProcess
 from .console import Console
 from .disks import write_config, write_volume
-from .host_sockets import Ways
+from .host_sockets import HostSockets
 from .image import Image, load_image
 from .jail import Jail, jail_of, with_device
 from .runtime import ASK_SECONDS, MachineRuntime
 from .settings import MachineSettings
-from .socket_dir import Seat
+from .socket_dir import SocketDir
 
 __all__ = [
     "ASK_SECONDS",
@@ -17,14 +17,14 @@ __all__ = [
     "EGRESS_PORT",
     "MEDIATION_PORT",
     "MESH_PORT",
-    "Child",
     "Console",
+    "HostSockets",
     "Image",
     "Jail",
     "MachineRuntime",
     "MachineSettings",
-    "Seat",
-    "Ways",
+    "MonitorProcess",
+    "SocketDir",
     "boot_document",
     "jail_of",
     "load_image",

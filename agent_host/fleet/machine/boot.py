@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...listener import GUEST_PORT
-from ..drivers.driver import Launch
+from ..drivers.driver import LaunchRequest
 from .image import Image
 
 CONTROL_PORT, HTTP_PORT = 1024, 8400
@@ -35,7 +35,7 @@ _OURS = frozenset(
 )
 
 
-def boot_document(launch: Launch, image: Image, operator: Mapping[str, str], grace: float) -> dict[str, Any]:
+def boot_document(launch: LaunchRequest, image: Image, operator: Mapping[str, str], grace: float) -> dict[str, Any]:
     """Everything goes over vsock: the machine has no network card. `operator` is the host's own environment: its other
     `AGENT_` settings are passed on."""
     secrets = {"token": launch.token, "mesh.token": launch.mesh_token}

@@ -17,7 +17,7 @@ _PIECE = 1 << 16
 _PASSED = ("PATH", "LANG", "TMPDIR", "HOME")
 
 
-class Child:
+class MonitorProcess:
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self.name, self._process = name, process
 
@@ -31,7 +31,7 @@ class Child:
         env: Mapping[str, str] | None = None,
         jail: Jail | None = None,
         files: Sequence[int] = (),
-    ) -> Child:
+    ) -> MonitorProcess:
         """`output` is where its standard output goes, `PIPE` or `DEVNULL`; its errors go there too. It is told nothing
         of the host's environment but where things are, and has the open `files`. Raises StartFailed."""
         given = {key: os.environ[key] for key in _PASSED if key in os.environ}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..drivers.driver import Outcome
+from ..drivers.driver import CommandOutcome
 from .boot import CONTROL_PORT
 
 LONGEST_ANSWER = 8 << 20
@@ -36,12 +36,14 @@ async def ask_guest(uds: Path, question: dict[str, Any], seconds: float, port: i
     return found  # pyright: ignore[reportUnknownVariableType]
 
 
-async def guest_exec(uds: Path, argv: Sequence[str], seconds: float) -> Outcome:
+async def guest_exec(uds: Path, argv: Sequence[str], seconds: float) -> CommandOutcome:
     """Runs a command in the guest as the runtime's user. Raises OSError."""
     question = {"do": "exec", "argv": list(argv), "timeout": seconds}
     said = await ask_guest(uds, question, seconds + 5)
     code = said.get("code")
-    return Outcome(code if isinstance(code, int) else None, str(said.get("stdout", "")), str(said.get("stderr", "")))
+    return CommandOutcome(
+        code if isinstance(code, int) else None, str(said.get("stdout", "")), str(said.get("stderr", ""))
+    )
 
 
 async def _line(reader: asyncio.StreamReader, most: int) -> bytes:

@@ -9,10 +9,10 @@ from typing import Protocol
 from agent_common.net import Endpoint
 
 from .boot import EGRESS_PORT, MESH_PORT
-from .socket_dir import Seat
+from .socket_dir import SocketDir
 
 
-class Opens(Protocol):
+class SocketOpener(Protocol):
     """What of the host's doors is needed here."""
 
     async def open(self, endpoint: Endpoint, *, mode: int = ...) -> Endpoint: ...
@@ -20,27 +20,27 @@ class Opens(Protocol):
     async def close(self, endpoint: Endpoint, *, abruptly: bool = ...) -> None: ...
 
 
-Find = Callable[[], Opens | None]
+Find = Callable[[], SocketOpener | None]
 """The doors once the host serves; none: it has no such face."""
 
 
-def _none() -> Opens | None:
+def _none() -> SocketOpener | None:
     return None
 
 
-class Ways:
+class HostSockets:
     """Of one machine: to the mesh, and to the web where the host lets agents out."""
 
     def __init__(self, mesh: Find = _none, egress: Find = _none) -> None:
         self._finds = {MESH_PORT: mesh, EGRESS_PORT: egress}
 
-    async def open(self, seat: Seat) -> None:
+    async def open(self, seat: SocketDir) -> None:
         """Raises OSError that names the address."""
         for port, find in self._finds.items():
             if (doors := find()) is not None:
                 await doors.open(seat.door(port), mode=0o600)
 
-    async def close(self, seat: Seat, *, abruptly: bool = False) -> None:
+    async def close(self, seat: SocketDir, *, abruptly: bool = False) -> None:
         """All of them, whatever becomes of one; `abruptly`: who is in there is cut off. Again is a no-op."""
         async with AsyncExitStack() as every:
             for port, find in self._finds.items():

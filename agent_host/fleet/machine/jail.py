@@ -10,7 +10,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from .socket_dir import Seat
+from .socket_dir import SocketDir
 
 _FIRST = 0x7000_0000
 """Above all that systems give to people, services and containers; 28 bits of room."""
@@ -22,7 +22,7 @@ class Jail:
     groups: tuple[int, ...] = ()
 
 
-def jail_of(seat: Seat) -> Jail | None:
+def jail_of(seat: SocketDir) -> Jail | None:
     """None: it stays the host's user."""
     uid = _FIRST + int(seat.folder.name[:7], 16)
     return Jail(uid) if os.geteuid() == 0 and _mapped(uid) else None

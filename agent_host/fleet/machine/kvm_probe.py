@@ -11,7 +11,7 @@ from typing import Literal, cast
 
 import structlog
 
-from . import Child
+from . import MonitorProcess
 
 log = structlog.get_logger(__name__)
 Accel = Literal["kvm", "tcg"]
@@ -20,7 +20,7 @@ PROBE_SECONDS = 10.0
 _MARK = b"AGENT_PROBE_OK"
 
 
-class Prober:
+class KvmProbe:
     """Boots the initrd alone, once for each kernel and emulator, and remembers how that went."""
 
     def __init__(self, memory: Path, *, device: Path = Path("/dev/kvm"), seconds: float = PROBE_SECONDS) -> None:
@@ -44,7 +44,7 @@ class Prober:
         command = (qemu, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none", "-M")
         machine = ("q35,accel=kvm", "-cpu", "host", "-m", "128", "-kernel", str(kernel), "-initrd", str(initrd))
         line = ("-append", "console=ttyS0 quiet reboot=t panic=-1 agent.probe=1", "-serial", "stdio")
-        child = await Child.spawn("the KVM probe", (*command, *machine, *line), output=asyncio.subprocess.PIPE)
+        child = await MonitorProcess.spawn("the KVM probe", (*command, *machine, *line), output=asyncio.subprocess.PIPE)
         said = b""
         try:
             with contextlib.suppress(TimeoutError):

@@ -8,12 +8,12 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from ..drivers.driver import CONSOLE_BYTES, EXEC_SECONDS, Outcome, StartFailed, Status
-from .child import Child
+from ..drivers.driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, StartFailed, Status
+from .child import MonitorProcess
 from .console import Console
 from .control import ask_guest, guest_exec
-from .host_sockets import Ways
-from .socket_dir import Seat
+from .host_sockets import HostSockets
+from .socket_dir import SocketDir
 
 ASK_SECONDS = 5.0
 _POLL_SECONDS = 0.05
@@ -25,11 +25,11 @@ class MachineRuntime:
 
     url = ""
 
-    def __init__(self, seat: Seat, ways: Ways, console: Console, grace: float) -> None:
+    def __init__(self, seat: SocketDir, ways: HostSockets, console: Console, grace: float) -> None:
         self.seat, self._ways, self._console, self._grace = seat, ways, console, grace
-        self._children: list[Child] = []
+        self._children: list[MonitorProcess] = []
 
-    def add(self, child: Child) -> Child:
+    def add(self, child: MonitorProcess) -> MonitorProcess:
         """One more; the first is the one that carries the vsock, and is ended first. Who was asked for its output is
         the machine, and that is its console."""
         self._children.append(child)
@@ -91,7 +91,7 @@ class MachineRuntime:
     async def console(self) -> str:
         return await asyncio.to_thread(self._console.end, CONSOLE_BYTES)
 
-    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> Outcome:  # noqa: ASYNC109
+    async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
         return await guest_exec(self.seat.uds, argv, timeout)
 
     async def quarantine(self) -> None:

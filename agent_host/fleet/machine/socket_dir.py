@@ -17,13 +17,13 @@ _LONGEST_PATH = 107
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class SocketDir:
     """`uds` is the base of Firecracker's names: a guest that dials port P comes out at `{uds}_P`."""
 
     folder: Path
 
     @classmethod
-    def of(cls, root: Path, workspace_id: str) -> Seat:
+    def of(cls, root: Path, workspace_id: str) -> SocketDir:
         """The same for the same id, always. Raises StartError when the path is too long for a socket."""
         seat = cls(root / hashlib.sha256(workspace_id.encode()).hexdigest()[:12])
         if len(os.fsencode(seat.folder)) + _LONGEST_NAME > _LONGEST_PATH:
@@ -31,7 +31,7 @@ class Seat:
         return seat
 
     @classmethod
-    def prepared(cls, root: Path, workspace_id: str) -> Seat:
+    def prepared(cls, root: Path, workspace_id: str) -> SocketDir:
         """The same, and its folder is there: the listener listens in it before there is a machine."""
         seat = cls.of(root, workspace_id)
         seat.make()

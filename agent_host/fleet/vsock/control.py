@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 
 from .device import RINGS, Device
-from .memory import MOST_REGIONS, BadMemory, Memory, map_region
+from .memory import MOST_REGIONS, BadMemory, GuestMemory, map_region
 
 FEATURES = 1 << 32 | 1 << 30
 """Virtio 1, and the protocol's own features."""
@@ -28,7 +28,7 @@ class Hangup(Exception):
     """The monitor has gone, or talks nonsense."""
 
 
-class Control:
+class VhostUserControl:
     def __init__(self, sock: socket.socket, device: Device, cid: int) -> None:
         self._sock, self._device, self._cid = sock, device, cid
         sock.settimeout(SECONDS)
@@ -108,7 +108,7 @@ class Control:
             raise BadMemory(f"{count} regions with {len(files)} files")
         told = [struct.unpack_from("<QQQQ", body, 8 + 32 * number) for number in range(count)]
         regions = [map_region(handle, *one) for handle, one in zip(files, told, strict=False)]
-        self._device.remap(Memory(regions))
+        self._device.remap(GuestMemory(regions))
 
     def _size(self, body: bytes, _files: list[int]) -> None:
         number, self._device.slots[number].size = _pair(body)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from .loop import READ, Loop
-from .memory import BadMemory, Memory
+from .loop import READ, PollLoop
+from .memory import BadMemory, GuestMemory
 from .mux import Mux
 from .packet import HEADER, Header, parse
 from .ring import Ring, RingBroken
-from .rx_queue import Inbox
+from .rx_queue import RxQueue
 
 RECEIVE, TRANSMIT = 0, 1
 RINGS = 3
@@ -31,17 +31,17 @@ class Slot:
 
 
 class Device:
-    def __init__(self, loop: Loop, cid: int, uds: str, say: Callable[[str], None]) -> None:
+    def __init__(self, loop: PollLoop, cid: int, uds: str, say: Callable[[str], None]) -> None:
         self._loop, self._say = loop, say
-        self._inbox = Inbox()
+        self._inbox = RxQueue()
         self.mux = Mux(loop, self._inbox, cid, uds)
-        self.memory = Memory()
+        self.memory = GuestMemory()
         self.slots = [Slot() for _ in range(RINGS)]
         self._broken = False
 
     # ---------------------------------------------------------------- the monitor's side
 
-    def remap(self, memory: Memory) -> None:
+    def remap(self, memory: GuestMemory) -> None:
         """The guest's memory lies elsewhere now. Raises BadMemory."""
         self.memory = memory
         for slot in self.slots:
@@ -86,7 +86,7 @@ class Device:
             self.stop(number)
             self.calls(number, -1)
             self.slots[number] = Slot()
-        self.memory = Memory()
+        self.memory = GuestMemory()
 
     def _start(self, slot: Slot) -> None:
         if slot.addresses is None:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from itertools import cycle
 
-from .loop import READ, Loop, Timer
+from .loop import READ, LoopTimer, PollLoop
 from .packet import U32
-from .stream import Key, Stream
+from .stream import Key, VsockStream
 
 MOST = 64
 """Programs that greet or are connected; others are turned away."""
@@ -20,14 +20,16 @@ _LONGEST = len(b"CONNECT 4294967295\r\n")
 _CONNECT = re.compile(rb"CONNECT ([0-9]{1,10})\r?\n")
 
 
-class Greeter:
+class HostHandshake:
     """Takes them in. `ask` makes a stream of one that has said where to."""
 
-    def __init__(self, loop: Loop, taken: Callable[[Key], bool], ask: Callable[[socket.socket, Key], Stream]) -> None:
+    def __init__(
+        self, loop: PollLoop, taken: Callable[[Key], bool], ask: Callable[[socket.socket, Key], VsockStream]
+    ) -> None:
         self._loop, self._taken, self._ask = loop, taken, ask
         self._ports = cycle(range(FIRST_PORT, 2 * FIRST_PORT))
-        self._greeting: dict[socket.socket, Timer] = {}
-        self._mine: set[Stream] = set()
+        self._greeting: dict[socket.socket, LoopTimer] = {}
+        self._mine: set[VsockStream] = set()
 
     def enter(self, sock: socket.socket) -> None:
         """A new one; it is ours now."""
@@ -38,7 +40,7 @@ class Greeter:
         self._greeting[sock] = self._loop.later(GREETING_SECONDS, partial(self._away, sock))
         self._loop.watch(sock.fileno(), READ, partial(self._hear, sock, bytearray()))
 
-    def gone(self, stream: Stream) -> bool:
+    def gone(self, stream: VsockStream) -> bool:
         """Whether it had come this way; it counts no more."""
         mine = stream in self._mine
         self._mine.discard(stream)

@@ -15,7 +15,7 @@ Callback = Callable[[int], None]
 """Told which of READ and WRITE are possible; a broken file is both, as its next call will say what is wrong."""
 
 
-class Timer:
+class LoopTimer:
     """A deadline that can be taken back."""
 
     __slots__ = ("callback",)
@@ -27,12 +27,12 @@ class Timer:
         self.callback = None
 
 
-class Loop:
+class PollLoop:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._epoll = select.epoll()
         self._clock = clock
         self._callbacks: dict[int, Callback] = {}
-        self._timers: list[tuple[float, int, Timer]] = []
+        self._timers: list[tuple[float, int, LoopTimer]] = []
         self._order = count()
         self._kept = 0
 
@@ -53,8 +53,8 @@ class Loop:
         if self._callbacks.pop(handle, None) is not None:
             self._epoll.unregister(handle)
 
-    def later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        timer = Timer(callback)
+    def later(self, seconds: float, callback: Callable[[], None]) -> LoopTimer:
+        timer = LoopTimer(callback)
         heapq.heappush(self._timers, (self._clock() + seconds, next(self._order), timer))
         if len(self._timers) > 2 * self._kept + 64:
             self._tidy()

@@ -26,7 +26,7 @@ class Region:
     view: memoryview = field(repr=False)
 
 
-class Memory:
+class GuestMemory:
     """All regions; at most eight, so a look-up is a short walk."""
 
     def __init__(self, regions: list[Region] | None = None) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import partial
 
 from . import packet
-from .handshake import Greeter
-from .loop import READ, WRITE, Loop
+from .handshake import HostHandshake
+from .loop import READ, WRITE, PollLoop
 from .packet import Header
-from .rx_queue import Inbox
-from .stream import ROOM, Key, State, Stream
+from .rx_queue import RxQueue
+from .stream import ROOM, Key, State, VsockStream
 
 MOST_FROM_GUEST = 256
 MOST_REFUSALS = 256
@@ -29,15 +29,15 @@ _OPS = (packet.REQUEST, packet.RESPONSE, packet.CREDIT_UPDATE, packet.SHUTDOWN)
 
 
 class Mux:
-    def __init__(self, loop: Loop, inbox: Inbox, cid: int, uds: str) -> None:
+    def __init__(self, loop: PollLoop, inbox: RxQueue, cid: int, uds: str) -> None:
         self._loop, self._inbox, self._cid, self._uds = loop, inbox, cid, uds
-        self._streams: dict[Key, Stream] = {}
+        self._streams: dict[Key, VsockStream] = {}
         self._from_guest = 0
-        self._due: deque[Stream] = deque()
-        self._paused: deque[Stream] = deque()
+        self._due: deque[VsockStream] = deque()
+        self._paused: deque[VsockStream] = deque()
         self._refusals: deque[Key] = deque()
-        self.greeter = Greeter(loop, self._taken, self._ask)
-        self._acts: dict[int, Callable[[Stream, Header, list[memoryview]], None]] = {
+        self.greeter = HostHandshake(loop, self._taken, self._ask)
+        self._acts: dict[int, Callable[[VsockStream, Header, list[memoryview]], None]] = {
             packet.RESPONSE: self._answered,
             packet.RST: lambda stream, _header, _data: self._close(stream),
             packet.SHUTDOWN: self._shut,
@@ -101,7 +101,7 @@ class Mux:
         self._owe(stream, packet.RESPONSE)
         self._interest(stream)
 
-    def _answered(self, stream: Stream, _header: Header, _data: list[memoryview]) -> None:
+    def _answered(self, stream: VsockStream, _header: Header, _data: list[memoryview]) -> None:
         if stream.state != "asked":
             self._break(stream)
             return
@@ -112,7 +112,7 @@ class Mux:
         stream.unpaid = len(stream.out)
         self._interest(stream)
 
-    def _data(self, stream: Stream, header: Header, data: list[memoryview]) -> None:
+    def _data(self, stream: VsockStream, header: Header, data: list[memoryview]) -> None:
         try:
             fine = stream.state == "open" and not stream.shut & packet.NO_MORE_SEND
             if not fine or not stream.accept(data, header.length):
@@ -125,7 +125,7 @@ class Mux:
             self._owe(stream, packet.CREDIT_UPDATE)
         self._interest(stream)
 
-    def _shut(self, stream: Stream, header: Header, _data: list[memoryview]) -> None:
+    def _shut(self, stream: VsockStream, header: Header, _data: list[memoryview]) -> None:
         stream.shut |= header.flags & 3
         self._hurry(stream)
         if not stream.out:
@@ -133,7 +133,7 @@ class Mux:
         else:
             self._interest(stream)
 
-    def _drained(self, stream: Stream) -> None:
+    def _drained(self, stream: VsockStream) -> None:
         """The host's program has all; ends what the guest has ended."""
         if stream.shut == packet.NO_MORE_SEND | packet.NO_MORE_RECEIVE:
             self._break(stream)
@@ -151,13 +151,13 @@ class Mux:
     def _taken(self, key: Key) -> bool:
         return key in self._streams
 
-    def _ask(self, sock: socket.socket, key: Key) -> Stream:
+    def _ask(self, sock: socket.socket, key: Key) -> VsockStream:
         """A host's program wants the guest's port."""
         stream = self._enter(sock, "asked", key)
         self._owe(stream, packet.REQUEST)
         return stream
 
-    def _ready(self, stream: Stream, events: int) -> None:
+    def _ready(self, stream: VsockStream, events: int) -> None:
         if events & WRITE and stream.out:
             try:
                 stream.drain()
@@ -173,7 +173,7 @@ class Mux:
         if stream.key in self._streams:
             self._interest(stream)
 
-    def _pull(self, stream: Stream) -> None:
+    def _pull(self, stream: VsockStream) -> None:
         """Into the guest's buffers, as far as there are any and it has given credit."""
         self.flush()
         for _ in range(_PULLS):
@@ -225,13 +225,13 @@ class Mux:
             if self._streams.get(stream.key) is stream:
                 self._interest(stream)
 
-    def _owe(self, stream: Stream, op: int) -> None:
+    def _owe(self, stream: VsockStream, op: int) -> None:
         stream.owed |= 1 << op
         if not stream.queued:
             stream.queued = True
             self._due.append(stream)
 
-    def _header(self, stream: Stream, op: int, length: int = 0) -> bytes:
+    def _header(self, stream: VsockStream, op: int, length: int = 0) -> bytes:
         flags = packet.NO_MORE_RECEIVE | packet.NO_MORE_SEND if op == packet.SHUTDOWN else 0
         stream.told = stream.taken
         guest, host = stream.key
@@ -244,14 +244,14 @@ class Mux:
 
     # ---------------------------------------------------------------- the streams
 
-    def _enter(self, sock: socket.socket, state: State, key: Key) -> Stream:
-        stream = self._streams[key] = Stream(sock, state)
+    def _enter(self, sock: socket.socket, state: State, key: Key) -> VsockStream:
+        stream = self._streams[key] = VsockStream(sock, state)
         stream.key = key
         if state == "asked":
             stream.timer = self._loop.later(CLOSE_SECONDS, partial(self._expire, stream))
         return stream
 
-    def _interest(self, stream: Stream) -> None:
+    def _interest(self, stream: VsockStream) -> None:
         """Watches the socket for what could be done with it now."""
         events = WRITE if stream.out else 0
         reads = stream.state == "open" and not stream.ended and not stream.paused
@@ -261,22 +261,22 @@ class Mux:
             stream.events = events
             self._loop.watch(stream.sock.fileno(), events, partial(self._ready, stream))
 
-    def _hurry(self, stream: Stream) -> None:
+    def _hurry(self, stream: VsockStream) -> None:
         """One side has ended: the other gets a while."""
         if stream.timer is not None:
             stream.timer.cancel()
         stream.timer = self._loop.later(CLOSE_SECONDS, partial(self._expire, stream))
 
-    def _expire(self, stream: Stream) -> None:
+    def _expire(self, stream: VsockStream) -> None:
         if self._streams.get(stream.key) is stream:
             self._break(stream)
 
-    def _break(self, stream: Stream) -> None:
+    def _break(self, stream: VsockStream) -> None:
         """Ends it on both sides."""
         self._refusals.append(stream.key)
         self._close(stream)
 
-    def _close(self, stream: Stream) -> None:
+    def _close(self, stream: VsockStream) -> None:
         if self._streams.pop(stream.key, None) is None:
             return
         if stream.timer is not None:

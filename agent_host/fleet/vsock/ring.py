@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import threading
 
-from .memory import BadMemory, Memory
+from .memory import BadMemory, GuestMemory
 
 LARGEST = 1024
 _DESCRIPTOR = struct.Struct("<QIHH")
@@ -24,7 +24,7 @@ class RingBroken(Exception):
 
 
 class Ring:
-    def __init__(self, memory: Memory, size: int, addresses: tuple[int, int, int], first: int) -> None:
+    def __init__(self, memory: GuestMemory, size: int, addresses: tuple[int, int, int], first: int) -> None:
         """`addresses` of descriptors, used and available ring, in the monitor's space. Raises BadMemory."""
         if not 0 < size <= LARGEST or size & (size - 1):
             raise BadMemory(f"a ring of {size} descriptors")

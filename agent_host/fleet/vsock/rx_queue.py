@@ -10,7 +10,7 @@ from .ring import Ring, RingBroken
 MOST_BUFFERS = 64
 
 
-class Inbox:
+class RxQueue:
     """Full while the guest is not there."""
 
     def __init__(self) -> None:

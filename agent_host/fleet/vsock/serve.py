@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from .control import Control, Hangup
+from .control import Hangup, VhostUserControl
 from .device import Device
-from .loop import READ, Loop
+from .loop import READ, PollLoop
 from .ring import RingBroken
 
 _BACKLOG = 64
@@ -25,7 +25,7 @@ class Backend:
     def __init__(
         self, monitor: socket.socket, host: socket.socket, cid: int, uds: str, say: Callable[[str], None]
     ) -> None:
-        self.loop = Loop()
+        self.loop = PollLoop()
         self.device = Device(self.loop, cid, uds, say)
         self._monitor, self._host, self._cid, self._say = monitor, host, cid, say
         self._speaks: socket.socket | None = None
@@ -56,12 +56,12 @@ class Backend:
             sock, _ = self._monitor.accept()
         except OSError:
             return
-        control = Control(sock, self.device, self._cid)
+        control = VhostUserControl(sock, self.device, self._cid)
         self._speaks = sock
         self.loop.forget(self._monitor.fileno())
         self.loop.watch(sock.fileno(), READ, lambda _events: self._told(control))
 
-    def _told(self, control: Control) -> None:
+    def _told(self, control: VhostUserControl) -> None:
         try:
             control.hear()
         except Hangup as why:

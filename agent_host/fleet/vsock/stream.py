@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Literal
 
-from .loop import Timer
+from .loop import LoopTimer
 from .packet import U32
 
 ROOM = 256 << 10
@@ -15,7 +15,7 @@ Key = tuple[int, int]
 State = Literal["greeting", "asked", "open"]
 
 
-class Stream:
+class VsockStream:
     """`greeting`: a host program has not said yet where to. `asked`: the guest has not answered yet."""
 
     __slots__ = (
@@ -57,7 +57,7 @@ class Stream:
         """Bits of the operations that have to be told to the guest."""
         self.queued = self.paused = False
         self.events = 0
-        self.timer: Timer | None = None
+        self.timer: LoopTimer | None = None
 
     @property
     def credit(self) -> int:

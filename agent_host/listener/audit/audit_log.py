@@ -11,9 +11,9 @@ from agent_common.clock import Clock
 
 from ..dispatch.timers import Timers
 from ..http.metrics import Direction, Metrics
-from ..ledger.ledger_writer import Journal
+from ..ledger.ledger_writer import LedgerWriter
 from ..ledger.sql import Values
-from .tally import Tally
+from .tally import RepeatCounter
 
 log = structlog.get_logger(__name__)
 _MOST_DETAIL = 2000
@@ -27,12 +27,12 @@ class _Alarm:
     request_id: str | None
 
 
-class Trail:
+class AuditLog:
     """Writes behind the frames' backs: in order, and about a twentieth of a second later at most."""
 
-    def __init__(self, journal: Journal, metrics: Metrics, clock: Clock, timers: Timers, *, content: bool) -> None:
+    def __init__(self, journal: LedgerWriter, metrics: Metrics, clock: Clock, timers: Timers, *, content: bool) -> None:
         self._journal, self._metrics, self._clock, self._content = journal, metrics, clock, content
-        self._alarms: Tally[tuple[str, str | None], _Alarm] = Tally(timers, self._repeated)
+        self._alarms: RepeatCounter[tuple[str, str | None], _Alarm] = RepeatCounter(timers, self._repeated)
 
     def row(
         self,

@@ -19,7 +19,7 @@ class _Count(Generic[V]):
     last: V
 
 
-class Tally(Generic[K, V]):
+class RepeatCounter(Generic[K, V]):
     """By key. `tell` is called with a key, how many times it came after the last report, and the last value.
 
     What was counted and not told yet is lost if the process dies; that is at most a minute of repetitions.

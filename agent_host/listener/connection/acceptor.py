@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import weakref
 
-from agent_common.net import Endpoint, Listening, Tcp
+from agent_common.net import Endpoint, ListeningSocket, Tcp
 
-from ..dispatch.channel import Channel
+from ..dispatch.channel import WorkspaceChannel
 from ..parts import Parts
-from .handshake import Hello
-from .socket import Wire
+from .handshake import Handshake
+from .socket import AgentConnection
 
 
 class Acceptor:
     """Listens at one address; all agents' or one workspace's own."""
 
-    def __init__(self, parts: Parts, gate: Gate, listening: Listening, channel: Channel | None) -> None:
+    def __init__(
+        self, parts: Parts, gate: PendingConnections, listening: ListeningSocket, channel: WorkspaceChannel | None
+    ) -> None:
         self._parts, self._gate, self._listening, self._channel = parts, gate, listening, channel
         self._server: asyncio.Server | None = None
 
@@ -32,7 +34,7 @@ class Acceptor:
         else:
             self._server = await loop.create_unix_server(self._meet, sock=bound, backlog=backlog)
 
-    def _meet(self) -> Wire:
+    def _meet(self) -> AgentConnection:
         return self._gate.meet(self._channel)
 
     def close(self) -> None:
@@ -42,13 +44,13 @@ class Acceptor:
         self._listening.close()
 
 
-class Gate:
+class PendingConnections:
     """Connections that have proved nothing: few, and not for long."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._unproven: dict[int, Hello] = {}
-        self._wires: weakref.WeakSet[Wire] = weakref.WeakSet()
+        self._unproven: dict[int, Handshake] = {}
+        self._wires: weakref.WeakSet[AgentConnection] = weakref.WeakSet()
         self._count = 0
         self._closed = False
 
@@ -56,13 +58,13 @@ class Gate:
     def unproven(self) -> int:
         return len(self._unproven)
 
-    def meet(self, channel: Channel | None) -> Wire:
+    def meet(self, channel: WorkspaceChannel | None) -> AgentConnection:
         """A new connection, at the address of that workspace or at that of all."""
         self._count += 1
         number = self._count
         self._parts.metrics.count("connections")
-        hello = Hello(self._parts, channel, lambda _: self._unproven.pop(number, None) and None)
-        hello.wire = Wire(number, hello, self._parts.limits, self._parts.timers, self._parts.clock)
+        hello = Handshake(self._parts, channel, lambda _: self._unproven.pop(number, None) and None)
+        hello.wire = AgentConnection(number, hello, self._parts.limits, self._parts.timers, self._parts.clock)
         self._wires.add(hello.wire)
         self._unproven[number] = hello
         if self._closed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
-from agent_common.net import Endpoint, Listening, Tcp, Unix, listen_at, parse_endpoint
+from agent_common.net import Endpoint, ListeningSocket, Tcp, Unix, listen_at, parse_endpoint
 
 from ...errors import InvalidRequest, StartError
 
@@ -21,7 +21,7 @@ def parse_address(text: str, field: str = "listen") -> Endpoint:
         raise InvalidRequest(f"{field}: {error}", faults=[(field, str(error))]) from error
 
 
-def bind(endpoint: Endpoint, backlog: int = 1024, setting: str = "MESH_LISTENER_URL") -> Listening:
+def bind(endpoint: Endpoint, backlog: int = 1024, setting: str = "MESH_LISTENER_URL") -> ListeningSocket:
     """Listens there. Raises StartError that names the setting."""
     try:
         listening = listen_at(endpoint, backlog=backlog)

@@ -22,10 +22,10 @@ from ..dispatch import constraints, results, resuming
 from ..parts import Parts
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .session import AgentSession
 
 
-def _signal(parts: Parts, session: Session, signal: LifecycleSignal) -> None:
+def _signal(parts: Parts, session: AgentSession, signal: LifecycleSignal) -> None:
     match signal.signal:
         case "accepting":
             results.accepting(parts, session, signal)
@@ -39,32 +39,32 @@ def _signal(parts: Parts, session: Session, signal: LifecycleSignal) -> None:
             return
 
 
-def _resume(parts: Parts, session: Session, resume: Resume) -> None:
+def _resume(parts: Parts, session: AgentSession, resume: Resume) -> None:
     if session.state == "resuming":
         resuming.answer(parts, session, resume)
         session.resumed()
 
 
-def _progress(_: Parts, session: Session, progress: Progress) -> None:
+def _progress(_: Parts, session: AgentSession, progress: Progress) -> None:
     work = session.slots.get(progress.request_id)
     if work is not None and work.active:
         work.tell(progress)
 
 
-def _ping(_: Parts, session: Session, ping: Ping) -> None:
+def _ping(_: Parts, session: AgentSession, ping: Ping) -> None:
     session.send(Pong(n=ping.n), droppable=True)
 
 
-def _nack(parts: Parts, session: Session, nack: Nack) -> None:
+def _nack(parts: Parts, session: AgentSession, nack: Nack) -> None:
     if nack.request_id is not None:
         results.refused(parts, session, nack)
 
 
-def _ignore(_: Parts, __: Session, ___: object) -> None:
+def _ignore(_: Parts, __: AgentSession, ___: object) -> None:
     """Younger than we are, or of no consequence; the trail has it."""
 
 
-HANDLERS: dict[type, Callable[[Parts, Session, Any], None]] = {
+HANDLERS: dict[type, Callable[[Parts, AgentSession, Any], None]] = {
     LifecycleSignal: _signal,
     WorkResult: results.result,
     ConstraintAck: constraints.acknowledged,

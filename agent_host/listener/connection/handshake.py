@@ -25,15 +25,15 @@ from agent_common.protocol.work import (
     new_challenge,
 )
 
-from ..dispatch.channel import Channel
+from ..dispatch.channel import WorkspaceChannel
 from ..dispatch.timers import Timer
 from ..http.metrics import Direction
 from ..ledger.sql import Values
 from ..parts import Parts
 from .parsing import kind_of, read_line
 from .rate_limit import ATTACH_UNITS
-from .session import Session
-from .socket import Wire
+from .session import AgentSession
+from .socket import AgentConnection
 
 _MOST_EARLY = 64
 """Lines before it is attached."""
@@ -41,7 +41,7 @@ _MOST_BYTES = 256 << 10
 """Of those lines."""
 
 
-class Hello:
+class Handshake:
     """A connection that has proved nothing yet."""
 
     __slots__ = (
@@ -62,7 +62,7 @@ class Hello:
         *("_timer", "wire"),
     )
 
-    def __init__(self, parts: Parts, channel: Channel | None, on_proved: Callable[[Hello], None]) -> None:
+    def __init__(self, parts: Parts, channel: WorkspaceChannel | None, on_proved: Callable[[Handshake], None]) -> None:
         self._parts = parts
         self._channel = channel
         """Whose address this is, if it is one workspace's own."""
@@ -78,7 +78,7 @@ class Hello:
         self._epoch = 0
         self._greeted = self._over = False
         self._timer: Timer = parts.timers.after(parts.limits.first_line, lambda: self.refuse("no_first_line"))
-        self.wire: Wire
+        self.wire: AgentConnection
 
     # ---------------------------------------------------------------- in
 
@@ -133,7 +133,7 @@ class Hello:
         else:  # its address is the proof
             self._take_epoch(channel)
 
-    def _greet(self, channel: Channel) -> None:
+    def _greet(self, channel: WorkspaceChannel) -> None:
         limits = self._parts.limits
         self._say(
             Welcome(
@@ -167,7 +167,7 @@ class Hello:
         else:
             self._take_epoch(channel)
 
-    def _take_epoch(self, channel: Channel) -> None:
+    def _take_epoch(self, channel: WorkspaceChannel) -> None:
         """It is who it says it is: the epoch is its own, on the disk before it is attached. An agent that attaches
         again and again waits for its allowance."""
         if not self._may_come(channel):
@@ -181,13 +181,13 @@ class Hello:
         else:
             self._keep_epoch(channel)
 
-    def _keep_epoch(self, channel: Channel) -> None:
+    def _keep_epoch(self, channel: WorkspaceChannel) -> None:
         self._wait("no_epoch")
         self._parts.journal.epoch(channel.workspace, self._epoch, lambda: self._admit(channel))
 
     # ---------------------------------------------------------------- out
 
-    def _may_come(self, channel: Channel) -> bool:
+    def _may_come(self, channel: WorkspaceChannel) -> bool:
         """Whether no younger life of the workspace is or was attached; else it is refused."""
         attached = channel.session
         if self._epoch >= channel.epoch and (attached is None or not self._is_elder(attached)):
@@ -195,7 +195,7 @@ class Hello:
         self.refuse("superseded", f"epoch {channel.epoch} was attached already")
         return False
 
-    def _admit(self, channel: Channel) -> None:
+    def _admit(self, channel: WorkspaceChannel) -> None:
         """Its epoch is on the disk: it takes the place of the attachment before."""
         if self._over or self.wire.closed or not self._may_come(channel):
             return
@@ -209,14 +209,14 @@ class Hello:
             self._parts.metrics.count("superseded")
             elder.send(Nack(code="superseded", detail=f"epoch {self._epoch} is attached now"))
             elder.end("superseded")
-        session = channel.session = Session(self._parts, channel, self.wire, self._epoch, self._offer)
+        session = channel.session = AgentSession(self._parts, channel, self.wire, self._epoch, self._offer)
         session.broken_before = self._broken
         session.start(self._ack)
         for line in self._early:
             session.on_line(line)
         session.go_on()
 
-    def _is_elder(self, attached: Session) -> bool:
+    def _is_elder(self, attached: AgentSession) -> bool:
         """Whether the one that is attached is the younger life: of two copies of a guest, the elder says by its offer
         that it has not heard of the epoch in which the other one works."""
         known = self._offer.epoch if self._offer is not None else 0

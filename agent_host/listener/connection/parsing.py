@@ -28,7 +28,7 @@ from agent_common.protocol.work import (
     stamp,
 )
 
-from ..dispatch.channel import Channel
+from ..dispatch.channel import WorkspaceChannel
 from ..parts import Parts
 
 _MINUTE = 60.0
@@ -84,7 +84,7 @@ def _has(kind: type) -> tuple[bool, bool]:
     return "request_id" in fields, "audit_ref" in fields
 
 
-def read_line(parts: Parts, channel: Channel | None, line: bytes | FrameFault) -> WorkFrame:
+def read_line(parts: Parts, channel: WorkspaceChannel | None, line: bytes | FrameFault) -> WorkFrame:
     """Raises FrameFault."""
     if isinstance(line, FrameFault):
         raise line
@@ -94,7 +94,7 @@ def read_line(parts: Parts, channel: Channel | None, line: bytes | FrameFault) -
     return _loose(parts, channel, value)
 
 
-def _loose(parts: Parts, channel: Channel, value: dict[str, Any]) -> WorkFrame:
+def _loose(parts: Parts, channel: WorkspaceChannel, value: dict[str, Any]) -> WorkFrame:
     now = stamp(parts.clock.now_ms())
     if "signal" in value:
         return loose_signal(value, now=now, agent_id=channel.workspace)

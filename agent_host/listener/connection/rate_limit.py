@@ -26,7 +26,7 @@ _VALUES = 128
 """Bytes, and values of JSON, of a long line that cost as much as one small frame."""
 
 
-class Pace:
+class FrameRateLimiter:
     """The allowance of one workspace."""
 
     __slots__ = ("_at", "_clock", "_left")

@@ -14,21 +14,21 @@ from agent_common.json_reader import INLINE_BYTES, by_size
 from agent_common.protocol.work import ConstraintAck, Control, Drain, FrameFault, Nack, Offer, Ping, WorkFrame, encode
 
 from ..dispatch import constraints
-from ..dispatch.channel import Channel
+from ..dispatch.channel import WorkspaceChannel
 from ..dispatch.timers import Timer
-from ..dispatch.work import Work
+from ..dispatch.work import OpenWork
 from ..parts import Parts
 from . import handlers
 from .parsing import BadLines, kind_of, read_line, refs_of
 from .rate_limit import cost_of
-from .socket import Wire
+from .socket import AgentConnection
 
 log = structlog.get_logger(__name__)
 _REST_SECONDS = 0.02
 State = Literal["resuming", "constraining", "ready", "draining", "gone"]
 
 
-class Session:
+class AgentSession:
     """From the proof of who it is to the end of the connection."""
 
     __slots__ = (
@@ -38,13 +38,15 @@ class Session:
         *("peer_line", "slots", "state", "window", "wire"),
     )
 
-    def __init__(self, parts: Parts, channel: Channel, wire: Wire, epoch: int, offer: Offer | None) -> None:
+    def __init__(
+        self, parts: Parts, channel: WorkspaceChannel, wire: AgentConnection, epoch: int, offer: Offer | None
+    ) -> None:
         self._parts, self.channel, self.wire, self.epoch, self.offer = parts, channel, wire, epoch, offer
         self.negotiated = offer is not None
         self.window = min(offer.window, parts.limits.window) if offer else 1
         self.peer_line = offer.max_line if offer else parts.limits.max_line
         self.state: State = "resuming"
-        self.slots: dict[str, Work] = {}
+        self.slots: dict[str, OpenWork] = {}
         """What the agent has been given and has not called completed."""
         self.acked: ConstraintAck | None = None
         self.owes_since: float | None = None

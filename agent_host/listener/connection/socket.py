@@ -12,10 +12,10 @@ from collections import deque
 from typing import Protocol, cast
 
 from agent_common.clock import Clock
-from agent_common.protocol.work import FrameFault, Lines, TooMuch
+from agent_common.protocol.work import FrameFault, FrameTooLarge, Lines
 
 from ..dispatch.timers import Timer, Timers
-from ..limits import Limits
+from ..limits import ListenerLimits
 
 _HIGH_WATER = 256 << 10
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
@@ -31,7 +31,7 @@ class Handler(Protocol):
         ...
 
 
-class Wire(asyncio.Protocol):
+class AgentConnection(asyncio.Protocol):
     """Reads lines for its handler, and writes what it is given in order."""
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Wire(asyncio.Protocol):
         *("__weakref__", "_stall", "_timers", "_transport", "closed", "handler", "number", "received", "seen"),
     )
 
-    def __init__(self, number: int, handler: Handler, limits: Limits, timers: Timers, clock: Clock) -> None:
+    def __init__(self, number: int, handler: Handler, limits: ListenerLimits, timers: Timers, clock: Clock) -> None:
         self.number, self.handler = number, handler
         self._limits, self._timers, self._clock = limits, timers, clock
         self._lines = Lines(limits.first_bytes)
@@ -99,7 +99,7 @@ class Wire(asyncio.Protocol):
         try:
             for line in self._lines.feed(data):
                 self._take(line)
-        except TooMuch as error:
+        except FrameTooLarge as error:
             self.close(str(error))
 
     def _take(self, line: bytes | FrameFault) -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal
 from agent_common.net import Endpoint
 from agent_common.protocol.work import Severity
 
-from ..connection.rate_limit import Pace
-from .work import Work
+from ..connection.rate_limit import FrameRateLimiter
+from .work import OpenWork
 
 if TYPE_CHECKING:
-    from ..connection.session import Session
+    from ..connection.session import AgentSession
 
 Dialect = Literal["strict", "loose"]
 Auth = Literal["hmac", "none"]
@@ -22,7 +22,7 @@ AckStatus = Literal["pending", "acked", "hash_mismatch", "timeout", "halted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WorkWindow:
     """How long an agent may owe the acknowledgement of new constraints, in seconds while it is attached."""
 
     alert: float
@@ -31,11 +31,11 @@ class Window:
     """It also runs while the agent works; else it begins when the agent has nothing to do."""
 
 
-WINDOWS: dict[Severity, Window] = {
-    "LOW": Window(60, 120, at_once=False),
-    "MEDIUM": Window(30, 60, at_once=False),
-    "HIGH": Window(10, 20, at_once=True),
-    "CRITICAL": Window(5, 15, at_once=True),
+WINDOWS: dict[Severity, WorkWindow] = {
+    "LOW": WorkWindow(60, 120, at_once=False),
+    "MEDIUM": WorkWindow(30, 60, at_once=False),
+    "HIGH": WorkWindow(10, 20, at_once=True),
+    "CRITICAL": WorkWindow(5, 15, at_once=True),
 }
 
 
@@ -55,7 +55,7 @@ class ConstraintSet:
 
 
 @dataclass(slots=True, eq=False)
-class Channel:
+class WorkspaceChannel:
     """One workspace. What is durable stands in the table `channels`."""
 
     workspace: str
@@ -68,7 +68,7 @@ class Channel:
     fence_reason: str | None
     drained: bool
     created_at: int
-    pace: Pace = field(repr=False)
+    pace: FrameRateLimiter = field(repr=False)
     """What its agent may still say."""
     required: bool = False
     """Without it its agent does nothing that takes effect."""
@@ -76,14 +76,14 @@ class Channel:
     offered: set[int] = field(default_factory=set[int])
     """Epochs that were offered to connections which have not proved yet who they are."""
     constraints: ConstraintSet | None = None
-    session: Session | None = None
+    session: AgentSession | None = None
     address: Endpoint | None = None
     """Where its own acceptor really listens."""
-    queue: deque[Work] = field(default_factory=deque[Work])
+    queue: deque[OpenWork] = field(default_factory=deque[OpenWork])
     """What waits to be sent."""
-    early: list[Work] = field(default_factory=list[Work])
+    early: list[OpenWork] = field(default_factory=list[OpenWork])
     """What names constraints that are not in force yet."""
-    lost: dict[str, Work] = field(default_factory=dict[str, Work])
+    lost: dict[str, OpenWork] = field(default_factory=dict[str, OpenWork])
     """What was sent over connections that broke; the next attachment tells what has become of it."""
     paused: bool = False
     last_break: str | None = None

@@ -15,31 +15,31 @@ from agent_common.protocol.work import Severity, payload_hash
 from ...database import channels, constraint_sets
 from ...errors import Conflict, InvalidRequest, NotFound
 from ..connection.addresses import parse_address
-from ..connection.rate_limit import Pace
-from ..ledger.ledger_writer import Journal
-from .channel import AckStatus, Auth, Channel, ConstraintSet, Dialect, Fence
+from ..connection.rate_limit import FrameRateLimiter
+from ..ledger.ledger_writer import LedgerWriter
+from .channel import AckStatus, Auth, ConstraintSet, Dialect, Fence, WorkspaceChannel
 
 MOST_PAYLOAD = 512 << 10
 """Bytes; base64 and the frame around it must fit into a line."""
 
 
-class Channels:
+class WorkspaceChannels:
     """By workspace."""
 
-    def __init__(self, journal: Journal, clock: Clock) -> None:
+    def __init__(self, journal: LedgerWriter, clock: Clock) -> None:
         self._journal, self._clock = journal, clock
-        self._all: dict[str, Channel] = {}
+        self._all: dict[str, WorkspaceChannel] = {}
         self.revoke: Callable[[Connection, str], None] = lambda _, __: None
         """Takes a workspace's tokens away in the transaction that fences it."""
         self.on_fenced: Callable[[str], None] = lambda _: None
 
-    def __iter__(self) -> Iterator[Channel]:
+    def __iter__(self) -> Iterator[WorkspaceChannel]:
         return iter(self._all.values())
 
-    def find(self, workspace: str) -> Channel | None:
+    def find(self, workspace: str) -> WorkspaceChannel | None:
         return self._all.get(workspace)
 
-    def get(self, workspace: str) -> Channel:
+    def get(self, workspace: str) -> WorkspaceChannel:
         """Raises NotFound."""
         channel = self._all.get(workspace)
         if channel is None:
@@ -56,14 +56,14 @@ class Channels:
 
         rows, sets = await self._journal.run(read)
         for row in rows:
-            self._all[row["workspace"]] = _channel(row, Pace(self._clock))
+            self._all[row["workspace"]] = _channel(row, FrameRateLimiter(self._clock))
         for row in sets:
             if channel := self._all.get(row["workspace"]):
                 channel.constraints = _constraints(row)
 
     async def create(
         self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None, *, required: bool
-    ) -> Channel:
+    ) -> WorkspaceChannel:
         """A new channel; with `hmac` it has a key. Raises InvalidRequest and Conflict."""
         self.check(workspace, dialect, auth, listen)
         row = {
@@ -80,7 +80,7 @@ class Channels:
             "created_at": self._clock.now_ms(),
         }
         await self._journal.run(lambda connection: connection.execute(insert(channels).values(row)) and None)
-        channel = self._all[workspace] = _channel(row, Pace(self._clock))
+        channel = self._all[workspace] = _channel(row, FrameRateLimiter(self._clock))
         return channel
 
     def check(self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None) -> None:
@@ -106,18 +106,18 @@ class Channels:
         gone = channels.delete().where(channels.c.workspace == workspace)
         await self._journal.run(lambda connection: connection.execute(gone) and None)
 
-    async def fence(self, channel: Channel, fence: Fence | None, reason: str | None) -> None:
+    async def fence(self, channel: WorkspaceChannel, fence: Fence | None, reason: str | None) -> None:
         """Store the fence, then enforce it. A fenced workspace has no tokens."""
         await self._set(channel, fence=fence, fence_reason=reason)
         channel.fence, channel.fence_reason = fence, reason
         if fence is not None:
             self.on_fenced(channel.workspace)
 
-    async def drained(self, channel: Channel, drained: bool) -> None:
+    async def drained(self, channel: WorkspaceChannel, drained: bool) -> None:
         await self._set(channel, drained=drained)
         channel.drained = drained
 
-    async def _set(self, channel: Channel, **values: Any) -> None:
+    async def _set(self, channel: WorkspaceChannel, **values: Any) -> None:
         query = update(channels).where(channels.c.workspace == channel.workspace).values(values)
 
         def write(connection: Connection) -> None:
@@ -131,7 +131,7 @@ class Channels:
 
     async def constrain(
         self,
-        channel: Channel,
+        channel: WorkspaceChannel,
         version: int,
         payload: bytes,
         *,
@@ -167,7 +167,7 @@ class Channels:
         channel.constraints = fresh
         return fresh, False
 
-    async def payload(self, channel: Channel, version: int) -> bytes:
+    async def payload(self, channel: WorkspaceChannel, version: int) -> bytes:
         """Raises NotFound."""
         mine = (constraint_sets.c.workspace == channel.workspace) & (constraint_sets.c.version == version)
         query = select(constraint_sets.c.payload).where(mine)
@@ -176,7 +176,7 @@ class Channels:
             raise NotFound(f"there are no constraints {version} of {channel.workspace!r}")
         return bytes(found)
 
-    async def acked(self, channel: Channel, constraints: ConstraintSet, status: AckStatus) -> None:
+    async def acked(self, channel: WorkspaceChannel, constraints: ConstraintSet, status: AckStatus) -> None:
         """Notes how the guest has answered."""
         constraints.status = status
         at = self._clock.now_ms() if status == "acked" else None
@@ -185,10 +185,10 @@ class Channels:
         await self._journal.run(lambda connection: connection.execute(query) and None)
 
 
-def _channel(row: Mapping[Any, Any], pace: Pace) -> Channel:
+def _channel(row: Mapping[Any, Any], pace: FrameRateLimiter) -> WorkspaceChannel:
     key = row["key"]
     rest = {name: value for name, value in dict(row).items() if name != "key"}
-    return Channel(key=key.encode() if key else None, pace=pace, **rest)
+    return WorkspaceChannel(key=key.encode() if key else None, pace=pace, **rest)
 
 
 def _constraints(row: RowMapping) -> ConstraintSet:

@@ -16,15 +16,15 @@ from agent_common.protocol.work import ConstraintAck, Constraints, ConstraintsPa
 from ...errors import RequestError
 from ..connection.rate_limit import PUSH_UNITS
 from ..parts import Parts
-from .channel import WINDOWS, Channel, ConstraintSet
+from .channel import WINDOWS, ConstraintSet, WorkspaceChannel
 
 if TYPE_CHECKING:
-    from ..connection.session import Session
+    from ..connection.session import AgentSession
 
 _tasks: set[asyncio.Task[None]] = set()
 
 
-def begin(parts: Parts, session: Session) -> None:
+def begin(parts: Parts, session: AgentSession) -> None:
     """Ready at once, or after the acknowledgement that it owes."""
     current = session.channel.constraints
     if session.channel.loose or current is None or agrees(session.acked, current):
@@ -44,7 +44,7 @@ def agrees(ack: ConstraintAck | None, current: ConstraintSet) -> bool:
     return ack is not None and ack.version == current.version and ack.hash == current.hash
 
 
-def renewed(parts: Parts, channel: Channel) -> None:
+def renewed(parts: Parts, channel: WorkspaceChannel) -> None:
     """There are new constraints: whoever is attached must acknowledge them before it gets more work."""
     session = channel.session
     if session is not None and session.state in ("ready", "constraining"):
@@ -52,13 +52,13 @@ def renewed(parts: Parts, channel: Channel) -> None:
         begin(parts, session)
 
 
-def push(parts: Parts, session: Session, current: ConstraintSet) -> None:
+def push(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
     """Sends them: the payload first, so that nothing needs fetching."""
     _spawn(_push(parts, session, current))
     _watch(parts, session, current)
 
 
-async def _push(parts: Parts, session: Session, current: ConstraintSet) -> None:
+async def _push(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
     channel = session.channel
     try:
         payload = await parts.channels.payload(channel, current.version) if session.negotiated else b""
@@ -85,7 +85,7 @@ async def _push(parts: Parts, session: Session, current: ConstraintSet) -> None:
     )
 
 
-def outdated(parts: Parts, session: Session) -> None:
+def outdated(parts: Parts, session: AgentSession) -> None:
     """The agent says that it has others than those in force."""
     current = session.channel.constraints
     if current is None or session.state != "ready" or session.channel.loose:
@@ -97,7 +97,7 @@ def outdated(parts: Parts, session: Session) -> None:
     push(parts, session, current)
 
 
-def acknowledged(parts: Parts, session: Session, ack: ConstraintAck) -> None:
+def acknowledged(parts: Parts, session: AgentSession, ack: ConstraintAck) -> None:
     current = session.channel.constraints
     session.acked = ack
     if current is None or session.state != "constraining":
@@ -118,7 +118,7 @@ def acknowledged(parts: Parts, session: Session, ack: ConstraintAck) -> None:
         )
 
 
-def _mismatch(parts: Parts, session: Session, current: ConstraintSet, ack: ConstraintAck) -> None:
+def _mismatch(parts: Parts, session: AgentSession, current: ConstraintSet, ack: ConstraintAck) -> None:
     _note(parts, session.channel, current, "hash_mismatch")
     session.alarm("constraints_hash", f"version {ack.version}: it has {ack.hash}, and {current.hash} is in force")
 
@@ -126,7 +126,7 @@ def _mismatch(parts: Parts, session: Session, current: ConstraintSet, ack: Const
 # -------------------------------------------------------------------- patience
 
 
-def _watch(parts: Parts, session: Session, current: ConstraintSet) -> None:
+def _watch(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
     """The windows are open, unless the agent may finish first what it works on."""
     window = WINDOWS[current.severity]
     if session.owing or session.channel.paused or (session.slots and not window.at_once):
@@ -138,14 +138,14 @@ def _watch(parts: Parts, session: Session, current: ConstraintSet) -> None:
         session.owing.append(after(max(0.0, window.alert - current.owed), lambda: _alert(parts, session, current)))
 
 
-def maybe_idle(parts: Parts, session: Session) -> None:
+def maybe_idle(parts: Parts, session: AgentSession) -> None:
     """A place has become free; with the last one the patience begins."""
     current = session.channel.constraints
     if session.state == "constraining" and current is not None and not session.slots:
         _watch(parts, session, current)
 
 
-def pause(parts: Parts, session: Session) -> None:
+def pause(parts: Parts, session: AgentSession) -> None:
     """The windows are closed for now; what they have used up stays used."""
     for timer in session.owing:
         timer.cancel()
@@ -156,25 +156,25 @@ def pause(parts: Parts, session: Session) -> None:
     session.owes_since = None
 
 
-def unpause(parts: Parts, session: Session) -> None:
+def unpause(parts: Parts, session: AgentSession) -> None:
     """The windows are open again, if it still owes the acknowledgement."""
     current = session.channel.constraints
     if session.state == "constraining" and current is not None:
         _watch(parts, session, current)
 
 
-def _alert(parts: Parts, session: Session, current: ConstraintSet) -> None:
+def _alert(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
     current.alerted = True
     if current.status == "pending":
         _note(parts, session.channel, current, "timeout")
     session.alarm("constraints_not_acked", f"version {current.version} ({current.severity}) is not acknowledged")
 
 
-def _halt(parts: Parts, session: Session, current: ConstraintSet) -> None:
+def _halt(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
     _spawn(halt(parts, session.channel, current))
 
 
-async def halt(parts: Parts, channel: Channel, current: ConstraintSet) -> None:
+async def halt(parts: Parts, channel: WorkspaceChannel, current: ConstraintSet) -> None:
     """Durable fence, then the cut; work that it had waits for an operator."""
     reason = f"constraints {current.version} ({current.severity}) were not acknowledged"
     parts.trail.alarm("halted", reason, workspace=channel.workspace)
@@ -189,12 +189,12 @@ async def halt(parts: Parts, channel: Channel, current: ConstraintSet) -> None:
         parts.trail.alarm("fence_not_written", reason, workspace=channel.workspace)
 
 
-def _note(parts: Parts, channel: Channel, current: ConstraintSet, status: str) -> None:
+def _note(parts: Parts, channel: WorkspaceChannel, current: ConstraintSet, status: str) -> None:
     if current.status != status:
         _spawn(_write(parts, channel, current, status))
 
 
-async def _write(parts: Parts, channel: Channel, current: ConstraintSet, status: str) -> None:
+async def _write(parts: Parts, channel: WorkspaceChannel, current: ConstraintSet, status: str) -> None:
     try:
         await parts.channels.acked(channel, current, status)  # pyright: ignore[reportArgumentType]
     except RequestError:

@@ -11,16 +11,16 @@ from agent_common.protocol.work import Cancel, encode, loosened
 
 from ..connection.rate_limit import ANSWER_UNITS
 from ..parts import Parts
-from .channel import Channel
-from .work import Work
+from .channel import WorkspaceChannel
+from .work import OpenWork
 
 if TYPE_CHECKING:
-    from ..connection.session import Session
+    from ..connection.session import AgentSession
 
 log = structlog.get_logger(__name__)
 
 
-class Dispatch:
+class Dispatcher:
     """Sends work to agents and takes it back."""
 
     def __init__(self, parts: Parts) -> None:
@@ -28,7 +28,7 @@ class Dispatch:
 
     # ---------------------------------------------------------------- gate
 
-    def closed(self, channel: Channel) -> str | None:
+    def closed(self, channel: WorkspaceChannel) -> str | None:
         """Why the workspace gets no work now; None when it may."""
         if channel.fence is not None:
             return channel.fence
@@ -45,7 +45,7 @@ class Dispatch:
             return session.state
         return None if len(session.slots) < session.window else "window_full"
 
-    def pump(self, channel: Channel) -> None:
+    def pump(self, channel: WorkspaceChannel) -> None:
         """Sends what may be sent."""
         while channel.queue and self.closed(channel) is None:
             work = channel.queue.popleft()
@@ -55,7 +55,7 @@ class Dispatch:
                 assert channel.session is not None  # noqa: S101  the gate is open
                 self._begin(channel, channel.session, work)
 
-    def _fits(self, channel: Channel, work: Work) -> bool:
+    def _fits(self, channel: WorkspaceChannel, work: OpenWork) -> bool:
         """Whether the constraints in force are those that its caller has named, if he has."""
         current, wanted = channel.constraints, work.request.constraints_version
         if not work.pinned or current is None or current.version == wanted:
@@ -67,13 +67,13 @@ class Dispatch:
             self._parts.ledger.finish(work, "dead", error=error)
         return False
 
-    def renewed(self, channel: Channel) -> None:
+    def renewed(self, channel: WorkspaceChannel) -> None:
         """Other constraints are in force: what has waited for them takes its turn."""
         channel.queue.extendleft(reversed(channel.early))
         channel.early.clear()
         self.pump(channel)
 
-    def offer(self, work: Work) -> None:
+    def offer(self, work: OpenWork) -> None:
         """Takes work that waits for nothing but its turn."""
         self._note_expiry(work)
         channel = self._parts.channels.get(work.workspace)
@@ -82,17 +82,17 @@ class Dispatch:
         if work.status in ("queued", "retry_wait"):
             self._await_expiry(work)
 
-    def _await_expiry(self, work: Work) -> None:
+    def _await_expiry(self, work: OpenWork) -> None:
         self.arm(work, self._note_expiry(work) - self._parts.clock.monotonic(), lambda: self._expire(work))
 
-    def _note_expiry(self, work: Work) -> float:
+    def _note_expiry(self, work: OpenWork) -> float:
         """On the clock that does not jump, once for all."""
         if work.expires is None:
             clock = self._parts.clock
             work.expires = clock.monotonic() + (work.expires_at - clock.now_ms()) / 1000
         return work.expires
 
-    def _expire(self, work: Work) -> None:
+    def _expire(self, work: OpenWork) -> None:
         if work.status == "queued":
             self._parts.ledger.finish(work, "expired", error="expired: nobody could begin it in time")
         elif work.status == "retry_wait":
@@ -100,7 +100,7 @@ class Dispatch:
 
     # ---------------------------------------------------------------- out
 
-    def _begin(self, channel: Channel, session: Session, work: Work) -> None:
+    def _begin(self, channel: WorkspaceChannel, session: AgentSession, work: OpenWork) -> None:
         """On the disk first; it goes out when it is there."""
         parts = self._parts
         work.attempts += work.again
@@ -118,7 +118,7 @@ class Dispatch:
         delivery = work.deliveries
         parts.journal.save(work, lambda: self._written(session, work, delivery, line))
 
-    def _version(self, channel: Channel, session: Session, work: Work) -> int:
+    def _version(self, channel: WorkspaceChannel, session: AgentSession, work: OpenWork) -> int:
         """What was sent once keeps its version: the guest knows it by that."""
         if work.pinned:
             return work.request.constraints_version
@@ -128,7 +128,7 @@ class Dispatch:
             return channel.constraints.version
         return session.acked.version if session.acked else work.request.constraints_version
 
-    def _written(self, session: Session, work: Work, delivery: int, line: bytes) -> None:
+    def _written(self, session: AgentSession, work: OpenWork, delivery: int, line: bytes) -> None:
         parts = self._parts
         if work.refused:
             session.free(work.id)
@@ -147,7 +147,7 @@ class Dispatch:
             self.arm(work, parts.limits.accept, lambda: self._not_accepted(session, work))
             work.tell()
 
-    def _take_back(self, session: Session, work: Work) -> None:
+    def _take_back(self, session: AgentSession, work: OpenWork) -> None:
         """It never went out: it waits for its next turn, the first of all."""
         del session.slots[work.id]
         work.move("queued", self._parts.clock.now_ms())
@@ -157,27 +157,27 @@ class Dispatch:
 
     # ---------------------------------------------------------------- deadlines
 
-    def arm(self, work: Work, seconds: float, call: Callable[[], None]) -> None:
+    def arm(self, work: OpenWork, seconds: float, call: Callable[[], None]) -> None:
         """The one deadline that the work has now."""
         if work.timer is None:
             work.timer = self._parts.timers.after(max(0.0, seconds), call)
         else:
             work.timer.again(max(0.0, seconds), call)
 
-    def accepted(self, session: Session, work: Work) -> None:
+    def accepted(self, session: AgentSession, work: OpenWork) -> None:
         """The agent works on it: the clock runs."""
         bound = work.request.bounds.max_duration_seconds if work.request.bounds else None
         limits = self._parts.limits
         seconds = limits.run if bound is None else bound + limits.run_grace
         self.arm(work, seconds, lambda: self._overdue(session, work))
 
-    def _not_accepted(self, session: Session, work: Work) -> None:
+    def _not_accepted(self, session: AgentSession, work: OpenWork) -> None:
         session.slots.pop(work.id, None)
         work.fenced = True
         self.retry(work, "accept_timeout")
         session.end("accept_timeout")
 
-    def _overdue(self, session: Session, work: Work) -> None:
+    def _overdue(self, session: AgentSession, work: OpenWork) -> None:
         limits = self._parts.limits
         self._parts.trail.event("overdue", workspace=work.workspace, epoch=work.epoch, request_id=work.id)
         if not session.negotiated:
@@ -186,7 +186,7 @@ class Dispatch:
         session.send(Cancel(request_id=work.id, reason="deadline_exceeded"), request_id=work.id)
         self.arm(work, limits.cancel_grace, lambda: self._never_ended(session, work))
 
-    def _never_ended(self, session: Session, work: Work) -> None:
+    def _never_ended(self, session: AgentSession, work: OpenWork) -> None:
         session.slots.pop(work.id, None)
         work.fenced = True
         self.retry(work, "run_timeout")
@@ -194,7 +194,7 @@ class Dispatch:
 
     # ---------------------------------------------------------------- once more
 
-    def retry(self, work: Work, why: str) -> None:
+    def retry(self, work: OpenWork, why: str) -> None:
         """A further attempt after a pause; or none, when there were enough."""
         parts, limits = self._parts, self._parts.limits
         if work.cancel_reason is not None:
@@ -207,7 +207,7 @@ class Dispatch:
             most = min(limits.retry_max, max(limits.retry_min, 2.0**work.attempts))
             self._wait(work, parts.draw(limits.retry_min, most), why)
 
-    def resend(self, work: Work, why: str) -> None:
+    def resend(self, work: OpenWork, why: str) -> None:
         """The same attempt: the agent has not begun it."""
         parts, limits = self._parts, self._parts.limits
         if work.cancel_reason is not None:
@@ -219,7 +219,7 @@ class Dispatch:
             most = min(limits.resend_max, 0.02 * 2.0 ** min(work.deliveries, 12))
             self._wait(work, 0.0 if work.deliveries < 2 else parts.draw(0.0, most), why)
 
-    def _wait(self, work: Work, seconds: float, why: str) -> None:
+    def _wait(self, work: OpenWork, seconds: float, why: str) -> None:
         parts = self._parts
         now = parts.clock.now_ms()
         if work.status != "retry_wait":
@@ -230,7 +230,7 @@ class Dispatch:
         work.tell()
         self.arm(work, seconds, lambda: self.requeue(work))
 
-    def requeue(self, work: Work) -> None:
+    def requeue(self, work: OpenWork) -> None:
         """Its pause is over; it has waited long enough to be the first."""
         self._await_expiry(work)
         channel = self._parts.channels.get(work.workspace)
@@ -239,7 +239,7 @@ class Dispatch:
 
     # ---------------------------------------------------------------- breaks
 
-    def broke(self, channel: Channel, slots: dict[str, Work]) -> None:
+    def broke(self, channel: WorkspaceChannel, slots: dict[str, OpenWork]) -> None:
         """The connection is gone. What its agent has begun may go on there: the next attachment tells."""
         for work in slots.values():
             if work.status not in ("dispatched", "accepted"):
@@ -253,12 +253,12 @@ class Dispatch:
             self.lose(channel, work)
             work.tell()
 
-    def lose(self, channel: Channel, work: Work) -> None:
+    def lose(self, channel: WorkspaceChannel, work: OpenWork) -> None:
         work.lost = True
         channel.lost[work.id] = work
         self._await_expiry(work)
 
-    def settle(self, channel: Channel) -> None:
+    def settle(self, channel: WorkspaceChannel) -> None:
         """The agent is back: what it has not named, it no longer has."""
         lost, channel.lost = channel.lost, {}
         for work in lost.values():
@@ -271,7 +271,7 @@ class Dispatch:
 
     # ---------------------------------------------------------------- cancel
 
-    def cancel(self, work: Work, reason: str) -> None:
+    def cancel(self, work: OpenWork, reason: str) -> None:
         """Stops it wherever it is. What an agent works on ends when the agent says so, or has not in time."""
         if work.cancel_reason is not None or not work.active:
             return
@@ -286,13 +286,13 @@ class Dispatch:
         work.cancel_reason = reason
         self._parts.journal.save(work, lambda: self._tell_cancel(session, work, reason))
 
-    def _tell_cancel(self, session: Session, work: Work, reason: str) -> None:
+    def _tell_cancel(self, session: AgentSession, work: OpenWork, reason: str) -> None:
         if session.slots.get(work.id) is not work or not work.active:
             return
         session.send(Cancel(request_id=work.id, reason=reason[:4000]), request_id=work.id)
         self.arm(work, self._parts.limits.cancel_grace, lambda: self._not_stopped(session, work))
 
-    def _not_stopped(self, session: Session, work: Work) -> None:
+    def _not_stopped(self, session: AgentSession, work: OpenWork) -> None:
         reason = work.cancel_reason or ""
         self._parts.ledger.finish(work, "cancelled", error=f"cancelled: {reason}; the agent did not answer")
         session.end("cancel_timeout")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..parts import Parts
 from . import constraints
-from .channel import Channel
+from .channel import WorkspaceChannel
 
 
-def pause(parts: Parts, channel: Channel) -> None:
+def pause(parts: Parts, channel: WorkspaceChannel) -> None:
     """Again is a no-op."""
     if channel.paused:
         return
@@ -23,7 +23,7 @@ def pause(parts: Parts, channel: Channel) -> None:
             work.timer.freeze()
 
 
-def unpause(parts: Parts, channel: Channel) -> None:
+def unpause(parts: Parts, channel: WorkspaceChannel) -> None:
     """Again is a no-op."""
     if not channel.paused:
         return

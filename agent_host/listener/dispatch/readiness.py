@@ -8,7 +8,7 @@ from agent_common.net import Endpoint
 from agent_common.protocol.work import stamp
 
 from ..parts import Parts
-from .channel import Channel
+from .channel import WorkspaceChannel
 
 GUEST_PORT = 2048
 """The vsock port that guests dial."""
@@ -42,7 +42,7 @@ class Readiness:
     queued: int
 
 
-def readiness(parts: Parts, channel: Channel, address: Endpoint | None, reachable: bool) -> Readiness:
+def readiness(parts: Parts, channel: WorkspaceChannel, address: Endpoint | None, reachable: bool) -> Readiness:
     session = channel.session
     closed = parts.dispatch.closed(channel)
     code = None if closed == "window_full" else closed
@@ -64,7 +64,7 @@ def readiness(parts: Parts, channel: Channel, address: Endpoint | None, reachabl
     )
 
 
-def _detail(channel: Channel, address: Endpoint | None, reachable: bool, code: str | None) -> str:
+def _detail(channel: WorkspaceChannel, address: Endpoint | None, reachable: bool, code: str | None) -> str:
     required, target = str(channel.required).lower(), str(address or "none").removeprefix("tcp://")
     declared = f"mediation required={required} failClosed={required} port={GUEST_PORT} target={target}"
     found = f"mediation target {'reachable' if reachable else 'unreachable'} at {target}"

@@ -10,17 +10,17 @@ from ...errors import Unavailable
 from ..connection.rate_limit import LOOKUP_UNITS
 from ..parts import Parts
 from . import constraints
-from .work import Work
+from .work import OpenWork
 
 if TYPE_CHECKING:
-    from ..connection.session import Session
+    from ..connection.session import AgentSession
 
 _OUTDATED = "constraints_outdated"
 _NOT_BEGUN = RETRYABLE - {_OUTDATED}
 _INTERRUPTED = "interrupted"
 
 
-def accepting(parts: Parts, session: Session, signal: LifecycleSignal) -> None:
+def accepting(parts: Parts, session: AgentSession, signal: LifecycleSignal) -> None:
     work = session.slots.get(signal.request_id or "")
     if work is None:
         session.alarm("accepting_unknown", "it accepts what it was not given", signal.request_id)
@@ -33,7 +33,7 @@ def accepting(parts: Parts, session: Session, signal: LifecycleSignal) -> None:
         work.tell()
 
 
-def completed(parts: Parts, session: Session, signal: LifecycleSignal) -> None:
+def completed(parts: Parts, session: AgentSession, signal: LifecycleSignal) -> None:
     """The place is free, whatever has become of the request."""
     work = session.slots.get(signal.request_id or "")
     if work is None or work.status == "dispatched":
@@ -43,7 +43,7 @@ def completed(parts: Parts, session: Session, signal: LifecycleSignal) -> None:
     session.free(work.id)
 
 
-def result(parts: Parts, session: Session, said: WorkResult) -> None:
+def result(parts: Parts, session: AgentSession, said: WorkResult) -> None:
     work = parts.ledger.active.get(said.request_id)
     if work is None:
         session.channel.pace.spend(LOOKUP_UNITS)
@@ -57,7 +57,7 @@ def result(parts: Parts, session: Session, said: WorkResult) -> None:
         _ended(parts, session, work, said)
 
 
-def _ended(parts: Parts, session: Session, work: Work, said: WorkResult) -> None:
+def _ended(parts: Parts, session: AgentSession, work: OpenWork, said: WorkResult) -> None:
     code = (said.error or "").split(":", 1)[0].strip()
     final = work.attempts >= parts.limits.attempts or work.cancel_reason is not None
     if said.status == "denied" and code in _NOT_BEGUN and work.cancel_reason is None:
@@ -72,7 +72,7 @@ def _ended(parts: Parts, session: Session, work: Work, said: WorkResult) -> None
         _record(parts, session, work, said)
 
 
-def _record(parts: Parts, session: Session, work: Work, said: WorkResult) -> None:
+def _record(parts: Parts, session: AgentSession, work: OpenWork, said: WorkResult) -> None:
     cancelled = work.cancel_reason is not None and said.status != "completed"
     waits = work.begun and session.slots.get(work.id) is work
     work.lost = False
@@ -90,7 +90,7 @@ def _record(parts: Parts, session: Session, work: Work, said: WorkResult) -> Non
         session.free(work.id)
 
 
-def _once_more(parts: Parts, session: Session, work: Work, why: str) -> None:
+def _once_more(parts: Parts, session: AgentSession, work: OpenWork, why: str) -> None:
     """The agent has refused it, or lost it, in a way that another time may mend."""
     session.channel.lost.pop(work.id, None)
     if why in _NOT_BEGUN:
@@ -101,7 +101,7 @@ def _once_more(parts: Parts, session: Session, work: Work, why: str) -> None:
     session.free(work.id)
 
 
-def refused(parts: Parts, session: Session, nack: Nack) -> None:
+def refused(parts: Parts, session: AgentSession, nack: Nack) -> None:
     """The agent could not even take it."""
     work = session.slots.get(nack.request_id or "")
     if work is None or not work.active:
@@ -119,7 +119,7 @@ def refused(parts: Parts, session: Session, nack: Nack) -> None:
     session.free(work.id)
 
 
-async def _late(parts: Parts, session: Session, said: WorkResult) -> None:
+async def _late(parts: Parts, session: AgentSession, said: WorkResult) -> None:
     """The request is over, or never was."""
     try:
         owner = await parts.ledger.owner(said.request_id)
@@ -134,7 +134,7 @@ async def _late(parts: Parts, session: Session, said: WorkResult) -> None:
         _foreign(parts, session, said.request_id)
 
 
-def _duplicate(parts: Parts, session: Session, request_id: str) -> None:
+def _duplicate(parts: Parts, session: AgentSession, request_id: str) -> None:
     parts.metrics.count("duplicates_refused")
     parts.trail.event(
         "duplicate_result",
@@ -145,11 +145,11 @@ def _duplicate(parts: Parts, session: Session, request_id: str) -> None:
     )
 
 
-def _foreign(parts: Parts, session: Session, request_id: str) -> None:
+def _foreign(parts: Parts, session: AgentSession, request_id: str) -> None:
     parts.metrics.count("foreign_refused")
     session.alarm("foreign_result", "a result for a request that was never given to this agent", request_id)
     session.send(Nack(code="not_yours", request_id=request_id, detail="this request was never given to this agent"))
 
 
-def _ack(session: Session, request_id: str) -> None:
+def _ack(session: AgentSession, request_id: str) -> None:
     session.send(Ack(request_id=request_id), request_id=request_id)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from agent_common.protocol.work import Resume, ResumeOk, Verdict, encode
 
 from ..parts import Parts
-from .work import Work
+from .work import OpenWork
 
 if TYPE_CHECKING:
-    from ..connection.session import Session
+    from ..connection.session import AgentSession
 
 
-def answer(parts: Parts, session: Session, resume: Resume) -> None:
+def answer(parts: Parts, session: AgentSession, resume: Resume) -> None:
     """Sends the verdicts, and binds what goes on to this attachment."""
     verdicts: dict[str, Verdict] = {}
     for request_id in resume.unacked:
@@ -30,7 +30,7 @@ def answer(parts: Parts, session: Session, resume: Resume) -> None:
     session.send(frame)
 
 
-def _mine(parts: Parts, session: Session, request_id: str) -> Work | None:
+def _mine(parts: Parts, session: AgentSession, request_id: str) -> OpenWork | None:
     """The work, if this agent was given it and it is not over."""
     work = parts.ledger.active.get(request_id)
     if work is None or not work.active:
@@ -41,7 +41,7 @@ def _mine(parts: Parts, session: Session, request_id: str) -> Work | None:
     return work
 
 
-def _running(parts: Parts, session: Session, request_id: str) -> Verdict:
+def _running(parts: Parts, session: AgentSession, request_id: str) -> Verdict:
     work = _mine(parts, session, request_id)
     if work is None or work.fenced or work.cancel_reason is not None or work.status != "retry_wait":
         return "cancel"
@@ -55,7 +55,7 @@ def _running(parts: Parts, session: Session, request_id: str) -> Verdict:
     return "continue"
 
 
-def _unacked(parts: Parts, session: Session, request_id: str) -> Verdict:
+def _unacked(parts: Parts, session: AgentSession, request_id: str) -> Verdict:
     """Its result comes now, or is not wanted any more."""
     work = _mine(parts, session, request_id)
     if work is None:
@@ -66,6 +66,6 @@ def _unacked(parts: Parts, session: Session, request_id: str) -> Verdict:
     return "resend"
 
 
-def _never_came(parts: Parts, work: Work) -> None:
+def _never_came(parts: Parts, work: OpenWork) -> None:
     if work.status == "retry_wait" and work.lost:
         parts.dispatch.retry(work, "result_not_resent")

@@ -24,12 +24,12 @@ COLUMNS = (
     "finished_at",
 )
 """All that are written when the row is new, in the order of the table."""
-Watcher = Callable[["Work", "Progress | None"], None]
+Watcher = Callable[["OpenWork", "Progress | None"], None]
 """Told of each change, and of progress."""
 
 
 @dataclass(slots=True, eq=False)
-class Work:
+class OpenWork:
     """A row of the ledger while it is active."""
 
     request: WorkRequest
@@ -124,14 +124,14 @@ class Work:
             self.error, _json(self.result), self.submitted_at, self.updated_at, self.finished_at,
         )  # fmt: skip
 
-    def record(self) -> Record:
-        return Record(
+    def record(self) -> LedgerRecord:
+        return LedgerRecord(
             self.id, self.workspace, shown(self.status), self.attempts, self.result, self.error, self.submitted_at,
             self.finished_at,
         )  # fmt: skip
 
 
-class Record(NamedTuple):
+class LedgerRecord(NamedTuple):
     """A request as its caller sees it."""
 
     request_id: str

@@ -24,7 +24,7 @@ from agent_common.protocol.work import (
 
 from ...errors import InvalidRequest
 from ...http import MAX_BODY
-from ..dispatch.work import Record
+from ..dispatch.work import LedgerRecord
 from ..ledger.states import ShownStatus
 
 VERIFIED_BY = "operator-token"
@@ -177,7 +177,7 @@ class WorkRecord(BaseModel):
     finished_at: int | None = None
 
     @classmethod
-    def of(cls, record: Record) -> WorkRecord:
+    def of(cls, record: LedgerRecord) -> WorkRecord:
         return cls(**{name: getattr(record, name) for name in cls.model_fields})
 
 

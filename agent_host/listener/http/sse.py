@@ -11,7 +11,7 @@ from starlette.types import Message, Send
 
 from agent_common.protocol.work import Progress
 
-from ..dispatch.work import Record
+from ..dispatch.work import LedgerRecord
 from ..listener import Listener
 from .schemas import WorkRecord
 
@@ -60,7 +60,7 @@ async def _told(listener: Listener, request_id: str) -> AsyncIterator[bytes]:
         await news.aclose()
 
 
-def _event(change: Record | Progress) -> bytes:
+def _event(change: LedgerRecord | Progress) -> bytes:
     if isinstance(change, Progress):
         return _written("progress", change.model_dump_json(exclude_none=True))
     shown = WorkRecord.of(change)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..dispatch.work import Work
+from ..dispatch.work import OpenWork
 from .sql import Values
 
 Row = dict[str, Any]
@@ -25,7 +25,7 @@ MOST_ALONG = 64
 
 
 @dataclass(slots=True)
-class Batch:
+class CommitBatch:
     """Rows of one commit."""
 
     admit: list[Values] = field(default_factory=list[Values])
@@ -36,13 +36,13 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingWrite:
     """Rows as they lie in memory: they are taken when the commit begins."""
 
-    new: dict[str, tuple[Work, asyncio.Future[Row | None]]] = field(
-        default_factory=dict[str, tuple[Work, asyncio.Future["Row | None"]]]
+    new: dict[str, tuple[OpenWork, asyncio.Future[Row | None]]] = field(
+        default_factory=dict[str, tuple[OpenWork, asyncio.Future["Row | None"]]]
     )
-    dirty: dict[str, Work] = field(default_factory=dict[str, Work])
+    dirty: dict[str, OpenWork] = field(default_factory=dict[str, OpenWork])
     delivered: dict[str, int] = field(default_factory=dict[str, int])
     trail: list[Values] = field(default_factory=list[Values])
     shares: Counter[str | None] = field(default_factory=Counter[str | None])
@@ -76,18 +76,18 @@ class Waiting:
         mine = self.shares.get(workspace, 0)
         return mine >= MOST_SHARE or (len(self.trail) >= MOST_TRAIL and mine * len(self.shares) >= len(self.trail))
 
-    def split(self) -> Waiting:
+    def split(self) -> WaitingWrite:
         """Takes out what nobody waits for, where it would hold up those who wait."""
-        behind = Waiting()
+        behind = WaitingWrite()
         if self.much and self.urgent and not self.whole:
             behind.trail, self.trail = self.trail, []
             behind.shares, self.shares = self.shares, behind.shares
             behind.delivered, self.delivered = self.delivered, {}
         return behind
 
-    def batch(self) -> Batch:
+    def batch(self) -> CommitBatch:
         """As it is now."""
-        return Batch(
+        return CommitBatch(
             admit=[work.row() for work, _ in self.new.values()],
             # What was refused has no row: the one with its id is of work that came before it.
             change=[
@@ -100,7 +100,7 @@ class Waiting:
             epochs=list(self.epochs.items()),
         )
 
-    def put_back(self, earlier: Waiting) -> None:
+    def put_back(self, earlier: WaitingWrite) -> None:
         """What did not get to the disk comes before what is younger. New work does not come back: it was refused."""
         self.dirty = {**{name: work for name, work in earlier.dirty.items() if name not in earlier.new}, **self.dirty}
         self.delivered = {**earlier.delivered, **self.delivered}

@@ -18,39 +18,41 @@ from agent_common.protocol.work import WorkRequest, WorkResult
 
 from ...database import work as table
 from ...errors import Conflict, InvalidRequest, NotFound, RequestError, Unavailable
-from ..audit.audit_log import Trail
-from ..dispatch.work import Record, Work, fingerprint
+from ..audit.audit_log import AuditLog
+from ..dispatch.work import LedgerRecord, OpenWork, fingerprint
 from ..http.metrics import Metrics
-from ..limits import Limits
-from .ledger_writer import Journal
+from ..limits import ListenerLimits
+from .ledger_writer import LedgerWriter
 from .states import SENT, shown
 
 log = structlog.get_logger(__name__)
 _RECENT = 8192
 
 
-class Full(RequestError):
+class LedgerFull(RequestError):
     """The ledger holds as much open work as it may; try again later."""
 
     status = 429
     code = "queue_full"
 
 
-class Ledger:
+class WorkLedger:
     """All work that is not over, by id; what is over is read from the database."""
 
-    def __init__(self, journal: Journal, trail: Trail, metrics: Metrics, clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self, journal: LedgerWriter, trail: AuditLog, metrics: Metrics, clock: Clock, limits: ListenerLimits
+    ) -> None:
         self._journal, self._trail, self._metrics, self._clock, self._limits = journal, trail, metrics, clock, limits
-        self.active: dict[str, Work] = {}
+        self.active: dict[str, OpenWork] = {}
         self._admissions: dict[str, asyncio.Future[Any]] = {}
         self._recent: OrderedDict[str, str] = OrderedDict()
         self._bytes = 0
-        self.on_ready: Callable[[Work], None] = lambda _: None
+        self.on_ready: Callable[[OpenWork], None] = lambda _: None
         """Takes new work to whoever sends it."""
 
     # ---------------------------------------------------------------- in
 
-    async def load(self) -> list[Work]:
+    async def load(self) -> list[OpenWork]:
         """What an earlier life has left open. What was sent is lost until its agent tells what became of it."""
         query = select(table).where(table.c.finished_at.is_(None)).order_by(table.c.submitted_at)
         rows = await self._journal.run(lambda connection: list(connection.execute(query).mappings()))
@@ -64,7 +66,7 @@ class Ledger:
 
     async def submit(
         self, workspace: str, request: WorkRequest, *, pinned: bool, expires_ms: int
-    ) -> tuple[Record, bool]:
+    ) -> tuple[LedgerRecord, bool]:
         """Takes the work, durably; the same work again gives what there is, and True.
 
         Raises Conflict for other work under the same id, Full, Unavailable.
@@ -78,7 +80,7 @@ class Ledger:
             return await self._join(known, digest), True
         self._admit(workspace, request)
         now = self._clock.now_ms()
-        fresh = Work(request, workspace, digest, pinned, now, now + expires_ms, updated_at=now)
+        fresh = OpenWork(request, workspace, digest, pinned, now, now + expires_ms, updated_at=now)
         self._keep(fresh)
         future = self._admissions[fresh.id] = self._journal.admit(fresh)
         future.add_done_callback(lambda ended: self._admitted(fresh, ended))
@@ -93,7 +95,7 @@ class Ledger:
     def _admit(self, workspace: str, request: WorkRequest) -> None:
         too_many = len(self.active) >= self._limits.most_work
         if too_many or self._bytes + len(request.content) > self._limits.most_bytes:
-            raise Full(
+            raise LedgerFull(
                 f"{len(self.active)} requests are open, and that is as much as the ledger holds; try again later",
                 headers={"retry-after": "5"},
             )
@@ -101,7 +103,7 @@ class Ledger:
             text = f"the audit trail of {workspace!r} is not written fast enough, so it gets no work; try again later"
             raise Unavailable(text, code="audit_full")
 
-    def _admitted(self, work: Work, ended: asyncio.Future[Any]) -> None:
+    def _admitted(self, work: OpenWork, ended: asyncio.Future[Any]) -> None:
         """Runs before anybody who waits for it does."""
         self._admissions.pop(work.id, None)
         if ended.cancelled() or ended.exception() is not None or ended.result() is not None:
@@ -112,7 +114,7 @@ class Ledger:
         self._metrics.count("requests")
         self._trail.event("submitted", workspace=work.workspace, request_id=work.id)
 
-    async def _join(self, work: Work, digest: str) -> Record:
+    async def _join(self, work: OpenWork, digest: str) -> LedgerRecord:
         self._same(work.fingerprint, digest, work.id)
         admission = self._admissions.get(work.id)
         if admission is not None:
@@ -130,18 +132,18 @@ class Ledger:
                 f"request_id: {request_id!r} names other work already; take another id", code="work_conflict"
             )
 
-    def _keep(self, work: Work) -> None:
+    def _keep(self, work: OpenWork) -> None:
         self.active[work.id] = work
         self._bytes += work.size
 
-    def _drop(self, work: Work) -> None:
+    def _drop(self, work: OpenWork) -> None:
         if self.active.get(work.id) is work:
             del self.active[work.id]
             self._bytes -= work.size
 
     # ---------------------------------------------------------------- out
 
-    def _log_failure(self, work: Work) -> None:
+    def _log_failure(self, work: OpenWork) -> None:
         """Warn of work that did not end well. The audit trail has the end of all work."""
         answered = work.result.status if work.result is not None else None
         if answered == "completed" or work.status == "cancelled":
@@ -153,7 +155,7 @@ class Ledger:
 
     def finish(
         self,
-        work: Work,
+        work: OpenWork,
         status: str,
         *,
         result: WorkResult | None = None,
@@ -193,7 +195,7 @@ class Ledger:
 
         self._journal.save(work, ended)
 
-    def _remember(self, work: Work) -> None:
+    def _remember(self, work: OpenWork) -> None:
         self._recent[work.id] = work.workspace
         if len(self._recent) > _RECENT:
             self._recent.popitem(last=False)
@@ -206,12 +208,12 @@ class Ledger:
         query = select(table.c.workspace).where(table.c.request_id == request_id)
         return await self._journal.read(lambda connection: connection.execute(query).scalar())
 
-    def open(self, request_id: str) -> Work | None:
+    def open(self, request_id: str) -> OpenWork | None:
         """Work that was taken and is not over."""
         work = self.active.get(request_id)
         return work if work is not None and work.active and request_id not in self._admissions else None
 
-    async def read(self, request_id: str) -> Record:
+    async def read(self, request_id: str) -> LedgerRecord:
         """The request as it stands. Raises NotFound."""
         known = self.active.get(request_id)
         if known is not None and request_id not in self._admissions:
@@ -230,29 +232,29 @@ class Ledger:
             raise NotFound(f"there is no work {request_id!r}")
         return _record(row)
 
-    async def stands(self, work: Work) -> Record:
+    async def stands(self, work: OpenWork) -> LedgerRecord:
         """The same of work that somebody holds: the disk need not be asked for what was just written to it."""
         return work.record() if work.recorded else await self.read(work.id)
 
-    def delivered(self, record: Record) -> None:
+    def delivered(self, record: LedgerRecord) -> None:
         """A caller has got the end of the request."""
         if record.over:
             self._journal.deliver(record.request_id, self._clock.now_ms())
 
 
-def _work(row: RowMapping) -> Work:
+def _work(row: RowMapping) -> OpenWork:
     names = (
         *("workspace", "fingerprint", "pinned", "submitted_at", "expires_at", "status", "attempts", "deliveries"),
         *("epoch", "version", "not_before", "cancel_reason", "error", "updated_at"),
     )
-    work = Work(WorkRequest.model_validate_json(row["request"]), **{name: row[name] for name in names})
+    work = OpenWork(WorkRequest.model_validate_json(row["request"]), **{name: row[name] for name in names})
     work.again = work.attempts == 0
     return work
 
 
-def _record(row: RowMapping | dict[str, Any]) -> Record:
+def _record(row: RowMapping | dict[str, Any]) -> LedgerRecord:
     result = row["result"]
-    return Record(
+    return LedgerRecord(
         row["request_id"],
         row["workspace"],
         shown(row["status"]),

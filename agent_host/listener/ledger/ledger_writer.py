@@ -20,11 +20,11 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, IntegrityError
 
-from ...database import Database
+from ...database import HostDatabase
 from ...errors import Unavailable
-from ..dispatch.work import Work
+from ..dispatch.work import OpenWork
 from . import sql
-from .commit_batch import MOST_UNWRITTEN, Batch, Call, Row, Waiting
+from .commit_batch import MOST_UNWRITTEN, Call, CommitBatch, Row, WaitingWrite
 from .sql import Values
 
 log = structlog.get_logger(__name__)
@@ -39,13 +39,13 @@ PATIENCE = 0.02
 RETRY = 1.0
 
 
-class Journal:
+class LedgerWriter:
     """Takes rows, writes them in order, tells when they are on the disk."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: HostDatabase) -> None:
         self._database, self._line = database, database.open_line()
         self._thread = ThreadPoolExecutor(1, "work-journal")
-        self._waiting = Waiting()
+        self._waiting = WaitingWrite()
         self._handle: asyncio.Handle | None = None
         """Of the next commit."""
         self._coming = self._stirred = False
@@ -67,7 +67,7 @@ class Journal:
         """Whether its agent should not be listened to until more of its trail is written."""
         return self._waiting.behind(workspace)
 
-    def admit(self, work: Work) -> asyncio.Future[Row | None]:
+    def admit(self, work: OpenWork) -> asyncio.Future[Row | None]:
         """Durable once the future is done. It gives the row that has the id already, and then nothing was written.
         Raises Unavailable by the future when the database refuses."""
         future: asyncio.Future[Row | None] = asyncio.get_running_loop().create_future()
@@ -75,12 +75,12 @@ class Journal:
         self._soon()
         return future
 
-    def save(self, work: Work, call: Call) -> None:
+    def save(self, work: OpenWork, call: Call) -> None:
         """Calls once it is durable. A database that fails is tried again until it does not."""
         self._waiting.dirty[work.id] = work
         self._when_durable(call)
 
-    def note(self, work: Work) -> None:
+    def note(self, work: OpenWork) -> None:
         """Is written soon; nothing depends on it."""
         self._waiting.dirty[work.id] = work
         self._later()
@@ -188,7 +188,7 @@ class Journal:
         self._busy = loop.create_future()
         commit.add_done_callback(lambda done: loop.call_soon_threadsafe(self._came_back, written, done))
 
-    def _came_back(self, written: Waiting, commit: Future[dict[str, Row]]) -> None:
+    def _came_back(self, written: WaitingWrite, commit: Future[dict[str, Row]]) -> None:
         error = commit.exception()
         if error is None:
             self.why = None
@@ -205,7 +205,7 @@ class Journal:
             busy.set_result(None)
         self._go_on()
 
-    def _failed(self, error: BaseException, written: Waiting) -> None:
+    def _failed(self, error: BaseException, written: WaitingWrite) -> None:
         self.why = (str(error) or type(error).__name__).splitlines()[0]
         log.error("work_journal_failed", why=self.why)
         for _, future in written.new.values():
@@ -225,7 +225,7 @@ class Journal:
 
     # ---------------------------------------------------------------- on the thread
 
-    def _commit(self, batch: Batch) -> dict[str, Row]:
+    def _commit(self, batch: CommitBatch) -> dict[str, Row]:
         """Ids that are new, as nearly all are, need not be looked for first."""
         try:
             return self._line.run(lambda connection: _apply(connection, batch))
@@ -236,12 +236,12 @@ class Journal:
         except (DataError, IntegrityError, ArithmeticError):
             return self._singly(batch)
 
-    def _singly(self, batch: Batch) -> dict[str, Row]:
+    def _singly(self, batch: CommitBatch) -> dict[str, Row]:
         """A value that no database takes must hold up no other: each row goes alone, and a bad one is left out."""
         known: dict[str, Row] = {}
         for name in ("admit", "change", "deliver", "trail", "epochs"):
             for row in getattr(batch, name):
-                one = Batch(**{name: [row]})
+                one = CommitBatch(**{name: [row]})
                 try:
                     known.update(self._line.run(lambda connection, one=one: _apply(connection, one, look=True)))
                 except (DataError, IntegrityError, ArithmeticError) as error:
@@ -249,7 +249,7 @@ class Journal:
         return known
 
 
-def _apply(connection: Connection, batch: Batch, *, look: bool = False) -> dict[str, Row]:
+def _apply(connection: Connection, batch: CommitBatch, *, look: bool = False) -> dict[str, Row]:
     """Gives the rows that had the ids of new work before. Without a look, a taken id is an IntegrityError."""
     known = sql.known_of(connection, batch.admit) if look else {}
     if fresh := [row for row in batch.admit if row[0] not in known]:

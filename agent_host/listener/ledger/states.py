@@ -27,14 +27,14 @@ ACTIVE: frozenset[Status] = frozenset({"queued", "dispatched", "accepted", "retr
 SENT: frozenset[Status] = frozenset({"dispatched", "accepted"})
 
 
-class IllegalMove(AssertionError):
+class IllegalTransition(AssertionError):
     """The ledger was about to lie; a fault of ours."""
 
 
 def check_move(before: Status, after: Status) -> None:
     """Raises IllegalMove."""
     if after not in FOLLOWS[before]:
-        raise IllegalMove(f"a request that is {before} cannot become {after}")
+        raise IllegalTransition(f"a request that is {before} cannot become {after}")
 
 
 def shown(status: Status) -> ShownStatus:

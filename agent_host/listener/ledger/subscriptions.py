@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 
 from agent_common.protocol.work import Progress
 
-from ..dispatch.work import Record, Work
-from .ledger import Ledger
+from ..dispatch.work import LedgerRecord, OpenWork
+from .ledger import WorkLedger
 
 MOST_NEWS = 256
 """Changes that a reader may be behind; beyond that they are lost to him."""
@@ -16,14 +16,14 @@ MOST_TEXT = 1 << 20
 """Characters of progress that a reader may be behind."""
 
 
-async def look(ledger: Ledger, request_id: str) -> Record:
+async def look(ledger: WorkLedger, request_id: str) -> LedgerRecord:
     """The record as it stands, which its caller has then seen. Raises NotFound."""
     record = await ledger.read(request_id)
     ledger.delivered(record)
     return record
 
 
-async def wait(ledger: Ledger, request_id: str, seconds: float) -> Record:
+async def wait(ledger: WorkLedger, request_id: str, seconds: float) -> LedgerRecord:
     """The record once it is over, or as it is when the time is up. Raises NotFound."""
     work = ledger.open(request_id)
     if work is None:
@@ -35,7 +35,7 @@ async def wait(ledger: Ledger, request_id: str, seconds: float) -> Record:
         if not over.done():
             over.set_result(None)
 
-    def watch(_: Work, progress: Progress | None) -> None:
+    def watch(_: OpenWork, progress: Progress | None) -> None:
         if progress is None and work.recorded:
             end()
 
@@ -54,13 +54,13 @@ async def wait(ledger: Ledger, request_id: str, seconds: float) -> Record:
     return record
 
 
-async def follow(ledger: Ledger, request_id: str) -> AsyncGenerator[Record | Progress]:
+async def follow(ledger: WorkLedger, request_id: str) -> AsyncGenerator[LedgerRecord | Progress]:
     """Each change of the record, and progress, until it is over. A slow reader loses progress. Raises NotFound."""
     news: asyncio.Queue[Progress | None] = asyncio.Queue(MOST_NEWS)
     behind = 0
     """Characters in the queue."""
 
-    def watch(_: Work, progress: Progress | None) -> None:
+    def watch(_: OpenWork, progress: Progress | None) -> None:
         nonlocal behind
         size = _size(progress)
         if progress is not None and (news.full() or behind + size > MOST_TEXT):

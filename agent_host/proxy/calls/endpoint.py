@@ -21,20 +21,20 @@ from starlette.types import Message, Receive, Scope, Send
 
 from agent_common.clock import Clock
 from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
-from agent_common.net import HostPatterns, Shares
+from agent_common.net import HostPatterns, ShareCounter
 from agent_common.protocol import Usage
 
-from ...access import Caller, Guard
+from ...access import AccessGuard, HostCaller
 from ...errors import InvalidRequest, RequestError, TooMany
 from ...http import MAX_BODY
-from ..catalog.catalog import Catalog, Model, Operation
+from ..catalog.catalog import CatalogModel, HostCatalog, Operation
 from ..json_access import members
-from ..ledger.ledger import CallRecord, Ledger
-from ..ledger.lines import Refusals, log_call
-from ..providers import Call, Providers
+from ..ledger.ledger import CallRecord, ModelCallLedger
+from ..ledger.lines import RefusalLog, log_call
+from ..providers import ProviderCall, Providers
 from .addresses import check_addresses
 from .fields import check_fields
-from .held import Held, send_in_pieces
+from .held import HeldAnswers, send_in_pieces
 from .relay import Relay
 from .usage import cost_of
 
@@ -46,13 +46,13 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ModelCallOrder:
     """A request that was understood: whose, for which model, and the call to make."""
 
-    caller: Caller
+    caller: HostCaller
     request_id: str
-    model: Model
-    call: Call
+    model: CatalogModel
+    call: ProviderCall
     hide_usage: bool
     size: int
     """Bytes of the request."""
@@ -62,19 +62,19 @@ class Order:
 class ModelProxy:
     """What both operations share."""
 
-    guard: Guard
-    catalog: Catalog
+    guard: AccessGuard
+    catalog: HostCatalog
     providers: Providers
-    ledger: Ledger
+    ledger: ModelCallLedger
     clock: Clock
-    calls: Shares
-    held: Shares
+    calls: ShareCounter
+    held: ShareCounter
     """Bytes of answers in memory."""
     media: HostPatterns
     """Hosts whose addresses a provider may be asked to fetch."""
 
     @asynccontextmanager
-    async def place(self, scope: Scope) -> AsyncGenerator[Caller]:
+    async def place(self, scope: Scope) -> AsyncGenerator[HostCaller]:
         """A place for one call of the caller. Raises RequestError."""
         caller = await self.guard.enter(scope)
         with self.calls.place(caller.agent_id) as place:
@@ -83,14 +83,16 @@ class ModelProxy:
                 raise TooMany(text, code="too_many_calls")
             yield caller
 
-    async def order(self, caller: Caller, request: Request, operation: Operation) -> Order:
+    async def order(self, caller: HostCaller, request: Request, operation: Operation) -> ModelCallOrder:
         """Reads and checks a request. Raises RequestError."""
         self.ledger.admit()
         body, key = await request.body(), _idempotency_key(caller, request.headers)
         model, call, hide_usage = await by_size(len(body), partial(self._understood, body, operation, key))
-        return Order(caller, _request_id(request.headers), model, call, hide_usage, len(body))
+        return ModelCallOrder(caller, _request_id(request.headers), model, call, hide_usage, len(body))
 
-    def _understood(self, body: bytes, operation: Operation, key: str | None) -> tuple[Model, Call, bool]:
+    def _understood(
+        self, body: bytes, operation: Operation, key: str | None
+    ) -> tuple[CatalogModel, ProviderCall, bool]:
         """The model, the call, and whether its usage is hidden. Raises RequestError."""
         payload = _payload(body, operation)
         check_addresses(payload, self.media)
@@ -99,9 +101,9 @@ class ModelProxy:
         payload["model"] = model.upstream
         streamed = operation == "chat" and bool(payload.get("stream"))
         hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
-        return model, Call(operation, to_json(payload), streamed, key), hide_usage
+        return model, ProviderCall(operation, to_json(payload), streamed, key), hide_usage
 
-    async def carry_out(self, order: Order, relay: Relay, send: Send) -> None:
+    async def carry_out(self, order: ModelCallOrder, relay: Relay, send: Send) -> None:
         """Makes the call, sends its answer and records it, whatever becomes of it."""
         began_at, began = self.clock.now_ms(), self.clock.monotonic()
         last: list[Message] = []
@@ -122,7 +124,7 @@ class ModelEndpoint:
     def __init__(self, proxy: ModelProxy, operation: Operation) -> None:
         self._proxy = proxy
         self._operation: Operation = operation
-        self._refusals = Refusals(proxy.clock)
+        self._refusals = RefusalLog(proxy.clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._proxy.place(scope) as caller:
@@ -133,7 +135,7 @@ class ModelEndpoint:
             except RequestError as error:
                 self._refusals.log(caller.agent_id, error)
                 raise
-            held = Held(self._proxy.held, caller.agent_id)
+            held = HeldAnswers(self._proxy.held, caller.agent_id)
             relay = Relay(send, order.request_id, order.model.pricing, held, hide_usage=order.hide_usage)
             with closing(held):
                 async with anyio.create_task_group() as group:
@@ -194,13 +196,13 @@ def _request_id(headers: Mapping[str, str]) -> str:
     return given if _REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
 
 
-def _idempotency_key(caller: Caller, headers: Mapping[str, str]) -> str | None:
+def _idempotency_key(caller: HostCaller, headers: Mapping[str, str]) -> str | None:
     """All agents share the provider's account: each has keys of its own there, and none can name another's."""
     given = headers.get("idempotency-key")
     return sha256(f"{caller.agent_id}\n{given}".encode()).hexdigest() if given else None
 
 
-def _record(order: Order, relay: Relay, began_at: int, duration_ms: int) -> CallRecord:
+def _record(order: ModelCallOrder, relay: Relay, began_at: int, duration_ms: int) -> CallRecord:
     outcome = relay.outcome
     usage, estimated = outcome.usage, False
     answered = outcome.http_status is not None and outcome.http_status < 300
@@ -223,7 +225,7 @@ def _record(order: Order, relay: Relay, began_at: int, duration_ms: int) -> Call
     )
 
 
-def _estimate(order: Order, output: int) -> Usage:
+def _estimate(order: ModelCallOrder, output: int) -> Usage:
     """Usage of a call whose provider reported none: four bytes of the request are a token."""
     most = order.model.context_limit or order.size
     usage = Usage(input=min(order.size // 4, most), output=output)

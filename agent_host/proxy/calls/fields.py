@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from ...errors import InvalidRequest
-from ..catalog.catalog import Model
+from ..catalog.catalog import CatalogModel
 from ..json_access import elements, members
 
 CAPABILITY = "hosted_tools"
@@ -24,7 +24,7 @@ _WRAPPED = re.compile(r"extra_(?:body|headers|query)|api_(?:base|key|type|versio
 """What gateways take for the request that they make themselves."""
 
 
-def check_fields(payload: dict[str, Any], model: Model) -> None:
+def check_fields(payload: dict[str, Any], model: CatalogModel) -> None:
     """Raises InvalidRequest that names the first field that is not allowed."""
     hosted = CAPABILITY in model.capabilities
     for name in payload:
@@ -39,7 +39,7 @@ def check_fields(payload: dict[str, Any], model: Model) -> None:
             raise _refused(f"tools[{at}]", _hosted(model))
 
 
-def _hosted(model: Model) -> str:
+def _hosted(model: CatalogModel) -> str:
     return (
         f"the provider would run this itself; tools must have the type {' or '.join(_RUN_BY_THE_AGENT)}, unless the "
         f"catalog gives the model {model.name!r} the capability {CAPABILITY}"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from starlette.types import Message, Send
 
-from agent_common.net import Shares
+from agent_common.net import ShareCounter
 
 from ...errors import ProviderFailed
 
 _PIECE = 256 * 1024
 
 
-class Held:
+class HeldAnswers:
     """The bytes of one call's answer, of its agent's share."""
 
-    def __init__(self, shares: Shares, agent_id: str) -> None:
+    def __init__(self, shares: ShareCounter, agent_id: str) -> None:
         self._shares, self._agent_id = shares, agent_id
         self._size = 0
 

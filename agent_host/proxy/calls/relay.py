@@ -15,8 +15,8 @@ from ...errors import ProviderFailed
 from ...http import openai_error
 from ..json_access import members
 from ..ledger.ledger import CallStatus
-from ..providers import Answer, Call, Provider
-from .held import Held
+from ..providers import Provider, ProviderAnswer, ProviderCall
+from .held import HeldAnswers
 from .usage import find_usage, read_usage
 from .usage_filter import UsageTap
 
@@ -27,7 +27,7 @@ _QUOTED = 500  # characters of a provider's own words in our error
 
 
 @dataclass(slots=True)
-class Outcome:
+class RelayOutcome:
     """What became of the call; until it says otherwise, the client is gone."""
 
     status: CallStatus = "client_gone"
@@ -42,7 +42,9 @@ class Outcome:
 class Relay:
     """One call. `carry` returns the messages that are still to be sent, so that its row can be written before."""
 
-    def __init__(self, send: Send, request_id: str, pricing: Pricing | None, held: Held, *, hide_usage: bool) -> None:
+    def __init__(
+        self, send: Send, request_id: str, pricing: Pricing | None, held: HeldAnswers, *, hide_usage: bool
+    ) -> None:
         self._send, self._held = send, held
         self._request_id = request_id
         self._pricing = pricing
@@ -51,14 +53,14 @@ class Relay:
         self._size = 0
         self.client_gone = False
         """Set by whoever watches the client: what comes now is read for its usage alone."""
-        self.outcome = Outcome()
+        self.outcome = RelayOutcome()
 
     @property
     def tokens(self) -> int:
         """About how many tokens the answer has had so far."""
         return self._tap.tokens or self._size // 4
 
-    async def carry(self, provider: Provider, call: Call) -> list[Message]:
+    async def carry(self, provider: Provider, call: ProviderCall) -> list[Message]:
         try:
             async with provider.call(call) as answer:
                 self.outcome.http_status = answer.status
@@ -72,7 +74,7 @@ class Relay:
         finally:
             self.outcome.usage = self.outcome.usage or self._tap.usage
 
-    async def _stream(self, answer: Answer) -> list[Message]:
+    async def _stream(self, answer: ProviderAnswer) -> list[Message]:
         headers = {"content-type": "text/event-stream", "cache-control": "no-cache", "x-accel-buffering": "no"}
         await self._send(self._start(answer.status, headers, answer))
         self._streaming = True
@@ -83,7 +85,7 @@ class Relay:
         self._ended("complete")
         return [{"type": "http.response.body", "body": rest}]
 
-    async def _whole(self, answer: Answer) -> list[Message]:
+    async def _whole(self, answer: ProviderAnswer) -> list[Message]:
         body = await self._read(answer)
         self._size = len(body)
         if len(body) <= INLINE_BYTES:
@@ -118,7 +120,7 @@ class Relay:
                 return b'%b,"cost_usd":%b%b' % (body[:end], to_json(self.outcome.usage.cost_usd), body[end:])
         return body
 
-    async def _read(self, answer: Answer) -> bytes:
+    async def _read(self, answer: ProviderAnswer) -> bytes:
         declared = answer.headers.get("content-length", "")
         counted = min(int(declared), _MOST_ANSWERED) if declared.isascii() and declared.isdigit() else 0
         self._held.take(counted)  # all of it or nothing: of many answers at once some get through
@@ -137,7 +139,7 @@ class Relay:
         if not self.client_gone:
             self.outcome.status = status
 
-    async def _refused(self, answer: Answer) -> list[Message]:
+    async def _refused(self, answer: ProviderAnswer) -> list[Message]:
         """Status and words of the provider as they are; its words take OpenAI's shape if they have not."""
         body = await self._read(answer)
         self.outcome.status = "failed"
@@ -155,11 +157,11 @@ class Relay:
         self._ended("dropped")
         return [{"type": "http.response.body", "body": b"\n\ndata: " + to_json(openai_error(error)) + b"\n\n"}]
 
-    def _reply(self, status: int, body: bytes, answer: Answer | None = None) -> list[Message]:
+    def _reply(self, status: int, body: bytes, answer: ProviderAnswer | None = None) -> list[Message]:
         headers = {"content-type": "application/json", "content-length": str(len(body))}
         return [self._start(status, headers, answer), {"type": "http.response.body", "body": body}]
 
-    def _start(self, status: int, headers: dict[str, str], answer: Answer | None) -> Message:
+    def _start(self, status: int, headers: dict[str, str], answer: ProviderAnswer | None) -> Message:
         passed = answer.headers.items() if answer else ()
         kept = {name: value for name, value in passed if name in _PASSED_HEADERS or name.startswith("x-ratelimit-")}
         all_headers = {**headers, **kept, "x-request-id": self._request_id}

@@ -34,7 +34,7 @@ class ProviderSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class CatalogModel:
     """One name and what stands behind it. `None` is unknown."""
 
     name: str
@@ -62,13 +62,13 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class HostCatalog:
     """Models and providers by name."""
 
-    models: Mapping[str, Model]
+    models: Mapping[str, CatalogModel]
     providers: Mapping[str, ProviderSpec]
 
-    def resolve(self, name: str, operation: Operation) -> Model:
+    def resolve(self, name: str, operation: Operation) -> CatalogModel:
         """The model of that name; `default` is `embedding` where that alone embeds.
 
         Raises NotFound, or InvalidRequest when the model does not offer the operation.
@@ -85,7 +85,7 @@ class Catalog:
             raise error
         return model
 
-    def find(self, name: str) -> Model:
+    def find(self, name: str) -> CatalogModel:
         """The model of that name. Raises NotFound."""
         if name not in self.models:
             known = ", ".join(sorted(self.models))

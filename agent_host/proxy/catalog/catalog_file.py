@@ -14,9 +14,9 @@ from agent_common.net import checked_bearer
 from agent_common.protocol import Caching, Pricing
 
 from ...errors import StartError
-from ...settings import Settings
+from ...settings import HostSettings
 from ..providers import local_model_missing
-from .catalog import Catalog, Kind, Model, ProviderSpec
+from .catalog import CatalogModel, HostCatalog, Kind, ProviderSpec
 from .vault import read_key
 
 
@@ -50,7 +50,7 @@ class _File(_Entry):
     models: dict[str, _ModelEntry] = Field(min_length=1)
 
 
-def load_catalog(settings: Settings) -> Catalog:
+def load_catalog(settings: HostSettings) -> HostCatalog:
     """The catalog that the settings ask for. Raises StartError that names every fault, one a line."""
     builtin = _builtin_providers(settings)
     catalog = _from_file(settings.models, builtin) if settings.models else _builtin(settings, builtin)
@@ -63,7 +63,7 @@ def load_catalog(settings: Settings) -> Catalog:
 # ---------------------------------------------------------------- without a file
 
 
-def _builtin_providers(settings: Settings) -> dict[str, ProviderSpec]:
+def _builtin_providers(settings: HostSettings) -> dict[str, ProviderSpec]:
     key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else None
     return {
         "openai": ProviderSpec("openai", "openai", settings.openai_base_url, key, set_by="OPENAI_API_KEY"),
@@ -72,28 +72,28 @@ def _builtin_providers(settings: Settings) -> dict[str, ProviderSpec]:
     }
 
 
-def _builtin(settings: Settings, providers: dict[str, ProviderSpec]) -> Catalog:
+def _builtin(settings: HostSettings, providers: dict[str, ProviderSpec]) -> HostCatalog:
     match settings.builtin_provider:
         case "openai":
             models = [
-                Model("default", "openai", settings.openai_model),
-                Model("embedding", "openai", "text-embedding-3-small", capabilities=("embeddings",)),
+                CatalogModel("default", "openai", settings.openai_model),
+                CatalogModel("embedding", "openai", "text-embedding-3-small", capabilities=("embeddings",)),
             ]
         case "demo":
             free = Pricing(input=0, output=0)
             models = [
-                Model("default", "demo", "demo", 128_000, 8_192, free),
-                Model("embedding", "demo", "demo", 8_192, pricing=free, capabilities=("embeddings",)),
+                CatalogModel("default", "demo", "demo", 128_000, 8_192, free),
+                CatalogModel("embedding", "demo", "demo", 8_192, pricing=free, capabilities=("embeddings",)),
             ]
         case "local":
-            models = [Model("default", "local", "SmolLM2-135M-Instruct", 8_192, 512, Pricing(input=0, output=0))]
-    return Catalog({model.name: model for model in models}, providers)
+            models = [CatalogModel("default", "local", "SmolLM2-135M-Instruct", 8_192, 512, Pricing(input=0, output=0))]
+    return HostCatalog({model.name: model for model in models}, providers)
 
 
 # ---------------------------------------------------------------- with one
 
 
-def _from_file(path: Path, builtin: dict[str, ProviderSpec]) -> Catalog:
+def _from_file(path: Path, builtin: dict[str, ProviderSpec]) -> HostCatalog:
     try:
         content: Any = yaml.safe_load(path.read_text("utf-8"))
         file = _File.model_validate(content)
@@ -103,7 +103,7 @@ def _from_file(path: Path, builtin: dict[str, ProviderSpec]) -> Catalog:
         faults = [f"MESH_MODELS: {path}: {_where(one['loc'])}: {one['msg']}" for one in error.errors()]
         raise StartError("\n".join(faults)) from None
     named = {name: _provider(name, entry) for name, entry in file.providers.items()}
-    return Catalog({name: _model(name, entry) for name, entry in file.models.items()}, {**builtin, **named})
+    return HostCatalog({name: _model(name, entry) for name, entry in file.models.items()}, {**builtin, **named})
 
 
 def _where(location: tuple[int | str, ...]) -> str:
@@ -124,8 +124,8 @@ def _provider(name: str, entry: _ProviderEntry) -> ProviderSpec:
     return replace(spec, set_by=entry.api_key_env or setting)
 
 
-def _model(name: str, entry: _ModelEntry) -> Model:
-    return Model(
+def _model(name: str, entry: _ModelEntry) -> CatalogModel:
+    return CatalogModel(
         name,
         entry.provider,
         entry.model or name,
@@ -140,7 +140,7 @@ def _model(name: str, entry: _ModelEntry) -> Model:
 # ---------------------------------------------------------------- both
 
 
-def _unusable(catalog: Catalog) -> list[str]:
+def _unusable(catalog: HostCatalog) -> list[str]:
     """What of the catalog cannot work on this machine."""
     known = ", ".join(sorted(catalog.providers))
     faults = [

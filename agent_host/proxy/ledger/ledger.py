@@ -13,7 +13,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, StatementError
 
 from agent_common.protocol import Usage
 
-from ...database import Database, model_calls
+from ...database import HostDatabase, model_calls
 from ...errors import Unavailable
 from ..catalog.catalog import Operation
 
@@ -56,7 +56,7 @@ class CallRecord:
         return {**others, **buckets}
 
 
-class Ledger:
+class ModelCallLedger:
     """Rows wait in memory until one task has written them, a batch a transaction.
 
     What may be lost: a process that is killed loses the rows that were not written yet, as a rule those of the last
@@ -65,7 +65,7 @@ class Ledger:
     database would take is dropped and logged, so that it holds up no other.
     """
 
-    def __init__(self, database: Database, limit: int = 10_000, retry_seconds: float = 1.0) -> None:
+    def __init__(self, database: HostDatabase, limit: int = 10_000, retry_seconds: float = 1.0) -> None:
         self._database = database
         self._limit = limit
         self._retry_seconds = retry_seconds

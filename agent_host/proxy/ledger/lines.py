@@ -37,7 +37,7 @@ def log_call(call: CallRecord, code: str | None, error: str | None) -> None:
         log.info("model_call_ended", **known)
 
 
-class Refusals:
+class RefusalLog:
     """Calls that never reached a provider."""
 
     def __init__(self, clock: Clock) -> None:

@@ -1,7 +1,7 @@
 """Whatever answers for a model, behind one Protocol."""
 
-from .base import Answer, Call, Provider
+from .base import Provider, ProviderAnswer, ProviderCall
 from .local import missing_parts as local_model_missing
 from .registry import Providers
 
-__all__ = ["Answer", "Call", "Provider", "Providers", "local_model_missing"]
+__all__ = ["Provider", "ProviderAnswer", "ProviderCall", "Providers", "local_model_missing"]

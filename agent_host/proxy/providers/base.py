@@ -11,7 +11,7 @@ from ..catalog.catalog import Operation
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ProviderCall:
     """One model call, as the provider shall see it."""
 
     operation: Operation
@@ -24,7 +24,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProviderAnswer:
     """What a provider answers: any status, and the body's bytes as they come."""
 
     status: int
@@ -36,7 +36,7 @@ class Answer:
 class Provider(Protocol):
     """Answers model calls. Leaving the context of a call ends it, finished or not."""
 
-    def call(self, call: Call) -> AbstractAsyncContextManager[Answer]:
+    def call(self, call: ProviderCall) -> AbstractAsyncContextManager[ProviderAnswer]:
         """Raises ProviderFailed, on entry or while the body is read."""
         ...
 

@@ -9,7 +9,7 @@ import httpx
 
 from ...errors import ProviderFailed
 from ..catalog.catalog import ProviderSpec
-from .base import Answer, Call
+from .base import ProviderAnswer, ProviderCall
 
 _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
@@ -31,13 +31,13 @@ class OpenAICompatible:
         self._opened: httpx.AsyncClient | None = None
 
     @asynccontextmanager
-    async def call(self, call: Call) -> AsyncGenerator[Answer]:
+    async def call(self, call: ProviderCall) -> AsyncGenerator[ProviderAnswer]:
         reached = False
         try:
             async with aclosing(await self._client.send(self._request(call), stream=True)) as response:
                 reached = True
                 self._check_key(response.status_code)
-                yield Answer(response.status_code, response.headers, response.aiter_raw())
+                yield ProviderAnswer(response.status_code, response.headers, response.aiter_raw())
         except httpx.TimeoutException as error:
             raise ProviderFailed(f"{self._name} was silent for too long", code="provider_timeout") from error
         except httpx.TransportError as error:
@@ -64,7 +64,7 @@ class OpenAICompatible:
             self._opened = httpx.AsyncClient(limits=limits, trust_env=not self._inside)
         return self._opened
 
-    def _request(self, call: Call) -> httpx.Request:
+    def _request(self, call: ProviderCall) -> httpx.Request:
         """Made by hand: the client's way from defaults to a request costs a third of a small call."""
         # Only these headers go upstream: what else the agent sent, its own bearer first of all, stays here.
         # Events must come through unpacked, or usage could not be found in them.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agent_common.clock import Clock
 
-from ...settings import Settings
-from ..catalog.catalog import Catalog, ProviderSpec
+from ...settings import HostSettings
+from ..catalog.catalog import HostCatalog, ProviderSpec
 from .base import Provider
 from .demo import DemoProvider
 from .local import LocalProvider
@@ -15,7 +15,7 @@ from .openai_compatible import OpenAICompatible
 class Providers:
     """Providers by name."""
 
-    def __init__(self, catalog: Catalog, settings: Settings, clock: Clock) -> None:
+    def __init__(self, catalog: HostCatalog, settings: HostSettings, clock: Clock) -> None:
         self._specs = catalog.providers
         self._settings = settings
         self._clock = clock

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ..json_access import members
-from .base import Answer
+from .base import ProviderAnswer
 
 _WORD = re.compile(r"\s*\S+\s*|\s+")
 _ARGUMENT_PIECE = 32  # characters
@@ -19,7 +19,7 @@ STREAM_HEADERS = {"content-type": "text/event-stream"}
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ProviderToolCall:
     """A call of one of the agent's tools."""
 
     id: str
@@ -28,7 +28,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ChatCompletion:
     """What a model says: text, then perhaps one tool call.
 
     Usage is counted by one rule: a word of the text or a 32-character piece of the arguments is a token, and so are
@@ -40,7 +40,7 @@ class Reply:
     """Epoch seconds."""
     prompt_tokens: int
     words: Sequence[str]
-    call: ToolCall | None = None
+    call: ProviderToolCall | None = None
     cut: bool = False
     """The text was cut at the caller's `max_tokens`."""
     reported: dict[str, Any] | None = None
@@ -66,22 +66,22 @@ class Reply:
         }
 
 
-def reply(payload: dict[str, Any], text: str, call: ToolCall | None, created: int) -> Reply:
+def reply(payload: dict[str, Any], text: str, call: ProviderToolCall | None, created: int) -> ChatCompletion:
     """A reply to a request, within its `max_tokens`: what goes beyond is cut, and a call is not made by halves."""
     words = _WORD.findall(text)
     most: Any = payload.get("max_completion_tokens") or payload.get("max_tokens")
     prompt = -(-len(to_json([payload.get("messages"), payload.get("tools")])) // 4)
     if isinstance(most, int) and 0 < most < len(words) + len(_pieces(call)):
-        return Reply(str(payload["model"]), created, prompt, words[:most], None, cut=True)
-    return Reply(str(payload["model"]), created, prompt, words, call)
+        return ChatCompletion(str(payload["model"]), created, prompt, words[:most], None, cut=True)
+    return ChatCompletion(str(payload["model"]), created, prompt, words, call)
 
 
-def answer(payload: dict[str, Any], streamed: bool, said: Reply) -> Answer:
+def answer(payload: dict[str, Any], streamed: bool, said: ChatCompletion) -> ProviderAnswer:
     """The reply as the request wants it."""
     if streamed:
         with_usage = bool(members(payload.get("stream_options")).get("include_usage"))
-        return Answer(200, STREAM_HEADERS, one_by_one(_events(said, with_usage)))
-    return Answer(200, JSON_HEADERS, one_by_one([to_json(_whole(said))]))
+        return ProviderAnswer(200, STREAM_HEADERS, one_by_one(_events(said, with_usage)))
+    return ProviderAnswer(200, JSON_HEADERS, one_by_one([to_json(_whole(said))]))
 
 
 async def one_by_one(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
@@ -94,13 +94,13 @@ def event(value: dict[str, Any]) -> bytes:
     return b"data: " + to_json(value) + b"\n\n"
 
 
-def chunk(said: Reply, delta: dict[str, Any], finish: str | None = None) -> bytes:
+def chunk(said: ChatCompletion, delta: dict[str, Any], finish: str | None = None) -> bytes:
     """One chunk of a stream."""
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
     return event({**_envelope(said, "chat.completion.chunk"), "choices": [choice]})
 
 
-def _events(said: Reply, with_usage: bool) -> list[bytes]:
+def _events(said: ChatCompletion, with_usage: bool) -> list[bytes]:
     events = [chunk(said, {"role": "assistant", "content": ""})]
     events += [chunk(said, {"content": word}) for word in said.words]
     events += [chunk(said, {"tool_calls": [piece]}) for piece in _call_deltas(said.call)]
@@ -110,14 +110,14 @@ def _events(said: Reply, with_usage: bool) -> list[bytes]:
     return [*events, b"data: [DONE]\n\n"]
 
 
-def _call_deltas(call: ToolCall | None) -> list[dict[str, Any]]:
+def _call_deltas(call: ProviderToolCall | None) -> list[dict[str, Any]]:
     if call is None:
         return []
     head = {"index": 0, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
     return [head, *({"index": 0, "function": {"arguments": piece}} for piece in _pieces(call))]
 
 
-def _whole(said: Reply) -> dict[str, Any]:
+def _whole(said: ChatCompletion) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": "".join(said.words) or None, "refusal": None}
     if said.call is not None:
         function = {"name": said.call.name, "arguments": _arguments(said.call)}
@@ -126,14 +126,14 @@ def _whole(said: Reply) -> dict[str, Any]:
     return {**_envelope(said, "chat.completion"), "choices": [choice], "usage": said.usage}
 
 
-def _envelope(said: Reply, kind: str) -> dict[str, Any]:
+def _envelope(said: ChatCompletion, kind: str) -> dict[str, Any]:
     return {"id": said.id, "object": kind, "created": said.created, "model": said.model}
 
 
-def _arguments(call: ToolCall) -> str:
+def _arguments(call: ProviderToolCall) -> str:
     return to_json(call.arguments).decode()
 
 
-def _pieces(call: ToolCall | None) -> list[str]:
+def _pieces(call: ProviderToolCall | None) -> list[str]:
     text = _arguments(call) if call else ""
     return [text[start : start + _ARGUMENT_PIECE] for start in range(0, len(text), _ARGUMENT_PIECE)]

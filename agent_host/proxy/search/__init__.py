@@ -3,6 +3,6 @@
 from .loading import load_search
 from .provider import SearchProvider
 from .routes import router
-from .service import SearchDesk
+from .service import SearchService
 
-__all__ = ["SearchDesk", "SearchProvider", "load_search", "router"]
+__all__ = ["SearchProvider", "SearchService", "load_search", "router"]

@@ -9,9 +9,9 @@ from pydantic import ConfigDict
 
 from agent_common.protocol import SearchRequest, SearchResults
 
-from ...access import Caller, identify
+from ...access import HostCaller, identify
 from ...http import JsonRoute
-from .service import SearchDesk
+from .service import SearchService
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -23,7 +23,7 @@ class Wanted(SearchRequest):
 
 
 @router.post("/v1/search")
-async def search(request: Request, wanted: Wanted, caller: Annotated[Caller, Depends(identify)]) -> SearchResults:
+async def search(request: Request, wanted: Wanted, caller: Annotated[HostCaller, Depends(identify)]) -> SearchResults:
     """Searches the web."""
-    desk: SearchDesk = request.app.state.search
+    desk: SearchService = request.app.state.search
     return SearchResults(results=list(await desk.search(caller.agent_id, wanted)))

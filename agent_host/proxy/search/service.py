@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from agent_common.net import Shares
+from agent_common.net import ShareCounter
 from agent_common.protocol import SearchHit, SearchRequest
 
 from ...errors import ProviderFailed, RequestError, TooMany, Unavailable
@@ -20,13 +20,13 @@ REMEMBERED = 10_000
 """Sessions whose searches are counted."""
 
 
-class SearchDesk:
+class SearchService:
     """`provider` none: search is off."""
 
     def __init__(self, provider: SearchProvider | None, *, seconds: float = SECONDS, most: int = MOST) -> None:
         self._provider, self._seconds, self._most = provider, seconds, most
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
-        self._shares = Shares(AT_ONCE)
+        self._shares = ShareCounter(AT_ONCE)
 
     async def search(self, agent_id: str, request: SearchRequest) -> Sequence[SearchHit]:
         """Raises RequestError."""

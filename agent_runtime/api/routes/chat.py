@@ -22,9 +22,9 @@ from agent_common.protocol import (
 )
 
 from ...errors import Conflict, InvalidRequest
-from ...loop import IN_ERROR, Finished, Incoming, Turn, reply_of
+from ...loop import IN_ERROR, CompletedTurn, IncomingMessage, Turn, reply_of
 from ...sessions import is_session_id
-from ..dependencies import Desk, body, one_of, open_desk, principal
+from ..dependencies import Services, body, one_of, open_desk, principal
 from ..problems import problem
 from ..responses import continued_stream, live_stream, message, recorded_stream
 from . import use_chat
@@ -98,14 +98,14 @@ async def _chat(request: Request, *, stream: bool) -> Response:
     return await _reply(sent, at, _Wish(posted.wait, stream), request.scope["path"])
 
 
-async def _check_model(at: Desk, asked: ChatRequest) -> None:
+async def _check_model(at: Services, asked: ChatRequest) -> None:
     """Nothing is admitted for a model that does not exist."""
     if asked.model is not None:
         await at.models.require(asked.model)
 
 
-def _incoming(request: Request, own: ChatRequest) -> Incoming:
-    return Incoming(
+def _incoming(request: Request, own: ChatRequest) -> IncomingMessage:
+    return IncomingMessage(
         principal=principal(request, own.user),
         parts=[part.model_dump() for part in own.content],
         session=own.session_id,
@@ -116,7 +116,7 @@ def _incoming(request: Request, own: ChatRequest) -> Incoming:
     )
 
 
-async def _answered(request: Request, at: Desk, posted: UseChatRequest, wish: _Wish) -> Response:
+async def _answered(request: Request, at: Services, posted: UseChatRequest, wish: _Wish) -> Response:
     """An assistant's message as the last one carries answers; the stream goes on with that very message."""
     given = tuple(use_chat.answers(posted.messages[-1]))
     if not given:
@@ -129,7 +129,7 @@ async def _answered(request: Request, at: Desk, posted: UseChatRequest, wish: _W
     return await _collected(turn, at, wish.wait, request.scope["path"])
 
 
-async def _reply(sent: Turn | Finished, at: Desk, wish: _Wish, path: str) -> Response:
+async def _reply(sent: Turn | CompletedTurn, at: Services, wish: _Wish, path: str) -> Response:
     if not wish.stream:
         return await _collected(sent, at, wish.wait, path)
     if isinstance(sent, Turn):
@@ -137,9 +137,9 @@ async def _reply(sent: Turn | Finished, at: Desk, wish: _Wish, path: str) -> Res
     return recorded_stream(sent.reply, sent.outcome.get("error"))
 
 
-async def _collected(sent: Turn | Finished, at: Desk, wait: float, path: str) -> Response:
+async def _collected(sent: Turn | CompletedTurn, at: Services, wait: float, path: str) -> Response:
     """The reply as JSON; 202 when it takes longer than the caller waits, a problem when the turn failed."""
-    if isinstance(sent, Finished):
+    if isinstance(sent, CompletedTurn):
         if "status" not in sent.outcome:  # its end is not on record yet
             return message(ChatPending(status="running", pending=[], **sent.names), 202)
         parts = sent.reply.parts if sent.reply else []
@@ -160,7 +160,7 @@ async def _collected(sent: Turn | Finished, at: Desk, wait: float, path: str) ->
     return _answer(reply_of(names, turn.reply, turn.books.usage, outcome), outcome, path)
 
 
-def _pending(turn: Turn, at: Desk, names: dict[str, str]) -> ChatPending:
+def _pending(turn: Turn, at: Services, names: dict[str, str]) -> ChatPending:
     status = "waiting" if turn.state == "waiting" else "queued" if turn.state == "queued" else "running"
     return ChatPending(**names, status=status, pending=at.hallway.admission.pending(turn))
 

@@ -14,7 +14,7 @@ from ...context import definition
 from ...errors import MeshUnavailable
 from ...settings import DEFAULT_CONTEXT
 from ...tools import with_aliases
-from ..dependencies import Desk, Front, desk, front
+from ..dependencies import AppState, Services, desk, front
 from ..responses import as_json, message
 
 router = APIRouter(tags=["status"])
@@ -69,7 +69,7 @@ async def capabilities(request: Request) -> Response:
     return message(card)
 
 
-def _running(at: Front, the: Desk, request: Request) -> AgentStatus:
+def _running(at: AppState, the: Services, request: Request) -> AgentStatus:
     admission, counters = the.hallway.admission, the.counters
     running, queued = admission.turns("running"), admission.turns("queued")
     waiting = admission.turns("waiting")
@@ -96,12 +96,12 @@ def _running(at: Front, the: Desk, request: Request) -> AgentStatus:
     return AgentStatus.model_validate({**_identity(at, request, model, limit), **found})
 
 
-def _starting(at: Front, request: Request) -> AgentStatus:
+def _starting(at: AppState, request: Request) -> AgentStatus:
     limit = at.settings.context_limit or DEFAULT_CONTEXT
     return AgentStatus.model_validate({**_identity(at, request, at.settings.model, limit), "state": "starting"})
 
 
-def _identity(at: Front, request: Request, model: str, context_limit: int) -> dict[str, object]:
+def _identity(at: AppState, request: Request, model: str, context_limit: int) -> dict[str, object]:
     """What is known from the first moment on."""
     settings = at.settings
     return {

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from agent_common.protocol import RecordStatus, TaskAssignment, TaskRecord, TaskResult
 
 from ...errors import InvalidRequest, NotFound
-from ..dependencies import Desk, body, desk, open_desk, principal
+from ..dependencies import Services, body, desk, open_desk, principal
 from ..responses import as_json, live_stream, message, recorded_stream
 
 router = APIRouter(tags=["tasks"])
@@ -77,7 +77,7 @@ async def _assignment(request: Request) -> TaskAssignment:
     return assignment
 
 
-async def _wait(at: Desk, task_id: str, user: str, seconds: float) -> None:
+async def _wait(at: Services, task_id: str, user: str, seconds: float) -> None:
     turn = await at.tasks.turn(task_id, user)
     if turn is not None:
         with contextlib.suppress(TimeoutError):

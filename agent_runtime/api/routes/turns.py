@@ -10,9 +10,9 @@ from fastapi.responses import Response
 from agent_common.protocol import AbortReply, AnswerReply, AnswerRequest, CancelReply
 
 from ...errors import Conflict, NotFound
-from ...loop import Answer, Conversation
+from ...loop import HumanAnswer, LiveSession
 from ...sessions import branches, history, is_session_id, unknown_session
-from ..dependencies import Desk, body, desk, principal
+from ..dependencies import Services, body, desk, principal
 from ..responses import EventStream, live_stream, message
 
 router = APIRouter(tags=["turns"])
@@ -51,7 +51,7 @@ async def answer(request: Request, session: str) -> Response:
     at = desk(request)
     given = await body(request, AnswerRequest)
     turn = await at.answers.give(
-        principal(request), session, Answer(given.id, given.answers, given.decision, given.reason)
+        principal(request), session, HumanAnswer(given.id, given.answers, given.decision, given.reason)
     )
     status = "waiting" if turn.waits else "running"
     reply = AnswerReply(session_id=session, message_id=turn.message_name, status=status, pending=turn.pending())
@@ -84,7 +84,7 @@ async def events(request: Request) -> Response:
     return EventStream(at.events.watch(principal(request) if named else None))
 
 
-async def _conversation(request: Request, at: Desk, session: str) -> Conversation:
+async def _conversation(request: Request, at: Services, session: str) -> LiveSession:
     found = await at.hallway.conversations.get(principal(request), session)
     if found is None:
         raise unknown_session(session)

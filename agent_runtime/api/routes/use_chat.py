@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from agent_common.protocol import ChatRequest, UIMessage, UseChatRequest, is_object
 
 from ...errors import InvalidRequest
-from ...loop import Answer, Incoming
+from ...loop import HumanAnswer, IncomingMessage
 from ..dependencies import principal
 
 _ANSWERS = TypeAdapter(list[list[str]])
@@ -22,14 +22,14 @@ def shape_of(body: Any) -> type[UseChatRequest | ChatRequest]:
     return UseChatRequest if is_object(body) and "messages" in body else ChatRequest
 
 
-def incoming(request: Request, asked: UseChatRequest) -> Incoming:
+def incoming(request: Request, asked: UseChatRequest) -> IncomingMessage:
     """The last message as a user's. Its reply is made again when the body says so, and when it edits a message: then it
     names the message that it replaces."""
     last = asked.messages[-1]
     if last.role != "user":
         raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
     edited = asked.trigger == "submit-message" and asked.messageId is not None and asked.messageId == last.id
-    return Incoming(
+    return IncomingMessage(
         principal=principal(request),
         parts=_text_parts(last),
         session=asked.id,
@@ -50,18 +50,18 @@ def _agent(asked: UseChatRequest, last: UIMessage) -> str | None:
     return found
 
 
-def answers(last: UIMessage) -> Iterator[Answer]:
+def answers(last: UIMessage) -> Iterator[HumanAnswer]:
     """What the parts of an assistant message answer, each as far as it is an answer at all."""
     for part in last.parts:
         call_id, approval = part.get("toolCallId"), part.get("approval")
         if part.get("state") == "approval-responded" and is_object(approval):
             decision = "once" if approval.get("approved") is True else "reject"
             reason = approval.get("reason")
-            yield Answer(str(call_id), decision=decision, reason=reason if isinstance(reason, str) else None)
+            yield HumanAnswer(str(call_id), decision=decision, reason=reason if isinstance(reason, str) else None)
         elif part.get("state") == "output-available" and isinstance(call_id, str):
-            yield Answer(call_id, answers=_texts(part.get("output")))
+            yield HumanAnswer(call_id, answers=_texts(part.get("output")))
         elif part.get("state") == "output-error" and isinstance(call_id, str):
-            yield Answer(call_id, refused=str(part.get("errorText") or "no answer"))
+            yield HumanAnswer(call_id, refused=str(part.get("errorText") or "no answer"))
 
 
 def _texts(output: Any) -> list[list[str]] | None:

@@ -16,11 +16,11 @@ from starlette.convertors import Convertor, register_url_convertor
 from agent_common.protocol import NoQuery, WorkspaceQuery
 
 from ...errors import InvalidRequest
-from ...workspace import Conditions, Opened
+from ...workspace import OpenedFile, Preconditions
 from ..dependencies import desk, open_desk, principal, query
 from ..problems import problem
-from ..range_requests import OutOfRange, piece
-from ..responses import Pieces, message
+from ..range_requests import RangeNotSatisfiable, piece
+from ..responses import PacedStreamingResponse, message
 
 
 class _File(Convertor[str]):
@@ -120,7 +120,7 @@ async def _listing(request: Request, path: str) -> Response:
     return message(found)
 
 
-def _file(request: Request, path: str, found: Opened) -> Response:
+def _file(request: Request, path: str, found: OpenedFile) -> Response:
     headers = _headers(path, found)
     if _conditions(request).known(found.etag):
         found.file.close()
@@ -130,7 +130,7 @@ def _file(request: Request, path: str, found: Opened) -> Response:
         wanted = None
     try:
         part = piece(wanted, found.size)
-    except OutOfRange:
+    except RangeNotSatisfiable:
         found.file.close()
         detail = f"{path} has {found.size} bytes"
         more = {"Content-Range": f"bytes */{found.size}"}
@@ -142,10 +142,10 @@ def _file(request: Request, path: str, found: Opened) -> Response:
     code = 206 if part else 200
     if isinstance(found.file, io.BytesIO):
         return Response(found.file.getvalue()[start:end], code, headers)
-    return Pieces(_pieces(found.file, start, end), code, headers)
+    return PacedStreamingResponse(_pieces(found.file, start, end), code, headers)
 
 
-def _headers(path: str, found: Opened) -> dict[str, str]:
+def _headers(path: str, found: OpenedFile) -> dict[str, str]:
     name = PurePosixPath(path).name
     kind = f"{TEXTS.get(PurePosixPath(path).suffix.lower(), 'text/plain')}; charset=utf-8" if found.text else BINARY
     shown = "inline" if found.text else "attachment"
@@ -159,8 +159,8 @@ def _headers(path: str, found: Opened) -> dict[str, str]:
     }
 
 
-def _conditions(request: Request) -> Conditions:
-    return Conditions.of(request.headers.get("if-match"), request.headers.get("if-none-match"))
+def _conditions(request: Request) -> Preconditions:
+    return Preconditions.of(request.headers.get("if-match"), request.headers.get("if-none-match"))
 
 
 def _only_for_folders(request: Request) -> None:

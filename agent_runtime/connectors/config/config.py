@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from agent_common.net import HostPatterns
 
 from ...errors import StartError
-from .config_schema import OAuth, Written
-from .env_substitution import Filled, fill
+from .config_schema import OAuthConfig, ServerFields
+from .env_substitution import SubstitutedText, fill
 from .other_products import translated
 
 LEAST_SECRET, LEAST_WORD = 6, 8
@@ -35,7 +35,7 @@ _KINDS = ("str", "bool", "list[str]")
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalServer:
     """A program that is run here, confined, and spoken to over its pipes."""
 
     argv: tuple[str, ...]
@@ -53,20 +53,20 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
+class RemoteServer:
     """A server that is reached by streamable HTTP."""
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
-    oauth: OAuth | None = field(default=None, repr=False)
+    oauth: OAuthConfig | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerConfig:
     """One server that the operator has named."""
 
     name: str
-    where: Local | Remote
+    where: LocalServer | RemoteServer
     enabled: bool = True
     timeout: float | None = None
     """Seconds that a call may take; none: as long as any tool."""
@@ -76,7 +76,7 @@ class Server:
     """What must not show in a log or an error."""
 
 
-class Faults(Exception):
+class ConfigFaults(Exception):
     """All that is wrong with the file, as "where: what to do"."""
 
     def __init__(self, lines: list[str]) -> None:
@@ -86,7 +86,7 @@ class Faults(Exception):
 
 def read_servers(
     path: Path, data_dir: Path, environment: Mapping[str, str], *, required: bool = False
-) -> tuple[Server, ...]:
+) -> tuple[ServerConfig, ...]:
     """The servers in this file; none when there is none and it is not required. Raises StartError that names every
     fault."""
     try:
@@ -106,51 +106,51 @@ def read_servers(
         return servers(json.loads(path.read_bytes(), object_pairs_hook=_once), data_dir, environment)
     except OSError as error:
         raise StartError(f"{path} cannot be read: {error.strerror}") from error
-    except Faults as faults:
+    except ConfigFaults as faults:
         raise StartError("\n".join(f"{path}: {line}" for line in faults.lines)) from None
     except (ValueError, RecursionError) as error:
         raise StartError(f"{path}: is not JSON, which has no comments and no trailing commas: {error}") from None
 
 
-def servers(content: Any, data_dir: Path, environment: Mapping[str, str]) -> tuple[Server, ...]:
+def servers(content: Any, data_dir: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, ...]:
     """The servers that the content of a file describes. Raises Faults."""
     listed = _listed(content)
-    found: list[Server] = []
+    found: list[ServerConfig] = []
     lines: list[str] = []
     for name, about in listed.items():
         try:
             found.append(_server(name, about, data_dir, environment))
-        except Faults as faults:
+        except ConfigFaults as faults:
             lines += [f"server {name[:64]!r}: {line}" for line in faults.lines]
     if lines:
-        raise Faults(lines)
+        raise ConfigFaults(lines)
     return tuple(found)
 
 
 def _listed(content: Any) -> dict[str, Any]:
     if not isinstance(content, dict):
-        raise Faults([f'must be an object with the field {WORDS[0]}: {{"{WORDS[0]}": {{"name": {{...}}}}}}'])
+        raise ConfigFaults([f'must be an object with the field {WORDS[0]}: {{"{WORDS[0]}": {{"name": {{...}}}}}}'])
     fields = {name: value for name, value in cast("dict[str, Any]", content).items() if name not in BESIDE}
     if strangers := [name for name in fields if name not in WORDS]:
-        raise Faults(
+        raise ConfigFaults(
             [f"{name}: no such field; there is {WORDS[0]}. Take out what is not about servers" for name in strangers]
         )
     if len(fields) > 1:
-        raise Faults([f"give one of {' and '.join(fields)}, not both"])
+        raise ConfigFaults([f"give one of {' and '.join(fields)}, not both"])
     inner: Any = fields.get("mcp")
     if isinstance(inner, dict) and "servers" in inner and "command" not in inner["servers"]:
         return _listed(inner)  # as in the settings of VS Code
     listed: Any = next(iter(fields.values()), cast("dict[str, Any]", {}))
     if not isinstance(listed, dict):
-        raise Faults([f"{next(iter(fields))}: must be an object, with a server under each name"])
+        raise ConfigFaults([f"{next(iter(fields))}: must be an object, with a server under each name"])
     if len(cast("dict[str, Any]", listed)) > MOST_SERVERS:
-        raise Faults([f"there are more than {MOST_SERVERS} servers"])
+        raise ConfigFaults([f"there are more than {MOST_SERVERS} servers"])
     return cast("dict[str, Any]", listed)
 
 
-def _server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str]) -> Server:
+def _server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str]) -> ServerConfig:
     if not isinstance(about, dict):
-        raise Faults(["must be an object with command or url"])
+        raise ConfigFaults(["must be an object with command or url"])
     fields = cast("dict[str, Any]", about)
     places = {
         "workspaceFolder": str(data_dir / "workspace"),
@@ -160,16 +160,18 @@ def _server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str
         "/": "/",
     }
     ours, lines = translated(fields, places)
-    if ours.get("enabled") is False and not ours.keys() - Written.model_fields.keys():
-        return Server(name, Local((), {}), enabled=False)  # its variables need not be set
+    if ours.get("enabled") is False and not ours.keys() - ServerFields.model_fields.keys():
+        return ServerConfig(name, LocalServer((), {}), enabled=False)  # its variables need not be set
     filled = fill(ours, environment)
     lines += filled.missing
     try:
-        written = Written.model_validate({"name": name, **filled.fields})
+        written = ServerFields.model_validate({"name": name, **filled.fields})
     except ValidationError as error:
         told = {line.partition(":")[0] for line in lines}  # a field with a hole in it is wrong otherwise too
         found = [_fault(one) for one in error.errors(include_input=False)]
-        raise Faults([*lines, *dict.fromkeys(one for one in found if one.partition(":")[0] not in told)]) from None
+        raise ConfigFaults(
+            [*lines, *dict.fromkeys(one for one in found if one.partition(":")[0] not in told)]
+        ) from None
     folders = [("read", folder) for folder in written.read]
     if written.cwd is not None and Path(written.cwd) != data_dir / "workspace":
         folders.append(("cwd", written.cwd))
@@ -179,8 +181,8 @@ def _server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str
         if Path(folder).resolve().is_relative_to(data_dir) or data_dir.is_relative_to(Path(folder).resolve())
     ]
     if lines:
-        raise Faults(lines)
-    return Server(
+        raise ConfigFaults(lines)
+    return ServerConfig(
         name,
         _local(written) if written.command is not None else _remote(written),
         enabled=written.enabled,
@@ -190,9 +192,9 @@ def _server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str
     )
 
 
-def _local(written: Written) -> Local:
+def _local(written: ServerFields) -> LocalServer:
     hosts = ["*"] if written.network is True else written.network or []
-    return Local(
+    return LocalServer(
         written.argv,
         written.env,
         HostPatterns.of(hosts) if hosts else None,
@@ -203,11 +205,13 @@ def _local(written: Written) -> Local:
     )
 
 
-def _remote(written: Written) -> Remote:
-    return Remote(written.url or "", {name.lower(): value for name, value in written.headers.items()}, written.oauth)
+def _remote(written: ServerFields) -> RemoteServer:
+    return RemoteServer(
+        written.url or "", {name.lower(): value for name, value in written.headers.items()}, written.oauth
+    )
 
 
-def _secrets(written: Written, filled: Filled) -> tuple[str, ...]:
+def _secrets(written: ServerFields, filled: SubstitutedText) -> tuple[str, ...]:
     """Longest first, so that none is hidden in parts."""
 
     def all_of_them() -> Iterator[str]:
@@ -227,7 +231,7 @@ def _fault(error: Any) -> str:
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
     text = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
-        known = OAuth.model_fields if str(error["loc"][0]) == "oauth" else Written.model_fields
+        known = OAuthConfig.model_fields if str(error["loc"][0]) == "oauth" else ServerFields.model_fields
         text = f"no such field; there are: {', '.join(one for one in known if one != 'name')}"
     return f"{where}: {text}" if where else text
 
@@ -237,5 +241,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise Faults([f"{twice}: is there twice"])
+        raise ConfigFaults([f"{twice}: is there twice"])
     return found

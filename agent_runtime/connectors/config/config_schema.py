@@ -44,7 +44,7 @@ Text = Annotated[str, AfterValidator(_no_null), Field(max_length=32_768)]
 Url = Annotated[str, AfterValidator(_http), Field(max_length=4096)]
 
 
-class OAuth(BaseModel):
+class OAuthConfig(BaseModel):
     """How to get a new access token when the server asks for one: with a refresh token, or else with the client's own
     credentials."""
 
@@ -63,7 +63,7 @@ class OAuth(BaseModel):
         return self.token_endpoint_auth_method == "client_secret_basic"  # noqa: S105  a name
 
     @model_validator(mode="after")
-    def _can_be_used(self) -> OAuth:
+    def _can_be_used(self) -> OAuthConfig:
         if self.client_secret is None and self.refresh_token is None:
             raise ValueError("give refresh_token, or client_secret for a client that acts for itself")
         if self.client_secret is None and self.is_basic:
@@ -71,7 +71,7 @@ class OAuth(BaseModel):
         return self
 
 
-class Written(BaseModel):
+class ServerFields(BaseModel):
     """A server. `command` makes it a local one, `url` a remote one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True)
@@ -83,7 +83,7 @@ class Written(BaseModel):
     env: dict[str, Text] = Field(default_factory=dict[str, str], max_length=200)
     url: Url | None = None
     headers: dict[str, str] = Field(default_factory=dict[str, str], max_length=100)
-    oauth: OAuth | None = None
+    oauth: OAuthConfig | None = None
     enabled: bool = True
     timeout_ms: int | None = Field(default=None, ge=100, le=LONGEST_MS)
     network: bool | list[str] = False
@@ -149,7 +149,7 @@ class Written(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Written:
+    def _one_kind(self) -> ServerFields:
         if (self.command is None) == (self.url is None):
             raise ValueError("give exactly one of command, for a program run here, and url, for a server elsewhere")
         if self.type is not None:

@@ -13,7 +13,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 @dataclass(slots=True)
-class Filled:
+class SubstitutedText:
     """A server's fields with its variables filled."""
 
     fields: dict[str, Any]
@@ -23,9 +23,9 @@ class Filled:
     """What came from the environment."""
 
 
-def fill(fields: Mapping[str, Any], environment: Mapping[str, str]) -> Filled:
+def fill(fields: Mapping[str, Any], environment: Mapping[str, str]) -> SubstitutedText:
     """A copy of the fields, with what is missing named as a fault."""
-    filled = Filled({})
+    filled = SubstitutedText({})
 
     def text(value: str, where: str) -> str:
         def one(found: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...sandbox import COMMAND_PATH
-from .config import Local
+from .config import LocalServer
 from .unreadable_files import unreadable
 
 SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev")))
@@ -27,7 +27,7 @@ PROJECT_FILES = ("package.json", "pyproject.toml", "requirements.txt", ".git")
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledFiles:
     """A program as it is to be started."""
 
     argv: tuple[str, ...]
@@ -36,7 +36,7 @@ class Installed:
     env: Mapping[str, str]
 
 
-def installed(where: Local, data_dir: Path, environment: Mapping[str, str]) -> Installed:
+def installed(where: LocalServer, data_dir: Path, environment: Mapping[str, str]) -> InstalledFiles:
     """Find the program on the PATH that servers get, then on the runtime's own, and the folders that it needs. Reads
     the disk."""
     name, *arguments = where.argv
@@ -49,11 +49,11 @@ def installed(where: Local, data_dir: Path, environment: Mapping[str, str]) -> I
     scripts = [Path(word) for word in arguments if word.startswith("/") and Path(word).is_file()]
     folders = [*_around_links(program), *(one for script in scripts for one in _modules_near(script))]
     shown = tuple(dict.fromkeys(folder for folder in folders if _may_be_shown(folder, data_dir)))
-    return Installed((found or name, *arguments), shown, env)
+    return InstalledFiles((found or name, *arguments), shown, env)
 
 
 def advice(
-    where: Local, found: Installed, workspace: Path, uid: int | None = None, *, by_path: bool = False
+    where: LocalServer, found: InstalledFiles, workspace: Path, uid: int | None = None, *, by_path: bool = False
 ) -> list[str]:
     """Say what a confined program will miss, each with its fix. `uid` and `by_path` are those of the confinement. Reads
     the disk."""

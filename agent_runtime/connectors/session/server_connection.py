@@ -17,16 +17,16 @@ from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
 from ...tools import Tool
-from ..config.config import Local, Server
+from ..config.config import LocalServer, ServerConfig
 from ..tools.results import data
 from ..tools.tool_adapter import declare
-from ..transport.connection_state import Ends
-from ..transport.transports import Ground, load
-from .timeouts import MOST_PROMPT, Patience
+from ..transport.connection_state import ConnectionState
+from ..transport.transports import ConnectorDeps, load
+from .timeouts import MOST_PROMPT, Timeouts
 
 if TYPE_CHECKING:
-    from ..transport.oauth import Access
-    from .session import Session
+    from ..transport.oauth import AccessToken
+    from .session import McpSession
 
 State = Literal["idle", "connecting", "ready", "waiting", "closed"]
 MOST_CALLS = 16
@@ -39,16 +39,16 @@ REASON_LIMIT = 500
 log = logger(__name__)
 
 
-class Link:
+class ServerConnection:
     """`touch` it, `wake` it, `call` through it; `close` it in the end."""
 
     def __init__(
         self,
-        server: Server,
+        server: ServerConfig,
         servers: Collection[str],
-        ground: Ground,
+        ground: ConnectorDeps,
         starting: asyncio.Semaphore,
-        patience: Patience,
+        patience: Timeouts,
     ) -> None:
         self.server = server
         self.tools: tuple[Tool, ...] = ()
@@ -68,8 +68,8 @@ class Link:
         self._over = asyncio.Event()
         """The connection that a call has lost is over, and it is known why."""
         self._slots = asyncio.Semaphore(MOST_CALLS)
-        self._session: Session | None = None
-        self._access: Access | None = None
+        self._session: McpSession | None = None
+        self._access: AccessToken | None = None
         self._task: asyncio.Task[None] | None = None
 
     # -- for those who want something of it
@@ -115,7 +115,7 @@ class Link:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=CLOSE_SECONDS)
 
-    async def _connected(self) -> Session:
+    async def _connected(self) -> McpSession:
         self.wake()
         if self.state == "connecting":
             await self._settled.wait()
@@ -125,9 +125,9 @@ class Link:
 
     async def _lost(self, lost: Exception) -> ToolFailure:
         """What a call is told whose connection is gone."""
-        from .session import Gone
+        from .session import ConnectionLost
 
-        if not isinstance(lost, Gone):
+        if not isinstance(lost, ConnectionLost):
             log.error("mcp call failed", server=self.server.name, error=type(lost).__name__)
         with suppress(TimeoutError):
             async with asyncio.timeout(AFTERMATH):
@@ -159,12 +159,12 @@ class Link:
     async def _attempt(self) -> bool:
         """One connection from its beginning to its end; whether another one is to follow."""
         self._began = self._now()
-        ends = Ends(self._stir)
+        ends = ConnectionState(self._stir)
         try:
             await self._connect(ends)
             return self._open_calls > 0  # somebody came while it was being closed
         except Exception as error:  # noqa: BLE001  whatever it is, the server is not connected and the reason is told
-            if type(_leaf(error)).__name__ == "Dropped" and isinstance(self.server.where, Local):
+            if type(_leaf(error)).__name__ == "Dropped" and isinstance(self.server.where, LocalServer):
                 self._probing = False
                 return True  # at once, with the request that older servers expect
             self._probing = True
@@ -182,7 +182,7 @@ class Link:
         await self._patience.sleep(pause)
         return self._needed_for() > 0
 
-    async def _connect(self, ends: Ends) -> None:
+    async def _connect(self, ends: ConnectionState) -> None:
         """Returns when nobody has needed the connection for long. Raises whatever ends it before."""
         async with AsyncExitStack() as start:
             await start.enter_async_context(self._starting)
@@ -206,7 +206,7 @@ class Link:
                 log.info("mcp server connected", server=self.server.name, tools=len(self.tools))
                 await self._keep(session, ends)
 
-    async def _keep(self, session: Session, ends: Ends) -> None:
+    async def _keep(self, session: McpSession, ends: ConnectionState) -> None:
         """Until nobody has needed it for long. Raises when the transport says that it is over."""
         pauses, relists = (self._patience.relist_later, self._patience.relist), 0
         async with anyio.create_task_group() as tasks:
@@ -227,7 +227,7 @@ class Link:
             self._become("connecting")  # so that who comes now waits for the next one
             tasks.cancel_scope.cancel()
 
-    async def _list(self, session: Session) -> None:
+    async def _list(self, session: McpSession) -> None:
         """The tools as they are now; turns that have begun keep those that they began with."""
         self._changed = False
         listed = await session.tools()
@@ -252,7 +252,7 @@ class Link:
         else:
             self._settled.set()
 
-    def _explain(self, error: Exception, ends: Ends) -> str:
+    def _explain(self, error: Exception, ends: ConnectionState) -> str:
         leaf = _leaf(error)
         if type(leaf).__name__ == "Refused":
             return str(leaf)

@@ -43,15 +43,15 @@ CLOSED = "Connection closed"
 """How the package says that the whole connection is gone, and not one answer."""
 
 
-class Gone(Exception):
+class ConnectionLost(Exception):
     """The connection was lost under the call."""
 
 
-class Dropped(Exception):
+class ConnectionDropped(Exception):
     """The server closed the connection over the first request of the newest protocol."""
 
 
-class Session:
+class McpSession:
     """Its methods may be called by any task while the block of `open_session` lasts."""
 
     def __init__(self, client: Any) -> None:
@@ -82,7 +82,7 @@ class Session:
             if refusal.code == REFUSED:
                 raise
             if _is_closed(refusal):
-                raise Dropped("it closed the connection") from None
+                raise ConnectionDropped("it closed the connection") from None
             return False
         except (TimeoutError, RuntimeError, ValidationError):  # no answer, no version in common, no such result
             return False
@@ -137,7 +137,7 @@ class Session:
             answer = await self._client.send_request(types.CallToolRequest(params=params), _ANSWER)
         except MCPError as error:
             if _is_closed(error):
-                raise Gone from None
+                raise ConnectionLost from None
             kind = _KINDS.get(error.code, "backend")
             raise ToolFailure(error.message[:ERROR_LIMIT] or f"error {error.code}", kind=kind) from None
         except ValidationError:
@@ -152,7 +152,7 @@ def _is_closed(error: Any) -> bool:
 
 
 @asynccontextmanager
-async def open_session(streams: Streams, changed: Callable[[], object]) -> AsyncGenerator[Session]:
+async def open_session(streams: Streams, changed: Callable[[], object]) -> AsyncGenerator[McpSession]:
     """A session over these streams, without its handshake. `changed` is told when the server says its tools have."""
     from mcp import ClientSession
 
@@ -163,4 +163,4 @@ async def open_session(streams: Streams, changed: Callable[[], object]) -> Async
 
     about = types.Implementation(name="agent-runtime", version=__version__)
     async with ClientSession(*streams, message_handler=hear, client_info=about) as client:
-        yield Session(client)
+        yield McpSession(client)

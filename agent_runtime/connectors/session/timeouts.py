@@ -10,7 +10,7 @@ MOST_PROMPT = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """Times in seconds."""
 
     wait: float = 5.0

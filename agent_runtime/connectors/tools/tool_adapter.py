@@ -12,7 +12,7 @@ from agent_common.telemetry import logger
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
 from ...tools import Tool
-from ..config.config import Local, Server
+from ..config.config import LocalServer, ServerConfig
 from .names import rule_name, tool_name
 from .schemas import plain_text, reduced
 
@@ -29,7 +29,7 @@ Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 log = logger(__name__)
 
 
-def declare(server: Server, listed: Sequence[Listed], servers: Collection[str], call: Call) -> tuple[Tool, ...]:
+def declare(server: ServerConfig, listed: Sequence[Listed], servers: Collection[str], call: Call) -> tuple[Tool, ...]:
     """The tools, sorted by their names. One that has a bad name, or one that is listed twice, is left out."""
     tools: dict[str, Tool] = {}
     known: set[str] = set()
@@ -45,7 +45,7 @@ def declare(server: Server, listed: Sequence[Listed], servers: Collection[str], 
     return tuple(tools.values())
 
 
-def _tool(server: Server, one: Listed, name: str, requires: RequirementSet, call: Call) -> Tool:
+def _tool(server: ServerConfig, one: Listed, name: str, requires: RequirementSet, call: Call) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
         if requires.net.hosts and context.egress is not None and context.egress.bounded:
             why = "what it sends out cannot be counted, and the bytes that this work may send out are bounded"
@@ -64,10 +64,10 @@ def _tool(server: Server, one: Listed, name: str, requires: RequirementSet, call
     return Tool(spec, run, requires, timeout=server.timeout, names=(rule_name(server.name, one.name),))
 
 
-def _requires(server: Server) -> RequirementSet:
+def _requires(server: ServerConfig) -> RequirementSet:
     """What a call may touch, through the server: as much as the operator has given that."""
     where = server.where
-    if not isinstance(where, Local):
+    if not isinstance(where, LocalServer):
         host = urlsplit(where.url).hostname or ""
         return RequirementSet(net=Net(hosts=[host]), capabilities=[CAPABILITY])
     return RequirementSet(

@@ -9,7 +9,7 @@ Streams = tuple[Any, Any]
 """What an MCP session reads from, and what it writes to."""
 
 
-class Ends:
+class ConnectionState:
     """Knows why a connection is over; the first reason counts."""
 
     def __init__(self, stir: asyncio.Event) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rate_limit import MESSAGE_LIMIT, UNIT, Overrun, check_nodes
+from .rate_limit import MESSAGE_LIMIT, UNIT, LimitExceeded, check_nodes
 
 LINE_COST = UNIT // 16
 """What a line costs besides its bytes, and UNIT what an event costs: short ones take longer to parse than to send."""
@@ -38,7 +38,7 @@ class EventCheck:
                 self._end_event()
         self._line += rest
         if self._size + len(self._line) > MESSAGE_LIMIT:
-            raise Overrun(f"it sent an event that is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB")
+            raise LimitExceeded(f"it sent an event that is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB")
         return len(piece) + LINE_COST * len(ended) + UNIT * events
 
     def end(self) -> None:

@@ -16,16 +16,16 @@ import anyio
 import httpcore2
 import httpx2
 
-from agent_common.net import ANYWHERE, Direct, Parent, Stream, Upstream, canonical_host
+from agent_common.net import ANYWHERE, ByteStream, DirectUpstream, ProxyUpstream, Upstream, canonical_host
 
 from ...errors import ToolFailure
 from .auth_refusals import STATUSES, as_error, refusal
 from .event_limits import EventCheck
 from .incoming import take
-from .rate_limit import MESSAGE_LIMIT, Overrun, Pace, check_nodes
+from .rate_limit import MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
 
 if TYPE_CHECKING:
-    from .connection_state import Ends
+    from .connection_state import ConnectionState
 
 """The operator has named the server: it may be on a private network, or on this machine."""
 CONNECT_SECONDS = 10.0
@@ -37,14 +37,14 @@ SESSION = "mcp-session-id"
 EVENTS = "text/event-stream"
 
 
-class Way:
+class Route:
     """Where requests to a server go: through the operator's forward proxy, or straight to this machine itself."""
 
     def __init__(self, egress_url: str | None, token: str | None) -> None:
-        self._direct = Direct(ANYWHERE)
-        self._parent = Parent(egress_url, token, ANYWHERE) if egress_url else None
+        self._direct = DirectUpstream(ANYWHERE)
+        self._parent = ProxyUpstream(egress_url, token, ANYWHERE) if egress_url else None
 
-    async def open(self, host: str, port: int) -> Stream:
+    async def open(self, host: str, port: int) -> ByteStream:
         """Raises ToolFailure."""
         name = canonical_host(f"[{host}]" if ":" in host else host)
         upstream: Upstream = self._direct if self._parent is None or _is_loopback(name) else self._parent
@@ -58,15 +58,15 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class Carrier(httpx2.AsyncBaseTransport):
+class BoundedTransport(httpx2.AsyncBaseTransport):
     """Carries requests, and tells `ends` when the server knows the session no more.
 
     `credentials` says whether any are configured; none: refusals are passed on as they are.
     """
 
-    def __init__(self, way: Way, ends: Ends | None = None, *, credentials: bool | None = None) -> None:
+    def __init__(self, way: Route, ends: ConnectionState | None = None, *, credentials: bool | None = None) -> None:
         self._ends, self._credentials = ends, credentials
-        self._pace = Pace()
+        self._pace = MessageRateLimiter()
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=_tls(), max_connections=MOST_CONNECTIONS, network_backend=_Backend(way)
         )
@@ -117,9 +117,9 @@ async def _explained(answer: httpx2.Response, *, credentials: bool) -> httpx2.Re
 
 @asynccontextmanager
 async def http_client(
-    way: Way,
+    way: Route,
     *,
-    ends: Ends | None = None,
+    ends: ConnectionState | None = None,
     credentials: bool | None = None,
     headers: Mapping[str, str] | None = None,
     auth: httpx2.Auth | None = None,
@@ -128,7 +128,7 @@ async def http_client(
     """A client that follows no redirect and reads nothing of the environment."""
     timeout = httpx2.Timeout(CONNECT_SECONDS * 3, read=max(READ_SECONDS, read_seconds))
     async with httpx2.AsyncClient(
-        transport=Carrier(way, ends, credentials=credentials),
+        transport=BoundedTransport(way, ends, credentials=credentials),
         headers=headers,
         auth=auth,
         timeout=timeout,
@@ -137,12 +137,12 @@ async def http_client(
         yield client
 
 
-class Watched:
+class LimitedStream:
     """The messages of a server on their way into the session: its own requests are counted, and the end is told."""
 
-    def __init__(self, stream: Any, ends: Ends) -> None:
+    def __init__(self, stream: Any, ends: ConnectionState) -> None:
         self._stream, self._ends = stream, ends
-        self._pace = Pace()
+        self._pace = MessageRateLimiter()
 
     @property
     def last_context(self) -> Any:
@@ -154,7 +154,7 @@ class Watched:
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    def __aiter__(self) -> Watched:
+    def __aiter__(self) -> LimitedStream:
         return self
 
     async def __anext__(self) -> Any:
@@ -165,11 +165,11 @@ class Watched:
         except StopAsyncIteration:
             self._ends.end("it has closed the connection")
             raise
-        except Overrun as overrun:
+        except LimitExceeded as overrun:
             self._ends.end(str(overrun))
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Watched:
+    async def __aenter__(self) -> LimitedStream:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -179,7 +179,7 @@ class Watched:
 class _Whole(httpx2.AsyncByteStream):
     """A body that is read as one, when it is not too large."""
 
-    def __init__(self, answer: httpcore2.Response, pace: Pace) -> None:
+    def __init__(self, answer: httpcore2.Response, pace: MessageRateLimiter) -> None:
         self._answer, self._pace = answer, pace
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -191,7 +191,7 @@ class _Whole(httpx2.AsyncByteStream):
         await self._pace.spend(len(body))
         try:
             check_nodes(bytes(body))
-        except Overrun as overrun:
+        except LimitExceeded as overrun:
             raise httpx2.StreamError(str(overrun)) from None
         yield bytes(body)
 
@@ -202,7 +202,7 @@ class _Whole(httpx2.AsyncByteStream):
 class _Streamed(httpx2.AsyncByteStream):
     """A body without end, not faster than it may be, and event by event not more than may be parsed."""
 
-    def __init__(self, answer: httpcore2.Response, pace: Pace) -> None:
+    def __init__(self, answer: httpcore2.Response, pace: MessageRateLimiter) -> None:
         self._answer, self._pace = answer, pace
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -212,7 +212,7 @@ class _Streamed(httpx2.AsyncByteStream):
                 await self._pace.spend(check.feed(piece))
                 yield piece
             check.end()
-        except Overrun as overrun:
+        except LimitExceeded as overrun:
             raise httpx2.SSEError(str(overrun)) from None  # a request that waits for it fails with that
 
     async def aclose(self) -> None:
@@ -222,7 +222,7 @@ class _Streamed(httpx2.AsyncByteStream):
 class _Backend(httpcore2.AsyncNetworkBackend):
     """Connections for the pool, made by the runtime's own ways out."""
 
-    def __init__(self, way: Way) -> None:
+    def __init__(self, way: Route) -> None:
         self._way = way
 
     async def connect_tcp(
@@ -245,7 +245,7 @@ class _Backend(httpcore2.AsyncNetworkBackend):
 class _Connection(httpcore2.AsyncNetworkStream):
     """One of them, as the pool wants it."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109

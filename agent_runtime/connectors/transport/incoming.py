@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_types import JSONRPCRequest, JSONRPCResponse
 
-from .rate_limit import Pace
+from .rate_limit import MessageRateLimiter
 
 if TYPE_CHECKING:
     from mcp_types import JSONRPCMessage
@@ -17,7 +17,7 @@ NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
 """What a listing says of caches when it says nothing."""
 
 
-def take(message: JSONRPCMessage | Any, pace: Pace) -> None:
+def take(message: JSONRPCMessage | Any, pace: MessageRateLimiter) -> None:
     """Count a request of the server's, and give a result the fields that it left out. Raises Overrun."""
     if isinstance(message, JSONRPCRequest):
         pace.asked()

@@ -19,7 +19,7 @@ from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
 from .auth_refusals import WRONG_CREDENTIALS
-from .http_transport import Way, http_client
+from .http_transport import Route, http_client
 from .refresh_tokens import TokenFile
 
 SECONDS = 20.0
@@ -28,14 +28,14 @@ _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
 log = logger(__name__)
 
 
-class Refused(Exception):
+class TokenRefused(Exception):
     """The credentials that the operator gave are not good any more."""
 
 
-class Access:
+class AccessToken:
     """The access token of one server, over all its connections."""
 
-    def __init__(self, server: str, url: str, tokens: TokenFile, way: Way) -> None:
+    def __init__(self, server: str, url: str, tokens: TokenFile, way: Route) -> None:
         self._server, self._tokens, self._way = server, tokens, way
         given = tokens.oauth.resource
         self._resource = (given or None) if given is not None else urlsplit(url)._replace(query="").geturl()
@@ -98,7 +98,7 @@ class Access:
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             raise ToolFailure(f"the token endpoint cannot be reached ({type(error).__name__})") from None
         if answer.status_code in (400, 401, 403):
-            raise Refused(WRONG_CREDENTIALS)
+            raise TokenRefused(WRONG_CREDENTIALS)
         try:
             content: Any = json.loads(answer.content) if answer.status_code == 200 else None
         except ValueError:
@@ -108,10 +108,10 @@ class Access:
         return cast("dict[str, Any]", content)
 
 
-class Bearer(httpx2.Auth):
+class BearerAuth(httpx2.Auth):
     """Shows the access token with each request, and once more with a new one where it is refused."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: AccessToken) -> None:
         self._access = access
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:

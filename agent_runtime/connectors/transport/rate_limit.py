@@ -21,11 +21,11 @@ MOST_ASKS = 100
 """Requests of the server's own that are answered, all with a refusal, in one connection."""
 
 
-class Overrun(Exception):
+class LimitExceeded(Exception):
     """The server says more than it may."""
 
 
-class Pace:
+class MessageRateLimiter:
     """The allowance of one connection."""
 
     def __init__(
@@ -50,13 +50,13 @@ class Pace:
         """Something came that is no message: many programs print where they should not. Raises Overrun."""
         self._noise += 1
         if self._noise > MOST_NOISE:
-            raise Overrun(f"it prints what is no message of MCP, more than {MOST_NOISE} lines in a row")
+            raise LimitExceeded(f"it prints what is no message of MCP, more than {MOST_NOISE} lines in a row")
 
     def asked(self) -> None:
         """The server wants something of us. Raises Overrun."""
         self._asks += 1
         if self._asks > MOST_ASKS:
-            raise Overrun(f"it has asked for something more than {MOST_ASKS} times")
+            raise LimitExceeded(f"it has asked for something more than {MOST_ASKS} times")
 
 
 def check_nodes(message: bytes) -> None:
@@ -67,5 +67,5 @@ def check_nodes(message: bytes) -> None:
         raise refused(refusal) from None
 
 
-def refused(refusal: JsonRefused) -> Overrun:
-    return Overrun(f"it sent a message that is refused: {refusal}")
+def refused(refusal: JsonRefused) -> LimitExceeded:
+    return LimitExceeded(f"it sent a message that is refused: {refusal}")

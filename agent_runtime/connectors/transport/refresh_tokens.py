@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ...workspace import publish
-from ..config.config_schema import OAuth
+from ..config.config_schema import OAuthConfig
 
 LARGEST = 64 * 1024
 
@@ -22,7 +22,7 @@ class TokenFile:
     """Keeps the latest refresh token of one server. Its methods touch the disk."""
 
     path: Path
-    oauth: OAuth
+    oauth: OAuthConfig
 
     def read(self) -> str | None:
         """The latest refresh token: the kept one while it descends from the operator's; none when that has none."""

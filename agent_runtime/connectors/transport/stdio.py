@@ -14,15 +14,15 @@ import anyio
 
 from agent_common.json_reader import JsonRefused, by_size, read_json
 
-from ...sandbox import Child
+from ...sandbox import SandboxProcess
 from .incoming import take
-from .rate_limit import MESSAGE, Overrun, Pace, refused
+from .rate_limit import MESSAGE, LimitExceeded, MessageRateLimiter, refused
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
-    from .connection_state import Ends, Streams
+    from .connection_state import ConnectionState, Streams
 
 TAIL = 1000
 """Bytes of what a program printed last on stderr that are kept, to explain its death."""
@@ -36,7 +36,7 @@ LEAVE_SECONDS = 1.0
 
 
 @asynccontextmanager
-async def stdio_streams(child: Child, ends: Ends, unread: float) -> AsyncGenerator[Streams]:
+async def stdio_streams(child: SandboxProcess, ends: ConnectionState, unread: float) -> AsyncGenerator[Streams]:
     """The session's streams over a program, which is ended with the block. `ends` is told when the program is gone, or
     has left its input unread for so many seconds."""
     talk = _Talk(child, ends, unread)
@@ -59,9 +59,9 @@ async def stdio_streams(child: Child, ends: Ends, unread: float) -> AsyncGenerat
 class _Talk:
     """What goes on over the pipes."""
 
-    def __init__(self, child: Child, ends: Ends, unread: float) -> None:
+    def __init__(self, child: SandboxProcess, ends: ConnectionState, unread: float) -> None:
         self._child, self._ends, self._unread = child, ends, unread
-        self._pace = Pace()
+        self._pace = MessageRateLimiter()
         self._printed = b""
         self._leaving = False
         self._heard = asyncio.Event()
@@ -74,7 +74,7 @@ class _Talk:
                     while line := await self._child.stdout.readline():
                         await self._take(line, session)
                     await self._explain_death()
-                except Overrun as overrun:
+                except LimitExceeded as overrun:
                     self._end(str(overrun))
                 except ValueError:
                     self._end("it sent a message that is too long")

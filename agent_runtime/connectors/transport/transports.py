@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
-from ...sandbox import Box, Child, Confinement, Limits, Quota
-from ..config.config import Local, Remote, Server
+from ...sandbox import Confinement, Quota, SandboxLimits, SandboxProcess, SandboxSpec
+from ..config.config import LocalServer, RemoteServer, ServerConfig
 from ..config.installed_files import advice, installed
-from .connection_state import Ends, Streams
+from .connection_state import ConnectionState, Streams
 from .rate_limit import MESSAGE_LIMIT
 
 if TYPE_CHECKING:
-    from agent_common.net import Passage, Upstream
+    from agent_common.net import ConnectionRecord, Upstream
 
-    from .oauth import Access
+    from .oauth import AccessToken
 
 LEAST_ADDRESSES = 4096 * 2**20
 """Bytes: programs that compile reserve far more memory than they use. What they use is bounded all the same."""
@@ -45,12 +45,12 @@ async def load() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ConnectorDeps:
     """What servers stand on, wired once."""
 
     confinement: Confinement
     workspace: Path
-    limits: Limits
+    limits: SandboxLimits
     data_dir: Path
     upstream: Upstream | None = None
     """The way out of those that have a network; none: straight out."""
@@ -61,15 +61,21 @@ class Ground:
     """Seconds that a program may leave its input unread."""
 
     @asynccontextmanager
-    async def streams(self, server: Server, ends: Ends, access: Access | None) -> AsyncGenerator[Streams]:
+    async def streams(
+        self, server: ServerConfig, ends: ConnectionState, access: AccessToken | None
+    ) -> AsyncGenerator[Streams]:
         """The streams of a session. Raises ToolFailure when the program cannot be started."""
         where = server.where
-        made = self._local(server.name, where, ends) if isinstance(where, Local) else self._remote(server, ends, access)
+        made = (
+            self._local(server.name, where, ends)
+            if isinstance(where, LocalServer)
+            else self._remote(server, ends, access)
+        )
         async with made as streams:
             yield streams
 
     @asynccontextmanager
-    async def _local(self, name: str, where: Local, ends: Ends) -> AsyncGenerator[Streams]:
+    async def _local(self, name: str, where: LocalServer, ends: ConnectionState) -> AsyncGenerator[Streams]:
         from .stdio import stdio_streams
 
         async with AsyncExitStack() as stack:
@@ -78,12 +84,12 @@ class Ground:
             stack.push_async_callback(child.close)
             yield await stack.enter_async_context(stdio_streams(child, ends, self.unread))
 
-    async def _start(self, where: Local, network: Path | None) -> Child:
+    async def _start(self, where: LocalServer, network: Path | None) -> SandboxProcess:
         limits = replace(self.limits, memory=max(where.memory, LEAST_ADDRESSES), total_memory=where.memory)
         found = await asyncio.to_thread(installed, where, self.data_dir, os.environ)
         own = (where.cwd,) if where.cwd and where.cwd != self.workspace else ()
         readable = (*found.folders, *where.read, *own)
-        box = Box(
+        box = SandboxSpec(
             # Not the workspace: interpreters run code that they find where they are, and the agent can write there.
             where.cwd or Path("/"),
             writable=(self.workspace,) if where.write else (),
@@ -96,20 +102,20 @@ class Ground:
         )
         return await self.confinement.spawn(found.argv, box, line_limit=MESSAGE_LIMIT)
 
-    async def advice(self, server: Server) -> list[str]:
+    async def advice(self, server: ServerConfig) -> list[str]:
         """Say what a local server will miss in its confinement, each with its fix."""
-        if not isinstance(server.where, Local) or self.confinement.name in ("off", "none"):
+        if not isinstance(server.where, LocalServer) or self.confinement.name in ("off", "none"):
             return []
         return await asyncio.to_thread(self._advice, server.where)
 
-    def _advice(self, where: Local) -> list[str]:
+    def _advice(self, where: LocalServer) -> list[str]:
         found = installed(where, self.data_dir, os.environ)
         held = self.confinement
         return advice(where, found, self.workspace, held.uid, by_path=held.by_path)
 
-    async def _network(self, name: str, where: Local, stack: AsyncExitStack) -> Path | None:
+    async def _network(self, name: str, where: LocalServer, stack: AsyncExitStack) -> Path | None:
         """The socket of a proxy of its own, for as long as the stack lasts."""
-        from agent_common.net import Direct, gateway
+        from agent_common.net import DirectUpstream, gateway
 
         hosts = where.network
         if hosts is None or self.confinement.name == "off":  # what is not confined has the machine's network
@@ -120,27 +126,31 @@ class Ground:
         async def admit(host: str, _port: int, _agent: str) -> str | None:
             return None if hosts.match(host) else f"server {name} may not reach {host}"
 
-        def note(passage: Passage) -> None:
+        def note(passage: ConnectionRecord) -> None:
             log.info("mcp server out", server=name, host=passage.host, port=passage.port, verdict=passage.verdict)
 
         folder = stack.enter_context(TemporaryDirectory(prefix="agent-mcp-"))
-        opened = gateway(Path(folder, "proxy"), admit, self.upstream or Direct(), uid=self.confinement.uid, note=note)
+        opened = gateway(
+            Path(folder, "proxy"), admit, self.upstream or DirectUpstream(), uid=self.confinement.uid, note=note
+        )
         return await stack.enter_async_context(opened)
 
     @asynccontextmanager
-    async def _remote(self, server: Server, ends: Ends, access: Access | None) -> AsyncGenerator[Streams]:
+    async def _remote(
+        self, server: ServerConfig, ends: ConnectionState, access: AccessToken | None
+    ) -> AsyncGenerator[Streams]:
         from mcp.client.streamable_http import streamable_http_client
 
-        from .http_transport import Watched, Way, http_client
+        from .http_transport import LimitedStream, Route, http_client
 
         where = server.where
-        assert isinstance(where, Remote)  # noqa: S101
+        assert isinstance(where, RemoteServer)  # noqa: S101
         auth = None
         if access is not None:
-            from .oauth import Bearer
+            from .oauth import BearerAuth
 
-            auth = Bearer(access)
-        way = Way(self.egress_url, self.egress_token)
+            auth = BearerAuth(access)
+        way = Route(self.egress_url, self.egress_token)
         given = auth is not None or bool(where.headers) or "?" in where.url
         client = http_client(
             way,
@@ -154,15 +164,15 @@ class Ground:
             client as http,
             streamable_http_client(where.url, http_client=http, max_sse_event_size=MESSAGE_LIMIT) as (reading, writing),
         ):
-            yield Watched(reading, ends), writing
+            yield LimitedStream(reading, ends), writing
 
-    def access(self, server: Server) -> Access | None:
+    def access(self, server: ServerConfig) -> AccessToken | None:
         """The access token of a server that has one, over all its connections."""
-        if not isinstance(server.where, Remote) or server.where.oauth is None:
+        if not isinstance(server.where, RemoteServer) or server.where.oauth is None:
             return None
-        from .http_transport import Way
-        from .oauth import Access
+        from .http_transport import Route
+        from .oauth import AccessToken
         from .refresh_tokens import TokenFile
 
         kept = TokenFile(self.data_dir / "connectors" / f"{server.name}.json", server.where.oauth)
-        return Access(server.name, server.where.url, kept, Way(self.egress_url, self.egress_token))
+        return AccessToken(server.name, server.where.url, kept, Route(self.egress_url, self.egress_token))

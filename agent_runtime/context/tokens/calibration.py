@@ -18,7 +18,7 @@ SURPRISE = 1.6
 """A factor so many times as high or as low as the one so far must be reported twice to be believed."""
 
 
-class Meter:
+class TokenCalibration:
     """The factor of one model, shared by all conversations with it. It never waits and keeps a few numbers."""
 
     def __init__(self, model: str) -> None:
@@ -68,18 +68,18 @@ def near(one: float, other: float, times: float) -> bool:
     return one <= other * times and other <= one * times
 
 
-class Meters:
+class TokenCalibrations:
     """The meters of all models that are spoken to. Callers choose the names, so there is a bound: the one that was
     asked for longest ago goes."""
 
     def __init__(self, behind: Callable[[str], str | None] = lambda _: None, most: int = 64) -> None:
         """`behind`: the model behind a name; none where that is not known."""
         self._behind, self._most = behind, most
-        self._meters: dict[str, Meter] = {}
+        self._meters: dict[str, TokenCalibration] = {}
 
-    def of(self, model: str) -> Meter:
+    def of(self, model: str) -> TokenCalibration:
         """The meter of that model, always the same one while it is kept."""
-        meter = self._meters.pop(model, None) or Meter(model)
+        meter = self._meters.pop(model, None) or TokenCalibration(model)
         meter.encoding = encoding_of(self._behind(model) or model)
         if len(self._meters) >= self._most:
             del self._meters[next(iter(self._meters))]

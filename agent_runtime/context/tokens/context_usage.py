@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from agent_common.protocol import Usage
 
-from .calibration import HIGHEST, LOWEST, Meter, near
+from .calibration import HIGHEST, LOWEST, TokenCalibration, near
 from .estimate import estimate, estimate_json, estimate_text
-from .exact import Exact
-from .overflow import Overflow, overflow_of
+from .exact import ExactCounter
+from .overflow import OverflowReport, overflow_of
 
 FEWER, MORE = 0.6, 2.0
 """Times what was expected: a report beyond that must come twice to be believed."""
@@ -36,12 +36,12 @@ class _Base:
     tools: bytes | None
 
 
-class Gauge:
+class ContextUsage:
     """Measures one conversation. Messages are appended, and each is estimated once; the first one may be replaced.
     `reset` tells of a conversation that was written anew (compaction, rewind); one that has become shorter, or has
     another message where it ended, is noticed without it."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: TokenCalibration) -> None:
         self._meter = meter
         self.reset()
 
@@ -51,7 +51,7 @@ class Gauge:
         return self._base is not None
 
     @property
-    def meter(self) -> Meter:
+    def meter(self) -> TokenCalibration:
         """Of the model that answers."""
         return self._meter
 
@@ -66,9 +66,9 @@ class Gauge:
         self._base: _Base | None = None
         self._doubt: float | None = None
         """Reported per estimated token, of a report that was not believed."""
-        self._exact: Exact | None = None
+        self._exact: ExactCounter | None = None
 
-    def use(self, meter: Meter) -> None:
+    def use(self, meter: TokenCalibration) -> None:
         """From now on another model answers: what the one before has reported says little about it."""
         if meter is not self._meter:
             self._meter, self._exact = meter, None
@@ -102,7 +102,7 @@ class Gauge:
         if self._meter.encoding is None:
             return now
         if self._exact is None or self._exact.name != self._meter.encoding:
-            self._exact = Exact(self._meter.encoding)
+            self._exact = ExactCounter(self._meter.encoding)
         base = self._base
         if base is not None and self._holds(base):
             return base.reported + await self._exact.messages(messages, base.messages)
@@ -129,7 +129,7 @@ class Gauge:
         self._meter.learn(estimated, prompt_tokens, whole=True)
         self._base = _Base(messages_sent, estimated, prompt_tokens, self._first, self._tools)
 
-    def refused(self, why: str) -> Overflow | None:
+    def refused(self, why: str) -> OverflowReport | None:
         """Takes in that the request that `occupancy` was asked about last did not fit: it had as many tokens as the
         error says, or more than the window that the error speaks of. That is believed at once. Returns the sizes in the
         error, none when it has none."""

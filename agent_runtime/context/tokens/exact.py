@@ -16,7 +16,7 @@ INLINE = 16 * 1024
 """Bytes that are counted without a thread: about a millisecond."""
 
 
-class Exact:
+class ExactCounter:
     """Counts in one encoding. A message is known by its place and its bytes."""
 
     def __init__(self, name: EncodingName) -> None:

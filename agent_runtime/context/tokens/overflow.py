@@ -16,7 +16,7 @@ _RATES = re.compile(r"per (?:minute|hour|day)|rate.?limit|\btpm\b|quota|throttl"
 
 
 @dataclass(frozen=True, slots=True)
-class Overflow:
+class OverflowReport:
     """Sizes in tokens; none where the provider does not say."""
 
     limit: int | None
@@ -27,7 +27,7 @@ class Overflow:
     """What was asked for as room for the reply is part of it: the provider does not tell them apart."""
 
 
-def overflow_of(text: str) -> Overflow | None:
+def overflow_of(text: str) -> OverflowReport | None:
     """The sizes in an error about a prompt that is too long; none when it states none, or speaks of a rate."""
     text = text[:MOST_CHARACTERS]
     if _RATES.search(text):
@@ -40,7 +40,9 @@ def overflow_of(text: str) -> Overflow | None:
         limit = None
     if actual is not None and not 0 < actual <= LARGEST:
         actual = None
-    return None if limit is None and actual is None else Overflow(limit, actual, with_reply and actual is not None)
+    return (
+        None if limit is None and actual is None else OverflowReport(limit, actual, with_reply and actual is not None)
+    )
 
 
 def _patterns(*wordings: str) -> Sequence[re.Pattern[str]]:

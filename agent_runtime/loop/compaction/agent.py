@@ -9,13 +9,13 @@ from typing import get_args
 
 from agent_common.protocol import ModelCard, Usage
 
-from ...agents import Agents, Manifest
-from ...context import Gauge, Meters, Trials, Window, digest
+from ...agents import AgentDirectory, Manifest
+from ...context import CompactionHistory, ContextUsage, ContextWindow, TokenCalibrations, digest
 from ...errors import ModelError, ModelErrorCode
 from ...ports import ToolContext
 from ...sessions import text_of
-from ..core.limits import Books, Limits, Outcome
-from ..core.live_sessions import Conversation
+from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
+from ..core.live_sessions import LiveSession
 from ..core.turn_state import Turn
 from ..scheduling.runner import TurnRunner
 from ..subagents.inline import play
@@ -32,11 +32,11 @@ ASKED = "<conversation>\n{record}\n</conversation>\n\nWrite the summary of this 
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class SummarizerModels:
     """Who may sum up, and how much each may be shown."""
 
-    agents: Agents
-    windows: Callable[[str], Window]
+    agents: AgentDirectory
+    windows: Callable[[str], ContextWindow]
     """By model."""
     cards: Callable[[], Sequence[ModelCard]]
     """The models that are known."""
@@ -66,12 +66,12 @@ class Cast:
         return min(priced.keys() & (large | {own}), key=lambda name: (priced[name], name != own, name))
 
 
-class Summariser:
-    """Fills ladder.Writer for one compaction."""
+class SummarizerAgent:
+    """Fills `Summarizer` for one compaction."""
 
     def __init__(
-        self, runner: TurnRunner, cast: Cast, conversation: Conversation, model: str, *,
-        needed: int, most: int, meters: Meters, trials: Trials, retries: int, parent: Turn | None = None,
+        self, runner: TurnRunner, cast: SummarizerModels, conversation: LiveSession, model: str, *, needed: int,
+        most: int, meters: TokenCalibrations, trials: CompactionHistory, retries: int, parent: Turn | None = None,
     ) -> None:  # fmt: skip
         """`needed`: about how many tokens are to be summed up; `most`: tokens of the summary, as the session's model
         counts. Raises ModelError where there is nobody to do it."""
@@ -93,7 +93,7 @@ class Summariser:
 
     def cost(self, text: str) -> int:
         """A model that was never heard of counts as the session's own, for all we know."""
-        return Gauge(self._meter if self._meter.calibrated else self._session_meter).text(text)
+        return ContextUsage(self._meter if self._meter.calibrated else self._session_meter).text(text)
 
     @property
     def _answer(self) -> int:
@@ -101,7 +101,7 @@ class Summariser:
         return min(self._most, self._window.summary)
 
     @property
-    def _window(self) -> Window:
+    def _window(self) -> ContextWindow:
         """Of the model, or what it has let us know by now."""
         refused = self._trials.refused if self._trials.model == self._model else None
         return self._cast.windows(self._model).narrowed(self._meter.limit).narrowed(refused)
@@ -127,23 +127,23 @@ class Summariser:
         if outcome is None or outcome.status != "complete":
             raise _error(outcome)
         text = text_of(parts).strip()
-        return Summary(text, Gauge(self._session_meter).text(text), model=turn.model)
+        return Summary(text, ContextUsage(self._session_meter).text(text), model=turn.model)
 
     def _turn(self, record: str) -> Turn:
         model, manifest, conversation, ids = self._model, self._manifest, self._conversation, self._runner.ids
-        told = Conversation(
+        told = LiveSession(
             conversation.id, conversation.principal, manifest.name, model, manifest.prompt, digest(manifest.prompt), ()
         )
         message_id = ids.new("msg")
         books = self._parent.books if self._parent is not None else None
         seconds = SECONDS if self._parent is None else min(SECONDS, self._runner.seconds_left(self._parent))
-        limits = Limits(1, seconds, attempts=1 + self._retries, answer=self._answer)
+        limits = TurnLimits(1, seconds, attempts=1 + self._retries, answer=self._answer)
         return Turn(
             conversation=told,
             message_id=message_id,
             reply_id=ids.new("msg"),
             parts=[{"type": "text", "text": ASKED.format(record=record, words=int(self._answer * WORDS))}],
-            books=Books(limits, caller=books, apart=conversation.stored),
+            books=UsageBudget(limits, caller=books, apart=conversation.stored),
             model=model,
             session_name=conversation.id,
             message_name=message_id,
@@ -164,7 +164,7 @@ def _price(card: ModelCard) -> float | None:
     return card.pricing.input + card.pricing.output / 4
 
 
-def _error(outcome: Outcome | None) -> ModelError:
+def _error(outcome: TurnOutcome | None) -> ModelError:
     """Why a turn that should have given a summary has not."""
     code = _CODES.get(outcome.error_code or "", "model_unavailable") if outcome is not None else "model_unavailable"
     return ModelError((outcome.error if outcome is not None else None) or "no summary came back", code=code)

@@ -11,17 +11,26 @@ from typing import Any
 
 from agent_common.protocol import CompactionPolicy, CompactReply
 
-from ...context import Gauge, Meters, Own, Trials, View, Window, cut_all, read_view
+from ...context import (
+    CompactionHistory,
+    ContextUsage,
+    ContextWindow,
+    CurrentTurn,
+    TokenCalibrations,
+    View,
+    cut_all,
+    read_view,
+)
 from ...errors import Conflict, ModelError, NotReady
 from ...ports import Memory
 from ...sessions import Marker, MessageRow, Recorder, history, listing, markers, past_steps
-from ..core.live_sessions import Conversation
+from ..core.live_sessions import LiveSession
 from ..core.turn_state import Turn
-from ..notes.memory import Forgetful, durable_facts
+from ..notes.memory import NullMemory, durable_facts
 from ..scheduling.runner import TurnRunner
-from ..turn.context_budget import Ground, Listening, Room, WatchedRoom
-from ..turn.summary_strategies import Ladder, NoSummary, Summary
-from .agent import AGENT, Cast, Summariser
+from ..turn.context_budget import AutoCompaction, CompactionDeps, ContextBudget, ObserveOnly
+from ..turn.summary_strategies import FallbackSummarizer, NoSummary, Summary
+from .agent import AGENT, SummarizerAgent, SummarizerModels
 
 SECONDS = 600.0
 """For all calls of the model that one summary takes."""
@@ -33,24 +42,24 @@ Keep = Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
 
 
 @dataclass(slots=True)
-class Compactions:
+class CompactionService:
     """Fills runner.Rooms. `attach` it before the first turn runs."""
 
-    cast: Cast
+    cast: SummarizerModels
     policy: CompactionPolicy
-    memory: Memory = field(default_factory=Forgetful)
-    meters: Meters = field(init=False)
+    memory: Memory = field(default_factory=NullMemory)
+    meters: TokenCalibrations = field(init=False)
     _asked_for: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
     """How long those are waited for that somebody has asked for."""
     _runner: TurnRunner = field(init=False)
 
     def __post_init__(self) -> None:
-        self.meters = Meters(self.cast.behind)
+        self.meters = TokenCalibrations(self.cast.behind)
 
     def attach(self, runner: TurnRunner) -> None:
         self._runner = runner
 
-    def window(self, model: str) -> Window:
+    def window(self, model: str) -> ContextWindow:
         """That model's window, as far as is known: the model may have told of it when it refused a request."""
         return self.cast.windows(model).narrowed(self.meters.of(model).limit)
 
@@ -60,8 +69,8 @@ class Compactions:
 
     # -- while a turn is at work
 
-    def room(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> Room:
-        conversation, own = turn.conversation, Own(turn.message_id, turn.reply_id, last=True)
+    def room(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
+        conversation, own = turn.conversation, CurrentTurn(turn.message_id, turn.reply_id, last=True)
 
         async def keep(marker: Marker, summary: Summary) -> tuple[str, View]:
             await self._remember(conversation, summary)
@@ -75,29 +84,31 @@ class Compactions:
 
         conversation.gauge.use(self.meters.of(turn.model))
         if conversation.trials.model != turn.model:
-            conversation.trials = Trials(turn.model)
+            conversation.trials = CompactionHistory(turn.model)
         return self._watched(turn, view, conversation.gauge, conversation.trials, keep)
 
-    def nested_room(self, turn: Turn, view: View, again: Callable[[Marker], View] | None) -> Room:
+    def nested_room(self, turn: Turn, view: View, again: Callable[[Marker], View] | None) -> ContextBudget:
         """Of a turn without rows: its compactions are remembered as long as it runs."""
-        gauge = Gauge(self.meters.of(turn.model))
+        gauge = ContextUsage(self.meters.of(turn.model))
         if again is None:
-            return Listening(view, gauge)
+            return ObserveOnly(view, gauge)
 
         async def keep(marker: Marker, _: Summary) -> tuple[str, View]:
             return self._runner.ids.new("msg"), again(marker)
 
-        return self._watched(turn, view, gauge, Trials(turn.model), keep)
+        return self._watched(turn, view, gauge, CompactionHistory(turn.model), keep)
 
-    def _watched(self, turn: Turn, view: View, gauge: Gauge, trials: Trials, keep: Keep) -> Room:
+    def _watched(
+        self, turn: Turn, view: View, gauge: ContextUsage, trials: CompactionHistory, keep: Keep
+    ) -> ContextBudget:
         windows = partial(self.cast.windows, turn.model)
         sum_up = self._summing_up(turn.conversation, turn.model, trials, turn)
         switched = turn.model != turn.conversation.model
-        return WatchedRoom(Ground(view, gauge, windows, self.policy, sum_up, keep, trials, switched))
+        return AutoCompaction(CompactionDeps(view, gauge, windows, self.policy, sum_up, keep, trials, switched))
 
     # -- when somebody asks for it
 
-    async def by_hand(self, conversation: Conversation, name: str) -> CompactReply:
+    async def by_hand(self, conversation: LiveSession, name: str) -> CompactReply:
         """Summarize the whole conversation and keep nothing verbatim (docs/compaction.md#asked-for). The caller must
         keep the session from running. Raises Conflict `nothing_to_compact`, ModelError, StoreError, NotReady."""
         patience = asyncio.timeout(None)
@@ -115,7 +126,7 @@ class Compactions:
         for patience in self._asked_for:
             patience.reschedule(asyncio.get_running_loop().time() + grace)
 
-    async def _by_hand(self, conversation: Conversation, name: str) -> CompactReply:
+    async def _by_hand(self, conversation: LiveSession, name: str) -> CompactReply:
         view, last = await self._read_whole(conversation)
         gauge = conversation.gauge
         gauge.use(self.meters.of(conversation.model))
@@ -156,19 +167,19 @@ class Compactions:
 
     # -- helpers
 
-    async def _remember(self, conversation: Conversation, summary: Summary) -> None:
+    async def _remember(self, conversation: LiveSession, summary: Summary) -> None:
         """Before what was said goes out of sight. A crash behind it has the next compaction say it again, and memory
         keeps it once."""
         if facts := durable_facts(summary.text):
             await self.memory.keep(facts, principal=conversation.principal, session_id=conversation.id)
 
-    async def _read(self, conversation: Conversation, own: Own | None = None) -> View:
+    async def _read(self, conversation: LiveSession, own: CurrentTurn | None = None) -> View:
         prompt, agent = conversation.prompt, conversation.agent
         return await self._runner.database.read(
             lambda connection: read_view(connection, conversation.id, prompt, agent, own)
         )
 
-    async def _read_whole(self, conversation: Conversation) -> tuple[View, tuple[int, str]]:
+    async def _read_whole(self, conversation: LiveSession) -> tuple[View, tuple[int, str]]:
         """The view as it is on disk, and the place of the last message in it."""
 
         def unit(connection: sqlite3.Connection) -> tuple[View, tuple[int, str]]:
@@ -178,7 +189,7 @@ class Compactions:
 
         return await self._runner.database.read(unit)
 
-    def _row(self, conversation: Conversation, summary: Summary) -> MessageRow:
+    def _row(self, conversation: LiveSession, summary: Summary) -> MessageRow:
         """The message that a marker is stored as: behind all others."""
         now = conversation.stamp(self._runner.clock.now_ms())
         conversation.stamp(now + 1)  # what is said next comes behind it, also in the same millisecond
@@ -192,12 +203,14 @@ class Compactions:
             metadata["model"] = {"provider_id": "mesh", "model_id": summary.model}
         return MessageRow(self._runner.ids.new("msg"), conversation.id, "assistant", metadata, now, now)
 
-    def _summing_up(self, conversation: Conversation, model: str, trials: Trials, turn: Turn | None = None) -> SumUp:
+    def _summing_up(
+        self, conversation: LiveSession, model: str, trials: CompactionHistory, turn: Turn | None = None
+    ) -> SumUp:
         async def sum_up(messages: Sequence[bytes], most: int) -> Summary:
             writer = self._writer(messages, most, conversation, model, trials, turn)
             try:
                 async with asyncio.timeout(SECONDS):
-                    return await Ladder(writer, self.policy).sum_up(messages)
+                    return await FallbackSummarizer(writer, self.policy).sum_up(messages)
             except BaseException as failure:
                 if turn is not None and conversation.stored:  # there is no marker to say what it has cost
                     turn.books.take_over(writer.spent)
@@ -208,12 +221,12 @@ class Compactions:
         return sum_up
 
     def _writer(
-        self, messages: Sequence[bytes], most: int, conversation: Conversation, model: str, trials: Trials,
+        self, messages: Sequence[bytes], most: int, conversation: LiveSession, model: str, trials: CompactionHistory,
         turn: Turn | None,
-    ) -> Summariser:  # fmt: skip
+    ) -> SummarizerAgent:  # fmt: skip
         """Raises NoSummary where there is nobody who could do it."""
         try:
-            return Summariser(
+            return SummarizerAgent(
                 *(self._runner, self.cast, conversation, model),
                 needed=sum(map(len, messages)) // BYTES_PER_TOKEN,
                 most=most,

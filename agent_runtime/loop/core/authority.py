@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 
 from agent_common.protocol.authority import Authority, Layer
 
-from ...agents import Agents, Manifest, Project
+from ...agents import AgentDirectory, Manifest, ProjectRules
 from .turn_state import Turn
 
 
-class GoneAgent(Exception):
+class UnknownAgent(Exception):
     """The agent of a turn exists no longer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Powers:
+class AuthorityResolver:
     """Works out authority anew for every call, so that what a person takes away is gone at once."""
 
-    agents: Agents
-    project: Project
+    agents: AgentDirectory
+    project: ProjectRules
     host: Callable[[], Layer | None] = lambda: None
     """What the host's constraints leave, right now."""
 
@@ -28,7 +28,7 @@ class Powers:
         """Who answers. Raises GoneAgent."""
         found = self.agents.get(turn.agent)
         if found is None:
-            raise GoneAgent(f"agent {turn.agent} does not exist any more")
+            raise UnknownAgent(f"agent {turn.agent} does not exist any more")
         return found
 
     def of(self, turn: Turn) -> Authority:

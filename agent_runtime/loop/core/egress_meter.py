@@ -9,7 +9,7 @@ from ...ports import EgressMeter
 
 
 @dataclass(slots=True)
-class Egress:
+class TurnEgress:
     """Fills EgressMeter: of a turn, or of one call of it."""
 
     most: int | None = None

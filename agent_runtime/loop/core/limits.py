@@ -9,7 +9,7 @@ from typing import Any, Literal
 from agent_common.protocol import Usage
 from agent_common.protocol.chunks import FinishReason
 
-from .egress_meter import Egress
+from .egress_meter import TurnEgress
 
 Status = Literal["complete", "failed", "timeout", "cancelled"]
 IN_ERROR: tuple[Status, ...] = ("failed", "timeout")
@@ -18,7 +18,7 @@ USUAL_OUTPUT = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TurnLimits:
     """What a turn may use. Chat and task differ here and in the result contract, nowhere else."""
 
     steps: int
@@ -51,7 +51,7 @@ class Limits:
         tokens: int | None = None,
         calls: int | None = None,
         egress: int | None = None,
-    ) -> Limits:
+    ) -> TurnLimits:
         """The same, and no more than this."""
         return replace(
             self,
@@ -61,13 +61,13 @@ class Limits:
             egress=egress,
         )
 
-    def at_most(self, steps: int | None) -> Limits:
+    def at_most(self, steps: int | None) -> TurnLimits:
         """The same with fewer steps, if that is fewer."""
         return self if steps is None or steps >= self.steps else replace(self, steps=steps)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TurnOutcome:
     """How a turn ended (docs/protocols/task.md#how-it-ends)."""
 
     status: Status
@@ -88,27 +88,27 @@ class Outcome:
         return {name: value for name, value in fields.items() if value is not None}
 
 
-INTERNAL = Outcome("failed", "error", "internal_error", "the runtime failed; its log says more")
+INTERNAL = TurnOutcome("failed", "error", "internal_error", "the runtime failed; its log says more")
 """The outcome of a turn that met a bug of ours, or a disk that is gone."""
 
 
-UNRECORDED = Outcome("failed", "error", "store_unavailable", "nothing can be recorded: the disk is full or broken")
+UNRECORDED = TurnOutcome("failed", "error", "store_unavailable", "nothing can be recorded: the disk is full or broken")
 """The outcome of a turn whose record the disk refused."""
 
 
 class LimitReached(Exception):
     """Leaves the loop from anywhere; carries the outcome."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: TurnOutcome) -> None:
         super().__init__(outcome.error)
         self.outcome = outcome
 
 
 @dataclass(slots=True)
-class Books:
+class UsageBudget:
     """What a turn has used so far, held against its limits."""
 
-    limits: Limits
+    limits: TurnLimits
     usage: Usage = field(default_factory=Usage)
     cost_usd: float = 0.0
     """Of the calls whose price is known."""
@@ -116,19 +116,19 @@ class Books:
     retries: int = 0
     calls: int = 0
     """Tool calls that were begun."""
-    caller: Books | None = None
+    caller: UsageBudget | None = None
     """Of a turn that helps another one: the books of that one, whose budget it uses too."""
     apart: bool = False
     """Its usage is on a record of its own and not on its caller's."""
     helpers_tokens: int = 0
     helpers_cost_usd: float = 0.0
     """What turns have used that helped this one and have a record of their own."""
-    egress: Egress = field(init=False)
+    egress: TurnEgress = field(init=False)
 
     def __post_init__(self) -> None:
-        self.egress = Egress(self.limits.egress)
+        self.egress = TurnEgress(self.limits.egress)
 
-    def narrow(self, limit: Callable[[Limits], Limits]) -> None:
+    def narrow(self, limit: Callable[[TurnLimits], TurnLimits]) -> None:
         """Puts narrower limits in the place of its own."""
         self.limits = limit(self.limits)
         self.egress.most = self.limits.egress
@@ -203,5 +203,5 @@ class Books:
         return left if left < (limits.max_output or USUAL_OUTPUT) else None
 
 
-def _exhausted(limit: str, spent: str) -> Outcome:
-    return Outcome("failed", "length", "budget_exhausted", f"the budget is used up: {spent}", limit)
+def _exhausted(limit: str, spent: str) -> TurnOutcome:
+    return TurnOutcome("failed", "length", "budget_exhausted", f"the budget is used up: {spent}", limit)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from agent_common.protocol import Rule
 
-from ...agents import DEFAULT, Agents, Manifest
-from ...context import Gauge, Meter, Trials, View
+from ...agents import DEFAULT, AgentDirectory, Manifest
+from ...context import CompactionHistory, ContextUsage, TokenCalibration, View
 from ...errors import InvalidRequest
 from ...ports import Clock
-from ...sessions import Brief, Ids, NewSession, SessionRow, history, is_session_id, unknown_session
+from ...sessions import AgentPrompt, Ids, NewSession, SessionRow, history, is_session_id, unknown_session
 from ...store import Database
 
 MAIN = "main"
@@ -25,7 +25,7 @@ SHRINK_EVERY = 8
 
 
 @dataclass(slots=True, eq=False)
-class Conversation:
+class LiveSession:
     """One session. Its prompt and the order of its tools are fixed for life."""
 
     id: str
@@ -42,15 +42,15 @@ class Conversation:
     """Nothing was ever said in it."""
     view: View | None = None
     """None until a turn needs it, and again after a turn that did not end well: then it is read back from disk."""
-    gauge: Gauge = field(default_factory=lambda: Gauge(Meter("")))
+    gauge: ContextUsage = field(default_factory=lambda: ContextUsage(TokenCalibration("")))
     """How full the window is."""
-    trials: Trials = field(default_factory=Trials)
+    trials: CompactionHistory = field(default_factory=CompactionHistory)
     """What came of compacting it."""
     rules: tuple[Rule, ...] = ()
     """What a person has allowed or forbidden for the rest of the session."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """The skill packages that the prompt tells of: name -> where it was found."""
-    briefs: dict[str, Brief] = field(default_factory=dict[str, Brief])
+    briefs: dict[str, AgentPrompt] = field(default_factory=dict[str, AgentPrompt])
     """What other agents than its own were told in it."""
     parent: tuple[str, str] | None = None
     """Of a subagent's session: the session and the user message that it was called from."""
@@ -63,9 +63,9 @@ class Conversation:
     """Principal and name, for each name under which it is found in memory."""
     _last_ms: int = field(default=0)
 
-    def brief(self, agent: str) -> Brief | None:
+    def brief(self, agent: str) -> AgentPrompt | None:
         """What that agent was told in this session; none when it was never here."""
-        own = Brief(self.prompt, self.digest, self.tools, self.packages)
+        own = AgentPrompt(self.prompt, self.digest, self.tools, self.packages)
         return own if agent == self.agent else self.briefs.get(agent)
 
     def reorder(self, agent: str, tools: tuple[str, ...]) -> None:
@@ -96,22 +96,24 @@ class Conversation:
         )
 
 
-Draft = Callable[[Manifest, str], Brief]
+Draft = Callable[[Manifest, str], AgentPrompt]
 """What an agent is told that enters a session of that principal now."""
 
 
-class Conversations:
+class LiveSessions:
     """Finds and keeps sessions. What is not in use may be forgotten at any time: the database has it."""
 
-    def __init__(self, database: Database, ids: Ids, clock: Clock, agents: Agents, model: str, draft: Draft) -> None:
+    def __init__(
+        self, database: Database, ids: Ids, clock: Clock, agents: AgentDirectory, model: str, draft: Draft
+    ) -> None:
         self._database, self._ids, self._clock = database, ids, clock
         self.agents, self._model, self.draft = agents, model, draft
-        self._known: OrderedDict[str, Conversation] = OrderedDict()
+        self._known: OrderedDict[str, LiveSession] = OrderedDict()
         self._aliases: dict[tuple[str, str], str] = {}
         self._came = 0
         self._lock = asyncio.Lock()
 
-    async def find(self, principal: str, name: str | None, agent: str = DEFAULT) -> Conversation:
+    async def find(self, principal: str, name: str | None, agent: str = DEFAULT) -> LiveSession:
         """The session of that id or alias; an unknown alias begins a session with that agent, an unknown id is
         NotFound. Raises InvalidRequest where that needs an agent that people may not choose."""
         name = name or MAIN
@@ -124,7 +126,7 @@ class Conversations:
         self._known.move_to_end(known.id)
         return known
 
-    async def get(self, principal: str, name: str | None) -> Conversation | None:
+    async def get(self, principal: str, name: str | None) -> LiveSession | None:
         """As `find`, but begins nothing."""
         name = name or MAIN
         known = self._known.get(self._aliases.get((principal, name), name))
@@ -135,11 +137,11 @@ class Conversations:
 
     def begin(
         self, principal: str, *aliases: str, agent: str = DEFAULT, parent: tuple[str, str] | None = None
-    ) -> Conversation:
+    ) -> LiveSession:
         """A session that begins now; it is stored with its first message."""
         manifest = self.agents.get(agent) or self.agents.primary(DEFAULT)
         brief, model = self.draft(manifest, principal), manifest.model or self._model
-        conversation = Conversation(
+        conversation = LiveSession(
             self._ids.new("ses"), principal, manifest.name, model, brief.prompt, brief.digest, brief.tools, aliases
         )
         conversation.packages = brief.packages
@@ -147,7 +149,7 @@ class Conversations:
         self._remember(conversation)
         return conversation
 
-    def enter(self, conversation: Conversation, agent: str) -> Manifest:
+    def enter(self, conversation: LiveSession, agent: str) -> Manifest:
         """The agent that is to answer in a session, with its brief made if it was never there. Raises InvalidRequest
         for one that people may not choose."""
         if agent == conversation.agent and self.agents.get(agent) is None:
@@ -163,12 +165,12 @@ class Conversations:
         manifest = self.agents.get(agent)
         return manifest.max_steps if manifest is not None else None
 
-    def forget(self, conversation: Conversation) -> None:
+    def forget(self, conversation: LiveSession) -> None:
         """An archived session is found by its id only."""
         conversation.archived = True
         self._unname(conversation)
 
-    def release(self, conversation: Conversation) -> None:
+    def release(self, conversation: LiveSession) -> None:
         """Forgets a session that never came to be, because its first message was refused."""
         if not conversation.stored and conversation.users == 0 and conversation.id in self._known:
             self._drop(conversation.id)
@@ -183,12 +185,12 @@ class Conversations:
         if known is not None and not known.users:
             self._drop(session_id)
 
-    def _begin(self, principal: str, name: str, agent: str) -> Conversation:
+    def _begin(self, principal: str, name: str, agent: str) -> LiveSession:
         if is_session_id(name):
             raise unknown_session(name)
         return self.begin(principal, name, agent=self.agents.primary(agent).name)
 
-    async def _load(self, principal: str, name: str) -> Conversation | None:
+    async def _load(self, principal: str, name: str) -> LiveSession | None:
         known = self._known.get(self._aliases.get((principal, name), name))
         if known is not None:
             return known
@@ -202,8 +204,8 @@ class Conversations:
             self._name(conversation, name)
         return conversation
 
-    def _restore(self, row: SessionRow) -> Conversation:
-        conversation = Conversation(row.id, row.principal, row.agent, row.model, row.prompt, row.digest, row.tools)
+    def _restore(self, row: SessionRow) -> LiveSession:
+        conversation = LiveSession(row.id, row.principal, row.agent, row.model, row.prompt, row.digest, row.tools)
         conversation.stored, conversation.archived, conversation.rules = True, row.archived, row.rules
         conversation.packages = row.packages
         conversation.briefs.update(row.briefs)
@@ -212,7 +214,7 @@ class Conversations:
         self._remember(conversation)
         return conversation
 
-    def _remember(self, conversation: Conversation) -> None:
+    def _remember(self, conversation: LiveSession) -> None:
         self._known[conversation.id] = conversation
         for alias in conversation.aliases:
             self._name(conversation, alias)
@@ -220,12 +222,12 @@ class Conversations:
         if self._came % SHRINK_EVERY == 0:
             self._shrink()
 
-    def _name(self, conversation: Conversation, name: str) -> None:
+    def _name(self, conversation: LiveSession, name: str) -> None:
         key = (conversation.principal, name)
         self._aliases[key] = conversation.id
         conversation.found_as.add(key)
 
-    def _unname(self, conversation: Conversation) -> None:
+    def _unname(self, conversation: LiveSession) -> None:
         for key in conversation.found_as:
             if self._aliases.get(key) == conversation.id:
                 del self._aliases[key]

@@ -18,7 +18,7 @@ LONGEST = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ParentCall:
     """Kept with the message that an agent was called with."""
 
     session_id: str

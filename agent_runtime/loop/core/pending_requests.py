@@ -13,7 +13,7 @@ QUESTION = "question"
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class PendingRequest:
     """One call that cannot go on without a person."""
 
     id: str
@@ -46,19 +46,19 @@ class Wait:
         return {"id": self.id, "kind": self.kind, "tool_call_id": self.call_id, **what}
 
 
-def waits_of(parts: Sequence[dict[str, Any]]) -> dict[str, Wait]:
+def waits_of(parts: Sequence[dict[str, Any]]) -> dict[str, PendingRequest]:
     """The open waits of a recorded reply, by id."""
     asked: dict[str, dict[str, Any]] = {part["id"]: part["data"] for part in parts if part.get("type") == ASKED}
     found = [_wait(part, asked) for part in parts]
     return {wait.id: wait for wait in found if wait is not None}
 
 
-def _wait(part: dict[str, Any], asked: dict[str, dict[str, Any]]) -> Wait | None:
+def _wait(part: dict[str, Any], asked: dict[str, dict[str, Any]]) -> PendingRequest | None:
     name, state = tool_name(part), part.get("state")
     if name is not None and state == "approval-requested":
         about = asked.get(part["approval"]["id"], {})
         ids = (part["approval"]["id"], "approval", part["toolCallId"])
-        return Wait(*ids, name, part["input"], about.get("reason", ""), about.get("always"))
+        return PendingRequest(*ids, name, part["input"], about.get("reason", ""), about.get("always"))
     if name == QUESTION and state == "input-available":
-        return Wait(part["toolCallId"], "question", part["toolCallId"], name, part["input"])
+        return PendingRequest(part["toolCallId"], "question", part["toolCallId"], name, part["input"])
     return None

@@ -15,7 +15,7 @@ from .corrections import overhear
 from .turn_state import Turn
 
 
-class Lane(Protocol):
+class SessionQueue(Protocol):
     """The queue of a session, as far as the running turn may reach into it."""
 
     def claim(self, turn: Turn) -> list[Turn]:
@@ -32,10 +32,10 @@ class Lane(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Joining:
+class SteeringInbox:
     """Lets messages join one turn. What they say and that they left the queue is one transaction."""
 
-    lane: Lane
+    lane: SessionQueue
     turn: Turn
     recorder: Recorder
     learnings: Learnings = field(default_factory=NoLearnings)

@@ -14,10 +14,10 @@ from ...agents import DEFAULT
 from ...context import sent_at
 from ...ports import Note
 from ...store import Unit
-from .limits import Books, Limits, Outcome
-from .live_sessions import Conversation
-from .pending_requests import Wait
-from .turn_stream import LiveTurn
+from .limits import TurnLimits, TurnOutcome, UsageBudget
+from .live_sessions import LiveSession
+from .pending_requests import PendingRequest
+from .turn_stream import TurnStream
 
 StopReason = Literal["cancelled", "caller", "deadline", "unanswered", "shutdown", "channel", "constraints"]
 State = Literal["queued", "running", "settling", "waiting", "resuming", "ended"]
@@ -27,7 +27,7 @@ Settling = Callable[[sqlite3.Connection, "Turn", int], None]
 """What else belongs into the transaction that starts or ends a turn; gets the time in epoch milliseconds."""
 
 
-class Duty(Protocol):
+class WorkRecorder(Protocol):
     """Keeps a record of work that was handed in, in the very transactions that admit and end its turn."""
 
     def admitted(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
@@ -40,14 +40,14 @@ class Duty(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Mandate:
+class ExternalWork:
     """What comes with work that nobody waits for at a keyboard and somebody keeps a record of."""
 
     source: str
     """The door it came through."""
     work_id: str
-    duty: Duty
-    limit: Callable[[Limits], Limits]
+    duty: WorkRecorder
+    limit: Callable[[TurnLimits], TurnLimits]
     """Narrows the limits of its turn."""
     layer: Layer | None = None
     """What it may use, beside what the agent may."""
@@ -57,11 +57,11 @@ class Mandate:
 class Turn:
     """One user message on its way to a finished reply."""
 
-    conversation: Conversation
+    conversation: LiveSession
     message_id: str
     reply_id: str
     parts: list[dict[str, Any]]
-    books: Books
+    books: UsageBudget
     model: str
     session_name: str
     """The session as the caller named it; replies and streams use this name."""
@@ -91,7 +91,7 @@ class Turn:
     """The write that records it."""
     on_start: Settling | None = None
     on_end: Settling | None = None
-    mandate: Mandate | None = None
+    mandate: ExternalWork | None = None
     state: State = "queued"
     was_queued: bool = False
     """It could not start when it came."""
@@ -104,7 +104,7 @@ class Turn:
     interruptible: bool = False
     """The loop has begun. A turn that is stopped before that ends as soon as it begins, so that its end is settled."""
     stop_reason: StopReason | None = None
-    waits: dict[str, Wait] = field(default_factory=dict[str, Wait])
+    waits: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
     """The open questions and approvals by id, while it waits."""
     answering: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     """Answers that are on their way to the disk."""
@@ -116,7 +116,7 @@ class Turn:
     """Ends the wait."""
     joined: Turn | None = None
     """The turn that this message has joined."""
-    outcome: Outcome | None = None
+    outcome: TurnOutcome | None = None
     settled: bool = False
     """It has come to its end here, and that is on the disk."""
     retrying: str | None = None
@@ -130,7 +130,7 @@ class Turn:
     """Those who watch know that it has started."""
     reply: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The recorded parts, once the turn has ended or waits."""
-    live: LiveTurn = field(default_factory=LiveTurn)
+    live: TurnStream = field(default_factory=TurnStream)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     quiet: asyncio.Event = field(default_factory=asyncio.Event)
     """It has ended, or waits for a person."""
@@ -144,7 +144,7 @@ class Turn:
         """Whether this message steers that turn. One for another agent does not: that may be one that may do less."""
         return self.steers and self.state == "queued" and self.durable and self.agent == running.agent
 
-    def works_for(self, conversation: Conversation) -> bool:
+    def works_for(self, conversation: LiveSession) -> bool:
         """Whether it was called, directly or not, by a turn of that session."""
         return self.parent is not None and (
             self.parent.conversation is conversation or self.parent.works_for(conversation)

@@ -16,11 +16,11 @@ HEARTBEAT = b": keep-alive\n\n"
 PIECE_BYTES = 64 * 1024
 
 
-class CutOff(Exception):
+class StreamInterrupted(Exception):
     """The stream ends here, the turn does not: it goes on in the next life."""
 
 
-class LiveTurn:
+class TurnStream:
     """The stream of one turn as server-sent events."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class LiveTurn:
         """While the turn waits for a person: what those are told who do not wait with it."""
         self.mark = 0
         """Where the log stood when the turn last began to wait."""
-        self._continued: tuple[LiveTurn, int, Chunk | None] | None = None
+        self._continued: tuple[TurnStream, int, Chunk | None] | None = None
         self._waiters: list[asyncio.Future[bool]] = []
 
     def publish(self, chunk: Chunk) -> None:
@@ -74,7 +74,7 @@ class LiveTurn:
         """The turn waits no longer."""
         self._ending = None
 
-    def continue_as(self, other: LiveTurn, *, since: int = 0, fresh: Chunk | None = None) -> None:
+    def continue_as(self, other: TurnStream, *, since: int = 0, fresh: Chunk | None = None) -> None:
         """What was to be heard here is heard there: the message has joined another turn. `since` and `fresh` as in
         `follow`."""
         if not self._closed:
@@ -103,7 +103,7 @@ class LiveTurn:
             elif not await self._news():
                 yield HEARTBEAT
         if self._cut:
-            raise CutOff
+            raise StreamInterrupted
         if self._continued is not None:
             other, at, beginning = self._continued
             async for piece in other.follow(waits=waits, since=at, fresh=beginning):

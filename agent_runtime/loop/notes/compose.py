@@ -11,7 +11,7 @@ from agent_common.telemetry import logger
 
 from ...context import NOTES_KEY, View, a_time, bounded, kept, user_text
 from ...errors import StoreError
-from ...ports import Clock, Note, NoteTaker, Occasion
+from ...ports import Clock, Note, NoteContext, NoteProvider
 from ...sessions import rows
 from ...store import Database
 from ..core.parent_call import called
@@ -24,7 +24,7 @@ LATE_MS = 60_000
 """A message that waited longer than this is told what time it is by now."""
 
 
-class Desk(Protocol):
+class NoteSources(Protocol):
     """What of the runner is needed here."""
 
     @property
@@ -34,17 +34,17 @@ class Desk(Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def note_takers(self) -> Sequence[NoteTaker]: ...
+    def note_takers(self) -> Sequence[NoteProvider]: ...
 
 
-async def note(turn: Turn, view: View, desk: Desk) -> None:
+async def note(turn: Turn, view: View, desk: NoteSources) -> None:
     """Sees to it that the turn has its notes. Most turns have none. Others have them on disk before the model is asked:
     what it was shown once, it is shown again by the next life."""
     if turn.notes is None:
         turn.notes = () if turn.begun else await _composed(turn, view, desk)
 
 
-async def _composed(turn: Turn, view: View, desk: Desk) -> tuple[Note, ...]:
+async def _composed(turn: Turn, view: View, desk: NoteSources) -> tuple[Note, ...]:
     now = desk.clock.now_ms()
     late = [Note("now", a_time(now))] if now - turn.sent_ms > LATE_MS else []
     notes = bounded((*late, *called(turn), *await _taken(turn, view, desk.note_takers)))
@@ -62,13 +62,13 @@ async def _composed(turn: Turn, view: View, desk: Desk) -> tuple[Note, ...]:
     return notes
 
 
-async def _taken(turn: Turn, view: View, takers: Sequence[NoteTaker]) -> list[Note]:
+async def _taken(turn: Turn, view: View, takers: Sequence[NoteProvider]) -> list[Note]:
     """What the takers say in time, in their order."""
     taken: list[Note] = []
     if not takers:
         return taken
     conversation = turn.conversation
-    occasion = Occasion(
+    occasion = NoteContext(
         *(conversation.id, conversation.principal, turn.agent, turn.model, user_text(turn.parts)),
         first=view.empty,
         context_tokens=conversation.context_tokens,
@@ -82,7 +82,7 @@ async def _taken(turn: Turn, view: View, takers: Sequence[NoteTaker]) -> list[No
     return taken
 
 
-async def _one(taker: NoteTaker, occasion: Occasion) -> Sequence[Note]:
+async def _one(taker: NoteProvider, occasion: NoteContext) -> Sequence[Note]:
     try:
         return await taker.notes(occasion)
     except Exception:  # a turn goes on without what it could have been told

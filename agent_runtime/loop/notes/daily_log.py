@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ports import Diary, DiaryEntry
+from ...ports import DailyLog, DailyLogEntry
 from ...sessions import text_of
 from ..core.turn_state import Turn
 
@@ -10,20 +10,20 @@ KEPT = 2000
 """Characters of a text that go on to the log; it keeps fewer."""
 
 
-class NoDiary:
+class NoDailyLog:
     """Keeps no log."""
 
-    def note(self, entry: DiaryEntry) -> None:
+    def note(self, entry: DailyLogEntry) -> None:
         return
 
 
-def jot(turn: Turn, diary: Diary) -> None:
+def jot(turn: Turn, diary: DailyLog) -> None:
     """Notes a turn of a person or a task. What agents do for each other shows in the answer of the first one."""
     if turn.parent is not None or turn.outcome is None:
         return
     conversation, outcome = turn.conversation, turn.outcome
     how = outcome.error_code or outcome.limit
-    entry = DiaryEntry(
+    entry = DailyLogEntry(
         principal=conversation.principal,
         who=turn.task_id or next(iter(conversation.aliases), conversation.id),
         status=outcome.status if how in (None, outcome.status) else f"{outcome.status} ({how})",

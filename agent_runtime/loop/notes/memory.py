@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ...ports import Memory, Note, Occasion, Recalled
+from ...ports import Memory, MemoryHit, Note, NoteContext
 
 MOST_RECALLED = 5
 MOST_KEPT = 50
@@ -17,12 +17,12 @@ _REMEMBER = re.compile(r"^#+ *Remember *\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOT
 
 
 @dataclass(frozen=True, slots=True)
-class Remembering:
+class MemoryNotes:
     """Fills ports.NoteTaker: on the first message of a session, what memory has about it."""
 
     memory: Memory
 
-    async def notes(self, occasion: Occasion) -> Sequence[Note]:
+    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
         if not occasion.first:
             return ()
         found = await self.memory.recall(
@@ -31,10 +31,10 @@ class Remembering:
         return [Note("memory", one.text, f"{one.source}, {_day(one.when)}") for one in found]
 
 
-class Forgetful:
+class NullMemory:
     """Fills ports.Memory where nothing is remembered."""
 
-    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[Recalled]:
+    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[MemoryHit]:
         return ()
 
     async def keep(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from agent_common.protocol import SkillState
 
-from ...ports import Note, Occasion
+from ...ports import Note, NoteContext
 
 FULL = 0.8
 """Of what is usable of a window: from there on it is worth a warning."""
@@ -21,7 +21,7 @@ MOST_SESSIONS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Cautions:
+class Warnings:
     """Fills ports.NoteTaker: a window that fills up, skills that were saved and do not load."""
 
     usable: Callable[[str], int]
@@ -30,7 +30,7 @@ class Cautions:
     _told: OrderedDict[str, frozenset[str]] = field(default_factory=OrderedDict[str, frozenset[str]])
     """By session: what held when its latest turn started."""
 
-    async def notes(self, occasion: Occasion) -> Sequence[Note]:
+    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
         holds = {**self._window(occasion), **self._skills()}
         told = self._told.pop(occasion.session_id, frozenset[str]())
         if holds:
@@ -39,7 +39,7 @@ class Cautions:
             self._told.popitem(last=False)
         return [note for key, note in holds.items() if key not in told]
 
-    def _window(self, occasion: Occasion) -> dict[str, Note]:
+    def _window(self, occasion: NoteContext) -> dict[str, Note]:
         """None where it is so full that there is going to be room before the model reads this."""
         used, usable = occasion.context_tokens, self.usable(occasion.model)
         if not FULL * usable <= used < usable:

@@ -31,17 +31,17 @@ from ...sessions import (
     unknown_session,
 )
 from ...store import Unit
-from ..core.limits import Books, Limits
-from ..core.live_sessions import MAIN, Conversation
-from ..core.turn_state import Mandate, Turn
-from ..services import Hallway
+from ..core.limits import TurnLimits, UsageBudget
+from ..core.live_sessions import MAIN, LiveSession
+from ..core.turn_state import ExternalWork, Turn
+from ..services import LoopServices
 from ..sessions.session_service import close_session
-from .human_answers import Answers
+from .human_answers import HumanAnswers
 from .plain_text_answers import refuse_other, spoken_answer
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class IncomingMessage:
     """A user message as a door hands it over."""
 
     principal: str
@@ -57,7 +57,7 @@ class Incoming:
     """The reply to this message (found by its id) is to be made again: the conversation is first rewound to it."""
     edited: bool = False
     """It replaces the message of its id, if it says something else: the conversation is first rewound to that."""
-    mandate: Mandate | None = None
+    mandate: ExternalWork | None = None
     """It is work that somebody keeps a record of: nobody is there to be asked, and a crash does not end it."""
 
     def fingerprint(self) -> str:
@@ -65,7 +65,7 @@ class Incoming:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CompletedTurn:
     """A turn that has ended, read from the record."""
 
     names: dict[str, str]
@@ -77,13 +77,13 @@ class _Taken(Exception):
     """The message id is taken: somebody sent it before or at the same moment."""
 
 
-class Chats:
+class ChatService:
     """Admits user messages and answers for them."""
 
-    def __init__(self, hallway: Hallway, limits: Callable[[], Limits]) -> None:
-        self._hall, self._limits, self._answers = hallway, limits, Answers(hallway)
+    def __init__(self, hallway: LoopServices, limits: Callable[[], TurnLimits]) -> None:
+        self._hall, self._limits, self._answers = hallway, limits, HumanAnswers(hallway)
 
-    async def send(self, incoming: Incoming) -> Turn | Finished:
+    async def send(self, incoming: IncomingMessage) -> Turn | CompletedTurn:
         """Admits the message; one that is known already gives what it started. Raises Conflict, NotFound, Busy."""
         agent = incoming.agent or DEFAULT
         conversation = await self._hall.conversations.find(incoming.principal, incoming.session, agent)
@@ -92,7 +92,7 @@ class Chats:
         finally:
             self._hall.conversations.release(conversation)
 
-    async def _send(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
+    async def _send(self, incoming: IncomingMessage, conversation: LiveSession) -> Turn | CompletedTurn:
         if incoming.again:
             return await self._anew(incoming, conversation)
         try:
@@ -106,7 +106,7 @@ class Chats:
             return await self._answer(turn, incoming, conversation)
         return await self._admit(incoming, conversation)
 
-    async def _answer(self, asking: Turn, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
+    async def _answer(self, asking: Turn, incoming: IncomingMessage, conversation: LiveSession) -> Turn | CompletedTurn:
         """Takes the message as the answer to what that turn waits for. Raises Conflict `not_an_answer`."""
         refuse_other(asking, agent=incoming.agent, model=incoming.model)
         answer = spoken_answer(asking, incoming.parts)
@@ -128,20 +128,20 @@ class Chats:
         message.end()
         return message
 
-    async def _taken(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
+    async def _taken(self, incoming: IncomingMessage, conversation: LiveSession) -> Turn | CompletedTurn:
         """What the other message of the same id has started."""
         known = await self._known(incoming, conversation)
         assert known is not None  # noqa: S101  its row has just been seen
         return known
 
-    async def _anew(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
+    async def _anew(self, incoming: IncomingMessage, conversation: LiveSession) -> Turn | CompletedTurn:
         """Rewinds to the message of this id and sends it again, in one transaction."""
         with self._hall.admission.hold(conversation):
             sent = await self._admit(replace(incoming, again=True), conversation)
             conversation.view, conversation.context_tokens = None, 0
         return sent
 
-    async def _admit(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished:
+    async def _admit(self, incoming: IncomingMessage, conversation: LiveSession) -> Turn | CompletedTurn:
         turn = self._turn(incoming, conversation)
         await self._hall.require_fit(turn)
         if self._hall.snapshots is not None:
@@ -186,7 +186,7 @@ class Chats:
             await asyncio.to_thread(self._hall.home.remove_scratch, old.id)
         return fresh.id, old.id if old is not None and old.stored else None
 
-    async def _known(self, incoming: Incoming, conversation: Conversation) -> Turn | Finished | None:
+    async def _known(self, incoming: IncomingMessage, conversation: LiveSession) -> Turn | CompletedTurn | None:
         """What this message id has started, if it was seen before."""
         client_id = incoming.message_id or ""
 
@@ -205,13 +205,13 @@ class Chats:
         turn = self._hall.admission.turn(joined or row.message_id)
         return turn if turn is not None else await self._finished(row, incoming)
 
-    async def _finished(self, row: TurnRow, incoming: Incoming) -> Finished:
+    async def _finished(self, row: TurnRow, incoming: IncomingMessage) -> CompletedTurn:
         reply = await self._hall.database.read(lambda connection: history.message(connection, row.reply_id))
         names = {"session_id": incoming.session or row.session_id, "message_id": row.client_id or row.message_id}
         outcome = reply.metadata.get("outcome") if reply is not None else None
-        return Finished(names, reply, outcome or row.outcome or {})
+        return CompletedTurn(names, reply, outcome or row.outcome or {})
 
-    def _turn(self, incoming: Incoming, conversation: Conversation) -> Turn:
+    def _turn(self, incoming: IncomingMessage, conversation: LiveSession) -> Turn:
         message_id = self._hall.ids.new("msg")
         running = self._hall.admission.busy_with(conversation) if incoming.on_busy == "steer" else None
         named = incoming.agent or (running.agent if running is not None else conversation.agent)
@@ -223,7 +223,7 @@ class Chats:
             message_id=message_id,
             reply_id=self._hall.ids.new("msg"),
             parts=incoming.parts,
-            books=Books(mandate.limit(limits) if mandate is not None else limits),
+            books=UsageBudget(mandate.limit(limits) if mandate is not None else limits),
             model=incoming.model or of_agent or conversation.model,
             model_by="message" if incoming.model else "agent" if of_agent else "session",
             agent=agent.name,
@@ -236,7 +236,7 @@ class Chats:
             steers=incoming.on_busy == "steer",
         )
 
-    def _unit(self, incoming: Incoming, turn: Turn) -> Unit[None]:
+    def _unit(self, incoming: IncomingMessage, turn: Turn) -> Unit[None]:
         now = turn.sent_ms = turn.conversation.stamp(self._hall.clock.now_ms())
         parts = tuple((self._hall.ids.new("prt"), part) for part in turn.parts)
         session = None if turn.conversation.stored else turn.conversation.new_row(str(self._hall.home.workspace))
@@ -269,7 +269,7 @@ class Chats:
         return unit
 
 
-def _check(incoming: Incoming, conversation: Conversation, running: Turn | None) -> None:
+def _check(incoming: IncomingMessage, conversation: LiveSession, running: Turn | None) -> None:
     if conversation.archived:
         raise Conflict(f"session {conversation.id} is archived; use another one", code="session_archived")
     if conversation.called:

@@ -17,10 +17,10 @@ from ...errors import Conflict, InvalidRequest
 from ...sessions import rows, unknown_session
 from ...store import Unit
 from ..core.corrections import rejected
-from ..core.live_sessions import Conversation
-from ..core.pending_requests import Wait
+from ..core.live_sessions import LiveSession
+from ..core.pending_requests import PendingRequest
 from ..core.turn_state import Turn
-from ..services import Hallway
+from ..services import LoopServices
 
 Decision = Literal["once", "always", "reject"]
 SETTLING_SECONDS = 30.0
@@ -28,7 +28,7 @@ SETTLING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HumanAnswer:
     """What a person says to one request."""
 
     id: str
@@ -42,13 +42,13 @@ class Answer:
     """There is no answer, and why: the question's call has failed."""
 
 
-class Answers:
+class HumanAnswers:
     """Takes answers and lets the turns go on that have all of theirs."""
 
-    def __init__(self, hallway: Hallway) -> None:
+    def __init__(self, hallway: LoopServices) -> None:
         self._hall = hallway
 
-    async def give(self, principal: str, session: str, answer: Answer) -> Turn:
+    async def give(self, principal: str, session: str, answer: HumanAnswer) -> Turn:
         """Records the answer; the turn that it belongs to. Raises NotFound for an unknown session, Conflict
         `not_waiting` when nothing with that id is open (and nothing has changed), InvalidRequest when the answer does
         not fit what was asked."""
@@ -60,7 +60,7 @@ class Answers:
         return turn
 
     async def give_all(
-        self, principal: str, session: str | None, given: Sequence[Answer], reply_id: str
+        self, principal: str, session: str | None, given: Sequence[HumanAnswer], reply_id: str
     ) -> Turn | None:
         """Takes those of the answers that something waits for. None when nothing does; a turn that has its answers
         already and is at that very reply goes on."""
@@ -78,19 +78,24 @@ class Answers:
             await self._take(conversation, turn, wait, answer)
         return turn if met or (turn.begun and turn.reply_id == reply_id and not turn.waits) else None
 
-    async def asking(self, conversation: Conversation) -> Turn | None:
+    async def asking(self, conversation: LiveSession) -> Turn | None:
         """The session's turn if it waits for a person, or is about to; else None."""
         turn = self._hall.admission.current(conversation)
         if turn is not None and turn.asked and turn.state in ("running", "settling"):
             await _quiet(turn)
         return turn if turn is not None and turn.state == "waiting" and turn.waits else None
 
-    async def take(self, conversation: Conversation, turn: Turn, answer: Answer, message: Unit[None]) -> None:
+    async def take(self, conversation: LiveSession, turn: Turn, answer: HumanAnswer, message: Unit[None]) -> None:
         """Records the answer and the message that gave it, in one transaction."""
         await self._take(conversation, turn, turn.waits[answer.id], answer, message)
 
     async def _take(
-        self, conversation: Conversation, turn: Turn, wait: Wait, answer: Answer, message: Unit[None] | None = None
+        self,
+        conversation: LiveSession,
+        turn: Turn,
+        wait: PendingRequest,
+        answer: HumanAnswer,
+        message: Unit[None] | None = None,
     ) -> None:
         """An answer that is on its way to the disk counts, also when whoever gave it hangs up."""
         recorded = _recorded(wait, answer)
@@ -108,10 +113,10 @@ class Answers:
 
     async def _settle(
         self,
-        conversation: Conversation,
+        conversation: LiveSession,
         turn: Turn,
-        wait: Wait,
-        answer: Answer,
+        wait: PendingRequest,
+        answer: HumanAnswer,
         recorded: dict[str, Any],
         message: Unit[None] | None,
     ) -> None:
@@ -130,7 +135,7 @@ class Answers:
         else:
             turn.live.approved(wait.call_id)
 
-    async def _find(self, conversation: Conversation, answered: str) -> tuple[Turn, Wait]:
+    async def _find(self, conversation: LiveSession, answered: str) -> tuple[Turn, PendingRequest]:
         turn = self._hall.admission.current(conversation)
         if turn is not None and turn.state in ("running", "settling") and answered in turn.asked:
             # What is asked is seen before the other calls of its step are done, and may be answered as early.
@@ -144,10 +149,10 @@ class Answers:
 
     async def _record(
         self,
-        conversation: Conversation,
+        conversation: LiveSession,
         turn: Turn,
-        wait: Wait,
-        answer: Answer,
+        wait: PendingRequest,
+        answer: HumanAnswer,
         recorded: dict[str, Any],
         message: Unit[None] | None,
     ) -> None:
@@ -188,12 +193,12 @@ def _not_waiting(answered: str) -> Conflict:
     return Conflict(f"nothing with the id {answered} waits for an answer", code="not_waiting")
 
 
-def _recorded(wait: Wait, answer: Answer) -> dict[str, Any]:
+def _recorded(wait: PendingRequest, answer: HumanAnswer) -> dict[str, Any]:
     """What the answer makes of the call's part. Raises InvalidRequest when it does not fit what was asked."""
     return _question(wait, answer) if wait.kind == "question" else _approval(wait, answer)
 
 
-def _question(wait: Wait, answer: Answer) -> dict[str, Any]:
+def _question(wait: PendingRequest, answer: HumanAnswer) -> dict[str, Any]:
     """The part of an answered question: the answers are the call's result."""
     if answer.refused is not None:
         return {"state": "output-error", "errorText": answer.refused}
@@ -206,7 +211,7 @@ def _question(wait: Wait, answer: Answer) -> dict[str, Any]:
     return {"state": "output-available", "output": output}
 
 
-def _approval(wait: Wait, answer: Answer) -> dict[str, Any]:
+def _approval(wait: PendingRequest, answer: HumanAnswer) -> dict[str, Any]:
     if answer.decision is None:
         raise InvalidRequest("this is an approval", faults=[("decision", "must be once, always or reject")])
     approved = answer.decision != "reject"

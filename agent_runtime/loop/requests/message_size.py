@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ...context import View, lower_tools, too_long
 from ...errors import TooLarge
 from ...ports import ToolCatalog
-from ..compaction.service import Compactions
-from ..core.authority import Powers
+from ..compaction.service import CompactionService
+from ..core.authority import AuthorityResolver
 from ..core.turn_state import Turn
 
 SMALL = 8
@@ -16,12 +16,12 @@ SMALL = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
+class MessageSizeCheck:
     """Looks at messages before they are admitted, at every entry point."""
 
-    compactions: Compactions
+    compactions: CompactionService
     catalog: ToolCatalog
-    powers: Powers
+    powers: AuthorityResolver
 
     async def require(self, turn: Turn) -> None:
         """Raises TooLarge for a message that would not fit even if nothing had been said before. Where nothing is known

@@ -10,9 +10,9 @@ from pydantic_core import to_json
 
 from ...context import user_text
 from ...errors import Conflict
-from ..core.pending_requests import Wait
+from ..core.pending_requests import PendingRequest
 from ..core.turn_state import Turn
-from .human_answers import Answer, Decision
+from .human_answers import Decision, HumanAnswer
 
 _DECISIONS: dict[str, Decision] = {
     **dict.fromkeys(("yes", "y", "ok", "once"), "once"),
@@ -23,7 +23,7 @@ _NO_BECAUSE = re.compile(r"(?:no|reject)\s*[,.:;!]+\s*(?P<reason>\S.*)", re.IGNO
 _REASON_CHARACTERS = 2000
 
 
-def spoken_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> Answer:
+def spoken_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> HumanAnswer:
     """The answer to the one request that `turn` waits for. Raises Conflict `not_an_answer`, which shows what is open,
     when there are several or the text does not answer it."""
     text = user_text(parts).strip()
@@ -35,7 +35,7 @@ def spoken_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> Answer:
     if len(wait.questions) != 1:
         shape = to_json({"id": wait.id, "answers": [["..."] for _ in wait.questions]}).decode()
         raise _refused(turn, f"{len(wait.questions)} questions are open: answer them together, as {shape}")
-    return Answer(wait.id, answers=[_choice(wait.questions[0], text)])
+    return HumanAnswer(wait.id, answers=[_choice(wait.questions[0], text)])
 
 
 def refuse_other(turn: Turn, *, agent: str | None, model: str | None) -> None:
@@ -46,11 +46,11 @@ def refuse_other(turn: Turn, *, agent: str | None, model: str | None) -> None:
         raise _refused(turn, f"the turn that waits for the answer uses model {turn.model}, not {model}")
 
 
-def _decision(turn: Turn, wait: Wait, text: str) -> Answer:
+def _decision(turn: Turn, wait: PendingRequest, text: str) -> HumanAnswer:
     if (decision := _DECISIONS.get(text.rstrip(".! ").lower())) is not None:
-        return Answer(wait.id, decision=decision)
+        return HumanAnswer(wait.id, decision=decision)
     if (no := _NO_BECAUSE.fullmatch(text)) is not None:
-        return Answer(wait.id, decision="reject", reason=no["reason"][:_REASON_CHARACTERS])
+        return HumanAnswer(wait.id, decision="reject", reason=no["reason"][:_REASON_CHARACTERS])
     raise _refused(turn, f"a call of {wait.tool} waits for approval: answer yes, no or always")
 
 

@@ -17,28 +17,28 @@ from agent_common.telemetry import logger
 from ...context import notes_of
 from ...errors import BrokenRecord, NotFound
 from ...sessions import Message, TurnRow, history, interrupt, reopen, replay_parts, rows
-from ..core.limits import Books, Limits, Outcome
+from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.parent_call import report_lost
 from ..core.pending_requests import waits_of
-from ..core.turn_state import Mandate, Turn
+from ..core.turn_state import ExternalWork, Turn
 from ..scheduling.runner import waiting_end
-from ..services import Hallway
+from ..services import LoopServices
 from . import tasks
-from .tasks import Tasks
+from .tasks import TaskService
 
 log = logger(__name__)
 MOST_LIVES = 3
 """Lives in a row that end without having completed anything: then a task is given up."""
 
 
-class Keeper(Protocol):
+class WorkStore(Protocol):
     """Keeps records of work that was handed in, over lives."""
 
-    def mandate(self, connection: sqlite3.Connection, turn: TurnRow) -> Mandate | None:
+    def mandate(self, connection: sqlite3.Connection, turn: TurnRow) -> ExternalWork | None:
         """What this turn came with; none when it is not this keeper's."""
         ...
 
-    def interrupted(self, connection: sqlite3.Connection, turn: TurnRow, outcome: Outcome, now: int) -> None:
+    def interrupted(self, connection: sqlite3.Connection, turn: TurnRow, outcome: TurnOutcome, now: int) -> None:
         """The turn is given up, in this transaction; its task, if it has one, has its record."""
         ...
 
@@ -47,11 +47,11 @@ class Keeper(Protocol):
 class Recovery:
     """Brings the ledger of turns back in step with the truth: nothing of an earlier life is running now."""
 
-    hall: Hallway
-    tasks: Tasks
-    limits: Limits
+    hall: LoopServices
+    tasks: TaskService
+    limits: TurnLimits
     """Of a chat turn."""
-    keepers: Sequence[Keeper] = ()
+    keepers: Sequence[WorkStore] = ()
 
     async def run(self) -> None:
         left = await self.hall.database.read(history.unfinished)
@@ -142,7 +142,7 @@ class Recovery:
             message_id=row.message_id,
             reply_id=row.reply_id,
             parts=message.parts,
-            books=Books(self.limits.at_most(self.hall.conversations.most_steps(agent))),
+            books=UsageBudget(self.limits.at_most(self.hall.conversations.most_steps(agent))),
             model=chosen.get("model_id", conversation.model),
             model_by=chosen.get("chosen_by", "agent"),
             session_name=message.metadata.get("session_name", conversation.id),
@@ -162,7 +162,7 @@ class Recovery:
     async def _bind(self, row: TurnRow, turn: Turn) -> bool:
         """Gives the turn of a task, or of work that was handed in, its duties again."""
 
-        def read(connection: sqlite3.Connection) -> tuple[tasks.Stored | None, Mandate | None]:
+        def read(connection: sqlite3.Connection) -> tuple[tasks.StoredTask | None, ExternalWork | None]:
             found = (keeper.mandate(connection, row) for keeper in self.keepers)
             mandate = next((one for one in found if one is not None), None)
             return tasks.assignment_of(connection, row.message_id), mandate
@@ -180,7 +180,7 @@ class Recovery:
         return True
 
     def _end(self, connection: sqlite3.Connection, row: TurnRow, now: int) -> None:
-        outcome = Outcome(**interrupt(connection, row, now))
+        outcome = TurnOutcome(**interrupt(connection, row, now))
         if row.task_id is not None:
             tasks.interrupted(connection, row, outcome, now)
             for keeper in self.keepers:

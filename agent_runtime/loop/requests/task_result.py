@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from agent_common.protocol import TaskAssignment, TaskRecord, Usage, is_object
 
 from ...sessions import text_of, tool_name
-from ..core.limits import Outcome
+from ..core.limits import TurnOutcome
 
 _CONTRACT = """\
 When the work is done, answer with one JSON object and nothing else: \
@@ -29,7 +29,7 @@ def task_message(assignment: TaskAssignment) -> str:
     return "\n\n".join([*sections, _CONTRACT])
 
 
-def result_of(outcome: Outcome, parts: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+def result_of(outcome: TurnOutcome, parts: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """Result and promotions. After a limit the result is what there is of it, and says so."""
     text = text_of(parts)
     if outcome.status == "complete":
@@ -54,7 +54,7 @@ def parse_answer(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return result, promote if is_object(promote) else {}
 
 
-def ended(record: TaskRecord, outcome: Outcome, parts: list[dict[str, Any]], usage: Usage) -> TaskRecord:
+def ended(record: TaskRecord, outcome: TurnOutcome, parts: list[dict[str, Any]], usage: Usage) -> TaskRecord:
     """The record with its result."""
     result, promote = result_of(outcome, parts)
     changes = {

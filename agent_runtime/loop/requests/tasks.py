@@ -14,9 +14,9 @@ from ...agents import DEFAULT
 from ...errors import Conflict, NotFound
 from ...sessions import Message, NewTurn, history, rows
 from ...store import Migration, Unit
-from ..core.limits import Books, Limits, Outcome
-from ..core.turn_state import Mandate, Turn
-from ..services import Hallway
+from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
+from ..core.turn_state import ExternalWork, Turn
+from ..services import LoopServices
 from ..sessions.session_cost import PriceCheck
 from .task_result import ended, task_message
 
@@ -44,7 +44,7 @@ MIGRATIONS = (Migration(2, "tasks", _create),)
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class TaskAdmission:
     """What became of an assignment: accepted now, or known from before."""
 
     accepted: TaskAccepted | None
@@ -53,7 +53,7 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTask:
     """A task as it lies on disk."""
 
     principal: str
@@ -65,18 +65,20 @@ class _Known(Exception):
     """The task id is taken: somebody posted it before or at the same moment."""
 
 
-class Tasks:
+class TaskService:
     """Admits assignments and answers for them."""
 
-    def __init__(self, hallway: Hallway, limits: Callable[[TaskAssignment], Limits], prices: PriceCheck) -> None:
+    def __init__(
+        self, hallway: LoopServices, limits: Callable[[TaskAssignment], TurnLimits], prices: PriceCheck
+    ) -> None:
         self._hall, self._limits, self._prices = hallway, limits, prices
 
     async def assign(
         self,
         assignment: TaskAssignment,
         principal: str,
-        mandate: Mandate | None = None,
-    ) -> Assigned:
+        mandate: ExternalWork | None = None,
+    ) -> TaskAdmission:
         """Admits the task, or finds it.
 
         Raises Conflict for other content under the same id, InvalidRequest for a limit on cost that cannot be watched
@@ -105,7 +107,7 @@ class Tasks:
             status=record.status,
             queued_behind=self._hall.admission.ahead(turn),
         )
-        return Assigned(accepted, record, turn)
+        return TaskAdmission(accepted, record, turn)
 
     async def record(self, task_id: str, principal: str) -> TaskRecord:
         """The task as it stands. Raises NotFound."""
@@ -146,20 +148,20 @@ class Tasks:
             await self._hall.admission.stop(turn)
         return await self.record(task_id, principal)
 
-    def restore(self, turn: Turn, stored: Stored) -> None:
+    def restore(self, turn: Turn, stored: StoredTask) -> None:
         """Gives a turn of an earlier life the duties of its task, and the time at which that began."""
         most = self._hall.conversations.most_steps(turn.agent)
-        turn.books = Books(self._limits(stored.assignment).at_most(most))
+        turn.books = UsageBudget(self._limits(stored.assignment).at_most(most))
         turn.started_ms = stored.record.started_at
         self._bind(turn, stored.assignment.task_id, stored.principal)
 
-    async def _known(self, assignment: TaskAssignment, principal: str) -> Assigned | None:
+    async def _known(self, assignment: TaskAssignment, principal: str) -> TaskAdmission | None:
         row = await self._hall.database.read(lambda connection: _row(connection, principal, assignment.task_id))
         if row is None:
             return None
         if row["fingerprint"] != assignment.fingerprint():
             raise Conflict(f"task {assignment.task_id} exists with other content", code="task_conflict")
-        return Assigned(None, self._fresh(row), self._hall.admission.turn(row["message_id"]))
+        return TaskAdmission(None, self._fresh(row), self._hall.admission.turn(row["message_id"]))
 
     def _turn(self, assignment: TaskAssignment, principal: str) -> Turn:
         agent = self._hall.conversations.agents.primary(assignment.agent or DEFAULT)
@@ -170,7 +172,7 @@ class Tasks:
             message_id=message_id,
             reply_id=self._hall.ids.new("msg"),
             parts=[{"type": "text", "text": task_message(assignment)}],
-            books=Books(self._limits(assignment).at_most(agent.max_steps)),
+            books=UsageBudget(self._limits(assignment).at_most(agent.max_steps)),
             model=conversation.model,
             agent=agent.name,
             temperature=agent.temperature,
@@ -228,7 +230,7 @@ class Tasks:
         return record.model_copy(update=live)
 
 
-def interrupted(connection: sqlite3.Connection, turn: history.TurnRow, outcome: Outcome, now: int) -> None:
+def interrupted(connection: sqlite3.Connection, turn: history.TurnRow, outcome: TurnOutcome, now: int) -> None:
     """Ends the record of a task that is given up, with what there is of a result."""
     row = connection.execute("SELECT * FROM tasks WHERE message_id = ?", (turn.message_id,)).fetchone()
     if row is None:
@@ -253,7 +255,7 @@ def forget(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
     connection.executemany("DELETE FROM tasks WHERE message_id = ?", [(message_id,) for message_id in message_ids])
 
 
-def assignment_of(connection: sqlite3.Connection, message_id: str) -> Stored | None:
+def assignment_of(connection: sqlite3.Connection, message_id: str) -> StoredTask | None:
     """The task behind a turn. Raises ValidationError when it cannot be read."""
     row = connection.execute("SELECT * FROM tasks WHERE message_id = ?", (message_id,)).fetchone()
     if row is None:
@@ -262,7 +264,7 @@ def assignment_of(connection: sqlite3.Connection, message_id: str) -> Stored | N
     known = _read(row["assignment_json"])
     assignment = TaskAssignment.model_validate_json(json.dumps({**known, "task_id": "task"}))
     assignment = assignment.model_copy(update={"task_id": row["task_id"]})
-    return Stored(row["principal"], assignment, TaskRecord.model_validate_json(row["record_json"]))
+    return StoredTask(row["principal"], assignment, TaskRecord.model_validate_json(row["record_json"]))
 
 
 def _written(assignment: TaskAssignment) -> str:

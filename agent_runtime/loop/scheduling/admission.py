@@ -19,15 +19,15 @@ from agent_common.telemetry import logger
 from ...errors import Busy, Conflict, NotReady
 from ...ports import Events
 from ...store import Database, Unit
-from ..core.limits import Outcome
-from ..core.live_sessions import Conversation
-from ..core.steering import Lane
+from ..core.limits import TurnOutcome
+from ..core.live_sessions import LiveSession
+from ..core.steering import SessionQueue
 from ..core.turn_state import StopReason, Turn
 from .end_log import log_end
 
 log = logger(__name__)
 
-Run = Callable[[Turn, Lane], Awaitable[None]]
+Run = Callable[[Turn, SessionQueue], Awaitable[None]]
 """Brings a turn to its end and settles it: by running it, or by cancelling it before it ran. A run may also end with
 the turn put away, in state `waiting`."""
 CANCEL_SECONDS = 10.0
@@ -144,7 +144,7 @@ class Admission:
         message.state = "queued"
         self._offer(message.conversation.id)
 
-    async def clear(self, conversation: Conversation) -> None:
+    async def clear(self, conversation: LiveSession) -> None:
         """Ends whatever is in a session: what waits in its queue never runs. Raises NotReady when a turn goes on."""
         session_id = conversation.id
         mine = session_id not in self._held
@@ -162,7 +162,7 @@ class Admission:
                 self._offer(session_id)
 
     @contextlib.contextmanager
-    def hold(self, conversation: Conversation) -> Generator[None]:
+    def hold(self, conversation: LiveSession) -> Generator[None]:
         """Keeps a session still while its record is changed. Raises Conflict `session_busy` when a turn is at work or
         waits in it, or somebody else holds it; messages that come meanwhile queue."""
         busy = self.busy_with(conversation)
@@ -184,17 +184,17 @@ class Admission:
         """A turn that has not ended."""
         return self._turns.get(message_id)
 
-    def current(self, conversation: Conversation) -> Turn | None:
+    def current(self, conversation: LiveSession) -> Turn | None:
         """The turn at the head of a session's lane."""
         lane = self._lanes.get(conversation.id)
         return lane[0] if lane else None
 
-    def busy_with(self, conversation: Conversation) -> Turn | None:
+    def busy_with(self, conversation: LiveSession) -> Turn | None:
         """The turn that a session is at, also when it still waits for a slot. None while the lane rests: what is in it
         then waits for the next message."""
         return None if conversation.id in self._resting else self.current(conversation)
 
-    def queue(self, conversation: Conversation) -> list[Turn]:
+    def queue(self, conversation: LiveSession) -> list[Turn]:
         """The messages that wait in a session, first come first."""
         return [turn for turn in self._lanes.get(conversation.id, ()) if turn.state == "queued"]
 
@@ -388,7 +388,7 @@ class Admission:
         self._leave(turn)
 
 
-def _finish(turn: Turn, outcome: Outcome) -> dict[str, Any]:
+def _finish(turn: Turn, outcome: TurnOutcome) -> dict[str, Any]:
     reason = "abort" if outcome.status == "cancelled" else "error" if outcome.in_error else "finish"
     return {**turn.names(), "reason": reason, "pending_approval": False}
 

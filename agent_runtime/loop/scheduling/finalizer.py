@@ -13,8 +13,8 @@ from ...errors import StoreError
 from ...ports import Clock
 from ...sessions import Recorder, history, interrupt, rows
 from ...store import Database
-from ..core.limits import INTERNAL, UNRECORDED, Outcome
-from ..core.steering import Lane
+from ..core.limits import INTERNAL, UNRECORDED, TurnOutcome
+from ..core.steering import SessionQueue
 from ..core.turn_state import Settling, Turn
 
 log = logger(__name__)
@@ -25,7 +25,7 @@ LATE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settler:
+class TurnFinalizer:
     """What if we die here: nobody was told of the end yet, and the next start ends the turn as it lies on disk."""
 
     database: Database
@@ -51,9 +51,9 @@ class Settler:
                 log.warning("the end of a turn could not be recorded yet", message_id=turn.message_id, error=str(error))
                 await asyncio.sleep(wait)
 
-    async def drop(self, turn: Turn, _lane: Lane) -> None:
+    async def drop(self, turn: Turn, _lane: SessionQueue) -> None:
         """Settles a turn that never ran: a hidden tombstone stays in its place."""
-        turn.outcome = Outcome("cancelled", "abort", "cancelled", "the turn was cancelled before it started")
+        turn.outcome = TurnOutcome("cancelled", "abort", "cancelled", "the turn was cancelled before it started")
 
         def unit(connection: sqlite3.Connection) -> None:
             now = self.clock.now_ms()
@@ -75,7 +75,7 @@ class Settler:
             row = history.turn(connection, turn.message_id)
             if row is not None:
                 now = self.clock.now_ms()
-                turn.outcome = Outcome(**interrupt(connection, row, now))
+                turn.outcome = TurnOutcome(**interrupt(connection, row, now))
                 turn.settle(connection, now)
 
         await self.database.write(unit, durable=True)

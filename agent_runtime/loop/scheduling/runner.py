@@ -14,30 +14,30 @@ from agent_common.protocol import Usage
 from agent_common.protocol import chunks as c
 from agent_common.telemetry import logger
 
-from ...context import Own, View, read_view
+from ...context import CurrentTurn, View, read_view
 from ...errors import BrokenRecord, StoreError
 from ...learnings import NoLearnings
-from ...ports import Clock, Events, Learnings, Model, NoteTaker, OpenGate, SideEffectGate, ToolCatalog, ToolContext
+from ...ports import Clock, Events, Learnings, Model, NoteProvider, OpenGate, SideEffectGate, ToolCatalog, ToolContext
 from ...sessions import Ids, Message, MessageParts, MessageRow, Recorder, history, markers, rows, tool_name
 from ...store import Database, Unit
 from ...workspace import Home
-from ..core.authority import GoneAgent, Powers
+from ..core.authority import AuthorityResolver, UnknownAgent
 from ..core.corrections import overhear
-from ..core.limits import INTERNAL, UNRECORDED, Outcome
+from ..core.limits import INTERNAL, UNRECORDED, TurnOutcome
 from ..core.pending_requests import QUESTION, waits_of
-from ..core.steering import Joining, Lane
+from ..core.steering import SessionQueue, SteeringInbox
 from ..core.turn_state import Turn
 from ..notes.compose import note
-from ..notes.daily_log import Diary, NoDiary, jot
+from ..notes.daily_log import DailyLog, NoDailyLog, jot
 from ..sessions.session_cost import PriceCheck
-from ..turn.chunk_writer import Pen
-from ..turn.context_budget import NoRooms, Rooms
-from ..turn.deps import Kit
-from ..turn.resume_state import Progress
+from ..turn.chunk_writer import ChunkWriter
+from ..turn.context_budget import ContextBudgets, NoContextBudgets
+from ..turn.deps import TurnDeps
+from ..turn.resume_state import ResumeState
 from ..turn.tool_model_calls import TurnMeter
 from ..turn.turn import run_turn
 from ..turn.turn_tools import open_toolbox
-from .finalizer import WAITS, Settler, keep_model
+from .finalizer import WAITS, TurnFinalizer, keep_model
 
 log = logger(__name__)
 T = TypeVar("T")
@@ -73,26 +73,26 @@ class TurnRunner:
     model: Model
     catalog: ToolCatalog
     home: Home
-    powers: Powers
+    powers: AuthorityResolver
     parallel_tools: int
     counters: Counters
     events: Events
-    settler: Settler
+    settler: TurnFinalizer
     learnings: Learnings = field(default_factory=NoLearnings)
-    rooms: Rooms = field(default_factory=NoRooms)
-    note_takers: Sequence[NoteTaker] = ()
+    rooms: ContextBudgets = field(default_factory=NoContextBudgets)
+    note_takers: Sequence[NoteProvider] = ()
     """Who is asked for notes when a turn starts, in the order of the block."""
-    diary: Diary = field(default_factory=NoDiary)
+    diary: DailyLog = field(default_factory=NoDailyLog)
     gate: SideEffectGate = field(default_factory=OpenGate)
     prices: PriceCheck | None = None
     skills: Path | None = None
     """The folder of plugins."""
 
-    async def run(self, turn: Turn, lane: Lane) -> None:
+    async def run(self, turn: Turn, lane: SessionQueue) -> None:
         """The turn from where it stands to its settled end, or to the point where only a person can help."""
         started = self._begin(turn)
         try:
-            progress = await self._progress(turn) if turn.begun else Progress()
+            progress = await self._progress(turn) if turn.begun else ResumeState()
         except Exception:
             log.exception("a turn cannot be gone on with", message_id=turn.message_id)
             await self.settler.abandon(turn)
@@ -104,12 +104,12 @@ class TurnRunner:
         try:
             await self._drive(turn, recorder, await self._kit(turn, lane, recorder, progress))
         except BrokenRecord as error:
-            await self._fail(turn, recorder, Outcome("failed", "error", "broken_record", str(error)))
+            await self._fail(turn, recorder, TurnOutcome("failed", "error", "broken_record", str(error)))
         except StoreError as error:
             log.error("turn failed", message_id=turn.message_id, error=str(error))
             await self._fail(turn, recorder, UNRECORDED)
-        except GoneAgent as gone:
-            await self._fail(turn, recorder, Outcome("failed", "error", "unknown_agent", str(gone)))
+        except UnknownAgent as gone:
+            await self._fail(turn, recorder, TurnOutcome("failed", "error", "unknown_agent", str(gone)))
         except Exception as error:
             log.exception("turn failed", message_id=turn.message_id, error=str(error))
             await self._fail(turn, recorder, INTERNAL)
@@ -117,7 +117,7 @@ class TurnRunner:
             deadline.cancel()
             recorder.close()
 
-    async def _drive(self, turn: Turn, recorder: Recorder, kit: Kit) -> None:
+    async def _drive(self, turn: Turn, recorder: Recorder, kit: TurnDeps) -> None:
         async for chunk in run_turn(turn, kit):
             recorder.take(chunk)
             if isinstance(chunk, c.ToolInputAvailable) and chunk.toolName == QUESTION:
@@ -168,7 +168,7 @@ class TurnRunner:
         used = self.clock.monotonic() - (turn.started_at or 0.0) if turn.task_id else 0.0
         return max(0.0, turn.books.limits.seconds - used)
 
-    async def _progress(self, turn: Turn) -> Progress:
+    async def _progress(self, turn: Turn) -> ResumeState:
         def unit(connection: sqlite3.Connection) -> tuple[Message | None, list[str], Usage]:
             reply, ids = history.message(connection, turn.reply_id), history.part_ids(connection, turn.reply_id)
             return reply, ids, _spent_for(connection, turn) if turn.task_id else Usage()
@@ -178,8 +178,8 @@ class TurnRunner:
         if fresh:
             turn.books.charge(helpers)
         if reply is None:
-            return Progress()
-        progress = Progress.of(reply, MessageParts.of(self.ids.new, ids, reply))
+            return ResumeState()
+        progress = ResumeState.of(reply, MessageParts.of(self.ids.new, ids, reply))
         if progress.usage is not None and not turn.books.steps:
             turn.books.usage, turn.books.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
         turn.books.steps = progress.steps
@@ -201,7 +201,7 @@ class TurnRunner:
                 await asyncio.sleep(wait)
         return await self.database.read(unit)
 
-    async def _kit(self, turn: Turn, lane: Lane, recorder: Recorder, progress: Progress) -> Kit:
+    async def _kit(self, turn: Turn, lane: SessionQueue, recorder: Recorder, progress: ResumeState) -> TurnDeps:
         conversation, brief = turn.conversation, turn.conversation.brief(turn.agent)
         assert brief is not None  # noqa: S101  it was made when the turn was admitted
         if conversation.view is None:
@@ -228,7 +228,7 @@ class TurnRunner:
             model_calls=TurnMeter(turn.books, self.prices),
         )
         tools = await open_toolbox(turn, self.catalog, partial(self.powers.of, turn), self.database)
-        return Kit(
+        return TurnDeps(
             self.model,
             tools,
             conversation.view,
@@ -238,7 +238,7 @@ class TurnRunner:
             before_tools=partial(self.home.make_scratch, conversation.id),
             checkpoint=recorder.save,
             saved=partial(recorder.save, durable=False),
-            steering=Joining(lane, turn, recorder, self.learnings),
+            steering=SteeringInbox(lane, turn, recorder, self.learnings),
             progress=progress,
             learnings=self.learnings,
             room=self.rooms.room(turn, conversation.view, recorder, brief.prompt),
@@ -256,7 +256,7 @@ class TurnRunner:
             conversation.blank = False
             return View(conversation.prompt, conversation.agent)
 
-        own = Own(turn.message_id, turn.reply_id, last=turn.begun)
+        own = CurrentTurn(turn.message_id, turn.reply_id, last=turn.begun)
         return await self._read(
             lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent, own)
         )
@@ -294,12 +294,12 @@ class TurnRunner:
         self._count(turn)
         jot(turn, self.diary)
 
-    async def _fail(self, turn: Turn, recorder: Recorder, outcome: Outcome) -> None:
+    async def _fail(self, turn: Turn, recorder: Recorder, outcome: TurnOutcome) -> None:
         """The turn could not be carried out or settled: the record says so, and the reader of the stream is told."""
         turn.outcome, why = outcome, outcome.error or ""
         books = {"finish_reason": "error", "outcome": outcome.json()}
         said = recorder.data()
-        closing = Pen(lambda _: None, said).close(why) if any(map(_is_open, said)) else ()
+        closing = ChunkWriter(lambda _: None, said).close(why) if any(map(_is_open, said)) else ()
         last = (c.ErrorChunk(errorText=why), c.Finish(finishReason="error", messageMetadata=books))
         end = (*closing, *last)
         for chunk in end:

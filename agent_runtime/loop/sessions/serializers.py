@@ -9,7 +9,17 @@ from typing import Any
 from agent_common.protocol import QueuedMessage, SessionMessage, TokenCounts
 
 from ...errors import InvalidRequest
-from ...sessions import CUSTOM, Cursor, Message, StoredSession, Waiting, branches, listing, shown_metadata, shown_parts
+from ...sessions import (
+    CUSTOM,
+    Cursor,
+    Message,
+    StoredSession,
+    WaitingMessage,
+    branches,
+    listing,
+    shown_metadata,
+    shown_parts,
+)
 
 
 def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -> Cursor:
@@ -63,7 +73,7 @@ def message(message: Message) -> SessionMessage:
     )
 
 
-def queue(waiting: Sequence[Waiting]) -> list[QueuedMessage]:
+def queue(waiting: Sequence[WaitingMessage]) -> list[QueuedMessage]:
     """The messages that wait, the next one first."""
     return [
         QueuedMessage(

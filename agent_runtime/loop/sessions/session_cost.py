@@ -10,7 +10,7 @@ from agent_common.protocol import ModelCard, Usage
 
 from ...errors import InvalidRequest, MeshUnavailable
 from ...ports import ModelCards
-from ..core.limits import Books
+from ..core.limits import UsageBudget
 
 Card = Callable[[str], Awaitable[ModelCard | None]]
 """Model -> what the catalog says of it, prices among the rest; none when it says nothing."""
@@ -23,7 +23,7 @@ class PriceCheck:
 
     cards: ModelCards
 
-    async def require(self, model: str, books: Books) -> None:
+    async def require(self, model: str, books: UsageBudget) -> None:
         """Raises InvalidRequest `unpriced_model`, or MeshUnavailable when the catalog cannot be read."""
         if not books.price_needed:
             return

@@ -31,10 +31,10 @@ from ...context import definition, read_view
 from ...errors import Conflict, StoreError
 from ...ports import ToolCatalog
 from ...sessions import Branch, Message, StoredSession, branches, listing, rows, transfer, unknown_session
-from ..compaction.service import Compactions
-from ..core.authority import Powers
-from ..core.live_sessions import Conversation
-from ..services import Hallway
+from ..compaction.service import CompactionService
+from ..core.authority import AuthorityResolver
+from ..core.live_sessions import LiveSession
+from ..services import LoopServices
 from . import serializers
 from .session_cost import Card, cost_of
 from .session_status import standing
@@ -46,7 +46,7 @@ IN_MEMORY = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PromptView:
     """What the model sees of a session."""
 
     digest: str
@@ -58,16 +58,16 @@ class Seen:
     context_tokens: int | None
 
 
-class Sessions:
+class SessionService:
     """Answers for sessions. A name is an id or an alias; what belongs to another principal is NotFound."""
 
     def __init__(
         self,
-        hallway: Hallway,
+        hallway: LoopServices,
         tools: ToolCatalog,
-        powers: Powers,
+        powers: AuthorityResolver,
         card: Card,
-        compactions: Compactions,
+        compactions: CompactionService,
         secrets: Sequence[str] = (),
     ) -> None:
         self._hall, self._tools, self._powers, self._card = hallway, tools, powers, card
@@ -119,7 +119,7 @@ class Sessions:
         more = listing.cursor(page[-1].created_at, page[-1].id) if len(found) > len(page) else None
         return MessageList(messages=[serializers.message(one) for one in page if one.id != unfinished], next=more)
 
-    async def seen(self, principal: str, name: str) -> Seen:
+    async def seen(self, principal: str, name: str) -> PromptView:
         """What the next model call would be sent, the new message apart."""
         conversation = await self._find(principal, name)
         manifest = self._powers.agents.get(conversation.agent)
@@ -128,7 +128,7 @@ class Sessions:
         view = conversation.view or await self._hall.database.read(
             lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent)
         )
-        return Seen(
+        return PromptView(
             digest=conversation.digest,
             prompt=conversation.prompt,
             model=conversation.model,
@@ -272,13 +272,13 @@ class Sessions:
 
     # -- helpers
 
-    async def _find(self, principal: str, name: str) -> Conversation:
+    async def _find(self, principal: str, name: str) -> LiveSession:
         found = await self._hall.conversations.get(principal, name)
         if found is None:
             raise unknown_session(name)
         return found
 
-    async def _detail(self, conversation: Conversation, name: str) -> SessionDetail:
+    async def _detail(self, conversation: LiveSession, name: str) -> SessionDetail:
         admission, session_id = self._hall.admission, conversation.id
         turn = admission.busy_with(conversation)  # before the record is read: its end is on disk before it is gone
 
@@ -302,12 +302,12 @@ class Sessions:
             queue=serializers.queue(queued),
         )
 
-    async def _write(self, conversation: Conversation, unit: Callable[[sqlite3.Connection, int], T]) -> T:
+    async def _write(self, conversation: LiveSession, unit: Callable[[sqlite3.Connection, int], T]) -> T:
         now = conversation.stamp(self._hall.clock.now_ms())
         return await self._hall.database.write(lambda connection: unit(connection, now), durable=True)
 
 
-async def close_session(hall: Hallway, conversation: Conversation) -> None:
+async def close_session(hall: LoopServices, conversation: LiveSession) -> None:
     """Stops what runs or waits in a session and lets nothing more in; its names are free in memory, not yet on disk.
 
     Raises NotReady when a turn does not end. No turn can have come in between by the time it returns.
@@ -316,7 +316,7 @@ async def close_session(hall: Hallway, conversation: Conversation) -> None:
     hall.conversations.forget(conversation)
 
 
-async def archive_session(hall: Hallway, conversation: Conversation) -> None:
+async def archive_session(hall: LoopServices, conversation: LiveSession) -> None:
     """Closes a session, writes down that it is away and removes its scratch folder. One that is away stays as it is,
     but for memory: there what a successor still finds is gone, too."""
     if conversation.archived:
@@ -332,7 +332,7 @@ async def archive_session(hall: Hallway, conversation: Conversation) -> None:
     await asyncio.to_thread(hall.home.remove_scratch, conversation.id)
 
 
-def _look_again(conversation: Conversation) -> None:
+def _look_again(conversation: LiveSession) -> None:
     """What the model sees is read back from disk for the next turn."""
     conversation.view = None
     conversation.context_tokens = conversation.trials.not_before = 0

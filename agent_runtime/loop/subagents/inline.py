@@ -13,12 +13,12 @@ from ...ports import ToolContext
 from ...sessions import Marker, MessageParts, past_steps
 from ..core.turn_state import Turn
 from ..scheduling.runner import TurnRunner
-from ..turn.deps import Kit
+from ..turn.deps import TurnDeps
 from ..turn.turn import run_turn
-from ..turn.turn_tools import Toolbox
+from ..turn.turn_tools import TurnTools
 
 
-class NobodySteers:
+class NoSteering:
     """No message joins such a turn."""
 
     def take(self) -> Sequence[Turn]:
@@ -48,7 +48,7 @@ async def play(turn: Turn, runner: TurnRunner, context: ToolContext, *, whole: b
     return _said(parts)
 
 
-async def _drive(turn: Turn, kit: Kit, parts: MessageParts) -> None:
+async def _drive(turn: Turn, kit: TurnDeps, parts: MessageParts) -> None:
     async for chunk in run_turn(turn, kit):
         parts.apply(chunk)
 
@@ -59,7 +59,7 @@ def _said(parts: MessageParts) -> list[dict[str, Any]]:
     return [part.data for part in parts.parts]
 
 
-def _kit(turn: Turn, runner: TurnRunner, context: ToolContext, parts: MessageParts | None) -> Kit:
+def _kit(turn: Turn, runner: TurnRunner, context: ToolContext, parts: MessageParts | None) -> TurnDeps:
     conversation, notes = turn.conversation, (sent_at(runner.clock.now_ms()), *(turn.notes or ()))
 
     def seen(marker: Marker | None = None) -> View:
@@ -69,9 +69,9 @@ def _kit(turn: Turn, runner: TurnRunner, context: ToolContext, parts: MessagePar
         return view
 
     view = seen()
-    return Kit(
+    return TurnDeps(
         runner.model,
-        Toolbox(runner.catalog, conversation.tools, partial(runner.powers.of, turn)),
+        TurnTools(runner.catalog, conversation.tools, partial(runner.powers.of, turn)),
         view,
         replace(
             context,
@@ -86,7 +86,7 @@ def _kit(turn: Turn, runner: TurnRunner, context: ToolContext, parts: MessagePar
         before_tools=lambda: None,
         checkpoint=_nothing_to_save,
         saved=_nothing_to_save,
-        steering=NobodySteers(),
+        steering=NoSteering(),
         learnings=runner.learnings,
         prices=runner.prices,
         room=runner.rooms.nested_room(turn, view, seen if parts is not None else None),

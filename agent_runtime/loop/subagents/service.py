@@ -11,19 +11,19 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from ...agents import Agents, Manifest
+from ...agents import AgentDirectory, Manifest
 from ...errors import InvalidRequest, MeshUnavailable, TooLarge, ToolFailure
-from ...ports import Errand, ToolContext
+from ...ports import SubagentRequest, ToolContext
 from ...sessions import NewTurn, branches, rows, text_of
 from ...store import Unit
 from ...tools import Output
-from ..core.authority import GoneAgent, Powers
-from ..core.limits import Books, Limits
-from ..core.live_sessions import Conversation
-from ..core.parent_call import Caller, called, fingerprint, report
+from ..core.authority import AuthorityResolver, UnknownAgent
+from ..core.limits import TurnLimits, UsageBudget
+from ..core.live_sessions import LiveSession
+from ..core.parent_call import ParentCall, called, fingerprint, report
 from ..core.turn_state import Turn
 from ..scheduling.runner import TurnRunner
-from ..services import Hallway
+from ..services import LoopServices
 from .inline import play
 from .transcript import transcript
 
@@ -33,22 +33,22 @@ DEEPEST = 5
 class Subagents:
     """Fills ports.Spawner. `attach` it to the rooms before the first turn runs; `close` it behind the last one."""
 
-    def __init__(self, agents: Agents, powers: Powers, *, at_once: int, limits: Limits) -> None:
+    def __init__(self, agents: AgentDirectory, powers: AuthorityResolver, *, at_once: int, limits: TurnLimits) -> None:
         """`at_once` agents may work at each depth: a caller never waits for a place that it holds itself."""
         self._agents, self._powers, self._at_once, self._limits = agents, powers, at_once, limits
         self._slots: dict[int, asyncio.Semaphore] = {}
         self._nested: dict[str, Turn] = {}
         self._background: set[asyncio.Task[None]] = set()
-        self._hall: Hallway
+        self._hall: LoopServices
         self._runner: TurnRunner
 
-    def attach(self, hallway: Hallway, runner: TurnRunner) -> None:
+    def attach(self, hallway: LoopServices, runner: TurnRunner) -> None:
         self._hall, self._runner = hallway, runner
 
     def callable(self) -> Sequence[tuple[str, str]]:
         return [(agent.name, agent.description) for agent in self._agents.all() if agent.for_agents]
 
-    async def spawn(self, errand: Errand, context: ToolContext) -> Any:
+    async def spawn(self, errand: SubagentRequest, context: ToolContext) -> Any:
         manifest = self._find(errand.agent)  # who asks for one that is not there need not wait for a place
         caller = self._caller(context)
         await self._check_price(manifest, caller)
@@ -62,7 +62,7 @@ class Subagents:
                 if manifest.inspectable:
                     return await self._attend(await self._admit(errand, manifest, caller, context))
                 return await self._play(errand, manifest, caller, context)
-        except GoneAgent as gone:
+        except UnknownAgent as gone:
             raise ToolFailure(str(gone), kind="unavailable") from None
 
     async def close(self) -> None:
@@ -73,7 +73,7 @@ class Subagents:
 
     # -- with a session of its own
 
-    async def _admit(self, errand: Errand, manifest: Manifest, caller: Turn, context: ToolContext) -> Turn:
+    async def _admit(self, errand: SubagentRequest, manifest: Manifest, caller: Turn, context: ToolContext) -> Turn:
         parent = (caller.conversation.id, self._on_record(caller).message_id)
         conversation = self._hall.conversations.begin(caller.conversation.principal, agent=manifest.name, parent=parent)
         turn = self._turn(errand, manifest, caller, conversation)
@@ -100,7 +100,7 @@ class Subagents:
             raise
         return _result(turn, text_of(turn.reply), session_id=turn.conversation.id)
 
-    async def _send_off(self, errand: Errand, caller: Turn, context: ToolContext) -> dict[str, Any]:
+    async def _send_off(self, errand: SubagentRequest, caller: Turn, context: ToolContext) -> dict[str, Any]:
         slots = self._slots_at(-caller.depth - 1)  # their own: nobody who waits for an agent waits for these
         if slots.locked():
             raise ToolFailure(f"{self._at_once} agents are at work already; wait for one of them", kind="unavailable")
@@ -132,12 +132,12 @@ class Subagents:
             told.users -= 1
             slots.release()
 
-    def _unit(self, errand: Errand, turn: Turn) -> Unit[None]:
+    def _unit(self, errand: SubagentRequest, turn: Turn) -> Unit[None]:
         now = turn.sent_ms = turn.conversation.stamp(self._hall.clock.now_ms())
         session = turn.conversation.new_row(str(self._hall.home.workspace))
         parts = tuple((self._hall.ids.new("prt"), part) for part in turn.parts)
         session_id, message_id = turn.conversation.parent or ("", "")
-        about = Caller(session_id, message_id, turn.depth, errand.background)
+        about = ParentCall(session_id, message_id, turn.depth, errand.background)
         metadata = {"agent": turn.agent, "subagent": about.json()}
         row = NewTurn(
             turn.message_id, turn.conversation.id, turn.reply_id, parts, fingerprint(turn.parts), queued=False,
@@ -153,9 +153,9 @@ class Subagents:
 
     # -- inside the call
 
-    async def _play(self, errand: Errand, manifest: Manifest, caller: Turn, context: ToolContext) -> Output:
+    async def _play(self, errand: SubagentRequest, manifest: Manifest, caller: Turn, context: ToolContext) -> Output:
         brief = self._hall.conversations.draft(manifest, caller.conversation.principal)
-        conversation = Conversation(
+        conversation = LiveSession(
             *(caller.conversation.id, caller.conversation.principal, manifest.name, manifest.model or caller.model),
             *(brief.prompt, brief.digest, brief.tools),
             packages=brief.packages,
@@ -218,18 +218,18 @@ class Subagents:
             turn = turn.parent
         return turn
 
-    def _turn(self, errand: Errand, manifest: Manifest, caller: Turn, conversation: Conversation) -> Turn:
+    def _turn(self, errand: SubagentRequest, manifest: Manifest, caller: Turn, conversation: LiveSession) -> Turn:
         seconds = min(self._limits.seconds, self._runner.seconds_left(caller))
         if errand.background:
             seconds = self._limits.seconds
-        limits = Limits(self._limits.steps, seconds, max_output=self._limits.max_output).at_most(manifest.max_steps)
+        limits = TurnLimits(self._limits.steps, seconds, max_output=self._limits.max_output).at_most(manifest.max_steps)
         message_id = self._hall.ids.new("msg")
         return Turn(
             conversation=conversation,
             message_id=message_id,
             reply_id=self._hall.ids.new("msg"),
             parts=[{"type": "text", "text": errand.prompt}],
-            books=Books(limits, caller=caller.books),
+            books=UsageBudget(limits, caller=caller.books),
             model=manifest.model or caller.model,
             session_name=conversation.id,
             message_name=message_id,

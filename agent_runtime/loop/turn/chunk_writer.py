@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from agent_common.protocol import chunks as c
 
-from ...ports import HumanWait, ToolSpec
+from ...ports import HumanRequest, ToolSpec
 from ...sessions import ASKED, tool_name
 from ..core.pending_requests import QUESTION
 
@@ -21,7 +21,7 @@ class _Kind(TypedDict):
     providerExecuted: bool | None
 
 
-class Pen:
+class ChunkWriter:
     """Keeps track of what is open in one turn's stream."""
 
     def __init__(self, spec: Callable[[str], ToolSpec | None], recorded: Sequence[dict[str, Any]] = ()) -> None:
@@ -109,7 +109,7 @@ class Pen:
         meta = {"metadata": metadata or {}}
         yield c.ToolOutputError(toolCallId=call_id, errorText=why, toolMetadata=meta, dynamic=self._dynamic(name))
 
-    def approval_wanted(self, call_id: str, wait: HumanWait) -> Iterator[c.Chunk]:
+    def approval_wanted(self, call_id: str, wait: HumanRequest) -> Iterator[c.Chunk]:
         """Asks for an approval; why, and what `always` would allow, goes before it, for the SDK's own request has no
         place for that."""
         approval = f"{APPROVAL}{call_id}"

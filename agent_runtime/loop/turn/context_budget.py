@@ -10,7 +10,17 @@ from agent_common.protocol import CompactionPolicy, Usage
 from agent_common.protocol import chunks as c
 from agent_common.telemetry import logger
 
-from ...context import LEAST_SUMMARY, Cut, Gauge, Place, Trials, View, Window, cut_for, too_long
+from ...context import (
+    LEAST_SUMMARY,
+    CompactionHistory,
+    ContextUsage,
+    ContextWindow,
+    Cut,
+    CutPoint,
+    View,
+    cut_for,
+    too_long,
+)
 from ...errors import ModelError
 from ...sessions import COMPACTION, Marker, Recorder, Shortened
 from .summary_strategies import NoSummary, Summary
@@ -41,7 +51,7 @@ SHRINK = 0.7
 log = logger(__name__)
 
 
-class Room(Protocol):
+class ContextBudget(Protocol):
     """What a turn needs to know of it."""
 
     @property
@@ -67,7 +77,7 @@ class Room(Protocol):
         ...
 
 
-class Endless:
+class NoCompaction:
     """Where nobody looks after it."""
 
     made = False
@@ -86,13 +96,13 @@ class Endless:
         return
 
 
-class Listening:
+class ObserveOnly:
     """Of a turn that is told one thing and ends: nothing in it can be summed up, but there is something to be learnt
     about its model."""
 
     made = False
 
-    def __init__(self, view: View, gauge: Gauge) -> None:
+    def __init__(self, view: View, gauge: ContextUsage) -> None:
         self._view, self._gauge = view, gauge
 
     async def make(self, tools: bytes | None, *, forced: bool = False) -> AsyncIterator[c.Chunk]:
@@ -110,49 +120,49 @@ class Listening:
         _learn(self._gauge, error)
 
 
-class Rooms(Protocol):
+class ContextBudgets(Protocol):
     """Looks after the windows of turns."""
 
-    def room(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> Room:
+    def room(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
         """`prompt` is what the turn's agent is told."""
         ...
 
-    def nested_room(self, turn: Turn, view: View, again: Callable[[Marker], View] | None) -> Room:
+    def nested_room(self, turn: Turn, view: View, again: Callable[[Marker], View] | None) -> ContextBudget:
         """Of a turn without rows: `again` builds its view behind a marker; none: it cannot be compacted."""
         ...
 
 
-class NoRooms:
+class NoContextBudgets:
     """Where no conversation grows long."""
 
-    def room(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> Room:
-        return Endless()
+    def room(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
+        return NoCompaction()
 
-    def nested_room(self, turn: Turn, view: View, again: Callable[[Marker], View] | None) -> Room:
-        return Endless()
+    def nested_room(self, turn: Turn, view: View, again: Callable[[Marker], View] | None) -> ContextBudget:
+        return NoCompaction()
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class CompactionDeps:
     """What compactions of one conversation stand on."""
 
     view: View
-    gauge: Gauge
-    window: Callable[[], Window]
+    gauge: ContextUsage
+    window: Callable[[], ContextWindow]
     policy: CompactionPolicy
     sum_up: Callable[[Sequence[bytes], int], Awaitable[Summary]]
     """The messages, in at most so many tokens. Raises NoSummary."""
     keep: Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
     """Writes the marker down, and then reads the conversation back: the marker's id and the view behind it."""
-    trials: Trials
+    trials: CompactionHistory
     switched: bool = False
     """The session's own model is another one."""
 
 
-class WatchedRoom:
+class AutoCompaction:
     """The room of one conversation."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: CompactionDeps) -> None:
         self._at, self.made = ground, False
         self._refusals = 0
         self._ceiling: int | None = None
@@ -218,7 +228,7 @@ class WatchedRoom:
         used = gauge.occupancy(messages, tools)
         return used if used < near or gauge.reported_once else await gauge.exact(messages, tools)
 
-    def _plan(self, window: Window, tools: bytes | None) -> Callable[[], Awaitable[tuple[str, Marker]]] | None:
+    def _plan(self, window: ContextWindow, tools: bytes | None) -> Callable[[], Awaitable[tuple[str, Marker]]] | None:
         """What would make room: a summary, or where there is nothing to sum up, results that are shown in part."""
         view, policy = self._at.view, self._at.policy
         costs = self._at.gauge.costs(view.messages)
@@ -231,7 +241,7 @@ class WatchedRoom:
         most = max(LEAST_SUMMARY, min(window.summary, int(space * SUMMARY), int(head * SHORTER)))
         return lambda: self._summed_up(cut, most, int(space * TARGET))
 
-    def _space(self, window: Window, tools: bytes | None) -> tuple[int, int]:
+    def _space(self, window: ContextWindow, tools: bytes | None) -> tuple[int, int]:
         """Tokens of prompt and tools, and what they leave of what is usable."""
         gauge, messages = self._at.gauge, self._at.view.messages
         fixed = max(0, gauge.occupancy(messages, tools) - sum(gauge.costs(messages)[1:]))
@@ -266,7 +276,7 @@ class WatchedRoom:
         self._at.gauge.reset()
         return marker_id, marker
 
-    def _shortened(self, start: Place, over: int) -> list[Shortened]:
+    def _shortened(self, start: CutPoint, over: int) -> list[Shortened]:
         """Which results of the tail are cut: those that were before, and further ones, the largest first, until so many
         tokens are saved."""
         view = self._at.view
@@ -283,7 +293,7 @@ class WatchedRoom:
         return list(kept.values())
 
 
-def _learn(gauge: Gauge, error: ModelError) -> bool:
+def _learn(gauge: ContextUsage, error: ModelError) -> bool:
     """Takes in what an error about a request that was too long says; whether it says how much the provider takes."""
     told = gauge.refused(error.message)
     if told is None or told.limit is None or told.limit < LEAST_WINDOW:
@@ -292,7 +302,7 @@ def _learn(gauge: Gauge, error: ModelError) -> bool:
     return True
 
 
-def _taken(gauge: Gauge, sent: int, usage: Usage) -> int:
+def _taken(gauge: ContextUsage, sent: int, usage: Usage) -> int:
     """Takes in what the model says it was sent, in tokens. One that takes more than it was said to take was slandered:
     an error may quote what somebody has written."""
     gauge.reported(sent, usage)
@@ -302,14 +312,14 @@ def _taken(gauge: Gauge, sent: int, usage: Usage) -> int:
     return taken
 
 
-def _until(used: int, window: Window) -> int:
+def _until(used: int, window: ContextWindow) -> int:
     """Below how many tokens no other compaction is tried after one that has left so many: it could do no better."""
     if used < window.usable * SLACK:
         return 0
     return used + max((window.limit - used) // 2, int(used * (PATIENCE - 1)))
 
 
-def _spoken_to(places: Sequence[Place], start: Place | None) -> str:
+def _spoken_to(places: Sequence[CutPoint], start: CutPoint | None) -> str:
     """Who was spoken to before the tail's first message."""
     if start is None:
         return ""

@@ -13,9 +13,9 @@ from ...learnings import NoLearnings
 from ...ports import Learnings, Model, OpenGate, SideEffectGate, ToolContext
 from ..core.turn_state import Turn
 from ..sessions.session_cost import PriceCheck
-from .context_budget import Endless, Room
-from .resume_state import Progress
-from .turn_tools import Toolbox
+from .context_budget import ContextBudget, NoCompaction
+from .resume_state import ResumeState
+from .turn_tools import TurnTools
 
 
 async def _no_call(_: str) -> bool:
@@ -23,11 +23,11 @@ async def _no_call(_: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
+class TurnDeps:
     """Wired by the runner for one run of a turn."""
 
     model: Model
-    tools: Toolbox
+    tools: TurnTools
     view: View
     context: ToolContext
     authority: Callable[[], Authority]
@@ -40,10 +40,10 @@ class Kit:
     saved: Callable[[], Awaitable[None]]
     """Returns once every chunk so far would survive a crash."""
     steering: Steering
-    progress: Progress = field(default_factory=Progress)
+    progress: ResumeState = field(default_factory=ResumeState)
     """How far the turn has come before."""
     learnings: Learnings = field(default_factory=NoLearnings)
-    room: Room = field(default_factory=Endless)
+    room: ContextBudget = field(default_factory=NoCompaction)
     gate: SideEffectGate = field(default_factory=OpenGate)
     has_call: Callable[[str], Awaitable[bool]] = _no_call
     """Whether an earlier reply of the session has a tool call of that id."""

@@ -10,7 +10,7 @@ from typing import Literal
 from agent_common.protocol import Usage
 from agent_common.protocol import chunks as c
 
-from ...context import Call, Step, error_envelope, lower_tools
+from ...context import Step, ToolCallRecord, error_envelope, lower_tools
 from ...errors import InvalidRequest, MeshUnavailable, ModelError
 from ...ports import (
     CallPiece,
@@ -24,11 +24,11 @@ from ...ports import (
     ToolResult,
 )
 from ...sessions import RETRY, STEP_COUNT
-from ..core.limits import LimitReached, Outcome
+from ..core.limits import LimitReached, TurnOutcome
 from ..core.pending_requests import QUESTION
 from ..core.turn_state import Turn
-from .chunk_writer import Pen
-from .deps import Kit
+from .chunk_writer import ChunkWriter
+from .deps import TurnDeps
 from .tool_calls import parse
 
 OVERFLOW = "context_overflow"
@@ -53,10 +53,10 @@ class _Answer:
             raise ModelError(f"the model's answer is longer than {MOST_CHARACTERS} characters")
 
 
-class Asker:
+class ModelCall:
     """Asks the model on behalf of one turn."""
 
-    def __init__(self, turn: Turn, kit: Kit, pen: Pen) -> None:
+    def __init__(self, turn: Turn, kit: TurnDeps, pen: ChunkWriter) -> None:
         self.turn, self.kit, self.books, self.pen = turn, kit, turn.books, pen
         self.stop_reason: Literal["stop", "length", "content-filter", "tool-calls", "other"] = "stop"
         """Why the last answer ended."""
@@ -99,7 +99,7 @@ class Asker:
         try:
             await self.kit.prices.require(self.turn.model, self.books)
         except InvalidRequest as error:
-            raise LimitReached(Outcome("failed", "error", error.code, error.message)) from error
+            raise LimitReached(TurnOutcome("failed", "error", error.code, error.message)) from error
         except MeshUnavailable as error:
             raise ModelError(error.message, transient=True) from error
 
@@ -194,7 +194,7 @@ class Asker:
                     self.kit.learnings.observe(call.name, {}, broken, self.kit.context)
                 told = self.pen.call_refused(call_id, call.name, call.arguments, arguments)
             else:
-                step.calls.append(Call(call_id, call.name, arguments))
+                step.calls.append(ToolCallRecord(call_id, call.name, arguments))
                 told = self.pen.call_ready(call_id, call.name, arguments)
             for chunk in told:
                 yield chunk
@@ -231,5 +231,5 @@ class Asker:
         yield c.DataChunk(type=RETRY, data={"attempt": self.books.retries, "error": error.message})
 
 
-def _refused(call_id: str, name: str, arguments: str, why: str) -> Call:
-    return Call(call_id, name, arguments, error_envelope(why))
+def _refused(call_id: str, name: str, arguments: str, why: str) -> ToolCallRecord:
+    return ToolCallRecord(call_id, name, arguments, error_envelope(why))

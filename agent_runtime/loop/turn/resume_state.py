@@ -19,7 +19,7 @@ MODEL_USAGE = "model_usage"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ResumeState:
     """What is known of the steps that a turn has made."""
 
     past: Sequence[Step] = ()
@@ -56,7 +56,7 @@ class Progress:
         return (call.output.get("metadata", {}) for step in steps for call in step.calls if is_object(call.output))
 
     @classmethod
-    def of(cls, reply: Message, parts: MessageParts) -> Progress:
+    def of(cls, reply: Message, parts: MessageParts) -> ResumeState:
         steps = list(steps_of(reply.parts))[1:]  # what stands before the first step is none
         complete = complete_steps(reply)
         usage = Usage.model_validate(reply.metadata.get("usage", {}))

@@ -46,7 +46,7 @@ class NoSummary(Exception):
     """There is none to be had; the text says why."""
 
 
-class Writer(Protocol):
+class Summarizer(Protocol):
     """An agent that sums up."""
 
     @property
@@ -68,10 +68,10 @@ class Writer(Protocol):
         ...
 
 
-class Ladder:
+class FallbackSummarizer:
     """Goes from rung to rung until there is a summary."""
 
-    def __init__(self, writer: Writer, policy: CompactionPolicy) -> None:
+    def __init__(self, writer: Summarizer, policy: CompactionPolicy) -> None:
         self._writer, self._recovery = writer, policy.smart_recovery
         self._room, self._cost = writer.room, writer.cost
         self._calls = 0
@@ -86,7 +86,9 @@ class Ladder:
             raise NoSummary("what came back is no summary: it is empty, or longer than what it sums up")
         return replace(summary, usage=self._writer.spent)
 
-    async def _climbed(self, messages: Sequence[bytes], texts: list[record.Entry], cost: int) -> Summary | None:
+    async def _climbed(
+        self, messages: Sequence[bytes], texts: list[record.TranscriptEntry], cost: int
+    ) -> Summary | None:
         """What the first rung gives that has room; None: none has."""
         if (summary := await self._plain(texts, cost)) is not None:
             return summary
@@ -98,20 +100,20 @@ class Ladder:
             return summary
         return await self._without_middle(texts) if self._recovery.drop_middle else None
 
-    async def _written_out(self, messages: Sequence[bytes], *, prune: bool) -> tuple[list[record.Entry], int]:
+    async def _written_out(self, messages: Sequence[bytes], *, prune: bool) -> tuple[list[record.TranscriptEntry], int]:
         """The messages as text, and what that costs."""
 
-        def work() -> tuple[list[record.Entry], int]:
+        def work() -> tuple[list[record.TranscriptEntry], int]:
             texts = record.entries(messages, prune=prune)
             return texts, self._cost(record.plain(texts))
 
         return work() if sum(map(len, messages)) <= INLINE else await asyncio.to_thread(work)
 
-    async def _plain(self, texts: Sequence[record.Entry], cost: int) -> Summary | None:
+    async def _plain(self, texts: Sequence[record.TranscriptEntry], cost: int) -> Summary | None:
         """None: it does not fit."""
         return await self._written(record.plain(texts), cost) if cost <= self._room else None
 
-    async def _in_pieces(self, texts: list[record.Entry]) -> Summary | None:
+    async def _in_pieces(self, texts: list[record.TranscriptEntry]) -> Summary | None:
         """Piece by piece, and then the summaries of the pieces as one, which may take pieces again. None: that leads
         nowhere."""
         while self._room >= SMALLEST:
@@ -128,9 +130,9 @@ class Ladder:
                     return None
         return None
 
-    async def _shorter(self, pieces: Sequence[list[record.Entry]]) -> list[record.Entry] | None:
+    async def _shorter(self, pieces: Sequence[list[record.TranscriptEntry]]) -> list[record.TranscriptEntry] | None:
         """For each piece its summary, or the piece itself where that is the shorter one."""
-        texts: list[record.Entry] = []
+        texts: list[record.TranscriptEntry] = []
         for number, piece in enumerate(pieces, 1):
             which, text = f"part {number} of {len(pieces)}", record.plain(piece)
             cost = self._cost(text)
@@ -140,10 +142,10 @@ class Ladder:
             if not self._useful(summary, None):
                 raise NoSummary(f"nothing came back for {which} of the conversation")
             useful = self._useful(summary, cost)
-            texts += [record.Entry(f"summary of {which}", summary.text)] if useful else piece
+            texts += [record.TranscriptEntry(f"summary of {which}", summary.text)] if useful else piece
         return texts
 
-    async def _without_middle(self, texts: Sequence[record.Entry]) -> Summary | None:
+    async def _without_middle(self, texts: Sequence[record.TranscriptEntry]) -> Summary | None:
         while self._room >= SMALLEST:
             text = await asyncio.to_thread(record.without_middle, texts, self._cost, self._room)
             if (summary := await self._written(text, self._cost(text))) is not None:

@@ -13,14 +13,14 @@ from agent_common.protocol import Usage, is_object
 from agent_common.protocol import chunks as c
 from agent_common.protocol.authority import Authority
 
-from ...context import Call, Step, error_envelope
-from ...ports import HumanWait, Learnings, SideEffectGate, ToolCall, ToolContext, ToolResult
-from ..core.egress_meter import Egress
-from .chunk_writer import Pen
+from ...context import Step, ToolCallRecord, error_envelope
+from ...ports import HumanRequest, Learnings, SideEffectGate, ToolCall, ToolContext, ToolResult
+from ..core.egress_meter import TurnEgress
+from .chunk_writer import ChunkWriter
 from .repeat_guard import RepeatGuard
 from .resume_state import EGRESS, MODEL_USAGE
 from .tool_model_calls import CallMeter
-from .turn_tools import Toolbox
+from .turn_tools import TurnTools
 
 CANCEL_SECONDS = 2.0
 """Longest wait for a tool that was told to stop."""
@@ -32,19 +32,19 @@ _BROKE_OFF = ToolResult("error", error_text="the tool broke off: something insid
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
+class ToolCallRunner:
     """Runs calls with one turn's tools. A call that needs a person first stays open."""
 
-    tools: Toolbox
+    tools: TurnTools
     guard: RepeatGuard
-    pen: Pen
+    pen: ChunkWriter
     context: ToolContext
     authority: Callable[[], Authority]
     gate: SideEffectGate
     parallel: int
     learnings: Learnings
 
-    async def run(self, step: Step, calls: list[Call]) -> AsyncIterator[c.Chunk]:
+    async def run(self, step: Step, calls: list[ToolCallRecord]) -> AsyncIterator[c.Chunk]:
         """Runs `calls` (some of `step.calls`) and fills in their outputs."""
         if calls:
             await self.tools.now.prepare()
@@ -57,7 +57,7 @@ class Runner:
                 for task in [task for task in pending if task in done]:
                     call = pending.pop(task)
                     result = _BROKE_OFF if task.cancelled() else task.result()
-                    if isinstance(result, HumanWait):
+                    if isinstance(result, HumanRequest):
                         answer = self._waiting(call, result)
                     else:
                         answer = self._answer(call, result)
@@ -68,10 +68,10 @@ class Runner:
         finally:
             await _stop(list(pending))
 
-    async def _one(self, call: Call, slots: asyncio.Semaphore) -> ToolResult | HumanWait:
+    async def _one(self, call: ToolCallRecord, slots: asyncio.Semaphore) -> ToolResult | HumanRequest:
         async with slots:
             await self.gate.passed()
-            egress = Egress(above=self.context.egress)
+            egress = TurnEgress(above=self.context.egress)
             asked = CallMeter(self.context.model_calls) if self.context.model_calls is not None else None
             context = replace(
                 self.context,
@@ -92,10 +92,10 @@ class Runner:
             result = replace(result, metadata={**result.metadata, MODEL_USAGE: used})
         return result
 
-    def _waiting(self, call: Call, wait: HumanWait) -> Iterable[c.Chunk]:
+    def _waiting(self, call: ToolCallRecord, wait: HumanRequest) -> Iterable[c.Chunk]:
         return self.pen.approval_wanted(call.id, wait) if wait.kind == "approval" else ()
 
-    def _answer(self, call: Call, result: ToolResult) -> Iterable[c.Chunk]:
+    def _answer(self, call: ToolCallRecord, result: ToolResult) -> Iterable[c.Chunk]:
         result = replace(result, metadata=dict(result.metadata))
         if warning := self.guard.seen(call.name, call.input, result):
             result.metadata["warning"] = warning
@@ -128,7 +128,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
-async def _stop(tasks: list[asyncio.Task[ToolResult | HumanWait]]) -> None:
+async def _stop(tasks: list[asyncio.Task[ToolResult | HumanRequest]]) -> None:
     for task in tasks:
         task.cancel()
     if tasks:

@@ -8,7 +8,7 @@ from agent_common.protocol import Usage
 
 from ...errors import InvalidRequest, ToolFailure
 from ...ports import ModelMeter
-from ..core.limits import Books, LimitReached
+from ..core.limits import LimitReached, UsageBudget
 from ..sessions.session_cost import PriceCheck
 
 
@@ -16,7 +16,7 @@ from ..sessions.session_cost import PriceCheck
 class TurnMeter:
     """Implements ModelMeter for a turn."""
 
-    books: Books
+    books: UsageBudget
     prices: PriceCheck | None
 
     async def admit(self, model: str) -> None:

@@ -14,17 +14,17 @@ from collections.abc import AsyncIterator, Iterator
 from agent_common.protocol import chunks as c
 from agent_common.telemetry import logger
 
-from ...context import Call, Step, error_envelope, told_by_runtime, told_by_user
+from ...context import Step, ToolCallRecord, error_envelope, told_by_runtime, told_by_user
 from ...errors import BrokenRecord, ModelError, StoreError
 from ...sessions import CALL_ERROR, NOTICE, STEER, TURN_ERROR
-from ..core.authority import GoneAgent
-from ..core.limits import INTERNAL, UNRECORDED, LimitReached, Outcome
+from ..core.authority import UnknownAgent
+from ..core.limits import INTERNAL, UNRECORDED, LimitReached, TurnOutcome
 from ..core.turn_state import Turn
-from .chunk_writer import Pen
-from .deps import Kit
-from .model_call import Asker
+from .chunk_writer import ChunkWriter
+from .deps import TurnDeps
+from .model_call import ModelCall
 from .repeat_guard import RepeatGuard
-from .tool_calls import Runner
+from .tool_calls import ToolCallRunner
 
 log = logger(__name__)
 
@@ -44,7 +44,7 @@ MOST_INVALID = 2
 """Steps in a row with broken tool calls before tools are switched off: the first is told to the model."""
 
 
-async def run_turn(turn: Turn, kit: Kit) -> AsyncIterator[c.Chunk]:
+async def run_turn(turn: Turn, kit: TurnDeps) -> AsyncIterator[c.Chunk]:
     """The whole turn. Sets `turn.outcome` before its terminal chunk; raises only an unexplained cancellation."""
     loop = _Loop(turn, kit)
     if kit.progress.parts is None:
@@ -61,7 +61,7 @@ async def run_turn(turn: Turn, kit: Kit) -> AsyncIterator[c.Chunk]:
         turn.outcome = _stopped(turn)
     except Exception as error:  # noqa: BLE001  whatever it is, the turn ends truthfully
         turn.outcome = _failed(turn, error)
-    outcome = turn.outcome or Outcome("complete", "stop")
+    outcome = turn.outcome or TurnOutcome("complete", "stop")
     why = CALL_ERROR if turn.stop_reason == "shutdown" else outcome.error or "the turn ended"
     for chunk in (*loop.pen.close(why), *_ending(turn, outcome)):
         yield chunk
@@ -70,16 +70,16 @@ async def run_turn(turn: Turn, kit: Kit) -> AsyncIterator[c.Chunk]:
 class _Loop:
     """The state of one run of the loop."""
 
-    def __init__(self, turn: Turn, kit: Kit) -> None:
+    def __init__(self, turn: Turn, kit: TurnDeps) -> None:
         self.turn, self.kit, self.books = turn, kit, turn.books
-        self.pen = Pen(kit.tools.spec, kit.progress.recorded)
+        self.pen = ChunkWriter(kit.tools.spec, kit.progress.recorded)
         self._guard = RepeatGuard()
-        self._runner = Runner(
+        self._runner = ToolCallRunner(
             *(kit.tools, self._guard, self.pen, kit.context, kit.authority, kit.gate),
             parallel=kit.parallel_tools,
             learnings=kit.learnings,
         )
-        self._asker = Asker(turn, kit, self.pen)
+        self._asker = ModelCall(turn, kit, self.pen)
         self._invalid = 0
 
     async def steps(self) -> AsyncIterator[c.Chunk]:
@@ -109,7 +109,7 @@ class _Loop:
         ended = self._asker.stop_reason
         reason = "stop" if ended == "tool-calls" else ended
         empty = None if step.text or step.calls else "empty_answer"
-        self.turn.outcome = Outcome("complete", reason, limit=limit or _CUT.get(reason) or empty)
+        self.turn.outcome = TurnOutcome("complete", reason, limit=limit or _CUT.get(reason) or empty)
 
     async def _act(self, step: Step, *, last_comes_next: bool) -> AsyncIterator[c.Chunk]:
         """Runs the step's calls and closes it. Nothing takes effect before it is on disk that it was asked for, and the
@@ -157,7 +157,7 @@ class _Loop:
                 call.output = error_envelope(CALL_ERROR)
                 yield from self.pen.call_failed(call.id, CALL_ERROR)
 
-    def _may_repeat(self, call: Call) -> bool:
+    def _may_repeat(self, call: ToolCallRecord) -> bool:
         spec = self.kit.tools.spec(call.name)
         return spec is not None and (spec.read_only or spec.idempotent)
 
@@ -169,7 +169,7 @@ class _NeedsHuman(Exception):
     """The step cannot go on without a person."""
 
 
-def _stopped(turn: Turn) -> Outcome:
+def _stopped(turn: Turn) -> TurnOutcome:
     """The outcome of a turn that was told to stop. A cancellation that nobody explained goes on up, as does the end of
     this life for a task: then the turn is not over."""
     task = asyncio.current_task()
@@ -178,29 +178,29 @@ def _stopped(turn: Turn) -> Outcome:
         raise asyncio.CancelledError
     task.uncancel()
     if turn.stop_reason == "shutdown":
-        return Outcome("failed", "error", "interrupted", TURN_ERROR)
+        return TurnOutcome("failed", "error", "interrupted", TURN_ERROR)
     if turn.stop_reason == "unanswered":
-        return Outcome("timeout", "other", "deadline_exceeded", "nobody answered in time", "deadline")
+        return TurnOutcome("timeout", "other", "deadline_exceeded", "nobody answered in time", "deadline")
     if turn.stop_reason == "deadline":
         text = f"the deadline of {turn.books.limits.seconds:g} s passed"
-        return Outcome("timeout", "other", "deadline_exceeded", text, "deadline")
+        return TurnOutcome("timeout", "other", "deadline_exceeded", text, "deadline")
     if (said := _BY_HOST.get(turn.stop_reason)) is not None:
-        return Outcome("failed", "other", *said, "channel")
+        return TurnOutcome("failed", "other", *said, "channel")
     text = "aborted by parent" if turn.stop_reason == "caller" else "the turn was cancelled"
-    return Outcome("cancelled", "abort", "cancelled", text)
+    return TurnOutcome("cancelled", "abort", "cancelled", text)
 
 
-def _failed(turn: Turn, error: Exception) -> Outcome:
+def _failed(turn: Turn, error: Exception) -> TurnOutcome:
     """The outcome of a turn that a limit or a failure has ended."""
     match error:
         case LimitReached():
             return error.outcome
         case ModelError():
-            return Outcome("failed", "error", error.code, error.message, retry_after=error.retry_after)
-        case GoneAgent():
-            return Outcome("failed", "error", "unknown_agent", str(error))
+            return TurnOutcome("failed", "error", error.code, error.message, retry_after=error.retry_after)
+        case UnknownAgent():
+            return TurnOutcome("failed", "error", "unknown_agent", str(error))
         case BrokenRecord():
-            return Outcome("failed", "error", "broken_record", error.message)
+            return TurnOutcome("failed", "error", "broken_record", error.message)
         case StoreError():
             log.error("turn failed", message_id=turn.message_id, error=error.message)
             return UNRECORDED
@@ -209,7 +209,7 @@ def _failed(turn: Turn, error: Exception) -> Outcome:
             return INTERNAL
 
 
-def _ending(turn: Turn, outcome: Outcome) -> Iterator[c.Chunk]:
+def _ending(turn: Turn, outcome: TurnOutcome) -> Iterator[c.Chunk]:
     """The terminal chunk, with the books."""
     turn.outcome = outcome
     books = {

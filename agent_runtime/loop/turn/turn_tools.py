@@ -23,7 +23,7 @@ Keep = Callable[[tuple[str, ...]], object]
 """Is told the order of the session's tools whenever it has grown."""
 
 
-class Toolbox:
+class TurnTools:
     """The tools that a session's model sees. The list only grows, at its end
     (docs/design.md#the-prompt-prefix-never-changes)."""
 
@@ -67,7 +67,7 @@ class Toolbox:
 
 async def open_toolbox(
     turn: Turn, catalog: ToolCatalog, authority: Callable[[], Authority], database: Database
-) -> Toolbox:
+) -> TurnTools:
     """The toolbox of a turn that begins or goes on. The order of its tools is kept with the session; should that fail,
     a later life shows them in another one."""
     await catalog.ready(authority())
@@ -82,7 +82,7 @@ async def open_toolbox(
         written.add_done_callback(_noted)
 
     brief = conversation.brief(agent)
-    return Toolbox(catalog, brief.tools if brief is not None else (), authority, keep)
+    return TurnTools(catalog, brief.tools if brief is not None else (), authority, keep)
 
 
 def _noted(written: asyncio.Future[None]) -> None:

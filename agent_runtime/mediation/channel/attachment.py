@@ -36,11 +36,11 @@ from agent_common.protocol.work import (
 )
 from agent_common.telemetry import logger
 
-from ..constraints.constraint_payload import Held, Unusable
-from ..constraints.constraints import ConstraintKeeper, Pushed
+from ..constraints.constraint_payload import ActiveConstraints, InvalidConstraints
+from ..constraints.constraints import ConstraintService, PushedConstraints
 from ..work.turn_worker import refused
-from ..work.work_service import Clerk
-from .connection import Broken, Link
+from ..work.work_service import WorkService
+from .connection import ChannelLost, FrameConnection
 from .identity import Identity
 
 log = logger(__name__)
@@ -63,15 +63,15 @@ FENCED = frozenset({"superseded", "fenced"})
 """What a host says to the elder of two copies."""
 
 
-class Attachment:
+class ChannelAttachment:
     """Runs on a link. `ready` is told once work may come."""
 
     def __init__(
         self,
-        link: Link,
+        link: FrameConnection,
         identity: Identity,
-        clerk: Clerk,
-        constraints: ConstraintKeeper,
+        clerk: WorkService,
+        constraints: ConstraintService,
         *,
         epoch: int,
         on_attached: Callable[[], None],
@@ -98,7 +98,7 @@ class Attachment:
                     self._attach()
                 await self._hear(value)
             return self.link.broken or "the host has closed the connection"
-        except Broken as error:
+        except ChannelLost as error:
             return str(error)
         finally:
             for helper in self._helpers:
@@ -116,7 +116,7 @@ class Attachment:
             )
         )
 
-    def acknowledge(self, held: Held) -> None:
+    def acknowledge(self, held: ActiveConstraints) -> None:
         now = stamp(self._clock.now_ms())
         self.link.send(
             ConstraintAck(version=held.version, hash=held.hash, agent_id=self._clerk.outbox.agent_id, observed_at=now)
@@ -229,7 +229,7 @@ class Attachment:
 
     async def _welcomed(self, welcome: Welcome) -> None:
         if self.welcome is not None:
-            raise Broken("the host has welcomed us twice")
+            raise ChannelLost("the host has welcomed us twice")
         self.welcome = welcome
         self._spawn(self._beat(max(SHORTEST_BEAT, welcome.heartbeat_s)), "heartbeat")
         self.link.max_line = welcome.max_line
@@ -261,7 +261,7 @@ class Attachment:
         """However it ended: one that is cancelled before it begins never gets to its own end."""
         self._clerk.changing -= 1
 
-    async def _constrain(self, pushed: Pushed) -> None:
+    async def _constrain(self, pushed: PushedConstraints) -> None:
         """They hold from the moment when nothing runs; urgent ones stop what runs."""
         try:
             if not pushed.urgent:
@@ -270,7 +270,7 @@ class Attachment:
             if pushed.urgent:
                 await self._clerk.stop_all("constraints")
                 await self._clerk.told(STOP_SECONDS)
-        except Unusable as error:
+        except InvalidConstraints as error:
             log.error("constraints were refused", code=error.code, error=str(error))
             self.signal("constraints_outdated", error=f"{error.code}: {error}"[:1000])
         except OSError as error:
@@ -283,7 +283,7 @@ class Attachment:
         log.warning("the host could not take a frame", code=nack.code, request_id=nack.request_id, detail=nack.detail)
         if nack.code in FENCED:
             self.fenced = True
-            raise Broken(f"another life of this workspace is attached ({nack.code})")
+            raise ChannelLost(f"another life of this workspace is attached ({nack.code})")
 
     def _refuse(self, value: dict[str, object], fault: FrameFault) -> None:
         """A host that cannot be told by an extension hears of a bad request by its result."""

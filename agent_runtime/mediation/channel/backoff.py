@@ -13,7 +13,7 @@ FENCED_SECONDS = 60.0
 
 
 @dataclass(slots=True)
-class Pace:
+class ReconnectBackoff:
     """Doubles from 100 ms to 5 s with full jitter. Drawn from the system: copies of a guest must not move in step."""
 
     random: SystemRandom = field(default_factory=SystemRandom)

@@ -13,10 +13,10 @@ from agent_common.telemetry import logger
 
 from ...ports import Events
 from ..ledger import ledger
-from ..work.work_service import Clerk
-from .attachment import Attachment
-from .backoff import Pace
-from .connection import Link
+from ..work.work_service import WorkService
+from .attachment import ChannelAttachment
+from .backoff import ReconnectBackoff
+from .connection import FrameConnection
 from .identity import Identity
 from .side_effect_gate import ChannelGate
 
@@ -41,19 +41,19 @@ class ChannelStatus:
     """Why the last connection ended, while there is none."""
 
 
-class Channel:
+class MediationChannel:
     """One connection after the other. `start` it when the runtime is warm, `close` it at the end."""
 
     def __init__(
         self,
         endpoint: Endpoint,
         identity: Identity,
-        clerk: Clerk,
+        clerk: WorkService,
         gate: ChannelGate,
         events: Events,
         *,
         grace: float,
-        pace: Callable[[], Pace] = Pace,
+        pace: Callable[[], ReconnectBackoff] = ReconnectBackoff,
     ) -> None:
         """`grace`: seconds that work is held while a required channel is broken, before it ends as yielded."""
         self._endpoint, self._me, self._clerk, self._gate, self._events = endpoint, identity, clerk, gate, events
@@ -63,7 +63,7 @@ class Channel:
         self._told: State | None = None
         self._error: str | None = None
         self._epoch = self._breaks = 0
-        self._attachment: Attachment | None = None
+        self._attachment: ChannelAttachment | None = None
         self._attached_at: float | None = None
         self._task: asyncio.Task[None] | None = None
         self._giving_up: asyncio.Task[None] | None = None
@@ -134,10 +134,10 @@ class Channel:
             self._broken()
             await asyncio.sleep(self._pace.wait(attached=attached, fenced=fenced))
 
-    async def _dial(self) -> Link:
+    async def _dial(self) -> FrameConnection:
         """A restored machine has its secrets anew: they are read for each connection."""
         veil = await asyncio.to_thread(self._me.veil)
-        return await Link.open(
+        return await FrameConnection.open(
             *(self._endpoint, self._clock),
             max_line=self._me.max_line,
             seconds=DIAL_SECONDS,
@@ -145,10 +145,10 @@ class Channel:
             loose=self._me.loose,
         )
 
-    async def _attend(self, link: Link, broke: str | None) -> str:
+    async def _attend(self, link: FrameConnection, broke: str | None) -> str:
         """One connection; why it ended."""
         self._set("linked")
-        self._attachment = Attachment(
+        self._attachment = ChannelAttachment(
             *(link, self._me, self._clerk, self._constraints),
             epoch=self._epoch,
             on_attached=self._on_attached,

@@ -13,11 +13,11 @@ from pydantic import BaseModel
 from agent_common.json_reader import INLINE_BYTES, by_size
 from agent_common.net import Endpoint, open_endpoint
 from agent_common.protocol import is_object
-from agent_common.protocol.work import MOST_BAD_LINES, FrameFault, Lines, TooMuch, decode, encode, loosened
+from agent_common.protocol.work import MOST_BAD_LINES, FrameFault, FrameTooLarge, Lines, decode, encode, loosened
 from agent_common.telemetry import logger
 
 from ...ports import Clock
-from ..redaction import Veil
+from ..redaction import Redactor
 
 log = logger(__name__)
 PIECE = 256 * 1024
@@ -30,7 +30,7 @@ STALL_SECONDS = 30.0
 MINUTE = 60.0
 
 
-class Broken(Exception):
+class ChannelLost(Exception):
     """The connection is over; the text says why."""
 
 
@@ -39,7 +39,7 @@ class _Line(NamedTuple):
     droppable: bool
 
 
-class Link:
+class FrameConnection:
     """A connection whose writer is a task of its own, so that frames go out in the order in which they were sent."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Link:
         clock: Clock,
         *,
         max_line: int,
-        veil: Veil | None = None,
+        veil: Redactor | None = None,
         loose: bool = False,
     ) -> None:
         """`max_line`: bytes of the longest line, of theirs and, until they say otherwise, of ours. `loose`: write
@@ -69,13 +69,13 @@ class Link:
         """When something was last received."""
         self.max_line = max_line
         """Bytes of the longest line that the host takes."""
-        self.veil = veil or Veil()
+        self.veil = veil or Redactor()
         """What must not go out."""
 
     @classmethod
     async def open(
-        cls, endpoint: Endpoint, clock: Clock, *, max_line: int, seconds: float, veil: Veil, loose: bool
-    ) -> Link:
+        cls, endpoint: Endpoint, clock: Clock, *, max_line: int, seconds: float, veil: Redactor, loose: bool
+    ) -> FrameConnection:
         """Raises OSError."""
         return cls(*await open_endpoint(endpoint, seconds), clock, max_line=max_line, veil=veil, loose=loose)
 
@@ -110,7 +110,7 @@ class Link:
             try:
                 data = await self._reader.read(PIECE)
             except OSError as error:
-                raise Broken(f"reading failed: {error.strerror or error}") from error
+                raise ChannelLost(f"reading failed: {error.strerror or error}") from error
             if not data:
                 return
             self.heard_at = self._clock.monotonic()
@@ -122,8 +122,8 @@ class Link:
                         yield await by_size(len(line), partial(self._read, line))
                     else:
                         yield self._read(line)
-            except TooMuch as error:
-                raise Broken(str(error)) from error
+            except FrameTooLarge as error:
+                raise ChannelLost(str(error)) from error
 
     def breaks(self, why: str) -> None:
         """Ends the connection at once."""
@@ -147,7 +147,7 @@ class Link:
         self._bad.append(now)
         log.warning("a line on the channel is no frame", code=fault.code, error=str(fault))
         if len(self._bad) > MOST_BAD_LINES and now - self._bad[0] < MINUTE:
-            raise Broken(f"more than {MOST_BAD_LINES} bad lines in a minute; the last: {fault}")
+            raise ChannelLost(f"more than {MOST_BAD_LINES} bad lines in a minute; the last: {fault}")
 
     def _read(self, line: bytes | FrameFault) -> dict[str, object] | FrameFault:
         if isinstance(line, FrameFault):

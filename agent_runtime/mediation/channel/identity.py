@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..redaction import Veil
-from .connection import Broken
+from ..redaction import Redactor
+from .connection import ChannelLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +21,22 @@ class Identity:
     secrets: tuple[str, ...] = ()
     """Texts that never go out, beside the key."""
 
-    def veil(self) -> Veil:
+    def veil(self) -> Redactor:
         """Takes the secrets and the key, as it is now, out of what is said; one that cannot be read is not known."""
         try:
             key = self.key_file.read_bytes().strip() if self.key_file is not None else b""
         except OSError:
             key = b""
-        return Veil((*self.secrets, key.decode(errors="replace")))
+        return Redactor((*self.secrets, key.decode(errors="replace")))
 
     def key(self) -> bytes:
         """Read at each attachment: a restored machine has its secrets anew. Raises Broken."""
         if self.key_file is None:
-            raise Broken("the host asks for a proof and there is no key: set AGENT_MEDIATION_KEY_FILE")
+            raise ChannelLost("the host asks for a proof and there is no key: set AGENT_MEDIATION_KEY_FILE")
         try:
             key = self.key_file.read_bytes()
         except OSError as error:
-            raise Broken(f"the key {self.key_file} cannot be read: {error.strerror}") from error
+            raise ChannelLost(f"the key {self.key_file} cannot be read: {error.strerror}") from error
         if not key.strip():
-            raise Broken(f"the key {self.key_file} is empty: it would prove nothing")
+            raise ChannelLost(f"the key {self.key_file} is empty: it would prove nothing")
         return key

@@ -23,7 +23,7 @@ INLINE = "inline"
 _ANYTHING = Rule(permission="*", pattern="*", action="allow")
 
 
-class Unusable(Exception):
+class InvalidConstraints(Exception):
     """These constraints cannot hold. `code` is stable."""
 
     def __init__(self, code: str, text: str) -> None:
@@ -39,7 +39,7 @@ class _Payload(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ActiveConstraints:
     """Constraints that hold: swapped as one."""
 
     version: int = 0
@@ -53,19 +53,19 @@ class Held:
         return Layer(rules=(_ANYTHING, *self.rules)) if self.rules else None
 
 
-def held(constraints: Constraints, raw: bytes) -> Held:
+def held(constraints: Constraints, raw: bytes) -> ActiveConstraints:
     """The constraints with what their payload says. Raises Unusable."""
     found = payload_hash(raw)
     if found != constraints.hash:
         text = f"the payload of version {constraints.version} has the hash {found}, not {constraints.hash[:100]}"
-        raise Unusable("constraints_hash_mismatch", text)
+        raise InvalidConstraints("constraints_hash_mismatch", text)
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
-        raise Unusable("constraints_invalid", f"the payload is not UTF-8 at byte {error.start}") from error
+        raise InvalidConstraints("constraints_invalid", f"the payload is not UTF-8 at byte {error.start}") from error
     payload = _policy(text)
     rules = tuple(Rule(**rule.model_dump()) for rule in payload.rules)
-    return Held(constraints.version, found, payload.instructions, rules)
+    return ActiveConstraints(constraints.version, found, payload.instructions, rules)
 
 
 def unpacked(payload: ConstraintsPayload) -> bytes:
@@ -73,9 +73,9 @@ def unpacked(payload: ConstraintsPayload) -> bytes:
     try:
         raw = base64.b64decode(payload.b64, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Unusable("constraints_invalid", f"b64: {error}") from error
+        raise InvalidConstraints("constraints_invalid", f"b64: {error}") from error
     if len(raw) > MOST_BYTES:
-        raise Unusable("constraints_invalid", f"b64: the payload is larger than {MOST_BYTES} bytes")
+        raise InvalidConstraints("constraints_invalid", f"b64: the payload is larger than {MOST_BYTES} bytes")
     return raw
 
 
@@ -84,11 +84,13 @@ def fetched(ref: str, folder: Path) -> bytes:
     system's. Raises Unusable."""
     path = _path(ref)
     if ref == INLINE or path is None:
-        raise Unusable("constraints_missing", f"payload_ref {ref[:200]!r}: send constraints_payload before it")
+        raise InvalidConstraints(
+            "constraints_missing", f"payload_ref {ref[:200]!r}: send constraints_payload before it"
+        )
     root, path = folder.resolve(), (folder / path).resolve()
     if not path.is_relative_to(root):
         text = f"payload_ref {ref[:200]!r}: only files in {folder} are read; send constraints_payload before it"
-        raise Unusable("constraints_missing", text)
+        raise InvalidConstraints("constraints_missing", text)
     return _bytes(path)
 
 
@@ -96,7 +98,7 @@ def read_beside(ref: str, folder: Path) -> bytes:
     """The bytes that a file of the operator names: relative paths are those beside it. Raises Unusable."""
     path = _path(ref)
     if path is None:
-        raise Unusable("constraints_missing", f"payload_ref {ref[:200]!r} is no path")
+        raise InvalidConstraints("constraints_missing", f"payload_ref {ref[:200]!r} is no path")
     return _bytes(folder / path)
 
 
@@ -109,12 +111,12 @@ def _bytes(path: Path) -> bytes:
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-                raise Unusable("constraints_missing", f"payload {path} is no regular file")
+                raise InvalidConstraints("constraints_missing", f"payload {path} is no regular file")
             raw = opened.read(MOST_BYTES + 1)
     except OSError as error:
-        raise Unusable("constraints_missing", f"payload {path} cannot be read: {error.strerror}") from error
+        raise InvalidConstraints("constraints_missing", f"payload {path} cannot be read: {error.strerror}") from error
     if len(raw) > MOST_BYTES:
-        raise Unusable("constraints_invalid", f"payload {path} is larger than {MOST_BYTES} bytes")
+        raise InvalidConstraints("constraints_invalid", f"payload {path} is larger than {MOST_BYTES} bytes")
     return raw
 
 
@@ -131,11 +133,13 @@ def _policy(text: str) -> _Payload:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise Unusable("constraints_invalid", f"payload: {where}: {first['msg']}") from error
+        raise InvalidConstraints("constraints_invalid", f"payload: {where}: {first['msg']}") from error
 
 
 def _told(text: str) -> _Payload:
     """All of it or nothing: what is acknowledged must be what the model is shown."""
     if len(text) > MOST_TOLD:
-        raise Unusable("constraints_invalid", f"payload: has {len(text)} characters, and {MOST_TOLD} can be shown")
+        raise InvalidConstraints(
+            "constraints_invalid", f"payload: has {len(text)} characters, and {MOST_TOLD} can be shown"
+        )
     return _Payload(instructions=text)

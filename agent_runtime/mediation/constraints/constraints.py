@@ -18,8 +18,8 @@ from agent_common.protocol.work import Constraints, ConstraintsPayload, FrameFau
 from agent_common.telemetry import logger
 
 from ...errors import StartError
-from ...ports import Note, Occasion
-from .constraint_payload import MOST_BYTES, Held, Unusable, fetched, held, read_beside, unpacked
+from ...ports import Note, NoteContext
+from .constraint_payload import MOST_BYTES, ActiveConstraints, InvalidConstraints, fetched, held, read_beside, unpacked
 
 log = logger(__name__)
 URGENT: frozenset[Severity] = frozenset({"HIGH", "CRITICAL"})
@@ -29,7 +29,7 @@ IMAGE = Path("/agent")
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
+class PushedConstraints:
     """Constraints as they came over the channel."""
 
     constraints: Constraints
@@ -42,18 +42,18 @@ class Pushed:
 
 
 @dataclass(slots=True)
-class ConstraintKeeper:
+class ConstraintService:
     """Holds the constraints in force. Those that came over the channel are kept in `folder`, for the next life."""
 
     folder: Path
     file: Path | None = None
-    held: Held = field(default_factory=Held)
+    held: ActiveConstraints = field(default_factory=ActiveConstraints)
     fault: str | None = None
     """Why there are none though there should be: then no work is taken."""
     _payload: ConstraintsPayload | None = None
     """What came for the Constraints frame that is to follow."""
     _swapping: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _swap: asyncio.Task[Held] | None = None
+    _swap: asyncio.Task[ActiveConstraints] | None = None
 
     def load(self) -> None:
         """The newer of what the image has and what was kept. A file that is named and cannot be used leaves a fault:
@@ -61,14 +61,14 @@ class ConstraintKeeper:
         try:
             if self.file is not None:
                 self.held = _read(self.file)
-        except Unusable as error:
+        except InvalidConstraints as error:
             self.fault = str(error)
             log.error("the constraints cannot be used", error=str(error), file=str(self.file))
         kept = self.folder / "constraints.json"
         if kept.exists():
             try:
                 found = _read(kept)
-            except Unusable as error:
+            except InvalidConstraints as error:
                 raise StartError(f"{kept}: {error}; remove the file to have the host send them again") from error
             if found.version > self.held.version or self.fault:
                 self.held, self.fault = found, None
@@ -77,13 +77,13 @@ class ConstraintKeeper:
         """The payload of a Constraints frame that is about to come."""
         self._payload = payload
 
-    def pushed(self, constraints: Constraints) -> Pushed:
+    def pushed(self, constraints: Constraints) -> PushedConstraints:
         """The frame with the payload that came for it, if one did."""
         payload, self._payload = self._payload, None
         fits = payload is not None and payload.version == constraints.version
-        return Pushed(constraints, payload if fits else None)
+        return PushedConstraints(constraints, payload if fits else None)
 
-    async def take(self, pushed: Pushed) -> Held:
+    async def take(self, pushed: PushedConstraints) -> ActiveConstraints:
         """Makes them hold, and keeps them. Raises Unusable and OSError; then the old ones go on to hold. One after the
         other; whoever hangs up meanwhile leaves no half of a swap behind."""
         async with self._swapping:
@@ -93,14 +93,14 @@ class ConstraintKeeper:
             self._swap.add_done_callback(lambda swap: swap.cancelled() or swap.exception())
             return await asyncio.shield(self._swap)
 
-    async def notes(self, occasion: Occasion) -> Sequence[Note]:
+    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
         """Fills ports.NoteTaker: what the constraints say stands below every message, whenever they came."""
         held = self.held
         if not held.instructions:
             return ()
         return (Note("constraints", f"Version {held.version} of the constraints holds: {held.instructions}"),)
 
-    async def _take(self, pushed: Pushed) -> Held:
+    async def _take(self, pushed: PushedConstraints) -> ActiveConstraints:
         constraints, payload = pushed.constraints, pushed.payload
         self._check(constraints)
         if payload is not None:
@@ -118,10 +118,10 @@ class ConstraintKeeper:
         """A version means the same bytes for ever: requests name nothing else. Raises Unusable."""
         if constraints.version < self.held.version:
             why = f"version {constraints.version} is older than {self.held.version}, which holds: send a higher one"
-            raise Unusable("constraints_stale", why)
+            raise InvalidConstraints("constraints_stale", why)
         if self.held.hash and constraints.version == self.held.version and constraints.hash != self.held.hash:
             why = f"version {constraints.version} holds with the hash {self.held.hash}: send others under a higher one"
-            raise Unusable("constraints_conflict", why)
+            raise InvalidConstraints("constraints_conflict", why)
 
     def _keep(self, constraints: Constraints, raw: bytes) -> None:
         """The payload first: what is named must be there. Whoever dies between the two has the old ones."""
@@ -136,17 +136,17 @@ class ConstraintKeeper:
                     old.unlink()
 
 
-def _read(file: Path) -> Held:
+def _read(file: Path) -> ActiveConstraints:
     """Raises Unusable."""
     try:
         with file.open("rb") as opened:
             frame = read_frame(decode(opened.read(MOST_BYTES)))
     except OSError as error:
-        raise Unusable("constraints_missing", f"{file} cannot be read: {error.strerror}") from error
+        raise InvalidConstraints("constraints_missing", f"{file} cannot be read: {error.strerror}") from error
     except FrameFault as error:
-        raise Unusable("constraints_invalid", f"{file}: {error}") from error
+        raise InvalidConstraints("constraints_invalid", f"{file}: {error}") from error
     if not isinstance(frame, Constraints):
-        raise Unusable("constraints_invalid", f"{file} must hold version, hash, effective_at and payload_ref")
+        raise InvalidConstraints("constraints_invalid", f"{file} must hold version, hash, effective_at and payload_ref")
     return held(frame, read_beside(frame.payload_ref, file.parent))
 
 

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 
-class Together(Generic[V]):
+class BatchLookup(Generic[V]):
     """`answer` is given the keys that wait, each once, and gives a value for each of them. A key that comes while it
     works goes with the next ones, so nobody gets an answer that is older than his question."""
 

@@ -49,7 +49,7 @@ State = Literal["running", "done"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WorkEntry:
     """A request as it lies on disk."""
 
     request: WorkRequest
@@ -122,12 +122,12 @@ def note_sent(connection: sqlite3.Connection, request_id: str, now: int) -> None
     )
 
 
-def find(connection: sqlite3.Connection, request_id: str) -> Entry | None:
+def find(connection: sqlite3.Connection, request_id: str) -> WorkEntry | None:
     row = connection.execute("SELECT * FROM work WHERE request_id = ?", (request_id,)).fetchone()
     return _entry(row) if row is not None else None
 
 
-def unfinished(connection: sqlite3.Connection) -> list[Entry]:
+def unfinished(connection: sqlite3.Connection) -> list[WorkEntry]:
     """Requests without a result, the oldest first."""
     query = "SELECT * FROM work WHERE acked_at IS NULL AND result_json IS NULL ORDER BY created_at, request_id"
     return [_entry(row) for row in connection.execute(query).fetchall()]
@@ -162,10 +162,10 @@ def keep_epoch(connection: sqlite3.Connection, epoch: int) -> None:
     connection.execute("INSERT OR REPLACE INTO channel VALUES ('epoch', ?)", (epoch,))
 
 
-def _entry(row: sqlite3.Row) -> Entry:
+def _entry(row: sqlite3.Row) -> WorkEntry:
     """What we have written ourselves is read as it is: a newer program must not stumble over an older one's rows."""
     result = row["result_json"]
-    return Entry(
+    return WorkEntry(
         WorkRequest.model_validate_json(row["request_json"]),
         row["fingerprint"],
         row["message_id"],

@@ -16,9 +16,9 @@ from agent_common.telemetry import logger
 from ...errors import StoreError
 from ...ports import Clock
 from ...store import Database
-from ..redaction import Veil
+from ..redaction import Redactor
 from . import ledger
-from .batch_lookup import Together
+from .batch_lookup import BatchLookup
 
 log = logger(__name__)
 MOST_WORDS = 1000
@@ -28,12 +28,12 @@ MOST_WAITING = 1024
 TOO_LARGE = "result_too_large"
 
 
-class Post(Protocol):
+class FrameSender(Protocol):
     """A connection."""
 
     max_line: int
     """Bytes of the longest line that the host takes."""
-    veil: Veil
+    veil: Redactor
 
     def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
         """Hands a frame over, in order. On a connection that is over it is lost; the ledger knows what it said."""
@@ -51,15 +51,15 @@ class Outbox:
     agent_id: str
     database: Database
     clock: Clock
-    post: Post | None = None
+    post: FrameSender | None = None
     """The connection, once it may carry results."""
     extended: bool = False
     """The host has welcomed us: it acknowledges results, and is told of progress."""
-    _finding: Together[ledger.Entry | None] = field(init=False)
-    _settling: Together[None] = field(init=False)
+    _finding: BatchLookup[ledger.WorkEntry | None] = field(init=False)
+    _settling: BatchLookup[None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._finding, self._settling = Together(self._find), Together(self._settle)
+        self._finding, self._settling = BatchLookup(self._find), BatchLookup(self._settle)
 
     def say(self, frame: BaseModel, *, droppable: bool = False) -> None:
         if self.post is not None:
@@ -109,7 +109,7 @@ class Outbox:
         if self._settling.waiting > MOST_WAITING:
             await asyncio.shield(settled)
 
-    async def find(self, request_id: str) -> ledger.Entry | None:
+    async def find(self, request_id: str) -> ledger.WorkEntry | None:
         """Raises StoreError."""
         return await asyncio.shield(self._finding.ask(request_id))
 
@@ -121,7 +121,7 @@ class Outbox:
         await self.write(lambda connection: ledger.settle(connection, request_ids, self.clock.now_ms()))
         return dict.fromkeys(request_ids)
 
-    async def _find(self, request_ids: tuple[str, ...]) -> Mapping[str, ledger.Entry | None]:
+    async def _find(self, request_ids: tuple[str, ...]) -> Mapping[str, ledger.WorkEntry | None]:
         return await self.database.read(
             lambda connection: {request_id: ledger.find(connection, request_id) for request_id in request_ids}
         )

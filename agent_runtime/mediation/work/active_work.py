@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from agent_common.protocol.work import Progress, WorkRequest
 
-from ..redaction import Veil
-from .turn_worker import Job
+from ..redaction import Redactor
+from .turn_worker import RunningWork
 
 
 @dataclass(slots=True)
-class Coming:
+class PendingWork:
     """A request on its way into the ledger."""
 
     request: WorkRequest
@@ -22,11 +22,11 @@ class Coming:
 
 
 @dataclass(slots=True, eq=False)
-class Case:
+class ActiveWork:
     """A request that is worked on."""
 
     request: WorkRequest
-    job: Job | None
+    job: RunningWork | None
     """None: its turn has ended, and its result is still on the way to the disk."""
     forgotten: bool = False
     """The host does not want to hear of it."""
@@ -37,7 +37,7 @@ class Case:
     _tail: str = ""
     """Words that wait for the next ones, for they could be the beginning of a secret."""
 
-    def told(self, frame: Progress, veil: Veil) -> Iterator[Progress]:
+    def told(self, frame: Progress, veil: Redactor) -> Iterator[Progress]:
         """What goes out when this comes, in order and with its numbers."""
         if frame.kind == "text":
             said, self._tail = veil.whole(self._tail + (frame.text or ""))

@@ -29,8 +29,8 @@ from agent_common.protocol.work import (
 
 from ...errors import StartError
 from ...ports import Clock
-from ..redaction import Veil
-from .work_service import Clerk
+from ..redaction import Redactor
+from .work_service import WorkService
 
 WHO = {"name": "operator", "kind": "user", "verified": True, "verified_by": "file"}
 """Whoever can put a file there is the operator."""
@@ -58,7 +58,7 @@ class _Tray:
 
     max_line = sys.maxsize
 
-    def __init__(self, request_id: str, veil: Veil) -> None:
+    def __init__(self, request_id: str, veil: Redactor) -> None:
         self._request_id, self.veil = request_id, veil
         self.result: asyncio.Future[WorkResult] = asyncio.get_running_loop().create_future()
 
@@ -71,7 +71,7 @@ class _Tray:
         return
 
 
-async def answer(clerk: Clerk, request: WorkRequest, veil: Veil) -> WorkResult:
+async def answer(clerk: WorkService, request: WorkRequest, veil: Redactor) -> WorkResult:
     """The request's result, however many lives it has taken. Cancelled, the work goes on in the next one."""
     tray = _Tray(request.request_id, veil)
     clerk.attached(tray, ResumeOk())

@@ -10,13 +10,13 @@ from pydantic_core import from_json
 
 from agent_common.protocol.work import Progress, WorkUsage
 
-from ...loop import CutOff, LiveTurn
+from ...loop import StreamInterrupted, TurnStream
 
 EVERY_SECONDS = 0.25
 MOST_TEXT = 64 * 1024
 
 
-async def follow(request_id: str, live: LiveTurn, usage: Callable[[], WorkUsage]) -> AsyncIterator[Progress]:
+async def follow(request_id: str, live: TurnStream, usage: Callable[[], WorkUsage]) -> AsyncIterator[Progress]:
     """Progress frames without their numbers; whoever sends them counts. Text that is too much for one is left out: the
     result has it."""
     text: list[str] = []
@@ -37,7 +37,7 @@ async def follow(request_id: str, live: LiveTurn, usage: Callable[[], WorkUsage]
             if ended:
                 yield Progress(request_id=request_id, seq=0, kind="step", usage=usage())
             await asyncio.sleep(EVERY_SECONDS)
-    except CutOff:
+    except StreamInterrupted:
         return
 
 

@@ -8,12 +8,12 @@ from agent_common.protocol import Rule
 from agent_common.protocol.authority import Layer
 from agent_common.protocol.work import WorkBounds, WorkRequest
 
-from ...loop import Limits
+from ...loop import TurnLimits
 
 _SCOPE = re.compile(r"([A-Za-z0-9_*][A-Za-z0-9_.:*/-]*?)(?:\(([^()]*)\))?")
 
 
-class Refused(Exception):
+class WorkRefused(Exception):
     """The request cannot be taken. `code` is stable and says whether the same id may come again."""
 
     def __init__(self, code: str, text: str) -> None:
@@ -21,11 +21,11 @@ class Refused(Exception):
         self.code, self.text = code, text
 
 
-class Full(Refused):
+class WindowFull(WorkRefused):
     """All places of the window are taken."""
 
 
-def limits_within(limits: Limits, bounds: WorkBounds | None) -> Limits:
+def limits_within(limits: TurnLimits, bounds: WorkBounds | None) -> TurnLimits:
     """The limits of the turn, and no more than the bounds."""
     if bounds is None:
         return limits
@@ -41,7 +41,7 @@ def check_bounds(bounds: WorkBounds | None, *, confined: bool) -> None:
     """Raises Refused for a bound that nothing here can watch."""
     if bounds is not None and bounds.max_egress_bytes is not None and not confined:
         text = "commands of this agent are not confined, and have the machine's own network"
-        raise Refused("unsupported_bound:max_egress_bytes", text)
+        raise WorkRefused("unsupported_bound:max_egress_bytes", text)
 
 
 def scope_layer(request: WorkRequest) -> Layer | None:
@@ -54,6 +54,6 @@ def scope_layer(request: WorkRequest) -> Layer | None:
     for entry in scope:
         found = _SCOPE.fullmatch(entry.strip())
         if found is None:
-            raise Refused("invalid_scope", f"{entry[:100]!r}: name a permission, as in read, web_* or bash(git *)")
+            raise WorkRefused("invalid_scope", f"{entry[:100]!r}: name a permission, as in read, web_* or bash(git *)")
         rules.append(Rule(permission=found[1], pattern=found[2] or "*", action="allow"))
     return Layer(rules=tuple(rules))

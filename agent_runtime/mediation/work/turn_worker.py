@@ -16,11 +16,21 @@ from agent_common.protocol import TaskAssignment, is_object
 from agent_common.protocol.work import Progress, WorkRequest, WorkResult, WorkUsage, stamp
 
 from ...errors import Busy, Conflict, MeshUnavailable, NotReady, RequestError
-from ...loop import Chats, Finished, Hallway, Incoming, Mandate, Outcome, Tasks, Turn, record_of
+from ...loop import (
+    ChatService,
+    CompletedTurn,
+    ExternalWork,
+    IncomingMessage,
+    LoopServices,
+    TaskService,
+    Turn,
+    TurnOutcome,
+    record_of,
+)
 from ...sessions import TurnRow, history, text_of
 from ..ledger import ledger
 from .progress import follow
-from .request_limits import Refused, limits_within, scope_layer
+from .request_limits import WorkRefused, limits_within, scope_layer
 
 SOURCE = "mediation"
 YIELDED = frozenset({"budget_exhausted", "deadline_exceeded", "channel_broken", "constraints_changed"})
@@ -28,7 +38,7 @@ YIELDED = frozenset({"budget_exhausted", "deadline_exceeded", "channel_broken", 
 _OTHERWISE = "that came another way, or is no longer in the ledger"
 
 
-class Job(Protocol):
+class RunningWork(Protocol):
     """A request that is worked on, or has its result in the outbox."""
 
     async def ended(self) -> bool:
@@ -51,62 +61,62 @@ class Job(Protocol):
         ...
 
 
-class Worker(Protocol):
+class WorkRunner(Protocol):
     """Does the work."""
 
-    async def begin(self, request: WorkRequest) -> Job:
+    async def begin(self, request: WorkRequest) -> RunningWork:
         """Returns once the request is in the ledger, on disk. Raises Refused; then nothing has happened."""
         ...
 
-    def resume(self, entry: ledger.Entry) -> Job | None:
+    def resume(self, entry: ledger.WorkEntry) -> RunningWork | None:
         """The work of an earlier life that goes on; none when it is gone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class TurnWorker:
     """Fills Worker, and loop.Keeper."""
 
-    hall: Hallway
-    chats: Chats
-    tasks: Tasks
+    hall: LoopServices
+    chats: ChatService
+    tasks: TaskService
 
-    async def begin(self, request: WorkRequest) -> Job:
+    async def begin(self, request: WorkRequest) -> RunningWork:
         mandate = self._mandate(request)
         try:
             if request.content_kind == "text":
                 return TurnJob(await self._chat(request, mandate), self.hall, request.request_id)
             assigned = await self.tasks.assign(_assignment(request), request.principal.name, mandate=mandate)
         except ledger.AlreadyEntered:
-            raise Refused("overloaded", "the same request is being taken up at this moment") from None
+            raise WorkRefused("overloaded", "the same request is being taken up at this moment") from None
         except Busy as error:
-            raise Refused("overloaded", error.message) from error
+            raise WorkRefused("overloaded", error.message) from error
         except NotReady as error:
-            raise Refused("draining", error.message) from error
+            raise WorkRefused("draining", error.message) from error
         except Conflict as error:  # a session that was archived at this moment has a successor at the next
             code = "overloaded" if error.code == "session_archived" else "request_id_conflict"
-            raise Refused(code, error.message) from error
+            raise WorkRefused(code, error.message) from error
         except RequestError as error:
-            raise Refused(error.code, error.message) from error
+            raise WorkRefused(error.code, error.message) from error
         except MeshUnavailable as error:
-            raise Refused("overloaded", error.message) from error
+            raise WorkRefused("overloaded", error.message) from error
         if assigned.accepted is None or assigned.turn is None:
-            raise Refused("request_id_conflict", f"there is a task {request.request_id} {_OTHERWISE}")
+            raise WorkRefused("request_id_conflict", f"there is a task {request.request_id} {_OTHERWISE}")
         return TurnJob(assigned.turn, self.hall, request.request_id)
 
-    def resume(self, entry: ledger.Entry) -> Job | None:
+    def resume(self, entry: ledger.WorkEntry) -> RunningWork | None:
         turn = self.hall.admission.turn(entry.message_id)
         return TurnJob(turn, self.hall, entry.request.request_id) if turn is not None else None
 
     # -- loop.Keeper
 
-    def mandate(self, connection: sqlite3.Connection, turn: TurnRow) -> Mandate | None:
+    def mandate(self, connection: sqlite3.Connection, turn: TurnRow) -> ExternalWork | None:
         entry = ledger.find(connection, turn.task_id) if turn.task_id is not None else None
         if entry is None or entry.message_id != turn.message_id:
             return None
         return self._mandate(entry.request)
 
-    def interrupted(self, connection: sqlite3.Connection, turn: TurnRow, outcome: Outcome, now: int) -> None:
+    def interrupted(self, connection: sqlite3.Connection, turn: TurnRow, outcome: TurnOutcome, now: int) -> None:
         entry = ledger.find(connection, turn.task_id) if turn.task_id is not None else None
         if entry is not None and entry.message_id == turn.message_id:
             reply = history.message(connection, turn.reply_id)
@@ -115,21 +125,21 @@ class Turns:
 
     # -- inside
 
-    def _mandate(self, request: WorkRequest) -> Mandate:
+    def _mandate(self, request: WorkRequest) -> ExternalWork:
         """Raises Refused."""
         limit = partial(limits_within, bounds=request.bounds)
-        return Mandate(SOURCE, request.request_id, _Duty(request), limit, scope_layer(request))
+        return ExternalWork(SOURCE, request.request_id, _Duty(request), limit, scope_layer(request))
 
-    async def _chat(self, request: WorkRequest, mandate: Mandate) -> Turn:
-        incoming = Incoming(
+    async def _chat(self, request: WorkRequest, mandate: ExternalWork) -> Turn:
+        incoming = IncomingMessage(
             principal=request.principal.name,
             parts=[{"type": "text", "text": request.content}],
             message_id=request.request_id,
             mandate=mandate,
         )
         sent = await self.chats.send(incoming)
-        if isinstance(sent, Finished) or sent.mandate is not mandate:
-            raise Refused("request_id_conflict", f"there is a message {request.request_id} {_OTHERWISE}")
+        if isinstance(sent, CompletedTurn) or sent.mandate is not mandate:
+            raise WorkRefused("request_id_conflict", f"there is a message {request.request_id} {_OTHERWISE}")
         return sent
 
 
@@ -155,7 +165,7 @@ class TurnJob:
     """Fills Job with a turn."""
 
     turn: Turn
-    hall: Hallway
+    hall: LoopServices
     request_id: str
 
     async def ended(self) -> bool:
@@ -203,7 +213,7 @@ def _result(
     request: WorkRequest,
     message_id: str,
     parts: list[dict[str, Any]],
-    outcome: Outcome,
+    outcome: TurnOutcome,
     now: int,
 ) -> WorkResult:
     """Return the WorkResult of a turn that has ended (docs/protocols/task.md#how-it-ends)."""
@@ -234,14 +244,14 @@ def _assignment(request: WorkRequest) -> TaskAssignment:
     try:
         content: Any = from_json(request.content, allow_inf_nan=False)
     except ValueError as error:
-        raise Refused("invalid_content", f"content is not the JSON that content_kind promises: {error}") from error
+        raise WorkRefused("invalid_content", f"content is not the JSON that content_kind promises: {error}") from error
     if is_object(content) and "input_data" in content and "task_type" in content:
         try:
             given = TaskAssignment.model_validate_json(json.dumps({"task_id": "work", **content}))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
-            raise Refused("invalid_content", f"content.{where}: {first['msg']}") from error
+            raise WorkRefused("invalid_content", f"content.{where}: {first['msg']}") from error
     else:
         given = TaskAssignment(
             workflow_id=SOURCE,

@@ -7,7 +7,7 @@ import asyncio
 MOST_WAITING = 64
 
 
-class Places:
+class RequestWindow:
     """Gives places in the order in which requests ask for them."""
 
     def __init__(self, window: int) -> None:

@@ -23,13 +23,13 @@ from agent_common.telemetry import logger
 from ...errors import StoreError
 from ...ports import Clock
 from ...store import Database
-from ..constraints.constraints import ConstraintKeeper
+from ..constraints.constraints import ConstraintService
 from ..ledger import ledger
-from ..ledger.outbox import Outbox, Post
-from .active_work import Case, Coming
-from .request_limits import Full, Refused, check_bounds
-from .turn_worker import Job, Worker, refused
-from .window import Places
+from ..ledger.outbox import FrameSender, Outbox
+from .active_work import ActiveWork, PendingWork
+from .request_limits import WindowFull, WorkRefused, check_bounds
+from .turn_worker import RunningWork, WorkRunner, refused
+from .window import RequestWindow
 
 log = logger(__name__)
 GIVE_UP_SECONDS = 20.0
@@ -45,7 +45,7 @@ _OTHER = "this id was used for other work"
 
 
 @dataclass(slots=True)
-class Rules:
+class WorkRules:
     """What decides whether a request is taken."""
 
     window: int
@@ -56,14 +56,14 @@ class Rules:
 
 
 @dataclass(slots=True)
-class Clerk:
+class WorkService:
     """`open` it when the loop is there, `close` it before the loop ends."""
 
     database: Database
     clock: Clock
-    worker: Worker
-    constraints: ConstraintKeeper
-    rules: Rules
+    worker: WorkRunner
+    constraints: ConstraintService
+    rules: WorkRules
     outbox: Outbox
     changed: Callable[[], None] = lambda: None
     """Is told when work begins and ends."""
@@ -73,14 +73,14 @@ class Clerk:
     """Why no new work is taken for now."""
     changing: int = 0
     """Constraints that are being taken up."""
-    _cases: dict[str, Case] = field(default_factory=dict[str, Case])
-    _coming: dict[str, Coming] = field(default_factory=dict[str, Coming])
+    _cases: dict[str, ActiveWork] = field(default_factory=dict[str, ActiveWork])
+    _coming: dict[str, PendingWork] = field(default_factory=dict[str, PendingWork])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _resending: asyncio.Task[None] | None = None
-    _places: Places = field(init=False)
+    _places: RequestWindow = field(init=False)
 
     def __post_init__(self) -> None:
-        self._places = Places(self.rules.window)
+        self._places = RequestWindow(self.rules.window)
 
     async def open(self) -> None:
         """Takes up what the last life left: turns that go on, and those that nobody knows any more."""
@@ -108,7 +108,7 @@ class Clerk:
         elif len(self._coming) >= self.rules.window + MOST_COMING:
             self._refuse(request, "overloaded", f"{len(self._coming)} requests are being looked at already")
         else:
-            coming = self._coming[request_id] = Coming(request)
+            coming = self._coming[request_id] = PendingWork(request)
             self._spawn(self._take(request, coming), f"work {request_id}")
 
     def cancel(self, cancel: Cancel) -> None:
@@ -131,7 +131,7 @@ class Clerk:
         unacked = await self.database.read(ledger.outbox)
         return Resume(running=running, unacked=unacked[:MOST_NAMED])
 
-    def attached(self, post: Post, verdicts: ResumeOk | None) -> None:
+    def attached(self, post: FrameSender, verdicts: ResumeOk | None) -> None:
         """The connection may carry results now. With verdicts the host has welcomed us and decides about each; without,
         what was never sent goes out."""
         self.outbox.post, self.outbox.extended = post, verdicts is not None
@@ -175,7 +175,7 @@ class Clerk:
 
     # -- one request
 
-    async def _take(self, request: WorkRequest, coming: Coming) -> None:
+    async def _take(self, request: WorkRequest, coming: PendingWork) -> None:
         """From the first look at the request to its end, unless it goes another way."""
         try:
             case = await self._begin(request)
@@ -188,7 +188,7 @@ class Clerk:
         if case is not None:
             await self._accompany(case)
 
-    async def _begin(self, request: WorkRequest) -> Case | None:
+    async def _begin(self, request: WorkRequest) -> ActiveWork | None:
         """None: it is not begun, or somebody follows it already."""
         try:
             again = True
@@ -199,7 +199,7 @@ class Clerk:
                     case.task = asyncio.current_task()
                     self.outbox.signal("accepting", request.request_id)
                     return case
-                except Refused as error:  # most are new, so the ledger is asked only about those that are not begun
+                except WorkRefused as error:  # most are new, so the ledger is asked only about those that are not begun
                     again = await self._not_begun(request, error)
         except StoreError as error:  # the same id may come again
             self._refuse(request, "overloaded", error.message)
@@ -208,19 +208,19 @@ class Clerk:
             self._refuse(request, "overloaded", "the runtime failed; its log says more")
         return None
 
-    async def _not_begun(self, request: WorkRequest, error: Refused) -> bool:
+    async def _not_begun(self, request: WorkRequest, error: WorkRefused) -> bool:
         """Whether it may be tried again. A request that is known already is answered whatever else stands in its way;
         a host that knows no window cannot keep to it, so that its request waits for a place."""
         entry = await self.outbox.find(request.request_id)
         if entry is not None:
             await self._again(request, entry)
-        elif isinstance(error, Full) and not self.outbox.extended and await self._places.wait(request.request_id):
+        elif isinstance(error, WindowFull) and not self.outbox.extended and await self._places.wait(request.request_id):
             return True
         else:
             self._denied(request, error)
         return False
 
-    async def _again(self, request: WorkRequest, entry: ledger.Entry) -> None:
+    async def _again(self, request: WorkRequest, entry: ledger.WorkEntry) -> None:
         """A request that is known: it is joined, or its result is said again."""
         if entry.fingerprint != request.fingerprint():
             self._refuse(request, "request_id_conflict", _OTHER, failed=True)
@@ -236,35 +236,35 @@ class Clerk:
         """Gives the request a place in the window. Raises Refused."""
         held = self.constraints.held
         if request.request_id in self._cases:
-            raise Refused("overloaded", "it is worked on")
+            raise WorkRefused("overloaded", "it is worked on")
         if self.draining or self.paused:
-            raise Refused("draining", self.paused or "this agent is shutting down")
+            raise WorkRefused("draining", self.paused or "this agent is shutting down")
         if self.changing:
-            raise Refused("constraints_outdated", "new constraints are being taken up")
+            raise WorkRefused("constraints_outdated", "new constraints are being taken up")
         if not request.principal.verified and not self.rules.loose:
-            raise Refused("unverified_principal", f"nobody has checked that this is {request.principal.name}")
+            raise WorkRefused("unverified_principal", f"nobody has checked that this is {request.principal.name}")
         if self.constraints.fault is not None:
-            raise Refused("constraints_outdated", self.constraints.fault)
+            raise WorkRefused("constraints_outdated", self.constraints.fault)
         if request.constraints_version != held.version:
             text = f"version {request.constraints_version} is asked for, and {held.version} holds"
-            raise Refused("constraints_outdated", text)
+            raise WorkRefused("constraints_outdated", text)
         check_bounds(request.bounds, confined=self.rules.confined)
         if not self._places.claim(request.request_id):
-            raise Full("overloaded", f"{self.rules.window} requests at a time")
+            raise WindowFull("overloaded", f"{self.rules.window} requests at a time")
 
-    def _case(self, request: WorkRequest, job: Job | None) -> Case:
-        case = self._cases[request.request_id] = Case(request, job)
+    def _case(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
+        case = self._cases[request.request_id] = ActiveWork(request, job)
         self._places.hold(request.request_id)
         self.changed()
         return case
 
-    def _follow(self, request: WorkRequest, job: Job | None) -> Case:
+    def _follow(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
         """Work that was begun some other time."""
         case = self._case(request, job)
         case.task = self._spawn(self._accompany(case), f"result of {request.request_id}")
         return case
 
-    async def _accompany(self, case: Case) -> None:
+    async def _accompany(self, case: ActiveWork) -> None:
         """Tells how the work goes, then how it ended."""
         request_id, result = case.request.request_id, None
         try:
@@ -281,7 +281,7 @@ class Clerk:
             await self.outbox.deliver(result)
         self.changed()
 
-    async def _ended(self, case: Case) -> bool:
+    async def _ended(self, case: ActiveWork) -> bool:
         if case.job is None:
             return True
         if (progress := case.job.progress()) is None:
@@ -292,7 +292,7 @@ class Clerk:
         finally:
             telling.cancel()
 
-    async def _outcome(self, case: Case) -> WorkResult | None:
+    async def _outcome(self, case: ActiveWork) -> WorkResult | None:
         """The result, once it is on the disk. One that is full takes it later, and one that stumbles is asked again."""
         if case.job is not None and (known := case.job.result()) is not None:
             return known
@@ -314,23 +314,23 @@ class Clerk:
             if case.forgotten:
                 self._cancel(case)
 
-    async def _tell(self, case: Case, progress: AsyncIterator[Progress]) -> None:
+    async def _tell(self, case: ActiveWork, progress: AsyncIterator[Progress]) -> None:
         async for frame in progress:
             self._progress(case, frame)
 
-    def _progress(self, case: Case, frame: Progress) -> None:
+    def _progress(self, case: ActiveWork, frame: Progress) -> None:
         post = self.outbox.post
         if post is None or not self.outbox.extended or case.forgotten:
             return
         for one in case.told(frame, post.veil):
             post.send(one, droppable=True)
 
-    def _cancel(self, case: Case) -> None:
+    def _cancel(self, case: ActiveWork) -> None:
         if not case.stopping:
             case.stopping = True
             self._spawn(self._stop(case, "cancelled"), f"cancel {case.request.request_id}")
 
-    async def _stop(self, case: Case, why: str) -> None:
+    async def _stop(self, case: ActiveWork, why: str) -> None:
         try:
             async with asyncio.timeout(GIVE_UP_SECONDS):
                 if case.job is not None:
@@ -341,7 +341,7 @@ class Clerk:
 
     # -- helpers
 
-    def _denied(self, request: WorkRequest, error: Refused) -> None:
+    def _denied(self, request: WorkRequest, error: WorkRefused) -> None:
         if error.code == "constraints_outdated":
             self.outbox.signal("constraints_outdated", request.request_id, error=str(error))
         self._refuse(request, error.code, error.text, failed=error.code == "request_id_conflict")

@@ -21,7 +21,7 @@ _WORDS = "wbhte"
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class IndexedEntry:
     """A text, taken apart: made beside the database, for that is where the time goes."""
 
     text: str
@@ -30,7 +30,7 @@ class Indexed:
     """Words, or what comes next to words."""
 
     @classmethod
-    def of(cls, text: str, more: str = "") -> Indexed:
+    def of(cls, text: str, more: str = "") -> IndexedEntry:
         """`more` is found too, and is not part of the text."""
         found = frozenset(terms(f"{text}\n{more}" if more else text))
         return cls(text, found, max(1, sum(term[0] in _WORDS for term in found)))
@@ -40,21 +40,21 @@ class Indexed:
         return zlib.crc32(" ".join(sorted(self.terms)).encode())
 
 
-def add(connection: sqlite3.Connection, scope: int, what: Indexed, at: int, place: str = "", line: int = 0) -> int:
+def add(connection: sqlite3.Connection, scope: int, what: IndexedEntry, at: int, place: str = "", line: int = 0) -> int:
     """Stores an entry and makes it findable; its number."""
     row = connection.execute(_INSERT, (scope, what.text, what.length, what.mark, at, place, line)).fetchone()
     put(connection, scope, row[0], what)
     return row[0]
 
 
-def drop(connection: sqlite3.Connection, scope: int, entry: int, what: Indexed) -> None:
+def drop(connection: sqlite3.Connection, scope: int, entry: int, what: IndexedEntry) -> None:
     """Deletes an entry. It must be taken apart as it was when it was added."""
     take(connection, scope, entry, what)
     vectors.drop(connection, scope, entry)
     connection.execute("DELETE FROM memory_entries WHERE id = ?", (entry,))
 
 
-def change(connection: sqlite3.Connection, scope: int, entry: int, before: Indexed, after: Indexed) -> None:
+def change(connection: sqlite3.Connection, scope: int, entry: int, before: IndexedEntry, after: IndexedEntry) -> None:
     """The same entry is found by something else from now on."""
     take(connection, scope, entry, before)
     connection.execute("UPDATE memory_entries SET length = ?, mark = ? WHERE id = ?", (after.length, after.mark, entry))
@@ -66,7 +66,7 @@ def at_place(connection: sqlite3.Connection, scope: int, place: str) -> list[sql
     return connection.execute(_AT_PLACE, (scope, place)).fetchall()
 
 
-def put(connection: sqlite3.Connection, scope: int, entry: int, what: Indexed) -> None:
+def put(connection: sqlite3.Connection, scope: int, entry: int, what: IndexedEntry) -> None:
     """Puts an entry that is stored into the index, where it is not yet."""
     stream = _stream(scope, what.terms)
     connection.execute("INSERT INTO memory_index (rowid, terms) VALUES (?, ?)", (entry, stream))
@@ -77,7 +77,7 @@ def put(connection: sqlite3.Connection, scope: int, entry: int, what: Indexed) -
     _count(connection, scope, 1, what.length)
 
 
-def take(connection: sqlite3.Connection, scope: int, entry: int, what: Indexed) -> None:
+def take(connection: sqlite3.Connection, scope: int, entry: int, what: IndexedEntry) -> None:
     """Takes an entry that is stored out of the index."""
     row = connection.execute("SELECT length, mark FROM memory_entries WHERE id = ?", (entry,)).fetchone()
     _count(connection, scope, -1, -row["length"])

@@ -12,8 +12,8 @@ from ...errors import AgentRuntimeError
 from ...ports import Clock
 from ...store import Database
 from ...workspace import Home
-from ..sources.files import Files
-from ..sources.session_indexer import Past
+from ..sources.files import FileIndexer
+from ..sources.session_indexer import SessionIndexer
 
 log = logger(__name__)
 
@@ -29,7 +29,7 @@ MOST_SCOPES = 200
 """Principals whose files are known to have been looked at."""
 
 
-class Task:
+class IndexerTask:
     """Work that is done once at a time, by whoever asks first."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -64,10 +64,10 @@ class Task:
 class _Looks:
     """Looks at the files of one scope."""
 
-    def __init__(self, files: Files, clock: Clock) -> None:
+    def __init__(self, files: FileIndexer, clock: Clock) -> None:
         self._files, self._clock = files, clock
         self._next = float("-inf")
-        self.task = Task(self._look)
+        self.task = IndexerTask(self._look)
 
     @property
     def missing(self) -> bool:
@@ -87,13 +87,13 @@ class _Looks:
         await self._files.take_in(changed)
 
 
-class Tending:
+class Indexer:
     """What of files and sessions is in the index."""
 
     def __init__(self, database: Database, home: Home, clock: Clock, secrets: Sequence[str] = ()) -> None:
         self._database, self._home, self._clock, self._secrets = database, home, clock, secrets
-        self._past = Past(database, secrets)
-        self._reading = Task(self._read_on)
+        self._past = SessionIndexer(database, secrets)
+        self._reading = IndexerTask(self._read_on)
         self._reached = -1
         """How many transactions there were when the last message was reached."""
         self._looks: dict[str | None, _Looks] = {}
@@ -144,7 +144,9 @@ class Tending:
         if principal not in self._looks:
             if len(self._looks) >= MOST_SCOPES:
                 self._forget_one()
-            self._looks[principal] = _Looks(Files(self._database, self._home, principal, self._secrets), self._clock)
+            self._looks[principal] = _Looks(
+                FileIndexer(self._database, self._home, principal, self._secrets), self._clock
+            )
         return self._looks[principal]
 
     def _forget_one(self) -> None:

@@ -21,7 +21,7 @@ from ..index.schema import Kind, Scope
 from ..sources.facts import Fact
 from ..text.normalize import folded
 from ..text.terms import runs
-from .query import Wanted
+from .query import QueryTerms
 from .ranking import rarity, shortness
 
 BUDGET = 2000
@@ -38,7 +38,7 @@ SECONDS = 2.0
 class Term:
     """A term of the query that is there."""
 
-    wanted: Wanted
+    wanted: QueryTerms
     scopes: tuple[int, ...]
     """Those that have it."""
     having: int
@@ -53,7 +53,7 @@ class Term:
 
 
 @dataclass(slots=True)
-class Shares:
+class TermWeights:
     """What entries gain by the terms that were looked up."""
 
     sums: dict[int, float] = field(default_factory=lambda: defaultdict[int, float](float))
@@ -87,19 +87,19 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEntry:
     """What came of a query."""
 
     candidates: list[Candidate]
     """In no order."""
-    query: Sequence[Wanted]
+    query: Sequence[QueryTerms]
     terms: Sequence[Term]
     """Those of the query that are there at all."""
     entries: int
     """Of all scopes that were searched."""
 
 
-def find(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[Wanted]) -> Found:
+def find(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[QueryTerms]) -> FoundEntry:
     """Entries of these scopes that may be meant. A unit of work that only reads."""
     entries = sum(scope.entries for scope in scopes)
     mean = max(1.0, sum(scope.length for scope in scopes) / max(1, entries))
@@ -114,10 +114,10 @@ def find(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequenc
     if any(wanted.sought for wanted in query):
         telling = [wanted for wanted in query if wanted.telling]
         candidates = [one for one in candidates if _is_meant(one, telling)]
-    return Found(candidates, query, present, entries)
+    return FoundEntry(candidates, query, present, entries)
 
 
-def _is_meant(candidate: Candidate, telling: Sequence[Wanted]) -> bool:
+def _is_meant(candidate: Candidate, telling: Sequence[QueryTerms]) -> bool:
     """Whether it has one of the words that were asked for, and not only letters of it."""
     tags = candidate.fact.tags if candidate.fact is not None else ()
     inside = folded("\n".join((candidate.text, *tags)))
@@ -148,7 +148,7 @@ def load(
     ]
 
 
-def _present(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[Wanted]) -> list[Term]:
+def _present(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[QueryTerms]) -> list[Term]:
     """The terms of the query that are in these scopes, the rarest first."""
     entries = sum(scope.entries for scope in scopes)
     found: list[Term] = []
@@ -160,8 +160,8 @@ def _present(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Seq
     return sorted(found, key=lambda term: (term.having, term.wanted.term))
 
 
-def _gather(connection: sqlite3.Connection, present: Sequence[Term]) -> Shares:
-    shares = Shares()
+def _gather(connection: sqlite3.Connection, present: Sequence[Term]) -> TermWeights:
+    shares = TermWeights()
     left, until = BUDGET, time.monotonic() + SECONDS
     for term in present:
         if term.having > left or time.monotonic() > until:
@@ -175,7 +175,7 @@ def _gather(connection: sqlite3.Connection, present: Sequence[Term]) -> Shares:
     return shares
 
 
-def _hint(connection: sqlite3.Connection, shares: Shares) -> None:
+def _hint(connection: sqlite3.Connection, shares: TermWeights) -> None:
     """Candidates for queries that are made of frequent terms: those that have two, and the latest of those with one."""
     telling = [term for term in shares.late if term.wanted.telling][:PAIRED] or shares.late[:PAIRED]
     for one, other in itertools.combinations(telling, 2):

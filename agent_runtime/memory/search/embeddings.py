@@ -42,7 +42,7 @@ _REACHED = "vectors"
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class EmbeddingProgress:
     """How far the entries have vectors, and of which model."""
 
     model: str
@@ -50,7 +50,7 @@ class Reached:
     entry: int = 0
 
     @classmethod
-    def of(cls, text: str | None) -> Reached:
+    def of(cls, text: str | None) -> EmbeddingProgress:
         parts = text.split(" ", 2) if text else []
         return cls(parts[2], int(parts[0]), int(parts[1])) if len(parts) == 3 else cls("")
 
@@ -58,7 +58,7 @@ class Reached:
         return f"{self.dimensions} {self.entry} {self.model}"
 
 
-class Meaning:
+class EmbeddingSearch:
     """The vectors of one embedding model. `start` once, `close` in the end."""
 
     def __init__(self, database: Database, mesh: Mesh, model: str, clock: Clock) -> None:
@@ -124,9 +124,9 @@ class Meaning:
 
     async def _step(self) -> bool:
         """Embeds the next entries; whether there were any. Raises MeshUnavailable, StoreError."""
-        reached = Reached.of(await self._database.read(lambda connection: state(connection, _REACHED)))
+        reached = EmbeddingProgress.of(await self._database.read(lambda connection: state(connection, _REACHED)))
         if reached.model != self._model:
-            reached = await self._begin(Reached(self._model))
+            reached = await self._begin(EmbeddingProgress(self._model))
         newest, rows = await self._database.read(_next(max(reached.entry, self._looked_to)))
         if not rows:
             self._looked_to = newest
@@ -143,7 +143,7 @@ class Meaning:
             made = []  # the embedder is well: this text is left without a vector
         dimensions = len(made[0].numbers) if made else reached.dimensions
         if dimensions != reached.dimensions and reached.dimensions:
-            await self._begin(Reached(self._model, dimensions))
+            await self._begin(EmbeddingProgress(self._model, dimensions))
             self._failed()  # a model that goes on so must not keep anybody busy
             return False
         self._batch = min(BATCH, self._batch * 2)
@@ -158,7 +158,7 @@ class Meaning:
             return True
         return False
 
-    async def _begin(self, anew: Reached) -> Reached:
+    async def _begin(self, anew: EmbeddingProgress) -> EmbeddingProgress:
         """Deletes the vectors of another model. A crash in between has the next life go on with it."""
         self._queries.clear()
         self._looked_to = 0
@@ -204,7 +204,9 @@ def _vectors(values: Sequence[Sequence[float]]) -> list[Vector]:
     return [Vector.of([float(value) for value in one]) for one in values]
 
 
-def _keep(connection: sqlite3.Connection, now: Reached, rows: Sequence[sqlite3.Row], made: Sequence[Vector]) -> None:
+def _keep(
+    connection: sqlite3.Connection, now: EmbeddingProgress, rows: Sequence[sqlite3.Row], made: Sequence[Vector]
+) -> None:
     for row, vector in zip(rows, made, strict=False):
         vectors.put(connection, row["id"], row["scope"], vector)
     set_state(connection, _REACHED, str(now))

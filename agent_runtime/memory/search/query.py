@@ -31,7 +31,7 @@ _IN_A_NAME = re.compile(r"[^\W\d_]{3,}|\d{3,}")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class QueryTerms:
     """A term of a query."""
 
     term: str
@@ -53,10 +53,10 @@ class Wanted:
         return self.term[1:].strip(EDGE) if self.term[0] == "g" else self.term[1:]
 
 
-def wanted(query: str) -> list[Wanted]:
+def wanted(query: str) -> list[QueryTerms]:
     """The terms of a query, each once and with the most that it weighs."""
     text = query[:LONGEST]
-    found: dict[str, Wanted] = {}
+    found: dict[str, QueryTerms] = {}
     for one in (*_terms(text), *_accented(text)):
         known = found.get(one.term)
         if known is None or known.weight < one.weight:
@@ -64,7 +64,7 @@ def wanted(query: str) -> list[Wanted]:
     return list(found.values())[:MOST_TERMS]
 
 
-def _terms(text: str) -> Iterator[Wanted]:
+def _terms(text: str) -> Iterator[QueryTerms]:
     parts = list(runs(folded(text)))
     weak = _weak(parts)
     quoted = {run for found in _QUOTED.finditer(text) for _, run in runs(folded(found[1]))}
@@ -74,15 +74,15 @@ def _terms(text: str) -> Iterator[Wanted]:
         elif kind == "word":
             yield from _word(run, weak)
         elif kind == "number":
-            yield Wanted(f"w{run}", EXACT, run)
+            yield QueryTerms(f"w{run}", EXACT, run)
         elif kind == "han":
             yield from _han(run, weak)
         elif kind == "hangul":
             yield from _hangul(run, weak)
         elif kind == "unspaced":
-            yield from (Wanted(term, 0.5, term[1:]) for term in unspaced_terms(run))
+            yield from (QueryTerms(term, 0.5, term[1:]) for term in unspaced_terms(run))
         else:
-            yield Wanted(f"e{run}", EXACT, run)
+            yield QueryTerms(f"e{run}", EXACT, run)
 
 
 def _weak(parts: Sequence[tuple[str, str]]) -> set[str]:
@@ -91,17 +91,17 @@ def _weak(parts: Sequence[tuple[str, str]]) -> set[str]:
     return common(words + signs)
 
 
-def _word(word: str, weak: set[str]) -> Iterator[Wanted]:
+def _word(word: str, weak: set[str]) -> Iterator[QueryTerms]:
     if word in weak:
-        yield Wanted(f"w{word}", WEAK, word, telling=False)
+        yield QueryTerms(f"w{word}", WEAK, word, telling=False)
         return
-    yield Wanted(f"w{word}", EXACT, word)
+    yield QueryTerms(f"w{word}", EXACT, word)
     if len(word) >= STEM:
-        yield Wanted(f"p{word[:STEM]}", STEMMED, word)
-        yield Wanted(f"w{word[:STEM]}", STEMMED, word)
+        yield QueryTerms(f"p{word[:STEM]}", STEMMED, word)
+        yield QueryTerms(f"w{word[:STEM]}", STEMMED, word)
     found = list(pieces(word))
     for piece in found:
-        yield Wanted(piece, PIECES / len(found), word, telling=False)
+        yield QueryTerms(piece, PIECES / len(found), word, telling=False)
 
 
 def _is_name(word: str) -> bool:
@@ -109,31 +109,31 @@ def _is_name(word: str) -> bool:
     return any(map(str.isdigit, word)) and any(map(str.isalpha, word))
 
 
-def _sought(word: str) -> Iterator[Wanted]:
-    yield Wanted(f"w{word}", SOUGHT, word, sought=True)
+def _sought(word: str) -> Iterator[QueryTerms]:
+    yield QueryTerms(f"w{word}", SOUGHT, word, sought=True)
     parts = [part for part in _IN_A_NAME.findall(word) if part != word]
-    yield from (Wanted(f"w{part}", IN_A_NAME, part) for part in parts)
+    yield from (QueryTerms(f"w{part}", IN_A_NAME, part) for part in parts)
     found = list(pieces(word))
-    yield from (Wanted(piece, WEAK / len(found), word, telling=False) for piece in found)
+    yield from (QueryTerms(piece, WEAK / len(found), word, telling=False) for piece in found)
 
 
-def _han(run: str, weak: set[str]) -> Iterator[Wanted]:
+def _han(run: str, weak: set[str]) -> Iterator[QueryTerms]:
     for term in han_terms(run):
         signs = term[1:]
         hiragana = sum(1 for sign in signs if _HIRAGANA.match(sign))
         dull = signs in weak or any(sign in weak for sign in signs)
         weight = (0.35 if len(signs) == 1 else EXACT) * (1.0, 0.4, 0.15)[hiragana] * (0.2 if dull else 1.0)
-        yield Wanted(term, weight, signs, telling=len(signs) == 2 and not dull and hiragana < 2)
+        yield QueryTerms(term, weight, signs, telling=len(signs) == 2 and not dull and hiragana < 2)
 
 
-def _hangul(word: str, weak: set[str]) -> Iterator[Wanted]:
+def _hangul(word: str, weak: set[str]) -> Iterator[QueryTerms]:
     dull = word in weak
     for term in hangul_terms(word):
         weight = {"w": EXACT, "h": 0.7, "k": 0.3}[term[0]] * (WEAK if dull else 1.0)
-        yield Wanted(term, weight, word, telling=term[0] != "k" and not dull)
+        yield QueryTerms(term, weight, word, telling=term[0] != "k" and not dull)
 
 
-def _accented(text: str) -> Iterator[Wanted]:
+def _accented(text: str) -> Iterator[QueryTerms]:
     if not text.isascii():
         for term in other_spellings(text):
-            yield Wanted(term, ACCENTED if term[0] == "x" else EXACT, term[1:])
+            yield QueryTerms(term, ACCENTED if term[0] == "x" else EXACT, term[1:])

@@ -39,7 +39,7 @@ def shortness(length: int, mean: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Uses:
+class UseCount:
     """How often a fact was found when it was looked for; old uses fade."""
 
     count: float = 0.0
@@ -49,11 +49,11 @@ class Uses:
     def now(self, now: int) -> float:
         return self.count * _left(now - self.at, USE_DAYS)
 
-    def another(self, now: int) -> Uses:
-        return Uses(self.now(now) + 1, now)
+    def another(self, now: int) -> UseCount:
+        return UseCount(self.now(now) + 1, now)
 
 
-def score(relevance: float, kind: Kind, at: int, uses: Uses, now: int) -> float:
+def score(relevance: float, kind: Kind, at: int, uses: UseCount, now: int) -> float:
     """What a text is ranked by; `at` is when it was written or last confirmed."""
     use = 1 - 0.5 ** (uses.now(now) / MANY_USES)
     return relevance * KIND[kind] * (1 + RECENT * _left(now - at, FRESH_DAYS) + USED * use)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..text.normalize import folded
-from .candidates import Found, Term
+from .candidates import FoundEntry, Term
 from .ranking import rarity
 
 ENOUGH = 0.5
@@ -14,10 +14,10 @@ SHARE = 1 / 3
 """Of what all words of the message tell: so much must be in a text that shares a single word with it."""
 
 
-class Judge:
+class RelevanceCheck:
     """For the candidates of one query."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: FoundEntry) -> None:
         self._rarest = rarity(found.entries, 1)
         self._words: dict[str, list[Term]] = {}
         for term in found.terms:

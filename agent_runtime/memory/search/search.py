@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...ports import Recalled
+from ...ports import MemoryHit
 from ...sessions import spoken_messages
 from ...store import Unit
 from ..index import vectors
@@ -14,9 +14,9 @@ from ..index.schema import Kind, Scope, scope
 from ..index.vectors import Vector
 from ..text.sanitize import digest
 from . import candidates
-from .candidates import Candidate, Found
+from .candidates import Candidate, FoundEntry
 from .query import wanted
-from .ranking import Uses, score
+from .ranking import UseCount, score
 
 NOT_WORTH = 0.1
 """What is relevant by less than this share of the best is no answer."""
@@ -31,7 +31,7 @@ Sees = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class MemoryQuery:
     """Who asks for what, and when."""
 
     text: str
@@ -44,7 +44,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RankedEntry:
     """A candidate in its place."""
 
     candidate: Candidate
@@ -57,10 +57,10 @@ class Hit:
         return -self.score, -self.candidate.at, -self.candidate.entry
 
 
-def searching(query: Query) -> Unit[tuple[list[Hit], Found]]:
+def searching(query: MemoryQuery) -> Unit[tuple[list[RankedEntry], FoundEntry]]:
     """The unit of work of a search: what fits, best first."""
 
-    def unit(connection: sqlite3.Connection) -> tuple[list[Hit], Found]:
+    def unit(connection: sqlite3.Connection) -> tuple[list[RankedEntry], FoundEntry]:
         scopes = _scopes(connection, query)
         found = candidates.find(connection, scopes, wanted(query.text) if scopes else ())
         spoken = [one for one in found.candidates if one.kind == "session"]
@@ -75,8 +75,8 @@ def searching(query: Query) -> Unit[tuple[list[Hit], Found]]:
 
 
 def _with_meaning(
-    connection: sqlite3.Connection, scopes: Sequence[Scope], by_words: Sequence[Hit], query: Query
-) -> list[Hit]:
+    connection: sqlite3.Connection, scopes: Sequence[Scope], by_words: Sequence[RankedEntry], query: MemoryQuery
+) -> list[RankedEntry]:
     """Both orders in one, by reciprocal rank: what is far up in one of them is far up, what is in both comes first."""
     assert query.vector is not None  # noqa: S101  for the type checker
     known = {hit.candidate.entry: hit for hit in by_words}
@@ -93,7 +93,7 @@ def _with_meaning(
     return sorted(fused, key=lambda hit: hit.order)
 
 
-def _scopes(connection: sqlite3.Connection, query: Query) -> list[Scope]:
+def _scopes(connection: sqlite3.Connection, query: MemoryQuery) -> list[Scope]:
     """What a principal may look into: what is his own, and the files of the workspace."""
     own = query.principal
     whose: dict[Kind, Sequence[str | None]] = {"fact": (own,), "session": (own,), "file": (None, own)}
@@ -113,9 +113,9 @@ def _speakers(
     return shown
 
 
-def _hit(candidate: Candidate, speakers: Mapping[str, tuple[str, str]], now: int) -> Hit | None:
+def _hit(candidate: Candidate, speakers: Mapping[str, tuple[str, str]], now: int) -> RankedEntry | None:
     """None for what was forgotten, taken back or put away since it was put into the index."""
-    fact, uses, source, by = candidate.fact, Uses(), f"file {candidate.place}", ""
+    fact, uses, source, by = candidate.fact, UseCount(), f"file {candidate.place}", ""
     if candidate.kind == "session":
         if candidate.place not in speakers:
             return None
@@ -125,12 +125,12 @@ def _hit(candidate: Candidate, speakers: Mapping[str, tuple[str, str]], now: int
         if fact is None:
             return None
         uses, source, by = fact.uses, "fact", fact.origin
-    return Hit(candidate, score(candidate.relevance, candidate.kind, candidate.at, uses, now), source, by)
+    return RankedEntry(candidate, score(candidate.relevance, candidate.kind, candidate.at, uses, now), source, by)
 
 
-def worth_showing(hits: Sequence[Hit], most: int, sees: Sees | None) -> list[Hit]:
+def worth_showing(hits: Sequence[RankedEntry], most: int, sees: Sees | None) -> list[RankedEntry]:
     """The first ones, each text once."""
-    shown: list[Hit] = []
+    shown: list[RankedEntry] = []
     texts: set[bytes] = set()
     for hit in hits:
         if len(shown) == most or hit.score < NOT_WORTH * hits[0].score:
@@ -143,7 +143,7 @@ def worth_showing(hits: Sequence[Hit], most: int, sees: Sees | None) -> list[Hit
     return shown
 
 
-def recalled(hit: Hit) -> Recalled:
+def recalled(hit: RankedEntry) -> MemoryHit:
     one, fact = hit.candidate, hit.candidate.fact
     name, tags = (fact.name, fact.tags) if fact is not None else ("", ())
-    return Recalled(one.text, hit.source, one.at, name, hit.by, tags)
+    return MemoryHit(one.text, hit.source, one.at, name, hit.by, tags)

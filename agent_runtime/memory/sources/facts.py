@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from ...errors import ToolFailure
 from ..index import index
-from ..index.index import Indexed
+from ..index.index import IndexedEntry
 from ..index.schema import make_scope
-from ..search.ranking import Uses
+from ..search.ranking import UseCount
 from ..text.sanitize import digest
 
 MOST_FACTS = 100_000
@@ -23,7 +23,7 @@ USE_PAUSE = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class FactDraft:
     """A fact that is about to be saved; its text is clean."""
 
     text: str
@@ -33,8 +33,8 @@ class Draft:
     """Who has saved it."""
     tags: tuple[str, ...] = ()
 
-    def indexed(self) -> Indexed:
-        return Indexed.of(self.text, " ".join(self.tags))
+    def indexed(self) -> IndexedEntry:
+        return IndexedEntry.of(self.text, " ".join(self.tags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Fact:
     name: str
     tags_json: str
     origin: str
-    uses: Uses
+    uses: UseCount
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Fact:
-        return cls(row["name"], row["tags_json"], row["origin"], Uses(row["uses"], row["used_at"]))
+        return cls(row["name"], row["tags_json"], row["origin"], UseCount(row["uses"], row["used_at"]))
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -64,12 +64,12 @@ class _Stored:
     text: str
     fact: Fact
 
-    def indexed(self) -> Indexed:
-        return Indexed.of(self.text, " ".join(self.fact.tags))
+    def indexed(self) -> IndexedEntry:
+        return IndexedEntry.of(self.text, " ".join(self.fact.tags))
 
 
 def save(
-    connection: sqlite3.Connection, draft: Draft, what: Indexed, now: int, most: int = MOST_FACTS
+    connection: sqlite3.Connection, draft: FactDraft, what: IndexedEntry, now: int, most: int = MOST_FACTS
 ) -> tuple[str, bool]:
     """Stores a fact, or confirms the one that says the same: its name, and whether it was known. `what` is the draft
     taken apart. Raises ToolFailure."""
@@ -108,7 +108,7 @@ def used(connection: sqlite3.Connection, entries: Sequence[int], now: int) -> No
             _set_uses(connection, entry, known.fact.uses.another(now))
 
 
-def _confirm(connection: sqlite3.Connection, known: _Stored, draft: Draft, now: int) -> None:
+def _confirm(connection: sqlite3.Connection, known: _Stored, draft: FactDraft, now: int) -> None:
     """Somebody found it worth saving again: it is as fresh as a new one."""
     tags = tuple(dict.fromkeys((*known.fact.tags, *draft.tags)))[:MOST_TAGS]
     if tags != known.fact.tags:
@@ -119,7 +119,7 @@ def _confirm(connection: sqlite3.Connection, known: _Stored, draft: Draft, now: 
     _set_uses(connection, known.entry, known.fact.uses.another(now))
 
 
-def _set_uses(connection: sqlite3.Connection, entry: int, uses: Uses) -> None:
+def _set_uses(connection: sqlite3.Connection, entry: int, uses: UseCount) -> None:
     connection.execute("UPDATE memory_facts SET uses = ?, used_at = ? WHERE entry = ?", (uses.count, uses.at, entry))
 
 

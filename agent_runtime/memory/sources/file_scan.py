@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import ToolFailure
-from ...workspace import Place
+from ...workspace import SafePath
 
 DEPTH = 8
 MOST_ENTRIES = 20_000
@@ -27,7 +27,7 @@ RACY = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ScannedFile:
     """A file as it lay there."""
 
     signature: str
@@ -37,10 +37,10 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Looked:
+class FileScan:
     """What a look at a folder has found."""
 
-    files: dict[str, Seen] = field(default_factory=dict[str, Seen])
+    files: dict[str, ScannedFile] = field(default_factory=dict[str, ScannedFile])
     """By path from the root. What is not among them is not there, or there is too much."""
     whole: bool = True
     """That is all there is."""
@@ -48,10 +48,10 @@ class Looked:
     """That the look took."""
 
 
-def look(root: Path, start: str = "", without: frozenset[str] = frozenset(), known: Iterable[str] = ()) -> Looked:
+def look(root: Path, start: str = "", without: frozenset[str] = frozenset(), known: Iterable[str] = ()) -> FileScan:
     """The files below a folder of the root, those near to it first; `without` are names directly in the root. Where not
     all could be looked at, files that were `known` before are looked for by name."""
-    looked, began = Looked(), time.monotonic()
+    looked, began = FileScan(), time.monotonic()
     _walk(looked, root, start, without)
     if not looked.whole:
         for path in known:
@@ -61,13 +61,13 @@ def look(root: Path, start: str = "", without: frozenset[str] = frozenset(), kno
     return looked
 
 
-def _walk(looked: Looked, root: Path, start: str, without: frozenset[str]) -> None:
+def _walk(looked: FileScan, root: Path, start: str, without: frozenset[str]) -> None:
     left, until = MOST_ENTRIES, time.monotonic() + SECONDS
     waiting: deque[tuple[str, int]] = deque([(start, 0)])
     while waiting and looked.whole:
         folder, depth = waiting.popleft()
         try:
-            entries, all_of_it = Place(root, root / folder, folder).entries(left)
+            entries, all_of_it = SafePath(root, root / folder, folder).entries(left)
         except ToolFailure:  # it is not there, or it is no folder any more
             continue
         left -= len(entries)
@@ -82,9 +82,9 @@ def _walk(looked: Looked, root: Path, start: str, without: frozenset[str]) -> No
                 looked.files[path] = _seen(about)
 
 
-def _look_for(looked: Looked, root: Path, path: str) -> None:
+def _look_for(looked: FileScan, root: Path, path: str) -> None:
     try:
-        about = Place(root, root / path, path).look()
+        about = SafePath(root, root / path, path).look()
     except ToolFailure:  # a part of the way is no folder any more
         return
     if about is not None and stat.S_ISREG(about.st_mode):
@@ -105,7 +105,7 @@ def _is_plain(name: str) -> bool:
     return name.isprintable()
 
 
-def _seen(about: os.stat_result) -> Seen:
+def _seen(about: os.stat_result) -> ScannedFile:
     racy = "?" if time.time_ns() - about.st_mtime_ns < RACY else ""
     facts = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-    return Seen(":".join(map(str, facts)) + racy, about.st_mtime_ns // 1_000_000)
+    return ScannedFile(":".join(map(str, facts)) + racy, about.st_mtime_ns // 1_000_000)

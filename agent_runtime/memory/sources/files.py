@@ -22,13 +22,13 @@ from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
 from ...store import Database
-from ...workspace import NAMES, Home, Place, as_text, personal_folder
+from ...workspace import NAMES, Home, SafePath, as_text, personal_folder
 from ..index import index
-from ..index.index import Indexed
+from ..index.index import IndexedEntry
 from ..index.schema import make_scope
 from ..text import passages
 from ..text.sanitize import clean
-from .file_scan import MOST_ENTRIES, MOST_FILES, Looked, Seen, look
+from .file_scan import MOST_ENTRIES, MOST_FILES, FileScan, ScannedFile, look
 
 log = logger(__name__)
 
@@ -49,10 +49,10 @@ _LOGGED = re.compile(r"^(?:- \d\d:\d\d · .*|# \d{4}-\d\d-\d\d)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedFiles:
     """What a look at the files has found."""
 
-    files: dict[str, Seen | None]
+    files: dict[str, ScannedFile | None]
     """Those that are to be read; none: it is gone."""
     whole: bool
     """There are no more than can be looked at."""
@@ -64,8 +64,8 @@ class Changed:
 class _Changes:
     """What makes the index fit a file."""
 
-    gone: list[tuple[int, Indexed]]
-    new: list[tuple[Indexed, int]]
+    gone: list[tuple[int, IndexedEntry]]
+    new: list[tuple[IndexedEntry, int]]
     """Passages with their lines."""
     moved: list[tuple[int, int]]
     """Pairs of a new line and an entry."""
@@ -76,7 +76,7 @@ class _Changes:
         return _Changes(self.gone[start:end], self.new[start:end], [])
 
 
-class Files:
+class FileIndexer:
     """The files of one scope: those of all, or a principal's own."""
 
     def __init__(self, database: Database, home: Home, principal: str | None, secrets: Sequence[str] = ()) -> None:
@@ -87,15 +87,15 @@ class Files:
         self.missing = False
         """There is more than can be looked through."""
 
-    async def look(self) -> Changed:
+    async def look(self) -> ChangedFiles:
         """What is not in the index as it lies there. Raises StoreError."""
         known = await self._database.read(self._known)
         looked = await asyncio.to_thread(self._look, known)
-        changed: dict[str, Seen | None] = dict.fromkeys(sorted(known.keys() - looked.files.keys()))
+        changed: dict[str, ScannedFile | None] = dict.fromkeys(sorted(known.keys() - looked.files.keys()))
         changed |= {path: seen for path, seen in looked.files.items() if known.get(path) != seen.signature}
-        return Changed(changed, looked.whole, looked.seconds)
+        return ChangedFiles(changed, looked.whole, looked.seconds)
 
-    async def take_in(self, changed: Changed) -> None:
+    async def take_in(self, changed: ChangedFiles) -> None:
         """Brings the index up to that. Raises StoreError."""
         if changed.files:
             scope = await self._database.write(lambda connection: make_scope(connection, "file", self._principal).id)
@@ -104,7 +104,7 @@ class Files:
         cut = await self._database.read(self._is_cut)
         self._note(missing=cut or not changed.whole)
 
-    def _look(self, known: Iterable[str]) -> Looked:
+    def _look(self, known: Iterable[str]) -> FileScan:
         if self._principal is None:
             return look(self._root, without=ELSEWHERE, known=known)
         return look(self._root, FOLDER, known=known)
@@ -130,7 +130,7 @@ class Files:
                 most_passages=MOST_PASSAGES,
             )
 
-    async def _apply(self, scope: int, path: str, seen: Seen | None) -> None:
+    async def _apply(self, scope: int, path: str, seen: ScannedFile | None) -> None:
         """Takes in a file that has changed; none: it is gone."""
         stored = await self._database.read(lambda connection: index.at_place(connection, scope, path))
         before = [(row["id"], row["text"], row["line"]) for row in stored]
@@ -161,15 +161,15 @@ class Files:
                 if lines[text] != line:
                     changes.moved.append((lines[text], entry))
             else:
-                changes.gone.append((entry, Indexed.of(text)))
-        changes.new.extend((Indexed.of(text), lines[text]) for text, times in wanted.items() if times > 0)
+                changes.gone.append((entry, IndexedEntry.of(text)))
+        changes.new.extend((IndexedEntry.of(text), lines[text]) for text, times in wanted.items() if times > 0)
         return changes
 
 
 def _passages(root: Path, path: str, secrets: Sequence[str]) -> list[tuple[str, int]]:
     """The texts of a file's passages with their lines; nothing for what is no text, or cannot be read."""
     try:
-        with Place(root, root / path, path).open() as file:
+        with SafePath(root, root / path, path).open() as file:
             data = file.read(LARGEST)
     except ToolFailure:
         return []

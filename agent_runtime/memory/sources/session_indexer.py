@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from ...sessions import spoken_messages as said
 from ...store import Database
 from ..index import index
-from ..index.index import Indexed
+from ..index.index import IndexedEntry
 from ..index.schema import make_scope, set_state, state
 from ..text import passages
 from ..text.sanitize import clean
@@ -43,7 +43,7 @@ _REACHED = "sessions"
 class _Round:
     """What is to be done next."""
 
-    batch: said.Batch
+    batch: said.SpokenBatch
     again: list[int]
     """Messages that were unsettled the last time."""
     reached: int
@@ -53,11 +53,11 @@ class _Round:
 class _Prepared:
     """A message, taken apart."""
 
-    said: said.Said
-    passages: list[Indexed]
+    said: said.SpokenMessage
+    passages: list[IndexedEntry]
 
 
-class Past:
+class SessionIndexer:
     """Takes in what was said. `step` as often as there is something."""
 
     def __init__(self, database: Database, secrets: Sequence[str] = (), *, most: int = MOST_KEPT) -> None:
@@ -72,8 +72,10 @@ class Past:
         await self._note(todo)
         return todo.batch.more
 
-    def _prepare(self, messages: Iterable[said.Said]) -> list[_Prepared]:
-        return [_Prepared(one, [Indexed.of(text) for text in self._texts(one.text)]) for one in messages if one.text]
+    def _prepare(self, messages: Iterable[said.SpokenMessage]) -> list[_Prepared]:
+        return [
+            _Prepared(one, [IndexedEntry.of(text) for text in self._texts(one.text)]) for one in messages if one.text
+        ]
 
     def _texts(self, text: str) -> Iterator[str]:
         for passage in itertools.islice(passages.of_text(text), MOST_PASSAGES):
@@ -89,7 +91,7 @@ class Past:
                 return None
             scope = make_scope(connection, "session", one.principal)
             for row in index.at_place(connection, scope.id, one.message_id):
-                index.drop(connection, scope.id, row["id"], Indexed.of(row["text"]))
+                index.drop(connection, scope.id, row["id"], IndexedEntry.of(row["text"]))
             _drop_oldest(connection, scope.id, scope.entries + len(parts) - self._most)
             return scope.id
 
@@ -131,18 +133,18 @@ def _next_round(connection: sqlite3.Connection) -> _Round:
     return _Round(said.said(connection, reached, AT_ONCE, again), again, reached)
 
 
-def _add(connection: sqlite3.Connection, scope: int, message: said.Said, some: Sequence[Indexed]) -> None:
+def _add(connection: sqlite3.Connection, scope: int, message: said.SpokenMessage, some: Sequence[IndexedEntry]) -> None:
     if not said.is_kept(connection, message.message_id):
         return
     for what in some:
         index.add(connection, scope, what, message.at, message.message_id)
 
 
-def _with_terms(entries: Sequence[sqlite3.Row]) -> list[tuple[sqlite3.Row, Indexed]]:
-    return [(row, Indexed.of(row["text"])) for row in entries]
+def _with_terms(entries: Sequence[sqlite3.Row]) -> list[tuple[sqlite3.Row, IndexedEntry]]:
+    return [(row, IndexedEntry.of(row["text"])) for row in entries]
 
 
-def _drop(connection: sqlite3.Connection, gone: Sequence[tuple[sqlite3.Row, Indexed]]) -> None:
+def _drop(connection: sqlite3.Connection, gone: Sequence[tuple[sqlite3.Row, IndexedEntry]]) -> None:
     for row, what in gone:
         if connection.execute("SELECT 1 FROM memory_entries WHERE id = ?", (row["id"],)).fetchone():
             index.drop(connection, row["scope"], row["id"], what)
@@ -151,7 +153,7 @@ def _drop(connection: sqlite3.Connection, gone: Sequence[tuple[sqlite3.Row, Inde
 def _drop_oldest(connection: sqlite3.Connection, scope: int, many: int) -> None:
     if many > 0:
         for row in connection.execute(_OLDEST, (scope, many)).fetchall():
-            index.drop(connection, scope, row["id"], Indexed.of(row["text"]))
+            index.drop(connection, scope, row["id"], IndexedEntry.of(row["text"]))
 
 
 _SAID = """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from ..spec.spec import Box, Limits
+from ..spec.spec import SandboxLimits, SandboxSpec
 
 RungName = Literal["bubblewrap", "uid", "landlock", "off"]
 
@@ -36,7 +36,7 @@ LIFELINE = "{lifeline}"
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchPlan:
     """A program to start. Its descriptors are the caller's to close once it runs."""
 
     argv: tuple[str, ...]
@@ -50,7 +50,7 @@ class Launch:
     """The program ends its command by itself when its lifeline ends, and must not be ended before that is done."""
 
 
-class Rung(Protocol):
+class SandboxBackend(Protocol):
     """One way to hold a command."""
 
     @property
@@ -66,7 +66,7 @@ class Rung(Protocol):
         """Whether commands, as another user, walk through the data folder itself to reach theirs."""
         ...
 
-    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+    def launch(self, argv: Sequence[str], box: SandboxSpec) -> LaunchPlan:
         """How to start a command. Raises ToolFailure when the box asks for what this rung cannot give."""
         ...
 
@@ -75,7 +75,7 @@ class Rung(Protocol):
         ...
 
 
-class Missing(Exception):
+class BackendUnavailable(Exception):
     """A program or a feature that the rung needs is not here; the text says which."""
 
 
@@ -83,11 +83,11 @@ def program(name: str) -> str:
     """The absolute path of a program on the server's PATH, or Missing."""
     found = shutil.which(name)
     if found is None:
-        raise Missing(f"{name} is not installed")
+        raise BackendUnavailable(f"{name} is not installed")
     return found
 
 
-def environment(box: Box) -> dict[str, str]:
+def environment(box: SandboxSpec) -> dict[str, str]:
     """The whole environment of a command."""
     return {
         "PATH": COMMAND_PATH,
@@ -103,12 +103,12 @@ def environment(box: Box) -> dict[str, str]:
     }
 
 
-def lowly(box: Box) -> tuple[str, ...]:
+def lowly(box: SandboxSpec) -> tuple[str, ...]:
     """Put in front of a command: the server comes first, whatever priority it has itself."""
     return () if box.lowers_itself else (program("nice"), "-n", "39")
 
 
-def limited(limits: Limits, *, processes: int | None = None) -> tuple[str, ...]:
+def limited(limits: SandboxLimits, *, processes: int | None = None) -> tuple[str, ...]:
     """The launcher that sets the resource limits, to be put in front of a command; without a number, processes are not
     counted by the kernel. None is above what the server itself may take, for nothing confined may raise it."""
     wanted = {

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ..kernel import seccomp
 from ..spec import mounts
-from ..spec.spec import Box
-from .backend import CONFINED_ID, OF_ALL, Launch, RungName, environment, limited, lowly, program
+from ..spec.spec import SandboxSpec
+from .backend import CONFINED_ID, OF_ALL, LaunchPlan, RungName, environment, limited, lowly, program
 
 READ_ONLY = (Path("/proc"), Path("/dev"), Path("/"))
 """/proc as well: it has switches of the command's own processes, such as who is ended first when memory runs out."""
@@ -73,7 +73,7 @@ class Bubblewrap:
     def settle(self, data_dir: Path) -> None:
         """Nothing need be done."""
 
-    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+    def launch(self, argv: Sequence[str], box: SandboxSpec) -> LaunchPlan:
         plan = mounts.plan(box, self.hidden, TMP)
         if box.network is not None:
             plan.append(mounts.Mount("read", PROXY, box.network))
@@ -100,7 +100,7 @@ class Bubblewrap:
         except BaseException:
             os.close(filter_file)
             raise
-        return Launch(
+        return LaunchPlan(
             argv=(
                 *lowly(box),
                 *self.before,

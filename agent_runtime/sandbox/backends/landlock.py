@@ -18,8 +18,8 @@ from pathlib import Path
 from ...errors import ToolFailure
 from ..kernel import seccomp
 from ..spec import mounts
-from ..spec.spec import Box, Limits
-from .backend import CONFINED_ID, LIFELINE, READERS_ID, Launch, Missing, RungName, environment
+from ..spec.spec import SandboxLimits, SandboxSpec
+from .backend import CONFINED_ID, LIFELINE, READERS_ID, BackendUnavailable, LaunchPlan, RungName, environment
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -29,7 +29,7 @@ CREATE_RULESET, ONLY_VERSION, SET_DUMPABLE = 444, 1, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Unaided:
+class LandlockBackend:
     """`other_user` and `same_user` make one."""
 
     name: RungName
@@ -46,7 +46,7 @@ class Unaided:
         if self.uid is None:
             ctypes.CDLL(None).prctl(SET_DUMPABLE, 0, 0, 0, 0)  # nobody but root can look into the server any more
 
-    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+    def launch(self, argv: Sequence[str], box: SandboxSpec) -> LaunchPlan:
         if box.network is not None:
             raise ToolFailure("commands have no network under this confinement", kind="unavailable")
         plan = {
@@ -64,7 +64,7 @@ class Unaided:
         }
         plan_file = os.memfd_create("plan")
         os.write(plan_file, marshal.dumps(plan))
-        return Launch(
+        return LaunchPlan(
             argv=(sys.executable, "-I", "-S", str(LAUNCHER), LIFELINE, str(plan_file), *argv),
             env={**environment(box), "GIT_CONFIG_NOSYSTEM": "1"},  # git ends when it may not read that file
             fds=(plan_file,),
@@ -73,25 +73,27 @@ class Unaided:
         )
 
 
-def other_user(_: Path, version: int | None = None) -> Unaided:
+def other_user(_: Path, version: int | None = None) -> LandlockBackend:
     """Commands as another user, which only root can arrange. All commands share that user, so that Landlock must keep
     them apart: `version` is the one to use in place of the kernel's. Raises Missing."""
     if os.geteuid() != 0:
-        raise Missing("only root can run commands as another user")
+        raise BackendUnavailable("only root can run commands as another user")
     version = landlock_version() if version is None else version
     if not version:
-        raise Missing("Landlock is not in this kernel, and commands would read each other's files and secrets")
-    return Unaided("uid", seccomp.program(namespaces=False, landlock=version), version, CONFINED_ID)
+        raise BackendUnavailable(
+            "Landlock is not in this kernel, and commands would read each other's files and secrets"
+        )
+    return LandlockBackend("uid", seccomp.program(namespaces=False, landlock=version), version, CONFINED_ID)
 
 
-def same_user(_: Path) -> Unaided:
+def same_user(_: Path) -> LandlockBackend:
     """Commands as the server's own user, which Landlock alone keeps apart. Raises Missing."""
     version = landlock_version()
     if os.geteuid() == 0:
-        raise Missing("commands would run as root")
+        raise BackendUnavailable("commands would run as root")
     if version < seccomp.SCOPED:
-        raise Missing(f"Landlock {seccomp.SCOPED} is not in this kernel (it has {version or 'none'})")
-    return Unaided("landlock", seccomp.program(namespaces=False, modes=False), version)
+        raise BackendUnavailable(f"Landlock {seccomp.SCOPED} is not in this kernel (it has {version or 'none'})")
+    return LandlockBackend("landlock", seccomp.program(namespaces=False, modes=False), version)
 
 
 def landlock_version() -> int:
@@ -99,7 +101,7 @@ def landlock_version() -> int:
     return max(0, ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, ONLY_VERSION))
 
 
-def _limits(limits: Limits) -> dict[str, int]:
+def _limits(limits: SandboxLimits) -> dict[str, int]:
     return {
         "data": limits.memory,
         "as": limits.memory * 4,

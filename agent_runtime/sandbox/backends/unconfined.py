@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import ToolFailure
-from ..spec.spec import Box
-from .backend import Launch, RungName, environment, limited, lowly
+from ..spec.spec import SandboxSpec
+from .backend import LaunchPlan, RungName, environment, limited, lowly
 
 
 @dataclass(frozen=True, slots=True)
-class Bare:
+class UnconfinedBackend:
     name: RungName = "off"
     uid: int | None = None
     by_path: bool = False
@@ -24,11 +24,11 @@ class Bare:
     def settle(self, data_dir: Path) -> None:
         """Nothing need be done."""
 
-    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+    def launch(self, argv: Sequence[str], box: SandboxSpec) -> LaunchPlan:
         if box.network is not None:
             raise ToolFailure("commands have no network under this confinement", kind="unavailable")
         # Processes are not counted: they would be counted together with everything else this user runs.
-        return Launch(
+        return LaunchPlan(
             argv=(*lowly(box), *limited(box.limits), *argv),
             env=environment(box),
             cwd=box.workdir,

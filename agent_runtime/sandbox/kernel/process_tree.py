@@ -11,7 +11,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class ProcessTree:
     pids: tuple[int, ...]
     threads: int
     """At least one for each process."""
@@ -20,7 +20,7 @@ class Tree:
     sessions: int
 
 
-def look(root: int, most: int) -> Tree:
+def look(root: int, most: int) -> ProcessTree:
     """The tree below a process, itself included; of one with more than so many threads only the beginning. What ends
     meanwhile is left out."""
     pids: list[int] = []
@@ -30,7 +30,7 @@ def look(root: int, most: int) -> Tree:
         threads += count
         if threads > most:
             break
-    return Tree(
+    return ProcessTree(
         pids=tuple(pids),
         threads=threads,
         memory=sum(_resident(pid) for pid in pids),

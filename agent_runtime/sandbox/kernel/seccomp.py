@@ -11,7 +11,7 @@ import errno
 import platform
 from collections.abc import Mapping
 
-from ..backends.backend import Missing
+from ..backends.backend import BackendUnavailable
 from . import bpf
 
 X86_64, AARCH64 = 0, 1
@@ -193,7 +193,7 @@ def program(
     """
     machine = machine or platform.machine()
     if machine not in ARCHITECTURES:
-        raise Missing(f"there is no system call filter for {machine}")
+        raise BackendUnavailable(f"there is no system call filter for {machine}")
     column, arch = ARCHITECTURES[machine]
     refuse = [bpf.fail(errno.EPERM)]
     return bpf.assemble(

@@ -13,10 +13,10 @@ from collections.abc import Generator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
-from ..backends.backend import Rung, program
+from ..backends.backend import SandboxBackend, program
 from ..confinement import Confinement
-from ..run.process import Child
-from ..spec.spec import Box
+from ..run.process import SandboxProcess
+from ..spec.spec import SandboxSpec
 
 SECONDS = 10.0
 PROGRAM = Path(__file__).with_name("probe_child.py")
@@ -24,7 +24,7 @@ NEIGHBOUR = ("bash", "-c", "echo; exec sleep 60")
 """A command in another box, which says that it has begun."""
 
 
-async def probe(rung: Rung, data_dir: Path) -> tuple[str, ...]:
+async def probe(rung: SandboxBackend, data_dir: Path) -> tuple[str, ...]:
     """Return what is wrong with a rung. Raises Missing, ToolFailure or OSError when it cannot even be tried."""
     with tempfile.TemporaryDirectory(prefix="probe-", dir=data_dir) as name, _passable(data_dir, rung.by_path):
         folder = Path(name)
@@ -37,7 +37,7 @@ async def probe(rung: Rung, data_dir: Path) -> tuple[str, ...]:
         return faults
 
 
-async def _try(rung: Rung, folder: Path, port: int, victim: subprocess.Popen[bytes]) -> tuple[str, ...]:
+async def _try(rung: SandboxBackend, folder: Path, port: int, victim: subprocess.Popen[bytes]) -> tuple[str, ...]:
     nonce = secrets.token_bytes(32)
     (folder / "secret").write_bytes(nonce)
     (folder / "secret").chmod(0o600)
@@ -52,11 +52,11 @@ async def _try(rung: Rung, folder: Path, port: int, victim: subprocess.Popen[byt
     at = id(nonce) + bytes.__basicsize__ - 1  # where its first byte lies in our memory
     argv = (sys.executable, "-I", "-S", "-c", PROGRAM.read_text())
     async with AsyncExitStack() as stack:
-        neighbour: Child | None = None
+        neighbour: SandboxProcess | None = None
         if (
             rung.name != "bubblewrap"
         ):  # a box of it has processes of its own, and sees the server as little as a neighbour
-            box = Box(other, (other,), env={"SECRET": "x"})
+            box = SandboxSpec(other, (other,), env={"SECRET": "x"})
             neighbour = await stack.enter_async_context(await confinement.spawn(NEIGHBOUR, box))
             try:
                 await asyncio.wait_for(neighbour.stdout.readline(), SECONDS)
@@ -64,7 +64,7 @@ async def _try(rung: Rung, folder: Path, port: int, victim: subprocess.Popen[byt
                 return (f"a command did not start within {SECONDS:.0f} s",)
         neighbours = ",".join(map(str, neighbour.family() if neighbour else [0]))
         told = (str(folder), str(port), str(os.getpid()), str(at), str(victim.pid), neighbours)
-        done = await confinement.run((*argv, *told), Box(work, (work,)), timeout=SECONDS, stdin=nonce)
+        done = await confinement.run((*argv, *told), SandboxSpec(work, (work,)), timeout=SECONDS, stdin=nonce)
         ended = neighbour is not None and not neighbour.running
     if done.timed_out:
         return (f"it did not answer within {SECONDS:.0f} s",)

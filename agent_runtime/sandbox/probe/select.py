@@ -9,16 +9,16 @@ from typing import Literal
 from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, StartError
-from ..backends.backend import Missing, Rung
+from ..backends.backend import BackendUnavailable, SandboxBackend
 from ..backends.bubblewrap import Bubblewrap
 from ..backends.landlock import other_user, same_user
-from ..backends.unconfined import Bare
+from ..backends.unconfined import UnconfinedBackend
 from ..confinement import Confinement
 from .probe import probe
 
 ConfinementMode = Literal["auto", "required", "off"]
 
-Build = Callable[[Path], Rung]
+Build = Callable[[Path], SandboxBackend]
 """From the data folder to a rung that fits this machine. Raises Missing."""
 
 RUNGS: dict[str, Build] = {
@@ -41,7 +41,7 @@ async def choose_confinement(
     """
     if mode == "off":
         log.warning("confinement off", effect="commands and skills run as the server itself and can read its token")
-        return Confinement(Bare())
+        return Confinement(UnconfinedBackend())
     reasons: list[str] = []
     for title, build in rungs:
         rung, fault = await _try(build, data_dir)
@@ -55,11 +55,11 @@ async def choose_confinement(
     return Confinement(None, reason)
 
 
-async def _try(build: Build, data_dir: Path) -> tuple[Rung | None, str]:
+async def _try(build: Build, data_dir: Path) -> tuple[SandboxBackend | None, str]:
     """The rung when it holds, else why there is none."""
     try:
         rung = build(data_dir)
         faults = await probe(rung, data_dir)
-    except (Missing, AgentRuntimeError, OSError) as error:
+    except (BackendUnavailable, AgentRuntimeError, OSError) as error:
         return None, str(error)
     return (None, "; ".join(faults)) if faults else (rung, "")

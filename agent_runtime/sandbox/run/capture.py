@@ -18,7 +18,7 @@ OpenSpill = Callable[[], BinaryIO]
 
 
 @dataclass(slots=True)
-class Stream:
+class CapturedStream:
     """The first and the last `limit` bytes of one stream."""
 
     limit: int
@@ -49,8 +49,8 @@ class Capture:
     """The two streams of one command, and the file for the rest. `close` it."""
 
     def __init__(self, limit: int = OUTPUT_LIMIT, spill: OpenSpill | None = None) -> None:
-        self.stdout = Stream(limit)
-        self.stderr = Stream(limit)
+        self.stdout = CapturedStream(limit)
+        self.stderr = CapturedStream(limit)
         self._limit = limit
         self._open = spill
         self._early: list[bytes] = []
@@ -71,7 +71,7 @@ class Capture:
         """Nothing more is kept, whatever comes."""
         return self.total >= SPILL_LIMIT
 
-    def feed(self, stream: Stream, chunk: bytes) -> None:
+    def feed(self, stream: CapturedStream, chunk: bytes) -> None:
         stream.feed(chunk)
         if self._open is None:
             return

@@ -22,7 +22,7 @@ from typing import Any
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
-from ..backends.backend import LIFELINE, Launch, Missing, program
+from ..backends.backend import LIFELINE, BackendUnavailable, LaunchPlan, program
 from ..kernel.process_tree import command_line, descendants, thread_count
 
 # In bash, because plain shells know descriptors up to 9 only.
@@ -34,7 +34,7 @@ DEATH = 2.0
 log = logger(__name__)
 
 
-class Child:
+class SandboxProcess:
     """Use as `async with await Child.start(launch) as child`. Its three streams are pipes."""
 
     def __init__(self, process: subprocess.Popen[bytes], lifeline: int, outlives: bool) -> None:
@@ -56,7 +56,7 @@ class Child:
         self.stderr: asyncio.StreamReader
 
     @classmethod
-    async def start(cls, launch: Launch, *, line_limit: int = LINE_LIMIT) -> Child:
+    async def start(cls, launch: LaunchPlan, *, line_limit: int = LINE_LIMIT) -> SandboxProcess:
         """Starts the program. Raises ToolFailure when the system cannot; `line_limit` bounds a line read, in bytes."""
         starting = asyncio.create_task(cls._start(launch, line_limit))
         try:
@@ -68,7 +68,7 @@ class Child:
             raise
 
     @classmethod
-    async def _start(cls, launch: Launch, line_limit: int) -> Child:
+    async def _start(cls, launch: LaunchPlan, line_limit: int) -> SandboxProcess:
         theirs, ours = [*launch.fds], list[int]()
         try:
             streams = [_pipe(theirs, ours, to_them=one, owner=launch.uid) for one in (True, False, False)]
@@ -83,7 +83,7 @@ class Child:
                 pass_fds=(watched, *launch.fds),
                 start_new_session=True,
             )
-        except (OSError, Missing) as error:
+        except (OSError, BackendUnavailable) as error:
             for descriptor in ours:
                 os.close(descriptor)
             reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -187,7 +187,7 @@ class Child:
                 guard.cancel()
             await asyncio.gather(*self._guards, return_exceptions=True)
 
-    async def __aenter__(self) -> Child:
+    async def __aenter__(self) -> SandboxProcess:
         return self
 
     async def __aexit__(
@@ -196,7 +196,7 @@ class Child:
         await self.close()
 
 
-def _watched(launch: Launch, lifeline: int) -> tuple[str, ...]:
+def _watched(launch: LaunchPlan, lifeline: int) -> tuple[str, ...]:
     """What to start, so that it and all of its own ends with the lifeline."""
     if launch.outlives:
         at = launch.argv.index(LIFELINE)

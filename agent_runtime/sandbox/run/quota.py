@@ -43,55 +43,57 @@ CLOSED = "Until enough is deleted nothing can be written"
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class DiskAmount:
     bytes: int
     files: int
 
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.bytes + other.bytes, self.files + other.files)
+    def __add__(self, other: DiskAmount) -> DiskAmount:
+        return DiskAmount(self.bytes + other.bytes, self.files + other.files)
 
-    def beyond(self, other: Amount) -> Amount:
-        return Amount(max(0, self.bytes - other.bytes), max(0, self.files - other.files))
+    def beyond(self, other: DiskAmount) -> DiskAmount:
+        return DiskAmount(max(0, self.bytes - other.bytes), max(0, self.files - other.files))
 
-    def exceeds(self, other: Amount) -> bool:
+    def exceeds(self, other: DiskAmount) -> bool:
         return self.bytes > other.bytes or self.files > other.files
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FolderState:
     """Bytes that a folder holds, as it was last measured, and that are left on its file system."""
 
     used: int
     room: int
 
 
-class Meter:
+class FolderMeter:
     """One folder's use, known at one moment and guarded from there by the room left."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.used: Amount | None = None
-        self._room = Amount(0, 0)
+        self.used: DiskAmount | None = None
+        self._room = DiskAmount(0, 0)
         """What was left when it was measured."""
         self._began = self._at = self._cost = 0.0
         self._measuring: asyncio.Task[None] | None = None
 
-    def gone(self) -> Amount:
+    def gone(self) -> DiskAmount:
         """What has been taken of the file system since the measurement, by anybody."""
         return self._room.beyond(_room(self.folder))
 
-    def capacity(self) -> Amount:
+    def capacity(self) -> DiskAmount:
         """What the folder may hold before its file system is almost full, as of the last measurement."""
         whole = _room(self.folder) if self.used is None else self.used + self._room
         kept = _kept(self.folder)
         left = whole.beyond(kept)
-        return left if kept.files else Amount(left.bytes, sys.maxsize)  # some file systems count no files
+        return left if kept.files else DiskAmount(left.bytes, sys.maxsize)  # some file systems count no files
 
-    def due(self, most: Amount) -> bool:
+    def due(self, most: DiskAmount) -> bool:
         if self.used is None:
             return True
         gone, left = self.gone(), most.beyond(self.used)
-        slack = Amount(max(LEAST[0], min(NOTICED[0], left.bytes // 2)), max(LEAST[1], min(NOTICED[1], left.files // 2)))
+        slack = DiskAmount(
+            max(LEAST[0], min(NOTICED[0], left.bytes // 2)), max(LEAST[1], min(NOTICED[1], left.files // 2))
+        )
         age = time.monotonic() - self._at
         if gone.exceeds(slack):
             return age > self._cost
@@ -121,16 +123,16 @@ class Meter:
         found, whole = await _walk(self.folder)
         if not whole and before is not None:  # parts were closed to us: believe the file system
             guess = before + gone
-            found = Amount(max(found.bytes, guess.bytes), max(found.files, guess.files))
+            found = DiskAmount(max(found.bytes, guess.bytes), max(found.files, guess.files))
         self.used, self._room, self._at = found, room, time.monotonic()
         self._cost = self._at - began
 
 
-class Ledger:
+class QuotaTable:
     """The meters of a server's folders. They outlive commands, so that many small steps are noticed as well."""
 
     def __init__(self) -> None:
-        self._meters: dict[Path, Meter] = {}
+        self._meters: dict[Path, FolderMeter] = {}
 
     async def open(self, quotas: Iterable[Quota]) -> tuple[Allowance, ...]:
         """What a command that starts now may do. Folders whose fill is not known well enough are measured."""
@@ -150,27 +152,27 @@ class Ledger:
         if one.full or not await one.takes(size):
             raise ToolFailure(f"there is no room for {size} bytes: {one.text}. Delete something first")
 
-    def _meter(self, folder: Path) -> Meter:
+    def _meter(self, folder: Path) -> FolderMeter:
         if folder not in self._meters:
             for old in [path for path in self._meters if not path.exists()]:
                 del self._meters[old]
-            self._meters[folder] = Meter(folder)
+            self._meters[folder] = FolderMeter(folder)
         return self._meters[folder]
 
 
 class Allowance:
     """A quota as it holds for one command: what the folder may come to, or what it had come to before."""
 
-    def __init__(self, quota: Quota, meter: Meter) -> None:
+    def __init__(self, quota: Quota, meter: FolderMeter) -> None:
         self.quota, self._meter = quota, meter
         self._most = self._quota
         self._files_left = _room(quota.folder).files
 
     @property
-    def _quota(self) -> Amount:
+    def _quota(self) -> DiskAmount:
         """The quota, or the room of the file system if that is less."""
         most = self._meter.capacity()
-        return Amount(min(self.quota.bytes, most.bytes), min(self.quota.files, most.files))
+        return DiskAmount(min(self.quota.bytes, most.bytes), min(self.quota.files, most.files))
 
     @property
     def bytes(self) -> int:
@@ -180,16 +182,16 @@ class Allowance:
     async def settle(self) -> None:
         if self._meter.due(self._quota) or self.full:
             await _patiently(self._meter.measure())
-        used = self._meter.used or Amount(0, 0)
-        slack = Amount(*LEAST) if self.full else Amount(0, 0)
-        self._most = Amount(max(self._quota.bytes, used.bytes), max(self._quota.files, used.files)) + slack
+        used = self._meter.used or DiskAmount(0, 0)
+        slack = DiskAmount(*LEAST) if self.full else DiskAmount(0, 0)
+        self._most = DiskAmount(max(self._quota.bytes, used.bytes), max(self._quota.files, used.files)) + slack
 
     def _follow(self) -> None:
         """What has been deleted of too much does not come back."""
         if self._meter.used is not None:
-            used = self._meter.used + Amount(*LEAST)
-            low = Amount(min(self._most.bytes, used.bytes), min(self._most.files, used.files))
-            self._most = Amount(max(low.bytes, self._quota.bytes), max(low.files, self._quota.files))
+            used = self._meter.used + DiskAmount(*LEAST)
+            low = DiskAmount(min(self._most.bytes, used.bytes), min(self._most.files, used.files))
+            self._most = DiskAmount(max(low.bytes, self._quota.bytes), max(low.files, self._quota.files))
 
     @property
     def full(self) -> bool:
@@ -198,7 +200,7 @@ class Allowance:
     @property
     def text(self) -> str:
         """For the model, about a folder that is full."""
-        used = self._meter.used or Amount(0, 0)
+        used = self._meter.used or DiskAmount(0, 0)
         if used.bytes > self.quota.bytes:
             return f"{self.quota.name} holds {_size(used.bytes)}, and {_size(self.quota.bytes)} is the most it may hold"
         if used.bytes > self._quota.bytes:
@@ -211,11 +213,11 @@ class Allowance:
     async def takes(self, size: int) -> bool:
         """Whether so many bytes fit in. What others took meanwhile counts until a measurement says better."""
         meter = self._meter
-        near = self._quota.beyond(meter.used or Amount(0, 0)).bytes < size + NOTICED[0]
+        near = self._quota.beyond(meter.used or DiskAmount(0, 0)).bytes < size + NOTICED[0]
         if near and meter.stirred:  # what others have freed may hide what was written here
             await _patiently(meter.measure())
         for last in (False, True):
-            used = meter.used or Amount(0, 0)
+            used = meter.used or DiskAmount(0, 0)
             if used.bytes + meter.gone().bytes + size <= self._quota.bytes:
                 return True
             if not last:
@@ -226,13 +228,13 @@ class Allowance:
         """Has the folder measured, from now on."""
         await _patiently(self._meter.measure())
 
-    def state(self) -> State:
-        used = self._meter.used or Amount(0, 0)
-        return State(used.bytes, _room(self.quota.folder).bytes)
+    def state(self) -> FolderState:
+        used = self._meter.used or DiskAmount(0, 0)
+        return FolderState(used.bytes, _room(self.quota.folder).bytes)
 
     @property
     def left(self) -> int:
-        used = self._meter.used or Amount(0, 0)
+        used = self._meter.used or DiskAmount(0, 0)
         return self._most.beyond(used).bytes
 
     async def overdrawn(self) -> bool:
@@ -246,11 +248,11 @@ class Allowance:
         if meter.used is None:
             return False
         if meter.slow:
-            return (meter.used + meter.gone()).exceeds(self._most + Amount(BLIND, self._quota.files))
+            return (meter.used + meter.gone()).exceeds(self._most + DiskAmount(BLIND, self._quota.files))
         return meter.used.exceeds(self._most)
 
 
-class Hoard:
+class DeletedFileUsage:
     """What a command may keep in files that it has deleted and holds open: they lie in no folder.
 
     Nothing tells of them all, as they may be on their way between two processes. But room that has gone since the
@@ -285,29 +287,29 @@ def _size(count: int) -> str:
     return f"{count / MiB:.0f} MiB" if count < 10 * 1024 * MiB else f"{count / (1024 * MiB):.1f} GiB"
 
 
-def _room(folder: Path) -> Amount:
+def _room(folder: Path) -> DiskAmount:
     try:
         left = os.statvfs(folder)
     except OSError:  # it has been removed
-        return Amount(0, 0)
-    return Amount(left.f_bfree * left.f_frsize, left.f_ffree)
+        return DiskAmount(0, 0)
+    return DiskAmount(left.f_bfree * left.f_frsize, left.f_ffree)
 
 
-def _kept(folder: Path) -> Amount:
+def _kept(folder: Path) -> DiskAmount:
     """What commands leave free."""
     try:
         disk = os.statvfs(folder)
     except OSError:
-        return Amount(0, 0)
+        return DiskAmount(0, 0)
     most_bytes, most_files, share = KEPT_FREE
-    return Amount(min(most_bytes, disk.f_blocks * disk.f_frsize // share), min(most_files, disk.f_files // share))
+    return DiskAmount(min(most_bytes, disk.f_blocks * disk.f_frsize // share), min(most_files, disk.f_files // share))
 
 
-async def _walk(folder: Path) -> tuple[Amount, bool]:
+async def _walk(folder: Path) -> tuple[DiskAmount, bool]:
     """What lies in a folder, and whether that is all of it."""
     units = ("--block-size=1", "--inodes")  # one walk tells only one of them
     size, files = await asyncio.gather(*(asyncio.to_thread(_du, folder, unit) for unit in units))
-    return Amount(size[0], files[0]), size[1] and files[1]
+    return DiskAmount(size[0], files[0]), size[1] and files[1]
 
 
 def _du(folder: Path, unit: str) -> tuple[int, bool]:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 
 from ..kernel import process_tree
-from ..spec.spec import Limits
-from .quota import Allowance, Hoard
+from ..spec.spec import SandboxLimits
+from .quota import Allowance, DeletedFileUsage
 
 GLANCE = 0.05
 """Seconds between looks at the room left."""
@@ -24,7 +24,7 @@ OURS = 8
 GiB = 1024**3
 
 
-async def of_tree(root: int, limits: Limits) -> str:
+async def of_tree(root: int, limits: SandboxLimits) -> str:
     """Of the processes of a command: how many they are, the memory that they use together, the sessions they open."""
     pause = LOOK
     while True:
@@ -36,7 +36,7 @@ async def of_tree(root: int, limits: Limits) -> str:
         pause = max(LOOK, SHARE * (time.monotonic() - began))
 
 
-def _count(root: int, limits: Limits) -> str | None:
+def _count(root: int, limits: SandboxLimits) -> str | None:
     seen = process_tree.look(root, limits.processes + OURS)
     if seen.threads > limits.processes + OURS:
         return f"it started more than {limits.processes} processes and threads"
@@ -50,7 +50,7 @@ def _count(root: int, limits: Limits) -> str | None:
 
 async def of_folders(root: int, allowances: Sequence[Allowance]) -> str:
     """Of the folders that a command writes to, and of what it writes and puts into none."""
-    hoard = Hoard(allowances)
+    hoard = DeletedFileUsage(allowances)
     while True:
         await asyncio.sleep(GLANCE)
         if fault := await _overdrawn(allowances):

@@ -13,7 +13,7 @@ from typing import Literal
 import agent_common
 import agent_runtime
 
-from .spec import Box
+from .spec import SandboxSpec
 
 LINKED = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin")
 """Links into /usr on most systems, folders on some."""
@@ -71,7 +71,7 @@ def system() -> tuple[Mount, ...]:
     return tuple(found)
 
 
-def plan(box: Box, hidden: Sequence[Path], tmp: Sequence[Path]) -> list[Mount]:
+def plan(box: SandboxSpec, hidden: Sequence[Path], tmp: Sequence[Path]) -> list[Mount]:
     """Every mount of a box, shallow ones first, so that a deeper one always shows through the one around it."""
     wanted = [
         *system(),

@@ -17,7 +17,7 @@ def _share() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """What the processes of a command may use up. Sizes are bytes; memory, files and time count per process."""
 
     memory: int = 2048 * MiB
@@ -58,7 +58,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class SandboxSpec:
     """What a command sees besides the system's programs: nothing but these folders, at their own paths."""
 
     workdir: Path
@@ -66,7 +66,7 @@ class Box:
     readable: tuple[Path, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """On top of the few variables that every command gets; nothing of the server's environment is passed on."""
-    limits: Limits = field(default_factory=Limits)
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
     quotas: tuple[Quota, ...] = ()
     network: Path | None = None
     """The unix socket of a forward proxy for this command; none: no network. Only bubblewrap can offer one."""

@@ -18,7 +18,7 @@ from ..store import rows
 from ..store.ids import Ids
 from ..store.rows import MessageRow
 from .parts import MessageParts, Part
-from .streaming_text import GrowingText
+from .streaming_text import StreamingText
 
 log = logger(__name__)
 FLUSH_SECONDS = 0.05
@@ -55,7 +55,7 @@ class Recorder:
     ) -> None:
         self.message = begun or MessageParts(ids.new)
         self._database, self._clock, self._row = database, clock, row
-        self._growing: dict[str, GrowingText] = {}
+        self._growing: dict[str, StreamingText] = {}
         """By part id; touched by the writer thread only."""
         self._dirty: dict[int, Part] = {}
         self._characters = 0
@@ -178,7 +178,7 @@ class Recorder:
             self._growing.pop(part.id, None)
             rows.upsert_part(connection, self._part_row(change, now))
         elif growing is None:
-            self._growing[part.id] = GrowingText.insert(connection, self._part_row(change, now).columns(), data)
+            self._growing[part.id] = StreamingText.insert(connection, self._part_row(change, now).columns(), data)
         else:
             growing.append(connection, change.added, data, now)
 

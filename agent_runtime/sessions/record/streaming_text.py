@@ -18,7 +18,7 @@ _SMALLEST = 1024
 
 
 @dataclass(slots=True)
-class GrowingText:
+class StreamingText:
     """Where the text of one streaming part ends inside its row."""
 
     rowid: int
@@ -27,7 +27,7 @@ class GrowingText:
     capacity: int
 
     @classmethod
-    def insert(cls, connection: sqlite3.Connection, columns: dict[str, Any], data: dict[str, Any]) -> GrowingText:
+    def insert(cls, connection: sqlite3.Connection, columns: dict[str, Any], data: dict[str, Any]) -> StreamingText:
         """Writes the part's row for the first time; `text` must be a key of `data`."""
         body = _body(data)
         capacity = _capacity(len(body))

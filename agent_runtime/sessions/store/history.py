@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from agent_common.protocol import Rule, Usage
 
 from .. import agent_prompts as briefs
-from ..agent_prompts import Brief
+from ..agent_prompts import AgentPrompt
 from .rows import load
 
 
@@ -32,7 +32,7 @@ class SessionRow:
     """Of scope `session`."""
     last_ms: int
     """Time of its latest message."""
-    briefs: dict[str, Brief] = field(default_factory=dict[str, Brief])
+    briefs: dict[str, AgentPrompt] = field(default_factory=dict[str, AgentPrompt])
     """What other agents than its own were told in it."""
     packages: dict[str, str] = field(default_factory=dict[str, str])
     """The skill packages that the prompt tells of."""

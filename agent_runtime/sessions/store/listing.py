@@ -88,7 +88,7 @@ class SessionPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingMessage:
     """A message in the queue."""
 
     message_id: str
@@ -180,13 +180,13 @@ def last_outcome(connection: sqlite3.Connection, session_id: str) -> dict[str, A
     return load(row[0]) if row and row[0] else None
 
 
-def waiting(connection: sqlite3.Connection, session_id: str) -> list[Waiting]:
+def waiting(connection: sqlite3.Connection, session_id: str) -> list[WaitingMessage]:
     """The queue of a session, in the order in which it will be served."""
     with snapshot(connection):
         found = connection.execute(_WAITING, (session_id,)).fetchall()
         parts = _parts(connection, [row["message_id"] for row in found])
     return [
-        Waiting(row["message_id"], row["client_id"], row["queued_at"], parts[row["message_id"]])
+        WaitingMessage(row["message_id"], row["client_id"], row["queued_at"], parts[row["message_id"]])
         for row in found
         if row["queued_at"] is not None
     ]

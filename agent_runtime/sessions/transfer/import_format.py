@@ -25,7 +25,7 @@ LINE = JsonLimits(max_bytes=64 * 2**20, max_values=400_000, max_depth=200)
 """Twice what a part holds that this program stores."""
 
 
-class Fault(Exception):
+class ImportFault(Exception):
     """What is wrong with a line."""
 
 
@@ -99,22 +99,22 @@ def read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
             continue
         try:
             yield number, _read(raw)
-        except Fault as fault:
+        except ImportFault as fault:
             raise _refused(number, str(fault)) from fault
 
 
 def _read(raw: bytes) -> Line:
     line = parsed(raw)
     if not is_object(line) or line.keys() != {"type", "data"} or not is_object(line["data"]):
-        raise Fault('must be {"type": ..., "data": {...}}')
+        raise ImportFault('must be {"type": ..., "data": {...}}')
     columns = COLUMNS.get(line["type"]) if isinstance(line["type"], str) else None
     if columns is None:
-        raise Fault(f"type: must be one of {', '.join(COLUMNS)}")
+        raise ImportFault(f"type: must be one of {', '.join(COLUMNS)}")
     for name in sorted(columns.keys() ^ line["data"].keys()):
-        raise Fault(f"data.{name}: " + ("is missing" if name in columns else "there is no such column"))
+        raise ImportFault(f"data.{name}: " + ("is missing" if name in columns else "there is no such column"))
     for name, right in columns.items():
         if not right(line["data"][name]):
-            raise Fault(f"data.{name}: has the wrong type or shape")
+            raise ImportFault(f"data.{name}: has the wrong type or shape")
     return line
 
 
@@ -123,10 +123,10 @@ def parsed(raw: bytes | str) -> object:
     try:
         return read_json(raw.encode() if isinstance(raw, str) else raw, LINE)
     except JsonRefused as refusal:
-        raise Fault(f"not JSON: {refusal}") from refusal
+        raise ImportFault(f"not JSON: {refusal}") from refusal
 
 
-class Parcel:
+class SessionImport:
     """One session on its way in. `take` every line, then `finish`; both raise InvalidRequest."""
 
     def __init__(self) -> None:
@@ -143,13 +143,13 @@ class Parcel:
         self._last = number
         try:
             if self._closed:
-                raise Fault("the session's own prompt must be the last line")
+                raise ImportFault("the session's own prompt must be the last line")
             if bool(self.session_id) == (line["type"] == "session"):
-                raise Fault("the first line, and no other, must be the session")
+                raise ImportFault("the first line, and no other, must be the session")
             {"session": self._session, "message": self._message, "part": self._part, "prompt": self._prompt}[
                 line["type"]
             ](line["data"])
-        except Fault as fault:
+        except ImportFault as fault:
             raise _refused(number, str(fault)) from fault
 
     def finish(self) -> None:
@@ -159,70 +159,70 @@ class Parcel:
     def _session(self, data: Line) -> None:
         model = _object(data, "model_json")
         if not isinstance(model.get("model_id"), str):
-            raise Fault("data.model_json: model_id is missing")
+            raise ImportFault("data.model_json: model_id is missing")
         if not _are_rules(parsed(data["permissions_json"])):
-            raise Fault("data.permissions_json: must be a list of rules with permission, pattern and action")
+            raise ImportFault("data.permissions_json: must be a list of rules with permission, pattern and action")
         metadata = _object(data, "metadata_json")
         for key in ("principal", "system_prompt_digest"):
             if not isinstance(metadata.get(key), str):
-                raise Fault(f"data.metadata_json: {key} is missing")
+                raise ImportFault(f"data.metadata_json: {key} is missing")
         tools = metadata.get("tools")
         if not isinstance(tools, list) or not all(isinstance(name, str) for name in tools):  # pyright: ignore[reportUnknownVariableType]
-            raise Fault("data.metadata_json: tools must be a list of names")
+            raise ImportFault("data.metadata_json: tools must be a list of names")
         for key, shape in (("title", str), ("custom", dict), ("packages", dict), ("briefs", dict)):
             if key in metadata and not isinstance(metadata[key], shape):
-                raise Fault(f"data.metadata_json: {key} has the wrong type")
+                raise ImportFault(f"data.metadata_json: {key} has the wrong type")
         self.session_id, self.principal = data["id"], metadata["principal"]
         self._digest = metadata["system_prompt_digest"]
 
     def _message(self, data: Line) -> None:
         self._ours(data)
         if data["role"] not in ("user", "assistant", "system"):
-            raise Fault("data.role: must be user, assistant or system")
+            raise ImportFault("data.role: must be user, assistant or system")
         metadata = _object(data, "metadata_json")
         try:
             Usage.model_validate(metadata.get("usage", {}))
         except ValidationError as error:
-            raise Fault("data.metadata_json: usage has the wrong shape") from error
+            raise ImportFault("data.metadata_json: usage has the wrong shape") from error
         for key in ("hidden_at", "queued_at", "queue_canceled_at"):
             if key in metadata and not _time(metadata[key]):
-                raise Fault(f"data.metadata_json: {key} must be a time")
+                raise ImportFault(f"data.metadata_json: {key} must be a time")
         model = metadata.get("model", {})
         if not is_object(model) or not isinstance(model.get("model_id", ""), str):
-            raise Fault("data.metadata_json: model has the wrong shape")
+            raise ImportFault("data.metadata_json: model has the wrong shape")
         _once(data["id"], self._messages, "data.id")
 
     def _part(self, data: Line) -> None:
         self._ours(data)
         if data["message_id"] not in self._messages:
-            raise Fault("data.message_id: no such message before this line")
+            raise ImportFault("data.message_id: no such message before this line")
         part = _object(data, "data_json")
         if part.get("type") != data["type"]:
-            raise Fault("data.type: differs from the type in data_json")
+            raise ImportFault("data.type: differs from the type in data_json")
         if (fault := _part_fault(part)) is not None:
-            raise Fault(f"data.data_json: {fault}")
+            raise ImportFault(f"data.data_json: {fault}")
         _once(data["id"], self._parts, "data.id")
         _once((data["message_id"], data["index"]), self._places, "data.index")
 
     def _prompt(self, data: Line) -> None:
         if hashlib.sha256(data["body"].encode()).hexdigest() != data["digest"]:
-            raise Fault("data.body: does not have that digest")
+            raise ImportFault("data.body: does not have that digest")
         self._closed = data["digest"] == self._digest
 
     def _ours(self, data: Line) -> None:
         if data["session_id"] != self.session_id:
-            raise Fault("data.session_id: is not the session of the first line")
+            raise ImportFault("data.session_id: is not the session of the first line")
 
 
 def _object(data: Line, column: str) -> dict[str, Any]:
     try:
         found = parsed(data[column])
-    except Fault as fault:
-        raise Fault(f"data.{column}: {fault}") from fault
+    except ImportFault as fault:
+        raise ImportFault(f"data.{column}: {fault}") from fault
     if not is_object(found):
-        raise Fault(f"data.{column}: must be an object")
+        raise ImportFault(f"data.{column}: must be an object")
     if _newer(found.get("schema_version", SCHEMA_VERSION)):
-        raise Fault(f"data.{column}: schema_version is newer than this program")
+        raise ImportFault(f"data.{column}: schema_version is newer than this program")
     return found
 
 
@@ -232,7 +232,7 @@ def _newer(version: object) -> bool:
 
 def _once(value: Any, seen: set[Any], what: str) -> None:
     if value in seen:
-        raise Fault(f"{what}: was there before")
+        raise ImportFault(f"{what}: was there before")
     seen.add(value)
 
 

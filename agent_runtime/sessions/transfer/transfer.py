@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from ...errors import Conflict, InvalidRequest
 from .. import retention
 from ..store.listing import snapshot, unknown_session
-from .import_format import COLUMNS, Line, Parcel, read_lines
+from .import_format import COLUMNS, Line, SessionImport, read_lines
 
 REDACTED = "[redacted]"
 SHORTEST_SECRET = 4
@@ -132,9 +132,9 @@ def _document(lines: Iterator[Line]) -> Iterator[bytes]:
 # ---------------------------------------------------------------- in
 
 
-def check(file: BinaryIO) -> Parcel:
+def check(file: BinaryIO) -> SessionImport:
     """Reads an export to its end. Raises InvalidRequest that names the line and what is wrong with it."""
-    parcel = Parcel()
+    parcel = SessionImport()
     for number, line in read_lines(file):
         parcel.take(number, line)
     parcel.finish()
@@ -142,7 +142,7 @@ def check(file: BinaryIO) -> Parcel:
     return parcel
 
 
-def store(connection: sqlite3.Connection, file: BinaryIO, parcel: Parcel, now: int) -> None:
+def store(connection: sqlite3.Connection, file: BinaryIO, parcel: SessionImport, now: int) -> None:
     """Stores a checked export, in the same transaction as whatever is around it.
 
     Raises Conflict `session_exists` for a session that is here, InvalidRequest for rows that belong to another one.

@@ -20,11 +20,20 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from agent_common.net import ANYWHERE, Addresses, Direct, Parent, Stream, Upstream, canonical_host, gateway
+from agent_common.net import (
+    ANYWHERE,
+    AddressPolicy,
+    ByteStream,
+    DirectUpstream,
+    ProxyUpstream,
+    Upstream,
+    canonical_host,
+    gateway,
+)
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
-from ...sandbox import Box, Confinement, Finished, Limits, Quota
+from ...sandbox import CommandResult, Confinement, Quota, SandboxLimits, SandboxSpec
 
 INSTALL_SECONDS = 90.0
 ENVIRONMENT_BYTES = 1024 * 1024 * 1024
@@ -46,14 +55,14 @@ class PackageIndex:
     """The operator's forward proxy; None: straight out."""
     egress_token: str | None = field(default=None, repr=False)
 
-    async def open(self, host: str, port: int) -> Stream:
+    async def open(self, host: str, port: int) -> ByteStream:
         """Connect to the index, wherever it is, or to a public host that it refers to. Raises ToolFailure."""
         own = self.url is not None and canonical_host(urlsplit(self.url).hostname or "") == host
-        rules = ANYWHERE if own else Addresses()
+        rules = ANYWHERE if own else AddressPolicy()
         if self.egress_url is not None:
-            upstream: Upstream = Parent(self.egress_url, self.egress_token, rules)
+            upstream: Upstream = ProxyUpstream(self.egress_url, self.egress_token, rules)
         else:
-            upstream = Direct(rules)
+            upstream = DirectUpstream(rules)
         return await upstream.open(host, port)
 
 
@@ -112,7 +121,7 @@ class Environments:
         finally:
             await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
 
-    async def _run_uv(self, requirements: Sequence[str], new: Path, target: Path) -> Finished:
+    async def _run_uv(self, requirements: Sequence[str], new: Path, target: Path) -> CommandResult:
         argv = (
             *(_uv(), "pip", "install", "--quiet", "--no-progress", "--no-config", "--only-binary", ":all:"),
             *("--python", sys.executable, "--target", str(target), "--link-mode", "copy"),
@@ -125,11 +134,11 @@ class Environments:
                 place = stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-packages-"))
                 way = gateway(Path(place, "proxy"), _admit, self._index, uid=self._confinement.uid)
                 socket = await stack.enter_async_context(way)
-            box = Box(
+            box = SandboxSpec(
                 new,
                 writable=(new,),
                 env={"UV_CACHE_DIR": str(new / "cache"), "UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "1"},
-                limits=Limits(processes=64, file_size=ENVIRONMENT_BYTES),
+                limits=SandboxLimits(processes=64, file_size=ENVIRONMENT_BYTES),
                 quotas=(Quota.of(new, ENVIRONMENT_BYTES, "the environment of a skill"),),
                 network=socket,
             )
@@ -173,7 +182,7 @@ def _take_over(target: Path) -> None:
     os.chmod(target, 0o755)  # noqa: S103
 
 
-def _failure(requirements: Sequence[str], done: Finished) -> str:
+def _failure(requirements: Sequence[str], done: CommandResult) -> str:
     names = ", ".join(requirements)
     if done.timed_out:
         return f"dependencies ({names}) were not installed within {INSTALL_SECONDS:g} s"

@@ -1,7 +1,7 @@
 """Knowledge in folders: SKILL.md packages of the open format, found in a fixed order, advertised, then loaded."""
 
 from .library import SkillLibrary
-from .scanner import Package
+from .scanner import SkillPackage
 from .sources import sources
 
-__all__ = ["Package", "SkillLibrary", "sources"]
+__all__ = ["SkillLibrary", "SkillPackage", "sources"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ...errors import ToolFailure
-from ...workspace import Place
+from ...workspace import SafePath
 from . import front_matter
 
 LEFT_ALONE = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
@@ -21,7 +21,7 @@ FOLDERS, DEEPEST, ENTRIES = 200, 8, 2000
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class PackageFile:
     path: str
     """Below the folder of the package, with slashes."""
     size: int
@@ -29,10 +29,10 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class PackageFiles:
     """Regular files by path. Links are not followed: a package from elsewhere may not fetch what is not its own."""
 
-    all: tuple[File, ...] = ()
+    all: tuple[PackageFile, ...] = ()
     left_out: int = 0
     """Links, odd names, and what goes beyond the bounds; a folder counts as one."""
 
@@ -40,19 +40,19 @@ class Files:
     def size(self) -> int:
         return sum(file.size for file in self.all)
 
-    def within(self, size: int) -> Files:
+    def within(self, size: int) -> PackageFiles:
         """As many as fit into so many bytes."""
-        kept: list[File] = []
+        kept: list[PackageFile] = []
         for file in self.all:
             if file.size <= size:
                 size -= file.size
                 kept.append(file)
-        return Files(tuple(kept), self.left_out + len(self.all) - len(kept))
+        return PackageFiles(tuple(kept), self.left_out + len(self.all) - len(kept))
 
 
-def files_of(folder: Place) -> Files:
+def files_of(folder: SafePath) -> PackageFiles:
     """The files of a package. What cannot be looked at is left out."""
-    found: list[File] = []
+    found: list[PackageFile] = []
     todo, seen, left_out = [PurePosixPath()], 0, 0
     while todo:
         here = todo.pop()
@@ -72,14 +72,14 @@ def files_of(folder: Place) -> Files:
             if stat.S_ISDIR(about.st_mode):
                 todo.append(here / name)
             elif stat.S_ISREG(about.st_mode) and front_matter.one_line(name) == name:
-                found.append(File(str(here / name), about.st_size, bool(about.st_mode & 0o111)))
+                found.append(PackageFile(str(here / name), about.st_size, bool(about.st_mode & 0o111)))
             else:
                 left_out += 1
     found.sort(key=lambda file: file.path)
-    return Files(tuple(found[:MOST]), left_out + len(found[MOST:]))
+    return PackageFiles(tuple(found[:MOST]), left_out + len(found[MOST:]))
 
 
-def copy(files: Sequence[File], source: Place, target: Place) -> int:
+def copy(files: Sequence[PackageFile], source: SafePath, target: SafePath) -> int:
     """Puts the files of one folder into another one; how many could not be read.
 
     Raises ToolFailure when one cannot be written: commands own the target, and may have put something in the way.
@@ -100,5 +100,5 @@ def copy(files: Sequence[File], source: Place, target: Place) -> int:
     return missing
 
 
-def _below(folder: Place, path: str) -> Place:
-    return Place(folder.root, folder.path / path, path)
+def _below(folder: SafePath, path: str) -> SafePath:
+    return SafePath(folder.root, folder.path / path, path)

@@ -26,31 +26,31 @@ _KEY = re.compile(r"""["']?([A-Za-z][A-Za-z0-9_-]*)["']?[ \t]*:(?=[ \t]|$)""")
 _STRUCTURE = ("|", ">", "[", "{")
 
 
-class BadPackage(Exception):
+class InvalidPackage(Exception):
     """The folder is no skill package; says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class FrontMatter:
     """What is advertised. Both are one line of harmless text."""
 
     name: str
     description: str
 
 
-def read(head: str) -> Front:
+def read(head: str) -> FrontMatter:
     """The front matter at the beginning of a SKILL.md, of which this is the first piece. Raises BadPackage."""
     fields = _fields(_matter(head))
     name = _text(fields, "name")
     if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         rule = f"must be lower-case letters, digits and single hyphens, at most {LONGEST_NAME}"
-        raise BadPackage(f"name: {rule}, not {one_line(name)[:80]!r}")
+        raise InvalidPackage(f"name: {rule}, not {one_line(name)[:80]!r}")
     description = one_line(_text(fields, "description"))
     if not description:
-        raise BadPackage("description: is empty; say what the package does and when to use it")
+        raise InvalidPackage("description: is empty; say what the package does and when to use it")
     if len(description) > LONGEST:
         description = f"{description[: LONGEST - 1].rstrip()}…"
-    return Front(name, description)
+    return FrontMatter(name, description)
 
 
 def body(text: str) -> str:
@@ -77,7 +77,7 @@ def _matter(text: str) -> list[str]:
             if line.rstrip() == FENCE:
                 return lines[1:number]
     size = f"{LARGEST // 1024} KiB"
-    raise BadPackage(f"must begin with front matter: YAML between two lines of {FENCE}, at most {size} of it")
+    raise InvalidPackage(f"must begin with front matter: YAML between two lines of {FENCE}, at most {size} of it")
 
 
 def _fields(lines: list[str]) -> dict[str, str]:
@@ -89,7 +89,7 @@ def _fields(lines: list[str]) -> dict[str, str]:
         if key is not None:
             current = key[1]
             if current in found and current in ("name", "description"):
-                raise BadPackage(f"{current}: is there twice")
+                raise InvalidPackage(f"{current}: is there twice")
             found[current] = line
         elif current:
             found[current] += line
@@ -101,13 +101,13 @@ def _text(fields: dict[str, str], key: str) -> str:
     many published packages are written so."""
     written = fields.get(key)
     if written is None:
-        raise BadPackage(f"{key}: is missing")
+        raise InvalidPackage(f"{key}: is missing")
     if len(written) > LONGEST_BLOCK:
-        raise BadPackage(f"{key}: takes more than {LONGEST_BLOCK} characters")
+        raise InvalidPackage(f"{key}: takes more than {LONGEST_BLOCK} characters")
     try:
         return safe_yaml.pair(written)[1]
-    except safe_yaml.NotPlain as error:
+    except safe_yaml.UnsafeYaml as error:
         words = written.partition(":")[2].strip()
         if not words or words.startswith(_STRUCTURE) or words.startswith("- "):
-            raise BadPackage(f"{key}: {error}") from None
+            raise InvalidPackage(f"{key}: {error}") from None
         return words

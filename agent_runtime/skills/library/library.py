@@ -14,10 +14,10 @@ from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
 from ...ports import LoadedSkill, ToolContext
-from ...workspace import Place
+from ...workspace import SafePath
 from . import front_matter, scanner
-from .files import LARGEST, Files, copy, files_of
-from .scanner import FILE, Package, Shelf
+from .files import LARGEST, PackageFiles, copy, files_of
+from .scanner import FILE, PackageScanner, SkillPackage
 from .sources import NEEDS, sources
 
 TOOL = "skill"
@@ -42,9 +42,9 @@ log = logger(__name__)
 class _Loaded:
     """A package as a session has loaded it: the same for as long as the server remembers."""
 
-    package: Package
+    package: SkillPackage
     body: str
-    files: Files
+    files: PackageFiles
 
     @property
     def weight(self) -> int:
@@ -60,11 +60,11 @@ class SkillLibrary:
     ) -> None:
         """`home` is the user's, `more` are further folders of packages; `admit` keeps the books of scratch folders."""
         self._workspace, self._home, self._more, self._admit = workspace, home, more, admit
-        self._shelf = Shelf()
+        self._shelf = PackageScanner()
         self._kept: OrderedDict[tuple[str, str], _Loaded] = OrderedDict()
         self._size = 0
 
-    def packages(self, most: float = math.inf) -> tuple[Package, ...]:
+    def packages(self, most: float = math.inf) -> tuple[SkillPackage, ...]:
         """All there are now. Looks at files, and reads so many characters of those that have changed."""
         before, there = self._shelf, sources(self._workspace, self._home, self._more)
         now = self._shelf = scanner.look(self._workspace, there, before, most)
@@ -78,7 +78,7 @@ class SkillLibrary:
     def names(self) -> Sequence[tuple[str, str]]:
         return [(package.name, package.description) for package in self.packages()]
 
-    def offered(self, authority: Authority, tools: Collection[str]) -> tuple[Package, ...]:
+    def offered(self, authority: Authority, tools: Collection[str]) -> tuple[SkillPackage, ...]:
         """Those that an agent with these tools is told of: none that its rules deny. Bounded in time as well."""
         if TOOL not in tools:
             return ()
@@ -102,7 +102,7 @@ class SkillLibrary:
         try:
             if self._admit is not None:
                 await self._admit(folder, loaded.files.size, context)
-            target = Place(context.scratch, folder, str(folder))
+            target = SafePath(context.scratch, folder, str(folder))
             missing = await asyncio.to_thread(copy, loaded.files.all, loaded.package.folder, target)
         except ToolFailure as failure:
             return replace(_answer(loaded, folder), note=f"not all of its files could be put there: {failure.message}")
@@ -119,7 +119,7 @@ class SkillLibrary:
             data = file.read(scanner.LARGEST)
         try:
             body = front_matter.body(data.decode("utf-8-sig", errors="replace"))
-        except front_matter.BadPackage as fault:
+        except front_matter.InvalidPackage as fault:
             raise ToolFailure(f"name: package {name!r} cannot be read: {fault}", kind="unavailable") from None
         files = files_of(package.folder)
         return _Loaded(package, body, files if package.inside else files.within(LARGEST))
@@ -135,7 +135,7 @@ class SkillLibrary:
         return self._kept[key]
 
 
-def _listed(files: Files) -> list[str]:
+def _listed(files: PackageFiles) -> list[str]:
     return [file.path for file in files.all if file.path != FILE]
 
 
@@ -150,6 +150,6 @@ def _answer(loaded: _Loaded, folder: Path) -> LoadedSkill:
 
 def _is_there(scratch: Path, folder: Path) -> bool:
     try:
-        return bool(Place(scratch, folder, str(folder)).entries(1)[0])
+        return bool(SafePath(scratch, folder, str(folder)).entries(1)[0])
     except ToolFailure:
         return False

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import ToolFailure
-from ...workspace import Place
+from ...workspace import SafePath
 from . import front_matter
-from .front_matter import BadPackage, Front
-from .sources import Source
+from .front_matter import FrontMatter, InvalidPackage
+from .sources import PackageSource
 from .symlinks import MOST_STEPS, TooFar, followed, is_below
 
 FILE = "SKILL.md"
@@ -38,41 +38,43 @@ Signature = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
+class SkillPackage:
     """A package that was found."""
 
     name: str
     description: str
     source: str
     """Name of the source."""
-    folder: Place
-    file: Place
+    folder: SafePath
+    file: SafePath
     """The SKILL.md."""
     inside: bool
     """It lies in the workspace, where the agent can reach its files."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownPackage:
     """A SKILL.md as it was read, and what it was: a package or the reason why it is none."""
 
     signature: Signature
-    found: Package | str
+    found: SkillPackage | str
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class PackageScanner:
     """What was found in one look. Replaced as a whole, never changed."""
 
-    packages: tuple[Package, ...] = ()
+    packages: tuple[SkillPackage, ...] = ()
     """In the order of their sources, by name; each name once."""
     notes: Mapping[Path, tuple[str, str]] = field(default_factory=dict[Path, tuple[str, str]])
     """What is wrong in the sources: path -> what became of it, and why."""
-    known: Mapping[Path, Known] = field(default_factory=dict[Path, Known])
+    known: Mapping[Path, KnownPackage] = field(default_factory=dict[Path, KnownPackage])
     """Folder in a source -> what it was last time."""
 
 
-def look(workspace: Path, sources: Sequence[Source], before: Shelf, most: float = math.inf) -> Shelf:
+def look(
+    workspace: Path, sources: Sequence[PackageSource], before: PackageScanner, most: float = math.inf
+) -> PackageScanner:
     """All packages of these sources. Bounded whatever lies there, and never fails.
 
     `most` are the characters of front matter that are read; what changed beyond them is left to the next look.
@@ -80,9 +82,9 @@ def look(workspace: Path, sources: Sequence[Source], before: Shelf, most: float 
     return _Look(workspace, before, most).at(sources)
 
 
-def only(workspace: Path, source: Source, name: str) -> Package | None:
+def only(workspace: Path, source: PackageSource, name: str) -> SkillPackage | None:
     """The package of that name in one source."""
-    return next((one for one in look(workspace, [source], Shelf()).packages if one.name == name), None)
+    return next((one for one in look(workspace, [source], PackageScanner()).packages if one.name == name), None)
 
 
 class _Nothing(Exception):
@@ -90,19 +92,19 @@ class _Nothing(Exception):
 
 
 class _Look:
-    def __init__(self, workspace: Path, before: Shelf, most: float) -> None:
+    def __init__(self, workspace: Path, before: PackageScanner, most: float) -> None:
         self._workspace, self._before, self._left = Path(os.path.realpath(workspace)), before, most
-        self._found: dict[str, Package] = {}
+        self._found: dict[str, SkillPackage] = {}
         self._notes: dict[Path, tuple[str, str]] = {}
-        self._known: dict[Path, Known] = {}
+        self._known: dict[Path, KnownPackage] = {}
 
-    def at(self, sources: Sequence[Source]) -> Shelf:
+    def at(self, sources: Sequence[PackageSource]) -> PackageScanner:
         for source in sources:
             for entry, package in self._of(source):
                 self._take(source.folder / entry, package)
-        return Shelf(tuple(self._found.values()), self._notes, self._known)
+        return PackageScanner(tuple(self._found.values()), self._notes, self._known)
 
-    def _take(self, at: Path, package: Package) -> None:
+    def _take(self, at: Path, package: SkillPackage) -> None:
         first = self._found.get(package.name)
         if first is None and len(self._found) == MOST:
             self._notes[at] = (SKIPPED, f"there are {MOST} packages already")
@@ -111,16 +113,16 @@ class _Look:
         elif first.folder != package.folder:
             self._notes[at] = (TAKEN, f"{package.name} is in {first.folder.path} too, and that comes first")
 
-    def _of(self, source: Source) -> list[tuple[str, Package]]:
+    def _of(self, source: PackageSource) -> list[tuple[str, SkillPackage]]:
         """Those of a source; the ones that are called as their folder first, so that no other takes their name."""
-        found: list[tuple[str, Package]] = []
+        found: list[tuple[str, SkillPackage]] = []
         for entry in self._entries(source):
             at = source.folder / entry
             try:
                 known = self._same(source, at) or self._read(source, at)
             except _Nothing:
                 continue
-            except BadPackage as fault:
+            except InvalidPackage as fault:
                 self._notes[at] = (SKIPPED, str(fault))
                 continue
             self._known[at] = known
@@ -132,7 +134,7 @@ class _Look:
             found.append((entry, known.found))
         return sorted(found, key=lambda one: (one[0] != one[1].name, one[1].name))
 
-    def _entries(self, source: Source) -> Iterator[str]:
+    def _entries(self, source: PackageSource) -> Iterator[str]:
         """Names of folders, and of links that may lead to some."""
         try:
             entries, whole = self._at(source.folder, source.folder).entries(ENTRIES)
@@ -150,19 +152,19 @@ class _Look:
             if stat.S_ISLNK(about.st_mode) or (stat.S_ISDIR(about.st_mode) and _has_file(source.folder / name)):
                 yield name
 
-    def _same(self, source: Source, at: Path) -> Known | None:
+    def _same(self, source: PackageSource, at: Path) -> KnownPackage | None:
         """What was found here last time, if it is the very same file. Nothing is opened for that."""
         known = self._before.known.get(at)
-        if known is None or (isinstance(known.found, Package) and known.found.source != source.name):
+        if known is None or (isinstance(known.found, SkillPackage) and known.found.source != source.name):
             return None
         try:
             return known if known.signature == _signature(os.lstat(at / FILE)) else None
         except OSError:
             return None
 
-    def _read(self, source: Source, at: Path) -> Known:
+    def _read(self, source: PackageSource, at: Path) -> KnownPackage:
         if self._left <= 0:
-            raise BadPackage("too much has changed at once: it is read at the next look")
+            raise InvalidPackage("too much has changed at once: it is read at the next look")
         folder = self._real(source, at)
         real = self._real(source, folder / FILE)
         file = self._at(real, real.parent)
@@ -173,30 +175,30 @@ class _Look:
         except ToolFailure as failure:
             if isinstance(failure.__cause__, FileNotFoundError | NotADirectoryError):
                 raise _Nothing from None
-            raise BadPackage(failure.message) from None
+            raise InvalidPackage(failure.message) from None
         fence = _FENCE.search(data)
         self._left -= fence.start() if fence else len(data)
         head = _judge(data, about.st_size)
         if isinstance(head, str):
-            return Known(_signature(about), head)
+            return KnownPackage(_signature(about), head)
         inside = is_below(folder, self._workspace)
-        package = Package(head.name, head.description, source.name, self._at(folder, folder), file, inside)
-        return Known(_signature(about), package)
+        package = SkillPackage(head.name, head.description, source.name, self._at(folder, folder), file, inside)
+        return KnownPackage(_signature(about), package)
 
-    def _at(self, path: Path, root: Path) -> Place:
+    def _at(self, path: Path, root: Path) -> SafePath:
         """A path to be opened. Where commands can write it is reached step by step, elsewhere from its root."""
-        return Place(self._workspace if is_below(path, self._workspace) else root, path, path.name)
+        return SafePath(self._workspace if is_below(path, self._workspace) else root, path, path.name)
 
-    def _real(self, source: Source, path: Path) -> Path:
+    def _real(self, source: PackageSource, path: Path) -> Path:
         """Where a path leads. Raises BadPackage when that is out of the workspace and must not be."""
         try:
             real, steps = followed(path)
         except TooFar:
             self._left -= STEP * MOST_STEPS
-            raise BadPackage("is a link that leads through too many others") from None
+            raise InvalidPackage("is a link that leads through too many others") from None
         self._left -= STEP * steps
         if not source.trusted and not is_below(real, self._workspace):
-            raise BadPackage("is a link that leads out of the workspace")
+            raise InvalidPackage("is a link that leads out of the workspace")
         return real
 
 
@@ -213,7 +215,7 @@ def _signature(about: os.stat_result) -> Signature:
     return (about.st_dev, about.st_ino, about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
-def _judge(head: bytes, size: int) -> Front | str:
+def _judge(head: bytes, size: int) -> FrontMatter | str:
     """What a SKILL.md that begins so says of itself, or what is wrong with it."""
     if size > LARGEST:
         return f"{FILE} is larger than {LARGEST // 1024} KiB"
@@ -221,5 +223,5 @@ def _judge(head: bytes, size: int) -> Front | str:
         return front_matter.read(codecs.getincrementaldecoder("utf-8-sig")().decode(head))
     except UnicodeDecodeError:
         return f"{FILE} is not UTF-8 text"
-    except BadPackage as fault:
+    except InvalidPackage as fault:
         return str(fault)

@@ -16,7 +16,7 @@ NEEDS: Mapping[str, str] = {"write-a-skill": "create_skill"}
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PackageSource:
     """A folder of packages."""
 
     name: str
@@ -28,7 +28,7 @@ class Source:
     """Somebody has named it, so that it should be there."""
 
 
-def sources(workspace: Path, home: Path | None = None, more: Sequence[Path] = ()) -> tuple[Source, ...]:
+def sources(workspace: Path, home: Path | None = None, more: Sequence[Path] = ()) -> tuple[PackageSource, ...]:
     """The folders in their order: the project's, the user's, the product's, those of AGENT_SKILL_PATHS.
 
     There is no walk up from the workspace: what lies around it is not the project's. One folder is one source, also
@@ -39,7 +39,7 @@ def sources(workspace: Path, home: Path | None = None, more: Sequence[Path] = ()
     wanted += [(f"user:{name}", home / name, False) for name in FOLDERS if home is not None]
     wanted += [("bundled", BUNDLED, False)]
     wanted += [(f"path:{path}", path, True) for path in more]
-    found: dict[Path, Source] = {}
+    found: dict[Path, PackageSource] = {}
     for name, folder, demanded in wanted:
         try:
             real, _ = followed(Path(os.path.abspath(folder)))
@@ -48,5 +48,5 @@ def sources(workspace: Path, home: Path | None = None, more: Sequence[Path] = ()
         inside = is_below(real, workspace)
         if name.startswith("project:") and not inside:
             continue  # a link that leads out of the workspace
-        found.setdefault(real, Source(name, real, not inside, demanded))
+        found.setdefault(real, PackageSource(name, real, not inside, demanded))
     return tuple(found.values())

@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
-from ...workspace import Place
+from ...workspace import SafePath
 
 MOST_BYTES = 8 * 1024 * 1024
 """Of one plugin, and of all helpers together."""
@@ -27,12 +27,12 @@ Stamp = tuple[FileStamp, ...]
 """Of all that a plugin can see of the folder. It differs after every save."""
 
 
-class Unreadable(Exception):
+class UnreadablePlugin(Exception):
     """A plugin that cannot be taken as it lies; the text says why, for its author."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class PluginListing:
     """A plugin that was seen, and how it lies."""
 
     file: str
@@ -41,7 +41,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Source:
+class PluginSource:
     """The code of one plugin, with the helpers there were at the time."""
 
     file: str
@@ -49,9 +49,9 @@ class Source:
     """By path within the folder."""
     helpers: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
-    def beside(self, folder: Path) -> Source:
+    def beside(self, folder: Path) -> PluginSource:
         """The same plugin, with the helpers that lie in the folder now."""
-        return Source(self.file, self.files, helpers(folder))
+        return PluginSource(self.file, self.files, helpers(folder))
 
     @property
     def entry(self) -> bytes:
@@ -69,29 +69,29 @@ class Source:
         return _digest({**self.files, **self.helpers})
 
 
-def listed(folder: Path) -> dict[str, Listed]:
+def listed(folder: Path) -> dict[str, PluginListing]:
     """The plugins in a folder: Python files and packages that do not begin with `_` or a dot. Whatever else lies there
     is theirs to import and to read, so that it is a part of how each of them lies."""
     entries = {entry: tuple(_stamps(folder, entry)) for entry in _entries(folder)}
     plugins = {entry: stamp for entry, stamp in entries.items() if _is_plugin(folder, entry)}
     helpers = tuple(stamp for entry in entries if entry not in plugins for stamp in entries[entry])
-    return {file: Listed(file, (*stamp, *helpers)) for file, stamp in plugins.items()}
+    return {file: PluginListing(file, (*stamp, *helpers)) for file, stamp in plugins.items()}
 
 
-def find_source(path: Path) -> Source | None:
+def find_source(path: Path) -> PluginSource | None:
     """Read one plugin by its path, with the helpers beside it; None if there is no plugin. Raises Unreadable."""
     path = Path(os.path.abspath(path))
     found = listed(path.parent).get(path.name)
     return read(path.parent, found) if found is not None else None
 
 
-def read(folder: Path, plugin: Listed) -> Source:
+def read(folder: Path, plugin: PluginListing) -> PluginSource:
     """Raises Unreadable."""
     files = _contents(folder, plugin.file)
     _bounded(files, plugin.file)
     if not files:
-        raise Unreadable(f"{plugin.file} is gone")
-    return Source(plugin.file, files, helpers(folder))
+        raise UnreadablePlugin(f"{plugin.file} is gone")
+    return PluginSource(plugin.file, files, helpers(folder))
 
 
 def helpers(folder: Path) -> dict[str, bytes]:
@@ -105,7 +105,7 @@ def helpers(folder: Path) -> dict[str, bytes]:
             more = {**found, **_contents(folder, entry)}
             _bounded(more, f"with {entry}, what lies beside the plugins")
             found = more
-        except Unreadable as fault:
+        except UnreadablePlugin as fault:
             _tell(str(fault))
     return found
 
@@ -192,24 +192,24 @@ def _read(folder: Path, name: str, most: int) -> bytes | None:
     try:
         root, real = Path(os.path.realpath(folder)), Path(os.path.realpath(folder / name, strict=True))
         if not real.is_relative_to(root):
-            raise Unreadable(f"{name} is a link that leads out of the folder; put the file itself there")
-        with Place(root, real, name).open() as file:
+            raise UnreadablePlugin(f"{name} is a link that leads out of the folder; put the file itself there")
+        with SafePath(root, real, name).open() as file:
             return file.read(most)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Unreadable(f"{name} cannot be read: {error.strerror}") from error
+        raise UnreadablePlugin(f"{name} cannot be read: {error.strerror}") from error
     except ToolFailure as failure:
         if failure.kind == "invalid":
             return None
-        raise Unreadable(failure.message) from failure
+        raise UnreadablePlugin(failure.message) from failure
 
 
 def _bounded(files: Mapping[str, bytes], what: str) -> None:
     if len(files) > MOST_FILES:
-        raise Unreadable(f"{what} has more than {MOST_FILES} files")
+        raise UnreadablePlugin(f"{what} has more than {MOST_FILES} files")
     if sum(map(len, files.values())) > MOST_BYTES:
-        raise Unreadable(f"{what} is larger than {MOST_BYTES // 2**20} MiB")
+        raise UnreadablePlugin(f"{what} is larger than {MOST_BYTES // 2**20} MiB")
 
 
 def _digest(files: Mapping[str, bytes]) -> str:

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..grants import Grant
-from .source import Source
+from .source import PluginSource
 
 
 @dataclass(frozen=True, eq=False)
-class Staged:
+class StagedBuild:
     """One build, on disk for as long as this object lives."""
 
     folder: Path
@@ -46,7 +46,7 @@ class Staging:
         for entry in os.scandir(self._folder):
             shutil.rmtree(entry.path, ignore_errors=True)
 
-    def put(self, source: Source, environment: Path | None = None, grant: Grant | None = None) -> Staged:
+    def put(self, source: PluginSource, environment: Path | None = None, grant: Grant | None = None) -> StagedBuild:
         """Writes a build. Raises OSError."""
         folder = self._folder / f"{next(self._numbers)}-{source.build[:12]}"
         folder.mkdir()
@@ -59,7 +59,7 @@ class Staging:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        staged = Staged(folder, folder / source.file, environment, grant or Grant())
+        staged = StagedBuild(folder, folder / source.file, environment, grant or Grant())
         weakref.finalize(staged, shutil.rmtree, folder, ignore_errors=True)
         return staged
 

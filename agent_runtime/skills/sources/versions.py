@@ -21,8 +21,8 @@ from agent_common.telemetry import logger
 from ...errors import ToolFailure
 from ...ports import Clock
 from ...store import Database, Migration
-from ...workspace import SKILL_HISTORY, Place
-from .source import Source
+from ...workspace import SKILL_HISTORY, SafePath
+from .source import PluginSource
 
 MOST_COMPARED = 256 * 1024
 """Bytes of a file beyond which its changes are not worked out."""
@@ -45,7 +45,7 @@ log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Author:
+class VersionAuthor:
     """Who changed a plugin through a tool."""
 
     principal: str
@@ -55,7 +55,7 @@ class Author:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class PluginVersion:
     """One entry of a plugin's history."""
 
     file: str
@@ -68,36 +68,36 @@ class Version:
     """What changed against the version before."""
     created_at: int
     """Epoch milliseconds."""
-    author: Author | None = None
+    author: VersionAuthor | None = None
     """None: somebody at the folder."""
     files: Mapping[str, bytes] | None = None
 
-    def source(self) -> Source | None:
-        return Source(self.file, self.files) if self.files is not None else None
+    def source(self) -> PluginSource | None:
+        return PluginSource(self.file, self.files) if self.files is not None else None
 
 
-class Versions:
+class PluginVersions:
     """The history of all plugins."""
 
     def __init__(self, database: Database, clock: Clock, workspace: Path) -> None:
         self._database, self._clock, self._workspace = database, clock, workspace
 
-    async def of(self, file: str) -> list[Version]:
+    async def of(self, file: str) -> list[PluginVersion]:
         """Of one plugin, oldest first, with their files."""
         return await self._database.read(lambda connection: _select(connection, file))
 
-    async def latest(self, file: str) -> Version | None:
+    async def latest(self, file: str) -> PluginVersion | None:
         found = await self._database.read(lambda connection: _select(connection, file, latest=True))
         return found[0] if found else None
 
-    async def keep(self, action: Action, source: Source, author: Author | None = None) -> Version:
+    async def keep(self, action: Action, source: PluginSource, author: VersionAuthor | None = None) -> PluginVersion:
         """Notes the code of a plugin, for good. That of the latest version is no new one. Raises StoreError."""
         before = await self.latest(source.file)
         if before is not None and before.digest == source.digest:
             return before
         return await self._add(source.file, action, before, source, author)
 
-    async def removed(self, file: str, author: Author | None = None) -> Version | None:
+    async def removed(self, file: str, author: VersionAuthor | None = None) -> PluginVersion | None:
         """Notes that a plugin is gone; none when there was none. Raises StoreError."""
         before = await self.latest(file)
         if before is None or before.digest is None:
@@ -105,11 +105,16 @@ class Versions:
         return await self._add(file, "removed", before, None, author)
 
     async def _add(
-        self, file: str, action: Action, before: Version | None, source: Source | None, author: Author | None
-    ) -> Version:
+        self,
+        file: str,
+        action: Action,
+        before: PluginVersion | None,
+        source: PluginSource | None,
+        author: VersionAuthor | None,
+    ) -> PluginVersion:
         old = before.files if before is not None else None
         new = source.files if source is not None else None
-        entry = Version(
+        entry = PluginVersion(
             file=file,
             number=before.number + 1 if before else 1,
             action=action,
@@ -142,7 +147,7 @@ class Versions:
         if await self.aside(file) is not None:
             await self._database.write(lambda connection: _put_back(connection, file))
 
-    def copy(self, entry: Version | None) -> None:
+    def copy(self, entry: PluginVersion | None) -> None:
         """For the agent to read. Should that fail, or be tampered with, nothing depends on it."""
         if entry is None:
             return
@@ -152,7 +157,7 @@ class Versions:
             for suffix, data in ((".diff", entry.diff.encode()), (".py", (entry.files or {}).get(entry.file))):
                 if data is not None:
                     path = folder / f"{name}{suffix}"
-                    Place(self._workspace, path, str(path)).publish(data)
+                    SafePath(self._workspace, path, str(path)).publish(data)
         except ToolFailure as failure:
             log.warning("a version of a skill was not copied to the workspace", file=entry.file, error=failure.message)
 
@@ -198,7 +203,7 @@ def _moved(line: str, start: int) -> str:
     return _RANGE.sub(lambda found: f"{found[1]}{int(found[2]) + start}", line)
 
 
-def _insert(connection: sqlite3.Connection, entry: Version) -> None:
+def _insert(connection: sqlite3.Connection, entry: PluginVersion) -> None:
     author = entry.author
     connection.execute(
         "INSERT INTO skill_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -209,7 +214,7 @@ def _insert(connection: sqlite3.Connection, entry: Version) -> None:
     )
 
 
-def _select(connection: sqlite3.Connection, file: str, *, latest: bool = False) -> list[Version]:
+def _select(connection: sqlite3.Connection, file: str, *, latest: bool = False) -> list[PluginVersion]:
     tail = "DESC LIMIT 1" if latest else "ASC"
     rows = connection.execute(f"SELECT * FROM skill_versions WHERE file = ? ORDER BY version {tail}", (file,))  # noqa: S608
     return [_version(row) for row in rows]
@@ -220,16 +225,16 @@ def _present(connection: sqlite3.Connection) -> list[str]:
     return [row["file"] for row in connection.execute(latest) if row["digest"] is not None]
 
 
-def _version(row: sqlite3.Row) -> Version:
+def _version(row: sqlite3.Row) -> PluginVersion:
     by = [row[name] for name in ("principal", "agent", "session_id", "call_id")]
-    return Version(
+    return PluginVersion(
         file=row["file"],
         number=row["version"],
         action=row["action"],
         digest=row["digest"],
         diff=row["diff"],
         created_at=row["created_at"],
-        author=Author(*by) if by[0] is not None else None,
+        author=VersionAuthor(*by) if by[0] is not None else None,
         files=_unpack(row["files_json"]),
     )
 

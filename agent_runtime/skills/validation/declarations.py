@@ -25,29 +25,31 @@ LARGEST = 2**63 - 1
 LONGEST_TIMEOUT = 3600.0
 
 
-class Refused(Exception):
+class DeclarationRefused(Exception):
     """This declaration cannot become a tool."""
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredSkill:
     """A skill that may become a tool."""
 
     spec: ToolSpec
     timeout: float | None
 
 
-def check(skill: Mapping[str, Any]) -> Declared:
+def check(skill: Mapping[str, Any]) -> DeclaredSkill:
     """The skill as declared. Raises Refused that names the field and the fix."""
     name, description, timeout = skill.get("name"), skill.get("description"), skill.get("timeout")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise Refused("name: must be 1 to 64 letters, digits, _ or -, not beginning with a digit")
+        raise DeclarationRefused("name: must be 1 to 64 letters, digits, _ or -, not beginning with a digit")
     if name in RESERVED:
-        raise Refused(f"name: {name} is a tool of the runtime; take another name")
+        raise DeclarationRefused(f"name: {name} is a tool of the runtime; take another name")
     if not isinstance(description, str) or not 0 < len(description.strip()) <= DESCRIPTION_LIMIT:
-        raise Refused(f"description: must say what the skill does, in at most {DESCRIPTION_LIMIT} characters")
+        raise DeclarationRefused(
+            f"description: must say what the skill does, in at most {DESCRIPTION_LIMIT} characters"
+        )
     if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout <= LONGEST_TIMEOUT):
-        raise Refused(f"timeout: must be seconds, more than 0 and at most {LONGEST_TIMEOUT:g}")
+        raise DeclarationRefused(f"timeout: must be seconds, more than 0 and at most {LONGEST_TIMEOUT:g}")
     spec = ToolSpec(
         name=name,
         description=description.strip(),
@@ -56,21 +58,21 @@ def check(skill: Mapping[str, Any]) -> Declared:
         read_only=skill.get("read_only") is True,
         idempotent=skill.get("idempotent") is True,
     )
-    return Declared(spec, timeout)
+    return DeclaredSkill(spec, timeout)
 
 
 def _parameters(schema: Any) -> Mapping[str, Any]:
     try:
         size = len(json.dumps(schema))
     except RecursionError:
-        raise Refused("parameters: are nested too deep") from None
+        raise DeclarationRefused("parameters: are nested too deep") from None
     if size > SCHEMA_LIMIT:
-        raise Refused(f"parameters: must be at most {SCHEMA_LIMIT // 1024} KiB")
+        raise DeclarationRefused(f"parameters: must be at most {SCHEMA_LIMIT // 1024} KiB")
     _bounded(schema)
     _plain(schema, "parameters", 0)
     fault = schema_fault(schema)
     if fault is not None:
-        raise Refused(f"parameters: {fault}")
+        raise DeclarationRefused(f"parameters: {fault}")
     return schema
 
 
@@ -80,12 +82,12 @@ def _bounded(schema: Any) -> None:
     for _ in range(DEEPEST_VALUE):
         count += len(level)
         if count > MOST_VALUES:
-            raise Refused(f"parameters: must have at most {MOST_VALUES} values")
+            raise DeclarationRefused(f"parameters: must have at most {MOST_VALUES} values")
         if any(isinstance(one, (int, float)) and not -LARGEST <= one <= LARGEST for one in level):
-            raise Refused(f"parameters: a number is beyond {LARGEST}")
+            raise DeclarationRefused(f"parameters: a number is beyond {LARGEST}")
         level = [child for one in level for child in _children(one)]
     if level:
-        raise Refused("parameters: are nested too deep")
+        raise DeclarationRefused("parameters: are nested too deep")
 
 
 def _children(value: Any) -> list[Any]:
@@ -99,12 +101,12 @@ def _plain(schema: Any, where: str, depth: int) -> None:
     if isinstance(schema, bool):
         return
     if not isinstance(schema, dict):
-        raise Refused(f"{where}: must be a JSON Schema")
+        raise DeclarationRefused(f"{where}: must be a JSON Schema")
     if depth > DEEPEST:
-        raise Refused(f"{where}: is nested more than {DEEPEST} levels deep")
+        raise DeclarationRefused(f"{where}: is nested more than {DEEPEST} levels deep")
     for keyword, value in cast("dict[str, Any]", schema).items():
         if keyword not in KEYWORDS:
-            raise Refused(f"{where}: the keyword {keyword} is not supported; check it in the function")
+            raise DeclarationRefused(f"{where}: the keyword {keyword} is not supported; check it in the function")
         for name, inner in _inner(keyword, value):
             _plain(inner, f"{where}.{name}", depth + 1)
 

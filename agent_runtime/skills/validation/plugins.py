@@ -14,9 +14,9 @@ from agent_common.telemetry import logger
 from ...ports import ToolContext
 from ...tools import Output, Tool
 from ..sources.source import Stamp
-from ..workers.pool import Pool
-from .declarations import Declared
-from .validator import Build
+from ..workers.pool import WorkerPool
+from .declarations import DeclaredSkill
+from .validator import SkillBuild
 
 HELD = Folders(read=["{workspace}"], write=["{workspace}"])
 """What a worker can reach, whatever its code does."""
@@ -32,7 +32,7 @@ class Plugin:
     file: str
     stamp: Stamp | None = None
     """How that lay on disk which was judged last; none: to be judged anew."""
-    active: Build | None = None
+    active: SkillBuild | None = None
     """What is in service: the last good version, also while another one is wrong."""
     version: int = 1
     tools: tuple[Tool, ...] = ()
@@ -47,7 +47,7 @@ class Plugin:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by whoever judges it, or changes what lies there."""
 
-    def take(self, build: Build, version: int) -> None:
+    def take(self, build: SkillBuild, version: int) -> None:
         """Puts a build into service; what was wrong before it is history."""
         self.active, self.version = build, version
         self.error, self.available, self.resting = None, True, None
@@ -78,22 +78,22 @@ class Plugin:
 
 
 @dataclass(frozen=True, slots=True)
-class Skills:
+class SkillSet:
     """All that is known at one moment. Replaced as a whole, never changed."""
 
     tools: tuple[Tool, ...] = ()
     states: tuple[SkillState, ...] = ()
 
 
-def catalog(plugins: Iterable[Plugin]) -> Skills:
+def catalog(plugins: Iterable[Plugin]) -> SkillSet:
     ordered = sorted(plugins, key=lambda plugin: plugin.file)
-    return Skills(
+    return SkillSet(
         tuple(tool for plugin in ordered if not plugin.set_aside for tool in plugin.tools),
         tuple(state for plugin in ordered for state in plugin.states()),
     )
 
 
-def _tool(declared: Declared, pool: Pool) -> Tool:
+def _tool(declared: DeclaredSkill, pool: WorkerPool) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         result = await pool.call(declared.spec.name, arguments, context)
         if not result.log:

@@ -12,11 +12,11 @@ from ...errors import ToolFailure
 from ...tools import normalised, schema_faults, schema_ready
 from ..dependencies import Environments, requirements_of
 from ..grants import Grants
-from ..sources.source import Source
+from ..sources.source import PluginSource
 from ..sources.staging import Staging
-from ..workers.pool import Pool
-from ..workers.process import Setup
-from .declarations import Declared, Refused, check
+from ..workers.pool import WorkerPool
+from ..workers.process import WorkerSetup
+from .declarations import DeclarationRefused, DeclaredSkill, check
 
 AT_ONCE = 8
 """Plugins imported at the same time: one that hangs there must not hold up the others."""
@@ -25,7 +25,7 @@ TEST_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class SmokeTest:
     """A call that a new version has to stand."""
 
     arguments: Mapping[str, Any]
@@ -37,16 +37,16 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class SkillBuild:
     """A plugin that has passed, with its workers."""
 
-    source: Source
-    skills: tuple[Declared, ...]
-    pool: Pool
+    source: PluginSource
+    skills: tuple[DeclaredSkill, ...]
+    pool: WorkerPool
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class SmokeTestResult:
     """What the test call gave."""
 
     skill: str
@@ -56,19 +56,19 @@ class Tested:
 
 
 @dataclass(frozen=True, slots=True)
-class Trials:
+class SkillValidator:
     """How plugins are tried."""
 
-    setup: Setup
+    setup: WorkerSetup
     staging: Staging
     environments: Environments
     grants: Grants
-    on_set_aside: Callable[[Pool], object]
+    on_set_aside: Callable[[WorkerPool], object]
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def run(
-        self, source: Source, test: Test | None = None, *, by_agent: bool = False
-    ) -> tuple[Build, Tested | None]:
+        self, source: PluginSource, test: SmokeTest | None = None, *, by_agent: bool = False
+    ) -> tuple[SkillBuild, SmokeTestResult | None]:
         """Installs what the plugin depends on, imports the build, checks what it declares, has it check itself, and
         makes the test call. Raises ToolFailure that tells its author the file, the line and the reason; then nothing
         of it is left."""
@@ -81,7 +81,7 @@ class Trials:
                 await build.pool.close()
                 raise
 
-    async def _imported(self, source: Source, *, by_agent: bool) -> Build:
+    async def _imported(self, source: PluginSource, *, by_agent: bool) -> SkillBuild:
         await schema_ready()
         grant = await asyncio.to_thread(self.grants.of, source)
         requirements = requirements_of(source.entry, source.file)
@@ -91,11 +91,11 @@ class Trials:
         except OSError as error:
             text = f"{source.file} cannot be put in place: {error.strerror or error}"
             raise ToolFailure(text, kind="unavailable") from error
-        pool = Pool(self.setup, staged, self.on_set_aside)
+        pool = WorkerPool(self.setup, staged, self.on_set_aside)
         try:
             declared = await _loaded(source, pool)
             # Not on the event loop: so many schemas are checked for longer than the server may be deaf.
-            return Build(source, await asyncio.to_thread(_checked, source, declared), pool)
+            return SkillBuild(source, await asyncio.to_thread(_checked, source, declared), pool)
         except BaseException:
             await pool.close()
             raise
@@ -112,7 +112,7 @@ def _faults_of_its_author() -> Generator[None]:
         raise ToolFailure(failure.message, kind="invalid") from failure
 
 
-async def _loaded(source: Source, pool: Pool) -> list[Mapping[str, Any]]:
+async def _loaded(source: PluginSource, pool: WorkerPool) -> list[Mapping[str, Any]]:
     """A fault that names no place in the plugin names the plugin."""
     try:
         return await pool.load()
@@ -121,12 +121,12 @@ async def _loaded(source: Source, pool: Pool) -> list[Mapping[str, Any]]:
         raise failure if named else ToolFailure(f"{source.file}: {failure.message}", kind=failure.kind) from failure
 
 
-def _checked(source: Source, declared: list[Mapping[str, Any]]) -> tuple[Declared, ...]:
-    skills: dict[str, Declared] = {}
+def _checked(source: PluginSource, declared: list[Mapping[str, Any]]) -> tuple[DeclaredSkill, ...]:
+    skills: dict[str, DeclaredSkill] = {}
     for one in declared:
         try:
             skill = check(one)
-        except Refused as refusal:
+        except DeclarationRefused as refusal:
             raise ToolFailure(f"{source.file}: skill {str(one.get('name'))[:64]}: {refusal}") from refusal
         if skill.spec.name in skills:
             raise ToolFailure(f"{source.file}: name: {skill.spec.name} is declared twice; take another name")
@@ -134,7 +134,7 @@ def _checked(source: Source, declared: list[Mapping[str, Any]]) -> tuple[Declare
     return tuple(skills.values())
 
 
-async def _tested(build: Build, test: Test) -> Tested:
+async def _tested(build: SkillBuild, test: SmokeTest) -> SmokeTestResult:
     skill = _meant(build, test)
     name = skill.spec.name
     if faults := await schema_faults(skill.spec.parameters, test.arguments):
@@ -149,10 +149,10 @@ async def _tested(build: Build, test: Test) -> Tested:
         raise ToolFailure(f"test: {name} failed: {failure.message}", kind=failure.kind) from failure
     if test.expects and result.value != test.expect:
         raise ToolFailure(f"test: {name} gave {_short(result.value)}, not {_short(test.expect)}")
-    return Tested(name, result.value, result.log)
+    return SmokeTestResult(name, result.value, result.log)
 
 
-def _meant(build: Build, test: Test) -> Declared:
+def _meant(build: SkillBuild, test: SmokeTest) -> DeclaredSkill:
     names = {skill.spec.name: skill for skill in build.skills}
     wanted = test.skill or (next(iter(names)) if len(names) == 1 else build.source.file.removesuffix(".py"))
     if wanted not in names:

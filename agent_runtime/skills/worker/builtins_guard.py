@@ -13,7 +13,7 @@ class Tampered(Exception):
     """The plugin has replaced what is not its own."""
 
 
-class Untouched:
+class BuiltinsGuard:
     """Puts back whatever builtins were replaced or removed in here. Its end raises Tampered that names them, in place
     of whatever came of it: with other builtins nothing is to be trusted. New names are let be, some libraries add one.
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...errors import MeshUnavailable
-from ..workers.protocol import Broken, Message, end_of_log, pack_answer, unpack
-from .builtins_guard import Tampered, Untouched
+from ..workers.protocol import BrokenProtocol, Message, end_of_log, pack_answer, unpack
+from .builtins_guard import BuiltinsGuard, Tampered
 from .loading import Loaded, Unloadable, explain, load
 from .mesh_proxy import Asking, AsyncMesh, BlockingMesh
 from .plugin import Skill
-from .process_state import LeftBehind, Posture
+from .process_state import LeftoverState, ProcessSnapshot
 
 LONGEST_ERROR = 10_000
 """Characters of an error that are told; the server keeps fewer."""
@@ -30,7 +30,7 @@ LOWEST = 39
 """Whatever the priority was."""
 
 
-class Worker:
+class SkillWorker:
     """Answers the server's calls with the skills of one plugin until the server hangs up."""
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO, folder: Path, workspace: Path) -> None:
@@ -49,12 +49,12 @@ class Worker:
         if demand is None:
             return
         try:
-            with Untouched():
+            with BuiltinsGuard():
                 loaded = load(plugin)
                 if demand.get("trial"):
                     self._check(loaded)
             self._skills = {one.name: one for one in loaded.skills}
-            self._posture = Posture()
+            self._posture = ProcessSnapshot()
             self._send({"type": "loaded", "skills": [one.declared() for one in loaded.skills]})
         except (Unloadable, Tampered) as fault:
             self._send({"type": "failed", "error": str(fault)[:LONGEST_ERROR]})
@@ -71,7 +71,7 @@ class Worker:
                     self._asking.reply(message)
                 else:
                     self._calls.put(message)
-        except (Broken, OSError, ValueError):
+        except (BrokenProtocol, OSError, ValueError):
             pass  # the pipe is gone, or the plugin has broken it: there is no one left to tell
         finally:
             self._calls.put(None)
@@ -89,11 +89,11 @@ class Worker:
     def _answer(self, call: Message) -> None:
         number = call["id"]
         try:
-            with Untouched():
+            with BuiltinsGuard():
                 value = self._call(self._skills[call["name"]], call["arguments"])
                 self._posture.alone()
             line = _result(number, value, self._is_spent())
-        except (Tampered, LeftBehind) as error:
+        except (Tampered, LeftoverState) as error:
             _end_log(number)
             self._write(_error(number, str(error), spent=True))
             os._exit(1)  # who knows what else it has replaced
@@ -174,7 +174,7 @@ def main() -> None:
     for environment in packages:  # before the server's own packages: the plugin may need other versions
         sys.path.insert(_first_site(), str(environment))
     sys.path.append(str(folder))
-    worker = Worker(incoming, outgoing, folder, workspace)
+    worker = SkillWorker(incoming, outgoing, folder, workspace)
 
     def listen() -> None:
         worker.listen()

@@ -25,11 +25,11 @@ _SIGNALS = tuple(signal.valid_signals())
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 
-class LeftBehind(Exception):
+class LeftoverState(Exception):
     """A call has ended, and threads that it started have not."""
 
 
-class Posture:
+class ProcessSnapshot:
     """How the process stood once its plugin was imported. What the import itself has set up is how it must be."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Posture:
                 one.join(max(0.0, deadline - time.monotonic()))
         left = [one for one in threads if one.is_alive()]
         if len(left) > MOST_THREADS or any(not one.daemon for one in left):
-            raise LeftBehind(f"it left {len(left)} threads behind ({left[0].name}); end them before you return")
+            raise LeftoverState(f"it left {len(left)} threads behind ({left[0].name}); end them before you return")
 
     def kept(self) -> bool:
         """Whether the next call finds all as the first one did."""

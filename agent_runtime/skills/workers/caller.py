@@ -13,7 +13,7 @@ SkillSearch = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
 """Finds pages for the arguments of web_search, within what the agent of the context may. Raises MeshUnavailable."""
 
 
-class Caller:
+class CallOrigin:
     """The call that a worker is at, if it is at one: it takes one at a time."""
 
     def __init__(self, mesh: Mesh, search: SkillSearch | None) -> None:

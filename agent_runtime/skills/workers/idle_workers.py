@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from .process import Process
+    from .process import WorkerProcess
 
 MOST_IDLE = 16
 """Of all plugins together. Each takes some ten megabytes; a plugin without one starts one with its next call."""
@@ -14,11 +14,11 @@ MOST_IDLE = 16
 
 class _Waiting(NamedTuple):
     owner: object
-    process: Process
+    process: WorkerProcess
     since: float
 
 
-class Idle:
+class IdleWorkers:
     """By what they belong to. The one that came last is used first, so that the others can be seen to be too many."""
 
     def __init__(self, most: int = MOST_IDLE) -> None:
@@ -26,12 +26,12 @@ class Idle:
         self._waiting: list[_Waiting] = []
         """Who has waited longest comes first."""
 
-    def take(self, owner: object) -> Process | None:
+    def take(self, owner: object) -> WorkerProcess | None:
         """Hands out a worker of the owner, who uses it from then on."""
         mine = self._of(owner)
         return self._gone(mine[-1]) if mine else None
 
-    def put(self, owner: object, process: Process, now: float) -> Process | None:
+    def put(self, owner: object, process: WorkerProcess, now: float) -> WorkerProcess | None:
         """Takes a worker in at a moment, in seconds; gives back one that must be closed for it."""
         self._waiting.append(_Waiting(owner, process, now))
         if len(self._waiting) <= self._most:
@@ -44,13 +44,13 @@ class Idle:
         """Whether more than one waits."""
         return len(self._of(owner)) > 1
 
-    def too_many(self, owner: object, before: float) -> list[Process]:
+    def too_many(self, owner: object, before: float) -> list[WorkerProcess]:
         """Gives back, to be closed, who has waited since before that moment, but never the last one of an owner."""
         return [self._gone(one) for one in self._of(owner)[:-1] if one.since <= before]
 
     def _of(self, owner: object) -> Sequence[_Waiting]:
         return [one for one in self._waiting if one.owner is owner]
 
-    def _gone(self, one: _Waiting) -> Process:
+    def _gone(self, one: _Waiting) -> WorkerProcess:
         self._waiting.remove(one)
         return one.process

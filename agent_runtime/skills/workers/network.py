@@ -13,16 +13,16 @@ from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
 from ...sandbox import Confinement
-from ..sources.staging import Staged
+from ..sources.staging import StagedBuild
 
 if TYPE_CHECKING:
-    from agent_common.net import HostPatterns, Passage, Stream, Upstream
+    from agent_common.net import ByteStream, ConnectionRecord, HostPatterns, Upstream
 
 log = logger(__name__)
 
 
 async def open_network(
-    staged: Staged,
+    staged: StagedBuild,
     confinement: Confinement,
     upstream: Upstream | None,
     stack: AsyncExitStack,
@@ -41,7 +41,7 @@ async def open_network(
     async def admit(host: str, _port: int, _agent: str) -> str | None:
         return None if hosts.match(host) else f"plugin {plugin} may not reach {host}"
 
-    def note(passage: Passage) -> None:
+    def note(passage: ConnectionRecord) -> None:
         log.info("skill out", plugin=plugin, host=passage.host, port=passage.port, verdict=passage.verdict)
 
     folder = stack.enter_context(TemporaryDirectory(prefix="agent-skill-"))
@@ -57,8 +57,8 @@ class _Way:
     hosts: HostPatterns
     upstream: Upstream | None
 
-    async def open(self, host: str, port: int) -> Stream:
-        from agent_common.net import ANYWHERE, Addresses, Direct
+    async def open(self, host: str, port: int) -> ByteStream:
+        from agent_common.net import ANYWHERE, AddressPolicy, DirectUpstream
 
-        rules = ANYWHERE if host in self.hosts.names else Addresses()
-        return await (self.upstream or Direct(rules)).open(host, port)
+        rules = ANYWHERE if host in self.hosts.names else AddressPolicy()
+        return await (self.upstream or DirectUpstream(rules)).open(host, port)

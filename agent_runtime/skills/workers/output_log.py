@@ -13,7 +13,7 @@ MARK_SECONDS = 0.2
 """How long an answer waits for the mark behind its log. A plugin that closes its output sends none."""
 
 
-class Printed:
+class OutputLog:
     """Collects one worker's output. A call's log is the text between `begin` and its mark."""
 
     def __init__(self) -> None:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from ...errors import ToolFailure
 from ...ports import ToolContext
-from ..sources.staging import Staged
-from .process import Process, Result, Setup, SkillError
+from ..sources.staging import StagedBuild
+from .process import SkillError, WorkerProcess, WorkerResult, WorkerSetup
 
 MOST = 4
 """Workers of one plugin at the same time; further calls wait."""
@@ -23,13 +23,15 @@ MOST_CRASHES = 3
 T = TypeVar("T")
 
 
-class Pool:
+class WorkerPool:
     """Because a plugin has its processes to itself, what it breaks is its own.
 
     Once it is retired it keeps no worker, but turns that began with it can still call it.
     """
 
-    def __init__(self, setup: Setup, staged: Staged, on_set_aside: Callable[[Pool], object] | None = None) -> None:
+    def __init__(
+        self, setup: WorkerSetup, staged: StagedBuild, on_set_aside: Callable[[WorkerPool], object] | None = None
+    ) -> None:
         self._setup = setup
         self._staged = staged
         self._slots = asyncio.Semaphore(MOST)
@@ -54,7 +56,7 @@ class Pool:
         await self._put_by(process)
         return declared
 
-    async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Result:
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> WorkerResult:
         """The skill's result. Without a context it is a trial. Raises ToolFailure."""
         async with self._slots:
             if self.set_aside is not None:
@@ -75,7 +77,7 @@ class Pool:
         await self.retire()
         await asyncio.to_thread(self._staged.discard)
 
-    async def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None) -> Result:
+    async def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None) -> WorkerResult:
         process = await self._ready(context)
         return await self._kept(process, process.call(name, arguments, context))
 
@@ -105,7 +107,7 @@ class Pool:
             if self._on_set_aside is not None:
                 self._on_set_aside(self)
 
-    async def _ready(self, context: ToolContext | None) -> Process:
+    async def _ready(self, context: ToolContext | None) -> WorkerProcess:
         """An idle worker, or a new one. One that died in the meantime costs nobody a call."""
         if (process := self._setup.idle.take(self)) is not None:
             if process.wake():
@@ -117,7 +119,7 @@ class Pool:
 
     async def _begun(
         self, context: ToolContext | None = None, *, on_trial: bool = False
-    ) -> tuple[Process, list[Mapping[str, Any]]]:
+    ) -> tuple[WorkerProcess, list[Mapping[str, Any]]]:
         """A new worker and what it declares. A machine that is full for a moment costs nobody a skill."""
         pauses = PAUSES if self._setup.confinement.name != "none" else ()
         for pause in (*pauses, None):
@@ -129,7 +131,9 @@ class Pool:
                 await asyncio.sleep(pause)
         raise AssertionError  # the last one raises or returns
 
-    async def _begin(self, context: ToolContext | None, *, on_trial: bool) -> tuple[Process, list[Mapping[str, Any]]]:
+    async def _begin(
+        self, context: ToolContext | None, *, on_trial: bool
+    ) -> tuple[WorkerProcess, list[Mapping[str, Any]]]:
         process = await self._setup.start(self._staged, context)
         try:
             return process, await process.load(on_trial=on_trial)
@@ -137,7 +141,7 @@ class Pool:
             await process.close()
             raise
 
-    async def _kept(self, process: Process, exchange: Awaitable[T]) -> T:
+    async def _kept(self, process: WorkerProcess, exchange: Awaitable[T]) -> T:
         """The outcome of an exchange. The worker lives on when it ended as agreed."""
         sound = False
         try:
@@ -150,9 +154,9 @@ class Pool:
         finally:
             await self._put_by(process, sound=sound)
 
-    async def _put_by(self, process: Process, *, sound: bool = True) -> None:
+    async def _put_by(self, process: WorkerProcess, *, sound: bool = True) -> None:
         """Has it wait for the next call, if it is fit for one and there is room for it."""
-        leaving: Process | None = process
+        leaving: WorkerProcess | None = process
         if sound and not self._retired.is_set() and process.rest():
             leaving = self._setup.idle.put(self, process, asyncio.get_running_loop().time())
         if leaving is not None:

@@ -21,13 +21,13 @@ from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ...ports import Mesh, ToolContext
-from ...sandbox import Box, Child, Confinement, Limits, Quota
-from ..sources.staging import Staged
-from .caller import Caller, SkillSearch
-from .idle_workers import Idle
+from ...sandbox import Confinement, Quota, SandboxLimits, SandboxProcess, SandboxSpec
+from ..sources.staging import StagedBuild
+from .caller import CallOrigin, SkillSearch
+from .idle_workers import IdleWorkers
 from .network import open_network
-from .output_log import TAIL, Printed
-from .protocol import ANSWER_LIMIT, MOST_VALUES, Broken, Message, pack, unpack
+from .output_log import TAIL, OutputLog
+from .protocol import ANSWER_LIMIT, MOST_VALUES, BrokenProtocol, Message, pack, unpack
 
 if TYPE_CHECKING:
     from agent_common.net import Upstream
@@ -53,16 +53,16 @@ log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class WorkerSetup:
     """How the workers of a server are started."""
 
     confinement: Confinement
     mesh: Mesh
     workspace: Path
-    limits: Limits
+    limits: SandboxLimits
     load_seconds: float = LOAD_SECONDS
     """What an import may take, with the plugin's check of itself."""
-    idle: Idle = field(default_factory=Idle)
+    idle: IdleWorkers = field(default_factory=IdleWorkers)
     upstream: Upstream | None = None
     """The way out of plugins that may reach hosts; None: straight out."""
     search: SkillSearch | None = None
@@ -70,16 +70,16 @@ class Setup:
     linger_seconds: float = LINGER_SECONDS
     """How long more than one idle worker of a build is kept: calls that come side by side come so again."""
 
-    async def start(self, staged: Staged, context: ToolContext | None = None) -> Process:
+    async def start(self, staged: StagedBuild, context: ToolContext | None = None) -> WorkerProcess:
         """A worker that is about to import its plugin, for this call. Raises ToolFailure when it cannot be started."""
         packages = (staged.environment,) if staged.environment is not None else ()
         async with AsyncExitStack() as stack:
-            caller = Caller(self.mesh, self.search)
+            caller = CallOrigin(self.mesh, self.search)
             caller.charge(context)
             network = await open_network(staged, self.confinement, self.upstream, stack, caller.count)
             child = await self.confinement.spawn(
                 (*ARGV, *map(str, (staged.folder, staged.plugin, self.workspace, *packages))),
-                Box(
+                SandboxSpec(
                     self.workspace,
                     writable=(self.workspace,),
                     readable=(staged.folder, *packages),
@@ -91,11 +91,11 @@ class Setup:
                 ),
                 line_limit=ANSWER_LIMIT,
             )
-            return Process(child, self.load_seconds, stack.pop_all(), caller)
+            return WorkerProcess(child, self.load_seconds, stack.pop_all(), caller)
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class WorkerResult:
     """What a call gave."""
 
     value: Any
@@ -103,15 +103,15 @@ class Result:
     """The end of what it printed."""
 
 
-class Process:
+class WorkerProcess:
     """One worker. It is used for one exchange at a time, and not again after one that failed."""
 
-    def __init__(self, child: Child, load_seconds: float, held: AsyncExitStack, caller: Caller) -> None:
+    def __init__(self, child: SandboxProcess, load_seconds: float, held: AsyncExitStack, caller: CallOrigin) -> None:
         self._child, self._caller = child, caller
         self._held = held
         """Closed with the process: its way out."""
         self._load_seconds = load_seconds
-        self._printed = Printed()
+        self._printed = OutputLog()
         self._family: dict[int, str] = {}
         """Who was here before any code of the plugin ran."""
         self._spent = False
@@ -150,12 +150,12 @@ class Process:
         except ToolFailure as failure:
             raise ToolFailure(f"a worker could not be started: {failure.message}", kind="unavailable") from failure
 
-    async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Result:
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> WorkerResult:
         """The skill's result. Raises ToolFailure when the skill fails, or the worker dies of it."""
         with self._caller.of(context):
             return await self._call(name, arguments)
 
-    async def _call(self, name: str, arguments: Mapping[str, Any]) -> Result:
+    async def _call(self, name: str, arguments: Mapping[str, Any]) -> WorkerResult:
         number = secrets.token_hex(8)  # so that no answer can be left in the pipe for a later call
         self._printed.begin(number)
         await self._send({"type": "call", "id": number, "name": name, "arguments": dict(arguments)})
@@ -164,7 +164,7 @@ class Process:
         log = await self._printed.log()
         match answer:
             case {"type": "result", "id": answered, "value": value} if answered == number:
-                return Result(value, log)
+                return WorkerResult(value, log)
             case {"type": "error", "id": answered, "error": str(text), "kind": "unavailable"} if answered == number:
                 raise SkillError(_with_log(text[:TAIL], log), kind="unavailable")
             case {"type": "error", "id": answered, "error": str(text)} if answered == number:
@@ -234,7 +234,7 @@ class Process:
                 raise await self._death()
             self._heard = len(line)
             return await by_size(len(line), partial(_understood, line))
-        except (Broken, ValueError) as error:
+        except (BrokenProtocol, ValueError) as error:
             raise ToolFailure(f"the skill's process does not speak as agreed: {error}") from error
 
     async def _death(self) -> ToolFailure:
@@ -278,10 +278,10 @@ def _understood(line: bytes) -> Message:
         message: Any = read_json(line, ANSWER)
     except JsonRefused as refusal:
         if refusal.code != "invalid_json" or b"\\ud" not in line.lower():
-            raise Broken(f"not a message: {refusal}") from None
+            raise BrokenProtocol(f"not a message: {refusal}") from None
         message = _without_half_characters(line)
     if not is_object(message) or not isinstance(message.get("type"), str):
-        raise Broken("not a message: it has no type")
+        raise BrokenProtocol("not a message: it has no type")
     return message
 
 
@@ -289,7 +289,7 @@ def _without_half_characters(line: bytes) -> Any:
     try:
         return read_json(json.dumps(unpack(line), ensure_ascii=False).encode(), ANSWER)
     except JsonRefused as refusal:
-        raise Broken(f"not a message: {refusal}") from None
+        raise BrokenProtocol(f"not a message: {refusal}") from None
 
 
 class SkillError(ToolFailure):

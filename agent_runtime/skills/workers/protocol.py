@@ -31,7 +31,7 @@ INSTEAD = "write it to a file in the workspace"
 Message = dict[str, Any]
 
 
-class Broken(Exception):
+class BrokenProtocol(Exception):
     """The other side does not speak as agreed."""
 
 
@@ -64,9 +64,9 @@ def unpack(line: bytes) -> Message:
         if b"\\ud" in line.lower():
             message = _decode(json.dumps(message, ensure_ascii=False).encode(errors="replace").decode())
     except (ValueError, RecursionError) as error:
-        raise Broken(f"not a message: {error}") from error
+        raise BrokenProtocol(f"not a message: {error}") from error
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):  # pyright: ignore[reportUnknownMemberType]
-        raise Broken("not a message: it has no type")
+        raise BrokenProtocol("not a message: it has no type")
     return message  # pyright: ignore[reportUnknownVariableType]
 
 

@@ -9,7 +9,7 @@ from agent_common.protocol import Folders, RequirementSet
 
 from ...errors import ToolFailure
 from ...ports import Correction, Learnings, ToolContext, ToolSpec
-from ..core.contract import Reach, Tool
+from ..core.contract import AccessRequest, Tool
 
 FILE = "learnings/corrections.md"
 LONGEST = 500
@@ -72,5 +72,5 @@ def learn_tool(learnings: Learnings) -> Tool:
     return Tool(spec, run, requires, reach=_reach, answers="`path`, `note`", bounds=bounds)
 
 
-async def _reach(_: Mapping[str, Any], __: ToolContext) -> Reach:
-    return Reach((FILE,))
+async def _reach(_: Mapping[str, Any], __: ToolContext) -> AccessRequest:
+    return AccessRequest((FILE,))

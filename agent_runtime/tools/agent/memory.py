@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from agent_common.protocol import RequirementSet
 
 from ...errors import ToolFailure
-from ...memory import Answer, Saved
-from ...ports import Recalled, ToolContext, ToolSpec
+from ...memory import MemoryAnswer, SavedFact
+from ...ports import MemoryHit, ToolContext, ToolSpec
 from ..core.contract import Tool
 from ..files.paths import checked
 
@@ -40,25 +40,25 @@ READS = RequirementSet(capabilities=["memory.read"])
 CHANGES = RequirementSet(capabilities=["memory.write"])
 
 
-class Facts(Protocol):
+class FactStore(Protocol):
     """Where it is kept. All methods raise ToolFailure and StoreError."""
 
     async def save(
         self, text: str, *, principal: str, session_id: str, origin: str = ..., tags: Sequence[str] = ...
-    ) -> Saved: ...
+    ) -> SavedFact: ...
 
     async def search(
         self, query: str, *, principal: str, session_id: str = ..., most: int = ..., sees: Callable[[str], bool]
-    ) -> Answer: ...
+    ) -> MemoryAnswer: ...
 
     async def forget(self, name: str, *, principal: str) -> str: ...
 
 
-def memory_tools(memory: Facts) -> tuple[Tool, ...]:
+def memory_tools(memory: FactStore) -> tuple[Tool, ...]:
     return _save(memory), _search(memory), _forget(memory)
 
 
-def _save(memory: Facts) -> Tool:
+def _save(memory: FactStore) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         saved = await memory.save(
             arguments["text"],
@@ -86,7 +86,7 @@ def _save(memory: Facts) -> Tool:
     return Tool(spec, run, CHANGES, answers="`id`, `known`; `text?` as it is kept", bounds=bounds)
 
 
-def _search(memory: Facts) -> Tool:
+def _search(memory: FactStore) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         answer = await memory.search(
             arguments["query"],
@@ -108,7 +108,7 @@ def _search(memory: Facts) -> Tool:
     return Tool(spec, run, READS, answers=answers, bounds=f"{MOST} results ([page](memory.md))")
 
 
-def _forget(memory: Facts) -> Tool:
+def _forget(memory: FactStore) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         return {"forgotten": await memory.forget(arguments["id"], principal=context.principal)}
 
@@ -122,7 +122,7 @@ def _schema(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
 
 
-def _shown(one: Recalled) -> dict[str, Any]:
+def _shown(one: MemoryHit) -> dict[str, Any]:
     more = {"id": one.id, "by": one.by, "tags": list(one.tags)}
     when = datetime.fromtimestamp(one.when / 1000, tz=UTC).strftime("%Y-%m-%d")
     return {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import ToolFailure
-from ...ports import HumanWait, ToolContext, ToolSpec
+from ...ports import HumanRequest, ToolContext, ToolSpec
 from ..core.contract import NeedsHuman, Tool
 
 HEADLESS = "nobody is there to answer: decide for yourself, or say in your final answer what you would need to know"
@@ -55,7 +55,7 @@ def question_tool() -> Tool:
     async def run(_: Mapping[str, Any], context: ToolContext) -> Any:
         if not context.interactive:
             raise ToolFailure(HEADLESS, kind="unavailable")
-        raise NeedsHuman(HumanWait("question"))
+        raise NeedsHuman(HumanRequest("question"))
 
     return Tool(
         ToolSpec("question", DESCRIPTION, PARAMETERS),

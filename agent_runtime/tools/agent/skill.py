@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import ToolFailure
 from ...ports import LoadedSkill, SkillIndex, ToolContext, ToolSpec
-from ..core.contract import Reach, Tool
+from ..core.contract import AccessRequest, Tool
 from ..core.envelope import RESULT_LIMIT
 from ..files.paths import denies_reading
 
@@ -58,11 +58,11 @@ def skill_tool(index: SkillIndex) -> Tool:
     return Tool(spec, run, reach=partial(_reach, index=index), answers=answers, bounds=bounds)
 
 
-async def _reach(arguments: Mapping[str, Any], context: ToolContext, *, index: SkillIndex) -> Reach:
+async def _reach(arguments: Mapping[str, Any], context: ToolContext, *, index: SkillIndex) -> AccessRequest:
     name = arguments["name"]
     if not _NAME.fullmatch(name):  # it would be a pattern, in a rule that somebody is asked to add
         raise await _missing(index, name, context)
-    return Reach((name,))
+    return AccessRequest((name,))
 
 
 async def _missing(index: SkillIndex, name: str, context: ToolContext) -> ToolFailure:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import ToolFailure
-from ...ports import Errand, Spawner, ToolContext, ToolSpec
-from ..core.contract import Reach, Tool
+from ...ports import Spawner, SubagentRequest, ToolContext, ToolSpec
+from ..core.contract import AccessRequest, Tool
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 SLACK = 10.0
@@ -29,7 +29,7 @@ def task_tool(spawner: Spawner, *, timeout: float) -> Tool:
     """`timeout` is the deadline of an agent, in seconds."""
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
-        errand = Errand(
+        errand = SubagentRequest(
             agent=arguments["subagent_type"],
             prompt=arguments["prompt"],
             background=arguments.get("background", False),
@@ -49,11 +49,11 @@ def task_tool(spawner: Spawner, *, timeout: float) -> Tool:
     )
 
 
-async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> Reach:
+async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
     name = arguments["subagent_type"]
     if not _NAME.fullmatch(name):  # it would be a pattern, in a rule that somebody is asked to add
         raise ToolFailure("subagent_type: is no name of an agent", kind="invalid")
-    return Reach((name,))
+    return AccessRequest((name,))
 
 
 PARAMETERS: dict[str, Any] = {

@@ -21,7 +21,7 @@ from ...ports import ToolContext
 from ...sandbox import Confinement
 
 if TYPE_CHECKING:
-    from agent_common.net import Passage, Upstream
+    from agent_common.net import ConnectionRecord, Upstream
 
 SHELL_NET = "shell.net"
 """The permission of commands to reach a host. It must be named: a rule for everything does not open the network."""
@@ -30,7 +30,7 @@ log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class WayOut:
+class CommandProxy:
     """Opens a way out for one command at a time."""
 
     confinement: Confinement
@@ -49,7 +49,7 @@ class WayOut:
         async def admit(host: str, _port: int, _agent: str) -> str | None:
             return None if _may_reach(host, context) else f"commands of agent {context.agent} may not reach {host}"
 
-        def note(passage: Passage) -> None:
+        def note(passage: ConnectionRecord) -> None:
             log.info(
                 "command out",
                 call_id=context.call_id,

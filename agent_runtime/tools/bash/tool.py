@@ -11,16 +11,16 @@ from agent_common.protocol import ANY_PROGRAM, ArgPattern, Folders, Program, Req
 
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
-from ...sandbox import OUTPUT_LIMIT, Box, Confinement, Finished, Limits
+from ...sandbox import OUTPUT_LIMIT, CommandResult, Confinement, SandboxLimits, SandboxSpec
 from ...workspace import new_file
-from ..core.contract import BOTH, Output, Reach, Tool
+from ..core.contract import BOTH, AccessRequest, Output, Tool
 from ..core.envelope import HEAD
 from ..files.paths import holds_settings, place
-from ..files.quota import Space
+from ..files.quota import QuotaCheck
 from ..shell import script
 from ..shell.programs import habit
 from ..shell.words import shown
-from .command_proxy import WayOut
+from .command_proxy import CommandProxy
 
 if TYPE_CHECKING:
     from agent_common.net import Upstream
@@ -56,13 +56,13 @@ def bash_tool(
     confinement: Confinement,
     *,
     timeout: float,
-    limits: Limits,
+    limits: SandboxLimits,
     upstream: Upstream | None = None,
 ) -> Tool:
     """`timeout` is the default deadline of a command, in seconds; `upstream` is the way out for those that rules let
     out."""
-    longest, space = max(LONGEST, timeout), Space(confinement, limits)
-    way_out = WayOut(confinement, upstream)
+    longest, space = max(LONGEST, timeout), QuotaCheck(confinement, limits)
+    way_out = CommandProxy(confinement, upstream)
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         seconds = arguments["timeout_ms"] / 1000 if "timeout_ms" in arguments else timeout
@@ -90,7 +90,7 @@ def bash_tool(
     )
 
 
-async def _reach(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
+async def _reach(arguments: Mapping[str, Any], context: ToolContext) -> AccessRequest:
     """Each command that the script runs must be allowed. A rule for `git *` must not be met by a text that also runs
     something else, so where that cannot be told only a rule for everything allows it. Another `workdir` counts as `cd`:
     a program that is named by its path, and the files that programs read, are others there."""
@@ -99,7 +99,7 @@ async def _reach(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
     at = place(arguments.get("workdir", "."), context, "workdir").shown
     texts = (*read.texts, *(() if at == "." else (f"cd {shown(at)}",)))
     opaque = read.opaque or ("" if read.texts else "it runs no command") or _reaches_settings(texts, read, context)
-    return Reach(
+    return AccessRequest(
         requires=None if opaque else REQUIRES.model_copy(update={"shell": [_program(one, read) for one in texts]}),
         subjects=texts if read.texts else (arguments["command"],),
         starts=read.starts,
@@ -110,7 +110,7 @@ async def _reach(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
     )
 
 
-def _reaches_settings(texts: Sequence[str], read: script.Commands, context: ToolContext) -> str:
+def _reaches_settings(texts: Sequence[str], read: script.ScriptCommands, context: ToolContext) -> str:
     """Why a script may change what programs run; empty: it does not. Rules do not look at redirections, and from hidden
     files, such as `.git/config`, programs that are harmless themselves take commands."""
     folders = [word for text in texts if text.startswith("cd ") for word in shlex.split(text)[1:]]
@@ -118,14 +118,14 @@ def _reaches_settings(texts: Sequence[str], read: script.Commands, context: Tool
     return "" if hidden is None else f"{hidden[:SHOWN]} is hidden, and programs may take commands from there"
 
 
-def _shadows(read: script.Commands) -> tuple[tuple[str, ...], ...]:
+def _shadows(read: script.ScriptCommands) -> tuple[tuple[str, ...], ...]:
     """What rules that deny are held against too; commands that may run beside the others go with the first one."""
     bare = [(script.bare(text),) for text in read.texts]
     inner = tuple(one for text in read.inner for one in (text, script.bare(text)))
     return ((*bare[0], *inner), *bare[1:]) if bare else ()
 
 
-def _program(text: str, read: script.Commands) -> Program:
+def _program(text: str, read: script.ScriptCommands) -> Program:
     """A simple command as a requirement: exactly this program with these arguments, or with any where the script has
     some that are only known when it runs."""
     if text in read.starts:
@@ -163,12 +163,12 @@ def _check(command: str) -> None:
         )
 
 
-def _box(workdir: str, context: ToolContext, space: Space) -> Box:
+def _box(workdir: str, context: ToolContext, space: QuotaCheck) -> SandboxSpec:
     at = place(workdir, context, "workdir")
     if not at.path.is_dir():
         raise ToolFailure(f"workdir: {at.shown} is not a folder", kind="invalid")
     where = {"HOME": str(context.scratch), "SCRATCH": str(context.scratch), "WORKSPACE": str(context.workspace)}
-    return Box(
+    return SandboxSpec(
         workdir=at.path,
         writable=(context.workspace, context.scratch),
         env=where,
@@ -177,7 +177,7 @@ def _box(workdir: str, context: ToolContext, space: Space) -> Box:
     )
 
 
-def _output(done: Finished) -> Output:
+def _output(done: CommandResult) -> Output:
     data: dict[str, Any] = {
         "stdout": done.stdout,
         "stderr": done.stderr,

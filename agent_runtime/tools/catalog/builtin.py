@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from agent_common.clock import SystemClock
 
 from ...ports import Learnings, Search, SkillIndex, Spawner
-from ...sandbox import Confinement, Limits
-from ...workspace import Backups, PathLocks
+from ...sandbox import Confinement, SandboxLimits
+from ...workspace import FileBackups, PathLocks
 from ..agent.correction import learn_tool
-from ..agent.memory import Facts, memory_tools
+from ..agent.memory import FactStore, memory_tools
 from ..agent.question import question_tool
 from ..agent.skill import NoSkills, skill_tool
 from ..agent.task import task_tool
@@ -20,15 +20,15 @@ from ..bash.tool import bash_tool
 from ..core.contract import Tool
 from ..core.gate import DEFAULT_TIMEOUT
 from ..files.edit import edit_tool
-from ..files.glob_grep import Engine, Finder, glob_tool, grep_tool
-from ..files.quota import Space
+from ..files.glob_grep import Engine, FileSearch, glob_tool, grep_tool
+from ..files.quota import QuotaCheck
 from ..files.read import read_tool
 from ..files.write import write_tool
-from ..web.fetch import Reader, web_fetch_tool
+from ..web.fetch import PageReader, web_fetch_tool
 from ..web.search import web_search_tool
 
 if TYPE_CHECKING:
-    from agent_common.net import Egress
+    from agent_common.net import WebClient
 
 
 AGENT_TIMEOUT = 600.0
@@ -38,22 +38,22 @@ def builtin_tools(
     confinement: Confinement,
     *,
     timeout: float = DEFAULT_TIMEOUT,
-    limits: Limits | None = None,
+    limits: SandboxLimits | None = None,
     engine: Engine = "ripgrep",
-    egress: Egress | None = None,
+    egress: WebClient | None = None,
     search: Search | None = None,
     spawner: Spawner | None = None,
     agent_timeout: float = AGENT_TIMEOUT,
     skills: SkillIndex | None = None,
     learnings: Learnings | None = None,
-    memory: Facts | None = None,
+    memory: FactStore | None = None,
     locks: PathLocks | None = None,
-    backups: Backups | None = None,
+    backups: FileBackups | None = None,
 ) -> tuple[Tool, ...]:
     """The tools that the product brings. `timeout` is the default deadline of a command, in seconds. Who changes files
     of the workspace beside them shares the `locks`."""
-    limits, locks, backups = limits or Limits(), locks or PathLocks(), backups or Backups(SystemClock())
-    finder, space = Finder(confinement), Space(confinement, limits)
+    limits, locks, backups = limits or SandboxLimits(), locks or PathLocks(), backups or FileBackups(SystemClock())
+    finder, space = FileSearch(confinement), QuotaCheck(confinement, limits)
     return (
         read_tool(locks),
         write_tool(locks, space, backups),
@@ -61,7 +61,7 @@ def builtin_tools(
         glob_tool(finder),
         grep_tool(finder, engine),
         bash_tool(confinement, timeout=timeout, limits=limits, upstream=egress.upstream if egress else None),
-        *((web_fetch_tool(egress, Reader(confinement)),) if egress else ()),
+        *((web_fetch_tool(egress, PageReader(confinement)),) if egress else ()),
         *((web_search_tool(search),) if search else ()),
         *((task_tool(spawner, timeout=agent_timeout),) if spawner else ()),
         question_tool(),

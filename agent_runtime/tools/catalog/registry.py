@@ -12,10 +12,10 @@ from agent_common.protocol import SkillState, ToolContract
 from agent_common.protocol.authority import Authority
 from agent_common.telemetry import logger
 
-from ...ports import HumanWait, ToolContext, ToolResult, ToolSpec
+from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
 from ..core import schema
 from ..core.contract import ALIASES, RESERVED, Tool, ToolProvider
-from ..core.gate import Gate, error
+from ..core.gate import ToolGate, error
 from ..core.permissions import further_names
 from .tool_search_index import ToolIndex
 
@@ -33,7 +33,7 @@ class Snapshot:
     """The tools of one step, in the order in which the model sees them; those that are held back come last."""
 
     tools: Mapping[str, Tool]
-    gate: Gate
+    gate: ToolGate
     offered: Callable[[Authority | None], Mapping[str, Tool]]
     """The tools there are at the moment of asking."""
     held: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ class Snapshot:
     def _tool(self, name: str) -> Tool | None:
         return self.tools.get(name) or self.tools.get(ALIASES.get(name, ""))
 
-    async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanWait:
+    async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanRequest:
         tool = self._tool(name)
         if tool is None:
             there_are = ", ".join(spec.name for spec in self.specs) or "none"
@@ -84,10 +84,10 @@ class Snapshot:
 class ToolRegistry:
     """All tools there are now. A name belongs to whoever had it first: the product, then the providers in order."""
 
-    def __init__(self, builtins: Sequence[Tool], *providers: ToolProvider, gate: Gate | None = None) -> None:
+    def __init__(self, builtins: Sequence[Tool], *providers: ToolProvider, gate: ToolGate | None = None) -> None:
         self._builtins = {tool.spec.name: tool for tool in builtins}
         self._providers = providers
-        self._gate = gate or Gate()
+        self._gate = gate or ToolGate()
         self._seen: Mapping[str, Tool] = {}
         """The tools of which there are snapshots."""
         self._kept: dict[object, Snapshot] = {}

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from agent_common.protocol import Folders, RequirementSet, SkillState
 from agent_common.protocol.authority import Authority
 
-from ...ports import HumanWait, ToolContext, ToolSpec
+from ...ports import HumanRequest, ToolContext, ToolSpec
 
 LOCKED = (
     *("bash", "edit", "glob", "grep", "question", "read", "skill"),
@@ -52,7 +52,7 @@ class Output:
 class NeedsHuman(Exception):
     """Raised by a tool or the gate: the call can only go on once a person has answered."""
 
-    def __init__(self, wait: HumanWait) -> None:
+    def __init__(self, wait: HumanRequest) -> None:
         super().__init__(wait.kind)
         self.wait = wait
 
@@ -63,7 +63,7 @@ CHANGES = RequirementSet(fs=Folders(read=BOTH, write=BOTH))
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class AccessRequest:
     """What one call touches, as far as its arguments tell."""
 
     subjects: tuple[str, ...] = ("",)
@@ -87,7 +87,7 @@ Run = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
 NeedsHuman where a person must answer first."""
 
 
-ReachOf = Callable[[Mapping[str, Any], ToolContext], Awaitable[Reach]]
+ReachOf = Callable[[Mapping[str, Any], ToolContext], Awaitable[AccessRequest]]
 """What a call with these arguments touches. Raises ToolFailure."""
 
 

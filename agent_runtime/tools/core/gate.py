@@ -10,12 +10,12 @@ from typing import Any, Protocol
 from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, MeshUnavailable, ToolFailure
-from ...ports import HumanWait, ToolContext, ToolResult, ToolSpec
+from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
 from . import schema
 from .contract import NeedsHuman, Output, Tool
 from .deadline import Deadline, Expired
 from .envelope import RESULT_LIMIT, fit
-from .permissions import Permissions
+from .permissions import PermissionCheck
 from .verdict import ALLOW, Verdict
 
 DEFAULT_TIMEOUT = 120.0
@@ -41,17 +41,17 @@ class NoWatchdog:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class ToolGate:
     """Runs calls. Never raises but for cancellation."""
 
     timeout: float = DEFAULT_TIMEOUT
     """Seconds for a tool that names no deadline of its own."""
     result_limit: int = RESULT_LIMIT
-    capability: Capability = field(default_factory=Permissions)
+    capability: Capability = field(default_factory=PermissionCheck)
     watchdog: Watchdog = field(default_factory=NoWatchdog)
     deadline: Deadline = field(default_factory=Deadline)
 
-    async def run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanWait:
+    async def run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanRequest:
         started = time.monotonic()
         try:
             output = await self._pass(tool, arguments, context)
@@ -100,7 +100,7 @@ def _obey(verdict: Verdict, context: ToolContext, *, approved: bool = False) -> 
     if verdict.action == "ask" and (approved or context.has_approved(verdict.touches)):
         return
     if verdict.action == "ask" and context.interactive:
-        raise NeedsHuman(HumanWait("approval", verdict.reason, verdict.always, verdict.touches))
+        raise NeedsHuman(HumanRequest("approval", verdict.reason, verdict.always, verdict.touches))
     if verdict.action == "ask":
         raise ToolFailure(_unattended(verdict.reason), kind="denied")
     if verdict.action == "deny":

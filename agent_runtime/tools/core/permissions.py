@@ -9,7 +9,7 @@ from agent_common.protocol import NewRule, RequirementSet
 from agent_common.protocol.authority import Access, Decision, covers
 
 from ...ports import ToolContext
-from .contract import ALIASES, Reach, Tool
+from .contract import ALIASES, AccessRequest, Tool
 from .verdict import Verdict
 
 SHOWN = 200
@@ -22,14 +22,14 @@ _ALIASES = {name: tuple(alias for alias in ALIASES if ALIASES[alias] == name) fo
 """The same by the name that they stand for."""
 
 
-class Permissions:
+class PermissionCheck:
     """Asks the authority that the call comes with."""
 
     async def check(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:
         """Raises ToolFailure when the arguments do not even say what they touch."""
         if not context.authority.offers(tool.spec.name, *further_names(tool)):
             return Verdict("deny", f"{tool.spec.name} is refused: agent {context.agent} does not have it")
-        reach = await tool.reach(arguments, context) if tool.reach else Reach()
+        reach = await tool.reach(arguments, context) if tool.reach else AccessRequest()
         lacks = context.authority.missing(reach.requires or tool.requires, context.variables)
         if lacks is not None:
             return Verdict("deny", f"{tool.spec.name} is refused: agent {context.agent} may not {lacks}")
@@ -41,7 +41,7 @@ class Permissions:
         return Verdict(decision.action, _reason(tool, reach, decision, context), always=always, touches=reach.subjects)
 
 
-def access(tool: Tool, reach: Reach) -> Access:
+def access(tool: Tool, reach: AccessRequest) -> Access:
     """A call as the rules see it."""
     own, implied = _capabilities(tool.requires)
     name = tool.spec.name
@@ -74,7 +74,7 @@ def _capabilities(requires: RequirementSet) -> tuple[tuple[str, ...], tuple[str,
     return (own, touched) if own else (touched, ())
 
 
-def _reason(tool: Tool, reach: Reach, decision: Decision, context: ToolContext) -> str:
+def _reason(tool: Tool, reach: AccessRequest, decision: Decision, context: ToolContext) -> str:
     subject = decision.subject if len(decision.subject) <= SHOWN else f"{decision.subject[:SHOWN]}..."
     what = f"{tool.spec.name} {subject}".strip()
     rule = decision.rule
@@ -86,7 +86,7 @@ def _reason(tool: Tool, reach: Reach, decision: Decision, context: ToolContext) 
     return f"{what}: a {rule.source} rule for {rule.permission} {rule.pattern} {says}{why}"
 
 
-def _always(tool: Tool, reach: Reach, decision: Decision) -> tuple[NewRule, ...]:
+def _always(tool: Tool, reach: AccessRequest, decision: Decision) -> tuple[NewRule, ...]:
     """What a person would allow for good: calls of this kind, and no more than the rule that asks is about."""
     if decision.action != "ask":
         return ()
@@ -96,7 +96,7 @@ def _always(tool: Tool, reach: Reach, decision: Decision) -> tuple[NewRule, ...]
     return _rules(tool, reach, kinds)
 
 
-def _rules(tool: Tool, reach: Reach, patterns: Sequence[str]) -> tuple[NewRule, ...]:
+def _rules(tool: Tool, reach: AccessRequest, patterns: Sequence[str]) -> tuple[NewRule, ...]:
     """The tool allowed for these patterns; none where they would not do, or are too many: that is allowed once only."""
     # What is no text becomes a question mark, which is any one character.
     texts = dict.fromkeys(pattern.encode(errors="replace").decode() or "*" for pattern in patterns)

@@ -50,7 +50,7 @@ def faults(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, rests: bo
     try:
         # No more than are told: an error holds all that led to it, and letting go of thousands stops every thread.
         found: list[Any] = sorted(islice(validator.iter_errors(dict(arguments)), MOST), key=_place)
-    except bounds.TooLong:
+    except bounds.WorkLimitExceeded:
         return [f"arguments: checking them took longer than {bounds.SECONDS:g} s; give fewer"]
     return [line for error in found for line in _explain(error)]
 

@@ -17,21 +17,21 @@ SECONDS = 0.5
 WORKS, RESTS = 0.001, 0.0005
 """Seconds: a check beside the event loop hands it the interpreter this often, and for as long."""
 
-_clock: ContextVar[Clock] = ContextVar("clock")
+_clock: ContextVar[WorkLimit] = ContextVar("clock")
 
 Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 
-class TooLong(Exception):
+class WorkLimitExceeded(Exception):
     """The check was given up."""
 
 
 def begin(*, rests: bool = False) -> None:
     """Starts the clock for the check that follows. One that rests leaves the interpreter to others in between."""
-    _clock.set(Clock(time.monotonic() + SECONDS, rests))
+    _clock.set(WorkLimit(time.monotonic() + SECONDS, rests))
 
 
-class Clock:
+class WorkLimit:
     """When a check is given up, and when it rests."""
 
     def __init__(self, until: float, rests: bool) -> None:
@@ -42,7 +42,7 @@ class Clock:
         """Raises TooLong when the time is up."""
         now = time.monotonic()
         if now > self._until:
-            raise TooLong
+            raise WorkLimitExceeded
         if now > self._rest_at:
             time.sleep(RESTS)
             self._rest_at = time.monotonic() + WORKS

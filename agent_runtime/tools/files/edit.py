@@ -11,10 +11,10 @@ from typing import Any
 from ...context import meant
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
-from ...workspace import Backups, PathLocks
+from ...workspace import FileBackups, PathLocks
 from ..core.contract import CHANGES, Output, Tool
 from .paths import PATH, TEXT_LIMIT, Kind, checked, keeping, load, place, reach_of, too_large
-from .quota import Space
+from .quota import QuotaCheck
 
 KINDS: tuple[Kind, ...] = ("read", "write")
 
@@ -38,7 +38,7 @@ _few = ThreadPoolExecutor(4, "edit")
 """Files that are changed at once: each is held in memory as it was and as it will be."""
 
 
-def edit_tool(locks: PathLocks, space: Space, backups: Backups) -> Tool:
+def edit_tool(locks: PathLocks, space: QuotaCheck, backups: FileBackups) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         path, grown = place(arguments["path"], context).path, len(arguments["new_string"].encode(errors="replace"))
         async with locks.turn(path):
@@ -57,7 +57,7 @@ def edit_tool(locks: PathLocks, space: Space, backups: Backups) -> Tool:
     )
 
 
-def _edit(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, backups: Backups) -> Output:
+def _edit(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, backups: FileBackups) -> Output:
     at = checked("edit", KINDS, arguments["path"], context)
     # Bytes, so that what is not UTF-8 around the match stays as it is.
     if arguments["old_string"] == arguments["new_string"]:

@@ -14,7 +14,7 @@ from agent_common.protocol.authority import Access
 
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
-from ...sandbox import Box, Confinement, Limits
+from ...sandbox import Confinement, SandboxLimits, SandboxSpec
 from ..core.contract import READS, Output, Tool
 from ..core.envelope import HEAD, spill_text
 from .paths import Kind, checked, reach_of, shadows
@@ -65,7 +65,7 @@ GREP_PARAMETERS = _schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Finder:
+class FileSearch:
     """Runs the program that searches."""
 
     confinement: Confinement
@@ -76,7 +76,11 @@ class Finder:
         """The program's answer. Raises ToolFailure."""
         done = await self.confinement.run(
             (sys.executable, "-I", "-S", str(self.program)),
-            Box(workdir=context.workspace, readable=(context.workspace, context.scratch), limits=Limits(processes=128)),
+            SandboxSpec(
+                workdir=context.workspace,
+                readable=(context.workspace, context.scratch),
+                limits=SandboxLimits(processes=128),
+            ),
             timeout=self.seconds,
             stdin=json.dumps(request).encode(),
             output_limit=ANSWER_LIMIT,
@@ -93,7 +97,7 @@ class Finder:
         return found
 
 
-def glob_tool(finder: Finder) -> Tool:
+def glob_tool(finder: FileSearch) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         root = checked("glob", KINDS, arguments.get("path", "."), context).path
         if not root.is_dir():
@@ -118,7 +122,7 @@ def glob_tool(finder: Finder) -> Tool:
     )
 
 
-def grep_tool(finder: Finder, engine: Engine = "ripgrep") -> Tool:
+def grep_tool(finder: FileSearch, engine: Engine = "ripgrep") -> Tool:
     """`engine` says what matches lines; ripgrep gives way to Python where it is not installed."""
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
@@ -144,7 +148,7 @@ def grep_tool(finder: Finder, engine: Engine = "ripgrep") -> Tool:
     )
 
 
-async def _grep(finder: Finder, request: dict[str, Any], root: Path, context: ToolContext) -> dict[str, Any]:
+async def _grep(finder: FileSearch, request: dict[str, Any], root: Path, context: ToolContext) -> dict[str, Any]:
     """The finder's answer without matches in files that are denied. What is denied must neither take the place of other
     matches nor tell by `truncated` what it says, so a search that was cut is made again without those files."""
     hidden: set[str] = set()

@@ -11,8 +11,8 @@ from agent_common.protocol.authority import Access
 
 from ...errors import ToolFailure
 from ...ports import ToolContext
-from ...workspace import Backups, Kept, Place, Roots, folder_of_copies, originals
-from ..core.contract import Reach, ReachOf
+from ...workspace import AllowedRoots, BackupCopy, FileBackups, SafePath, folder_of_copies, originals
+from ..core.contract import AccessRequest, ReachOf
 
 Kind = Literal["read", "write"]
 
@@ -22,19 +22,21 @@ TEXT_LIMIT = 10 * 1024 * 1024
 PATH = {"type": "string", "minLength": 1, "description": "A file; a relative path starts in the workspace"}
 
 
-def place(path: str, context: ToolContext, field: str = "path") -> Place:
+def place(path: str, context: ToolContext, field: str = "path") -> SafePath:
     """Where a path leads. Raises ToolFailure when that is outside of the workspace and the scratch folder."""
-    return Roots(context.workspace, context.scratch).resolve(path, field)
+    return AllowedRoots(context.workspace, context.scratch).resolve(path, field)
 
 
 def reach_of(kinds: Sequence[Kind], default: str | None = None) -> ReachOf:
     """The reach of a tool with a `path`: that file or folder, to be read or written."""
 
-    async def reach(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
+    async def reach(arguments: Mapping[str, Any], context: ToolContext) -> AccessRequest:
         at = place(arguments["path"] if default is None else arguments.get("path", default), context)
         _protect(at, kinds, context)
         folders = Folders(**{kind: [str(at.path)] for kind in kinds})
-        return Reach((at.shown,), (shadows(str(at.path), context),), requires=RequirementSet(fs=folders), habits=("*",))
+        return AccessRequest(
+            (at.shown,), (shadows(str(at.path), context),), requires=RequirementSet(fs=folders), habits=("*",)
+        )
 
     return reach
 
@@ -56,7 +58,7 @@ def _names(path: str, context: ToolContext) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _protect(at: Place, kinds: Sequence[Kind], context: ToolContext) -> None:
+def _protect(at: SafePath, kinds: Sequence[Kind], context: ToolContext) -> None:
     """Raises ToolFailure where a copy would be changed that the runtime keeps, or a file from which programs take
     commands: a rule that allows `git status` must not allow any command to an agent that may write files."""
     if "write" not in kinds:
@@ -82,7 +84,7 @@ def holds_settings(path: str, context: ToolContext) -> bool:
     return any(part.startswith(".") and part not in {".", ".."} for part in path.split("/"))
 
 
-def checked(tool: str, kinds: Sequence[Kind], path: str, context: ToolContext) -> Place:
+def checked(tool: str, kinds: Sequence[Kind], path: str, context: ToolContext) -> SafePath:
     """The place at the moment of its use: a link that was put in its way since the gate looked leads nowhere that the
     agent may not go. Raises ToolFailure."""
     at = place(path, context)
@@ -104,9 +106,11 @@ def denies_reading(path: str, context: ToolContext) -> bool:
     return decision.action == "deny" and decision.rule is not None and decision.rule.permission == "fs.read"
 
 
-def keeping(backups: Backups, at: Place, data: bytes, context: ToolContext) -> AbstractContextManager[Kept]:
+def keeping(
+    backups: FileBackups, at: SafePath, data: bytes, context: ToolContext
+) -> AbstractContextManager[BackupCopy]:
     """Backs up what the block replaces by `data`. Scratch is for what nobody will miss."""
-    return backups.keeping(at, data) if at.root == context.workspace else nullcontext(Kept())
+    return backups.keeping(at, data) if at.root == context.workspace else nullcontext(BackupCopy())
 
 
 def too_large(shown: str, size: int) -> ToolFailure:
@@ -115,7 +119,7 @@ def too_large(shown: str, size: int) -> ToolFailure:
     return ToolFailure(f"{shown} is {size / 2**20:.1f} MiB; {advice}", kind="invalid")
 
 
-def load(at: Place) -> bytes:
+def load(at: SafePath) -> bytes:
     """The whole file, if it is within the bound."""
     with at.open() as file:
         data = file.read(TEXT_LIMIT + 1)

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...ports import ToolContext
-from ...sandbox import Confinement, Limits, Quota
+from ...sandbox import Confinement, Quota, SandboxLimits
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class QuotaCheck:
     """The confinement keeps the books, so that what commands and the server write is counted together."""
 
     confinement: Confinement
-    limits: Limits = field(default_factory=Limits)
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
 
     def quotas(self, context: ToolContext) -> tuple[Quota, ...]:
         return (

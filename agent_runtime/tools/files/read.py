@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
-from ...workspace import PathLocks, Place
+from ...workspace import PathLocks, SafePath
 from ..core.contract import READS, Output, Tool
 from ..core.envelope import HEAD
 from .paths import PATH, TEXT_LIMIT, Kind, checked, place, reach_of, too_large
@@ -63,7 +63,7 @@ def read_tool(locks: PathLocks) -> Tool:
     )
 
 
-def _lines(at: Place, arguments: Mapping[str, Any]) -> Output:
+def _lines(at: SafePath, arguments: Mapping[str, Any]) -> Output:
     first = max(arguments.get("offset", 1), 1)
     with at.open() as file:
         begin, total, size = _survey(file, first, at)
@@ -87,7 +87,7 @@ def _lines(at: Place, arguments: Mapping[str, Any]) -> Output:
     return _output(answer, at, cut=count < wanted)
 
 
-def _survey(file: BinaryIO, first: int, at: Place) -> tuple[int, int, int]:
+def _survey(file: BinaryIO, first: int, at: SafePath) -> tuple[int, int, int]:
     """Where line `first` begins, and how many lines and bytes the file has. It holds one block at a time: a list of
     short lines takes thirty times their bytes."""
     whole = os.fstat(file.fileno()).st_size
@@ -117,7 +117,7 @@ def _after(data: bytes, lines: int) -> int:
     return at
 
 
-def _bytes(at: Place, arguments: Mapping[str, Any]) -> Output:
+def _bytes(at: SafePath, arguments: Mapping[str, Any]) -> Output:
     start = arguments.get("offset", 0)
     wanted = arguments.get("limit", READ_LIMIT + 1)
     with at.open() as file:
@@ -149,7 +149,7 @@ def _boundary(piece: bytes) -> int:
     return len(piece)
 
 
-def _only_text(at: Place, sample: bytes, size: int) -> None:
+def _only_text(at: SafePath, sample: bytes, size: int) -> None:
     if b"\0" in sample:
         advice = "read shows text only. Use bash with a program for its format"
         raise ToolFailure(f"{at.shown} is a binary file of {size} bytes; {advice}", kind="invalid")
@@ -163,7 +163,7 @@ def _answer(content: bytes, total: int, shown: dict[str, Any]) -> dict[str, Any]
     return answer
 
 
-def _output(answer: dict[str, Any], at: Place, *, cut: bool) -> Output:
+def _output(answer: dict[str, Any], at: SafePath, *, cut: bool) -> Output:
     if cut:
         answer["head"] = answer["content"][:HEAD]
     return Output(answer, truncated=cut, output_path=str(at.path) if cut else None, sized=True)

@@ -38,7 +38,7 @@ EXPANSIONS = 64
 LEFT_OUT = 20
 
 
-class Fault(Exception):
+class SearchFault(Exception):
     """The request cannot be carried out."""
 
 
@@ -57,7 +57,7 @@ def expand(pattern: str) -> list[str]:
             continue
         todo.extend(one[: found.start()] + choice + one[found.end() :] for choice in found[1].split(","))
         if len(todo) + len(done) > EXPANSIONS:
-            raise Fault(f"pattern: the braces stand for more than {EXPANSIONS} patterns")
+            raise SearchFault(f"pattern: the braces stand for more than {EXPANSIONS} patterns")
     return done
 
 
@@ -196,7 +196,7 @@ def by_python(walk: Walk, pattern: str) -> Iterator[Match]:
     try:
         expression = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise Fault(f"pattern: is not a regular expression: {error}") from error
+        raise SearchFault(f"pattern: is not a regular expression: {error}") from error
     for relative in walk.texts():
         try:
             with open(walk.path(relative), "rb") as file:
@@ -239,7 +239,7 @@ def _search(argv: tuple[str, ...], root: str, most: int) -> Iterator[Match]:
                     found = []
             complaint = process.stderr.read().decode(errors="replace") if process.stderr else ""
             if process.wait() == 2 and "regex" in complaint:
-                raise Fault(f"pattern: is not a regular expression: {complaint.strip()[:LONGEST]}")
+                raise SearchFault(f"pattern: is not a regular expression: {complaint.strip()[:LONGEST]}")
         finally:
             process.kill()
 
@@ -298,7 +298,7 @@ def clipped(line: str) -> str:
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"glob": glob, "grep": grep}[request["kind"]](request)
-    except Fault as fault:
+    except SearchFault as fault:
         return {"fault": str(fault)}
 
 

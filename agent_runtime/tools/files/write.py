@@ -9,10 +9,10 @@ from typing import Any
 from agent_common.protocol import Folders, RequirementSet
 
 from ...ports import ToolContext, ToolSpec
-from ...workspace import Backups, PathLocks
+from ...workspace import FileBackups, PathLocks
 from ..core.contract import BOTH, Output, Tool
 from .paths import PATH, TEXT_LIMIT, Kind, checked, keeping, place, reach_of, too_large
-from .quota import Space
+from .quota import QuotaCheck
 
 KINDS: tuple[Kind, ...] = ("write",)
 
@@ -28,7 +28,7 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
-def write_tool(locks: PathLocks, space: Space, backups: Backups) -> Tool:
+def write_tool(locks: PathLocks, space: QuotaCheck, backups: FileBackups) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         path, size = place(arguments["path"], context).path, len(arguments["content"].encode(errors="replace"))
         async with locks.turn(path):
@@ -46,7 +46,7 @@ def write_tool(locks: PathLocks, space: Space, backups: Backups) -> Tool:
     )
 
 
-def _write(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, backups: Backups) -> Output:
+def _write(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, backups: FileBackups) -> Output:
     at = checked("write", KINDS, arguments["path"], context)
     data = arguments["content"].encode(errors="replace")
     if len(data) > TEXT_LIMIT:

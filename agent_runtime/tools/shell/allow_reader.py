@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from .programs import Command, Write, commands_of
-from .words import NotPlain, Word
+from .words import NotLiteral, Word
 
 MOST_WORDS = 4000
 DEEPEST = 4
@@ -61,10 +61,10 @@ _SAFE = re.compile(r"[A-Za-z0-9_.,:/+@%=-]*")
 def read_plain(script: str, depth: int = 0) -> Iterator[Command | Write]:
     """Name each command that bash runs for `bash -c script`, and each file that it redirects to. Raises NotPlain."""
     if depth > DEEPEST:
-        raise NotPlain(f"it has more than {DEEPEST} scripts within each other")
+        raise NotLiteral(f"it has more than {DEEPEST} scripts within each other")
     strange = next((sign for sign in set(script) if not sign.isprintable() and sign not in "\n\t"), None)
     if strange is not None:
-        raise NotPlain(f"it has a character that cannot be seen (U+{ord(strange):04X})")
+        raise NotLiteral(f"it has a character that cannot be seen (U+{ord(strange):04X})")
     lines = _Lines(script)
     for words in lines.read():
         yield from commands_of(words, partial(read_plain, depth=depth + 1))
@@ -90,7 +90,7 @@ class _Lines:
         while self.at < len(self.script):
             token = _token().match(self.script, self.at)
             if token is None:
-                raise NotPlain(f"it uses {self.script[self.at : self.at + 2].strip()!r}")
+                raise NotLiteral(f"it uses {self.script[self.at : self.at + 2].strip()!r}")
             self.at = token.end()
             match token.lastgroup:
                 case "word":
@@ -107,7 +107,7 @@ class _Lines:
                     pass
         yield from self._end("\n")
         if self.operator in {"&&", "||", "|"} or self.document:
-            raise NotPlain("it ends too early")
+            raise NotLiteral("it ends too early")
 
     def _end(self, operator: str) -> Iterator[list[Word]]:
         words, self.words = self.words, []
@@ -115,7 +115,7 @@ class _Lines:
             yield words
             self.operator = operator
         elif self.redirected or operator != "\n":
-            raise NotPlain(f"there is no command before `{operator.strip() or 'the end of a line'}`")
+            raise NotLiteral(f"there is no command before `{operator.strip() or 'the end of a line'}`")
         self.redirected = False
         if operator == "\n" and self.document:
             self._skip_document()
@@ -123,16 +123,16 @@ class _Lines:
     def _add(self, raw: str) -> None:
         self.count += 1
         if self.count > MOST_WORDS:
-            raise NotPlain(f"it has more than {MOST_WORDS} words")
+            raise NotLiteral(f"it has more than {MOST_WORDS} words")
         if self.script[self.at : self.at + 1] in {"<", ">"} and (raw.isdigit() or raw.startswith("{")):
-            raise NotPlain(f"`{raw}` in front of a redirection is not a word")
+            raise NotLiteral(f"`{raw}` in front of a redirection is not a word")
         self.words.append(_word(raw))
 
     def _redirect(self, *, writes: bool) -> None:
         target = _target().match(self.script, self.at)
         file = None if target is None else _word(target["word"])
         if target is None or file is None or file.start is not None:
-            raise NotPlain("it redirects to what is not the plain name of a file")
+            raise NotLiteral("it redirects to what is not the plain name of a file")
         if writes:
             self.writes.append(Write(file.value))
         self.at = target.end()
@@ -140,7 +140,7 @@ class _Lines:
 
     def _announce(self, token: str) -> None:
         if self.document:
-            raise NotPlain("it has two here-documents on one line")
+            raise NotLiteral("it has two here-documents on one line")
         self.document, self.redirected = token, True
 
     def _skip_document(self) -> None:
@@ -149,7 +149,7 @@ class _Lines:
         name = re.split("['\"]", self.document)[1]
         found = re.compile(rf"^{tabs}{re.escape(name)}$\n?", re.MULTILINE).search(self.script, self.at)
         if found is None:
-            raise NotPlain("a here-document has no end")
+            raise NotLiteral("a here-document has no end")
         self.at, self.document = found.end(), ""
 
 
@@ -166,9 +166,9 @@ def _word(raw: str) -> Word:
         bare.append(text if kind == "bare" else "\0" * len(piece[0]))
     unquoted = "".join(bare)
     if _TILDE.search(unquoted):
-        raise NotPlain(f"`~` in `{raw[:40]}` stands for a folder")
+        raise NotLiteral(f"`~` in `{raw[:40]}` stands for a folder")
     if "{" in unquoted and ("," in raw or ".." in raw):
-        raise NotPlain(f"the braces in `{raw[:40]}` may stand for several words")
+        raise NotLiteral(f"the braces in `{raw[:40]}` may stand for several words")
     glob = _GLOB.search(unquoted) if raw != "[" else None
     if glob is None:
         return Word(raw, "".join(value))

@@ -62,7 +62,7 @@ _Token = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenCommands:
     texts: tuple[str, ...]
     pipelines: tuple[str, ...]
     writes: tuple[str, ...]
@@ -70,7 +70,7 @@ class Seen:
     """The name of some program is only known when the script runs, or there is more than can be named."""
 
 
-def see(script: str) -> Seen:
+def see(script: str) -> SeenCommands:
     """Name the commands in a script. Never raises."""
     notes, room = _Notes([script]), ROOM
     while notes.waiting and notes.tokens and room > 0:
@@ -78,7 +78,7 @@ def see(script: str) -> Seen:
         room -= len(now) + 1
         _read(now, notes)
     anything = notes.anything or bool(notes.waiting) or not notes.tokens
-    return Seen(tuple(notes.texts), tuple(notes.pipelines), tuple(notes.writes), anything)
+    return SeenCommands(tuple(notes.texts), tuple(notes.pipelines), tuple(notes.writes), anything)
 
 
 def _read(script: str, notes: _Notes) -> None:

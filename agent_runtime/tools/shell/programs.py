@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .words import BUILTINS, KEYWORDS, SHELLS, NotPlain, Word, names, program_name, shown
+from .words import BUILTINS, KEYWORDS, SHELLS, NotLiteral, Word, names, program_name, shown
 
 MOST_WRAPPERS = 8
 """Programs in front of one command that run it."""
@@ -77,7 +77,7 @@ def commands_of(words: Sequence[Word], read: Read) -> Iterator[Command | Write]:
         line = _text(words)
         found = wrapper.match(line)
         if found is None or (name in _TRANSPARENT and words[0].raw != name):
-            raise NotPlain(f"{_quoted(line)} may run any command")
+            raise NotLiteral(f"{_quoted(line)} may run any command")
         if name in _RUNNERS:
             yield _command(words)
         words = words[found[0].count(" ") :]
@@ -85,9 +85,9 @@ def commands_of(words: Sequence[Word], read: Read) -> Iterator[Command | Write]:
             yield _filled([*words, _FILLED])
             return
     else:
-        raise NotPlain(f"it has more than {MOST_WRAPPERS} programs in front of one command")
+        raise NotLiteral(f"it has more than {MOST_WRAPPERS} programs in front of one command")
     if _evaluates(name, words):
-        raise NotPlain(f"{_quoted(_text(words))} may evaluate an argument")
+        raise NotLiteral(f"{_quoted(_text(words))} may evaluate an argument")
     yield _command(words)
     if name == "find":
         yield from _found(words)
@@ -108,7 +108,7 @@ def _without_settings(words: Sequence[Word]) -> Sequence[Word]:
     while at < len(words) and _is_setting(words[at]):
         at += 1
     if at == len(words):
-        raise NotPlain("it sets a variable for later commands")
+        raise NotLiteral("it sets a variable for later commands")
     return words[at:]
 
 
@@ -122,11 +122,11 @@ def _checked_name(words: Sequence[Word]) -> str:
     """The program's name without its folder. Raises NotPlain where bash may make something else of the word."""
     first = words[0]
     if "=" in first.raw and first.start is None:
-        raise NotPlain(f"{_quoted(first.raw)} sets a variable that may change what programs do")
+        raise NotLiteral(f"{_quoted(first.raw)} sets a variable that may change what programs do")
     if first.start is not None or _NAME.fullmatch(first.value) is None:
-        raise NotPlain(f"{_quoted(first.raw)} is not the plain name of a program")
+        raise NotLiteral(f"{_quoted(first.raw)} is not the plain name of a program")
     if first.value in _POWERFUL:
-        raise NotPlain(f"`{first.value}` can run other commands or change what they are")
+        raise NotLiteral(f"`{first.value}` can run other commands or change what they are")
     return program_name(first.value)
 
 
@@ -140,7 +140,7 @@ def _evaluates(name: str, words: Sequence[Word]) -> bool:
 def _found(words: Sequence[Word]) -> Iterator[Command]:
     """The commands that `find` runs."""
     if any(word.start is not None for word in words):
-        raise NotPlain("a file's name may be an option of `find`")
+        raise NotLiteral("a file's name may be an option of `find`")
     values = [word.value for word in words]
     at = 0
     while at < len(values):
@@ -151,7 +151,7 @@ def _found(words: Sequence[Word]) -> Iterator[Command]:
         while end < len(values) and values[end] != ";" and values[end - 1 : end + 1] != ["{}", "+"]:
             end += 1
         if end in {at, len(values)}:
-            raise NotPlain(f"`{values[at - 1]}` of `find` has no command or no end")
+            raise NotLiteral(f"`{values[at - 1]}` of `find` has no command or no end")
         yield _filled(words[at:end])
         at = end
 
@@ -161,7 +161,7 @@ def _filled(words: Sequence[Word]) -> Command:
     opened = [Word(one.raw, shown(one.value), start="") if "{}" in one.value else one for one in words]
     name = _checked_name(opened)
     if name in _TRANSPARENT or name in _RUNNERS or name in SHELLS or name == "find":
-        raise NotPlain(f"`{name}` may run any command with arguments that are filled in")
+        raise NotLiteral(f"`{name}` may run any command with arguments that are filled in")
     return _command(opened)
 
 
@@ -170,10 +170,10 @@ def _script(name: str, words: Sequence[Word], read: Read) -> Iterator[Command | 
     first, *rest = [word.value if word.start is None else "-" for word in words[1:3]] or ["-"]
     if first == "-c" and rest and name in {"bash", "sh"}:
         if name == "sh" and "&>" in rest[0]:
-            raise NotPlain("`&>` is not the same to `sh`")
+            raise NotLiteral("`&>` is not the same to `sh`")
         yield from read(rest[0])
     elif first[:1] in {"", "-", "+"}:
-        raise NotPlain(f"what `{name}` reads is not known")
+        raise NotLiteral(f"what `{name}` reads is not known")
 
 
 def _command(words: Sequence[Word]) -> Command:

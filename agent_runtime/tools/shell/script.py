@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .allow_reader import read_plain
 from .deny_reader import see
 from .programs import Command, Write
-from .words import NotPlain
+from .words import NotLiteral
 
 LIMIT = 120 * 1024
 """Bytes of a script that is looked at."""
@@ -22,7 +22,7 @@ SHORT = 8 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Commands:
+class ScriptCommands:
     """What a script runs, for both kinds of rules."""
 
     texts: tuple[str, ...] = ()
@@ -42,20 +42,20 @@ class Commands:
     """Paths that redirections write to, as they are written there."""
 
 
-def commands(script: str) -> Commands:
+def commands(script: str) -> ScriptCommands:
     """Read what bash runs for `bash -c script`. Never raises."""
     if len(script) > LIMIT or len(script.encode(errors="replace")) > LIMIT:
-        return Commands(opaque=f"it is longer than {LIMIT // 1024} KiB", anything=True)
+        return ScriptCommands(opaque=f"it is longer than {LIMIT // 1024} KiB", anything=True)
     seen = see(script)
     try:
         found = tuple(read_plain(script))
-    except NotPlain as error:
-        return Commands(
+    except NotLiteral as error:
+        return ScriptCommands(
             seen.texts, opaque=str(error), anything=seen.anything, pipelines=seen.pipelines, writes=seen.writes
         )
     certain = [one for one in found if isinstance(one, Command)]
     texts = dict.fromkeys(one.text for one in certain)
-    return Commands(
+    return ScriptCommands(
         tuple(texts),
         starts={one.text: one.start for one in certain if one.start is not None},
         inner=tuple(text for text in seen.texts if text not in texts),
@@ -64,7 +64,7 @@ def commands(script: str) -> Commands:
     )
 
 
-async def read(script: str) -> Commands:
+async def read(script: str) -> ScriptCommands:
     """Do the same beside the event loop where the script is long."""
     return commands(script) if len(script) <= SHORT else await asyncio.to_thread(commands, script)
 

@@ -22,7 +22,7 @@ BUILTINS = names(
 SHELLS = names("ash bash csh dash fish ksh mksh sh tcsh yash zsh")
 
 
-class NotPlain(Exception):
+class NotLiteral(Exception):
     """The script is not of the subset in which every command is known; says why."""
 
 

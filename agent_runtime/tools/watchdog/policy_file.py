@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """All conditions that are there must hold; of several globs in one, any."""
 
     action: Literal["deny", "ask"]
@@ -46,7 +46,7 @@ class Rule:
         return bool(self.command or self.pipeline or self.writes or self.pattern)
 
 
-def load(path: Path) -> tuple[Rule, ...]:
+def load(path: Path) -> tuple[PolicyRule, ...]:
     """The rules of a file. Raises StartError that names every fault."""
     try:
         with path.open(encoding="utf-8") as file:
@@ -60,7 +60,7 @@ def load(path: Path) -> tuple[Rule, ...]:
     return parse(text, str(path))
 
 
-def parse(text: str, name: str) -> tuple[Rule, ...]:
+def parse(text: str, name: str) -> tuple[PolicyRule, ...]:
     """The rules of a policy; `name` is what faults call it. Raises StartError that names every fault."""
     import yaml
 
@@ -92,7 +92,7 @@ class _Reader:
         line = node.start_mark.line + 1 if node else 1
         self.faults.append(f"{self._name}:{line}: {where}: {what}")
 
-    def policy(self, root: Node | None) -> tuple[Rule, ...]:
+    def policy(self, root: Node | None) -> tuple[PolicyRule, ...]:
         top = self._mapping(root, "the file", (HOOK,))
         rules = top.get(HOOK)
         if top and rules is None:
@@ -118,7 +118,7 @@ class _Reader:
                 found[name] = value
         return found
 
-    def _rule(self, node: Node, where: str) -> Rule | None:
+    def _rule(self, node: Node, where: str) -> PolicyRule | None:
         before = len(self.faults)
         fields = self._mapping(node, where, FIELDS)
         if _kind(node) != "mapping":
@@ -135,7 +135,7 @@ class _Reader:
             self.fault(
                 fields[wrong[0]], f"{where}.{wrong[0]}", "is for shell commands; set tool: bash, or use argument"
             )
-        rule = Rule(
+        rule = PolicyRule(
             action=get("action", self._action, "deny"),
             reason=get("reason", self._text, ""),
             tool=tool,

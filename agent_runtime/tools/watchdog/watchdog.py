@@ -20,7 +20,7 @@ from ...ports import ToolContext, ToolSpec
 from ..core.gate import NoWatchdog, Watchdog
 from ..core.verdict import ALLOW, Verdict
 from ..shell import script as shell
-from .policy_file import Rule, load
+from .policy_file import PolicyRule, load
 
 REFERENCE = Path(__file__).parent / "policies" / "shell.yaml"
 _PATHS = frozenset({"path", "workdir"})
@@ -42,7 +42,7 @@ def choose_watchdog(setting: str) -> Watchdog:
 class PolicyWatchdog:
     """The first rule that denies wins, else the first that asks; what no rule matches is allowed."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[PolicyRule]) -> None:
         self._rules = tuple(sorted(rules, key=lambda rule: rule.action == "ask"))  # stable: deny first, in order
 
     async def check(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:
@@ -52,11 +52,11 @@ class PolicyWatchdog:
             return ALLOW
         script = str(arguments.get("command", ""))
         about_commands = any(rule.command or rule.pipeline or rule.writes for rule in rules)
-        commands = await shell.read(script) if script and about_commands else shell.Commands()
+        commands = await shell.read(script) if script and about_commands else shell.ScriptCommands()
         return await asyncio.to_thread(_judge, rules, _Call(arguments, context, commands), context.call_id)
 
 
-def _judge(rules: Sequence[Rule], call: _Call, call_id: str) -> Verdict:
+def _judge(rules: Sequence[PolicyRule], call: _Call, call_id: str) -> Verdict:
     for rule in rules:
         if call.meets(rule):
             log.info("watchdog", action=rule.action, reason=rule.reason, call_id=call_id)
@@ -67,11 +67,11 @@ def _judge(rules: Sequence[Rule], call: _Call, call_id: str) -> Verdict:
 class _Call:
     """One call, as the conditions of rules see it."""
 
-    def __init__(self, arguments: Mapping[str, Any], context: ToolContext, commands: shell.Commands) -> None:
+    def __init__(self, arguments: Mapping[str, Any], context: ToolContext, commands: shell.ScriptCommands) -> None:
         self._arguments, self._context, self.commands = arguments, context, commands
         self._script = str(arguments.get("command", ""))
 
-    def meets(self, rule: Rule) -> bool:
+    def meets(self, rule: PolicyRule) -> bool:
         return (
             all(self._fits(globs, self._values(name)) for name, globs in rule.argument.items())
             and (not rule.command or self._fits(rule.command, _plain((*self.commands.texts, *self.commands.inner))))

@@ -34,7 +34,7 @@ _SIBLINGS = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "u
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ContentKind:
     """What a body is."""
 
     type: str
@@ -43,15 +43,15 @@ class Kind:
     html: bool
 
 
-def kind_of(content_type: str, body: bytes) -> Kind:
+def kind_of(content_type: str, body: bytes) -> ContentKind:
     """By what the server says; where it says nothing, by the beginning of the body."""
     named = content_type.partition(";")[0].strip().lower()
     if named in _UNKNOWN:
         text = not looks_binary(body)
-        return Kind(named, text, text and _LOOKS_LIKE_HTML.match(body[:SAMPLE]) is not None)
+        return ContentKind(named, text, text and _LOOKS_LIKE_HTML.match(body[:SAMPLE]) is not None)
     text = named.startswith("text/") or named in _TEXT or named.endswith(("+json", "+xml", "+yaml"))
     text = text and ("utf-16" in content_type.lower() or not looks_binary(body))
-    return Kind(named, text, text and named in _HTML)
+    return ContentKind(named, text, text and named in _HTML)
 
 
 def looks_binary(body: bytes) -> bool:

@@ -15,13 +15,13 @@ from agent_common.protocol.authority import Access
 
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
-from ...sandbox import SPILL_LIMIT, Box, Confinement, Limits
-from ..core.contract import Output, Reach, Tool
+from ...sandbox import SPILL_LIMIT, Confinement, SandboxLimits, SandboxSpec
+from ..core.contract import AccessRequest, Output, Tool
 from ..core.envelope import HEAD, spill_text
-from .content_decoding import Kind, decoded, kind_of
+from .content_decoding import ContentKind, decoded, kind_of
 
 if TYPE_CHECKING:
-    from agent_common.net import Egress, Fetched
+    from agent_common.net import FetchedPage, WebClient
 
 FETCH_LIMIT = 200 * 1024
 """Bytes of text in one answer."""
@@ -33,7 +33,7 @@ PROGRAM = Path(__file__).with_name("extract.py")
 ANSWERS = "`url` (where it ended), `status`, `content_type`, `text`, `total_bytes?`, `note?`"
 BOUNDS = f"public hosts only ([page](network.md)); {FETCH_LIMIT // 1024} KB an answer, 10 MiB read"
 HEADERS = {"accept": "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/json;q=0.9,*/*;q=0.5"}
-LIMITS = Limits(memory=512 * 1024 * 1024, processes=256, cpu_seconds=30)
+LIMITS = SandboxLimits(memory=512 * 1024 * 1024, processes=256, cpu_seconds=30)
 
 DESCRIPTION = (
     "Fetch a page from the web by its URL and read what it says: the main text of HTML as Markdown with its links, "
@@ -59,7 +59,7 @@ PARAMETERS: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class PageReader:
     """Makes text of pages, out of process."""
 
     confinement: Confinement
@@ -71,7 +71,7 @@ class Reader:
         request = json.dumps({"url": url}).encode()
         done = await self.confinement.run(
             (sys.executable, "-I", str(self.program)),
-            Box(workdir=context.scratch, readable=(context.scratch,), limits=LIMITS),
+            SandboxSpec(workdir=context.scratch, readable=(context.scratch,), limits=LIMITS),
             timeout=self.seconds,
             stdin=b"%s\n%s" % (request, page[:HTML_LIMIT].encode(errors="replace")),
             output_limit=SPILL_LIMIT * 4,
@@ -85,7 +85,7 @@ class Reader:
         return done.stdout
 
 
-def web_fetch_tool(egress: Egress, reader: Reader) -> Tool:
+def web_fetch_tool(egress: WebClient, reader: PageReader) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         approved = _host(arguments["url"]) if context.approved else None
 
@@ -104,9 +104,9 @@ def web_fetch_tool(egress: Egress, reader: Reader) -> Tool:
     )
 
 
-async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> Reach:
+async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
     host = _host(arguments["url"])
-    return Reach((host,), ((arguments["url"],),), requires=RequirementSet(net=Net(hosts=[host])))
+    return AccessRequest((host,), ((arguments["url"],),), requires=RequirementSet(net=Net(hosts=[host])))
 
 
 def _host(url: str) -> str:
@@ -128,7 +128,7 @@ def _refusal(url: str, context: ToolContext, approved: str | None) -> str | None
     return None
 
 
-async def _text(found: Fetched, kind: Kind, reader: Reader, context: ToolContext) -> str:
+async def _text(found: FetchedPage, kind: ContentKind, reader: PageReader, context: ToolContext) -> str:
     if not kind.text and found.body:
         named = kind.type if kind.type.count("/") == 1 else "a binary file"
         advice = "web_fetch shows text only; look for the same as a page or as plain text"
@@ -137,7 +137,7 @@ async def _text(found: Fetched, kind: Kind, reader: Reader, context: ToolContext
     return await reader.read(text, found.url, context) if kind.html else text
 
 
-async def _output(found: Fetched, kind: Kind, text: str, most: int, context: ToolContext) -> Output:
+async def _output(found: FetchedPage, kind: ContentKind, text: str, most: int, context: ToolContext) -> Output:
     data: dict[str, Any] = {"url": found.url, "status": found.status, "content_type": kind.type, "text": text}
     whole = text.encode(errors="replace")
     path = None

@@ -10,7 +10,7 @@ from agent_common.protocol import Net, RequirementSet
 
 from ...errors import ToolFailure
 from ...ports import Search, ToolContext, ToolSpec
-from ..core.contract import Reach, Tool
+from ..core.contract import AccessRequest, Tool
 
 SECONDS = 15.0
 CALLS = 25
@@ -71,8 +71,8 @@ def web_search_tool(search: Search) -> Tool:
     )
 
 
-async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> Reach:
-    return Reach((arguments["query"],), habits=("*",))
+async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
+    return AccessRequest((arguments["query"],), habits=("*",))
 
 
 class _Counts:

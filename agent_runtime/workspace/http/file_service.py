@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote_to_bytes
 from agent_common.protocol import BootstrapState, EntryType, WorkspaceEntry, WorkspaceListing
 
 from ...errors import NotAllowed, NotFound, PreconditionFailed, TooLarge, ToolFailure
-from ..backups import DEEPEST, Backups
+from ..backups import DEEPEST, FileBackups
 from ..copies import folder_of_copies
 from ..home import Home
 from ..locks import PathLocks
@@ -36,10 +36,10 @@ from ..principal_paths import (
     place_of,
 )
 from ..prompt_files.bootstrap import CAPS, read
-from ..safe_path import Place
+from ..safe_path import SafePath
 from .http_errors import refusing
-from .preconditions import Conditions
-from .write_quota import Ration
+from .preconditions import Preconditions
+from .write_quota import WriteQuota
 
 Found = list[tuple[str, os.stat_result]]
 PUT_CAPS = {"AGENTS.md": 32_000, "SOUL.md": 4_000, "USER.md": 4_000, "MEMORY.md": 64_000}
@@ -58,7 +58,7 @@ OWN_BACKUPS = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedFile:
     """A file to be sent; whoever has it closes it."""
 
     file: BinaryIO
@@ -69,22 +69,24 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredFile:
     etag: str
     created: bool
 
 
-class Shelf:
+class FileService:
     """Everything `/workspace` does. All methods raise RequestError; those that are not coroutines touch the disk."""
 
-    def __init__(self, home: Home, locks: PathLocks, backups: Backups, own_backups: Backups, ration: Ration) -> None:
+    def __init__(
+        self, home: Home, locks: PathLocks, backups: FileBackups, own_backups: FileBackups, ration: WriteQuota
+    ) -> None:
         """`own_backups` keeps those of the files that lie outside of the workspace."""
         self._home, self._locks, self._ration = home, locks, ration
         self._backups, self._own_backups = backups, own_backups
 
     # -- reading
 
-    def open(self, principal: str, path: str) -> Opened | None:
+    def open(self, principal: str, path: str) -> OpenedFile | None:
         """A file; none when it is a folder."""
         with refusing(path):
             place = place_of(self._home, principal, path)
@@ -137,7 +139,7 @@ class Shelf:
 
     # -- changing
 
-    async def put(self, principal: str, path: str, data: bytes, conditions: Conditions) -> Stored:
+    async def put(self, principal: str, path: str, data: bytes, conditions: Preconditions) -> StoredFile:
         """Puts a whole file in place; it is on disk when this returns."""
         with refusing(path):
             place = self._changed(principal, path)
@@ -148,14 +150,14 @@ class Shelf:
                 await self._ration.admit(place, len(data))
                 return await asyncio.to_thread(self._put, principal, place, data, conditions)
 
-    async def remove(self, principal: str, path: str, conditions: Conditions) -> None:
+    async def remove(self, principal: str, path: str, conditions: Preconditions) -> None:
         """Deletes a file. A backup of it stays."""
         with refusing(path):
             place = self._changed(principal, path)
             async with self._locks.turn(place.path):
                 await asyncio.to_thread(self._remove, place, conditions)
 
-    def _changed(self, principal: str, path: str) -> Place:
+    def _changed(self, principal: str, path: str) -> SafePath:
         parts = parts_of(path)
         if not parts:
             raise ToolFailure("path: must name a file in the workspace", kind="invalid")
@@ -163,23 +165,23 @@ class Shelf:
             raise NotAllowed(f"the runtime itself keeps {folder}; it can only be read", code="read_only")
         return place_of(self._home, principal, path)
 
-    def _put(self, principal: str, place: Place, data: bytes, conditions: Conditions) -> Stored:
+    def _put(self, principal: str, place: SafePath, data: bytes, conditions: Preconditions) -> StoredFile:
         with self._locks.hold(place.path):
             self._check(place, conditions)
             if place.root != self._home.workspace:
                 own_folder(self._home, principal)
             with self._backups_of(place).keeping(place, data):
                 created = place.publish(data)
-        return Stored(_content_tag(data), created)
+        return StoredFile(_content_tag(data), created)
 
-    def _remove(self, place: Place, conditions: Conditions) -> None:
+    def _remove(self, place: SafePath, conditions: Preconditions) -> None:
         with self._locks.hold(place.path):
             self._check(place, conditions)
             with self._backups_of(place).keeping(place):
                 place.remove()
 
-    def _check(self, place: Place, conditions: Conditions) -> None:
-        if conditions == Conditions():
+    def _check(self, place: SafePath, conditions: Preconditions) -> None:
+        if conditions == Preconditions():
             return
         found, etag = place.look(), None
         if found is not None and stat.S_ISREG(found.st_mode):
@@ -189,15 +191,15 @@ class Shelf:
         if fault := conditions.fault(etag):
             raise PreconditionFailed(f"{place.shown}: {fault}", headers={"ETag": etag} if etag else None)
 
-    def _backups_of(self, place: Place) -> Backups:
+    def _backups_of(self, place: SafePath) -> FileBackups:
         return self._backups if place.root == self._home.workspace else self._own_backups
 
 
-def _place(root: Path, parts: tuple[str, ...]) -> Place:
-    return Place(root, root.joinpath(*parts), "/".join(parts) or "the workspace")
+def _place(root: Path, parts: tuple[str, ...]) -> SafePath:
+    return SafePath(root, root.joinpath(*parts), "/".join(parts) or "the workspace")
 
 
-def _page_if_any(place: Place, after: bytes, most: int) -> Found:
+def _page_if_any(place: SafePath, after: bytes, most: int) -> Found:
     try:
         return place.page(after, most)
     except ToolFailure as failure:
@@ -217,12 +219,12 @@ def _within_cap(path: str, data: bytes) -> None:
         raise TooLarge(f"{path} may have {cap} characters, and this would be {size}; keep more in a file beside it")
 
 
-def _opened(place: Place) -> Opened:
+def _opened(place: SafePath) -> OpenedFile:
     with place.open() as file:
         about = os.fstat(file.fileno())
         if about.st_size <= WHOLE:
             data = file.read(WHOLE)
-            return Opened(io.BytesIO(data), len(data), _content_tag(data), _is_text(data[:SAMPLE]))
+            return OpenedFile(io.BytesIO(data), len(data), _content_tag(data), _is_text(data[:SAMPLE]))
         kept = os.fdopen(os.dup(file.fileno()), "rb")
     try:
         sample = kept.read(SAMPLE)
@@ -231,7 +233,7 @@ def _opened(place: Place) -> Opened:
     except BaseException:
         kept.close()
         raise
-    return Opened(kept, about.st_size, etag, _is_text(sample))
+    return OpenedFile(kept, about.st_size, etag, _is_text(sample))
 
 
 def _content_tag(data: bytes) -> str:

@@ -10,14 +10,14 @@ _TAG = re.compile(r'\s*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)')
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class Preconditions:
     """`If-Match` and `If-None-Match`; none where the caller did not send the header."""
 
     match: tuple[str, ...] | None = None
     none_match: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, match: str | None, none_match: str | None) -> Conditions:
+    def of(cls, match: str | None, none_match: str | None) -> Preconditions:
         """From the headers as they came. What is no tag matches nothing."""
         return cls(_tags(match), _tags(none_match))
 

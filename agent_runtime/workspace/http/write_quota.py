@@ -9,13 +9,13 @@ from pathlib import Path
 
 from ...errors import ToolFailure
 from ...sandbox import Confinement, Quota
-from ..safe_path import Place
+from ..safe_path import SafePath
 
 OWN_BYTES, OWN_FILES = 16 * 1024 * 1024, 2000
 """What the files may come to that one principal has outside of the workspace."""
 
 
-class Ration:
+class WriteQuota:
     """The workspace shares its books with the commands that write there; who has files elsewhere has a small plot."""
 
     def __init__(self, confinement: Confinement, workspace: Path, size: int) -> None:
@@ -23,7 +23,7 @@ class Ration:
         self._confinement = confinement
         self._quota = Quota.of(workspace, size, "the workspace")
 
-    async def admit(self, place: Place, size: int) -> None:
+    async def admit(self, place: SafePath, size: int) -> None:
         """Raises ToolFailure when so many bytes more have no room there."""
         if place.root == self._quota.folder:
             await self._confinement.admit(self._quota, size)

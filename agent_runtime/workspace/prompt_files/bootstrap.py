@@ -10,7 +10,7 @@ from ...errors import ToolFailure
 from ..decoding import as_text
 from ..home import Home
 from ..principal_paths import OPERATOR, place_of
-from ..safe_path import Place
+from ..safe_path import SafePath
 
 CAPS = {"AGENTS.md": 32_000, "SOUL.md": 4_000, "USER.md": 4_000, "MEMORY.md": 16_000}
 """In the order of the prompt; characters of each. That of AGENTS.md is for all project instructions together."""
@@ -43,7 +43,7 @@ def bootstrap(home: Home, principal: str = OPERATOR) -> tuple[BootstrapFile, ...
     return tuple(file for file in files if file is not None)
 
 
-def read(place: Place, name: str, cap: int, source: str = "workspace") -> BootstrapFile | None:
+def read(place: SafePath, name: str, cap: int, source: str = "workspace") -> BootstrapFile | None:
     """As much of a file as its cap allows; none when there is no such file, only a link to one, or nothing in it.
 
     A link is not followed: commands can write here, and what it points to would go to the model.

@@ -20,7 +20,7 @@ from pathlib import Path
 from agent_common.telemetry import logger
 
 from ..home import Home
-from ..safe_path import Place
+from ..safe_path import SafePath
 from .bootstrap import CAPS, BootstrapFile, read
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
@@ -74,7 +74,7 @@ def _levels(home: Home) -> Iterator[Path]:
 
 def _at(folder: Path, source: str) -> Iterator[BootstrapFile]:
     for name in NAMES:
-        place = Place(folder, folder / name, name)
+        place = SafePath(folder, folder / name, name)
         if source == "operator" and place.path.is_symlink():
             log.warning("instructions are not read: a link is not followed", path=str(place.path))
         file = read(place, name, CAP, source)

@@ -10,7 +10,16 @@ from typing import Any
 from agent_common.clock import SystemClock
 from agent_common.net import parse_endpoint
 from agent_common.protocol.work import WorkRequest, WorkResult, WorkUsage, stamp
-from agent_runtime.mediation import MIGRATIONS, Channel, ChannelGate, Clerk, ConstraintKeeper, Identity, Outbox, Rules
+from agent_runtime.mediation import (
+    MIGRATIONS,
+    ChannelGate,
+    ConstraintService,
+    Identity,
+    MediationChannel,
+    Outbox,
+    WorkRules,
+    WorkService,
+)
 from agent_runtime.mediation.ledger import ledger
 from agent_runtime.store import Database
 
@@ -86,7 +95,7 @@ class Stub:
         await self._database.write(lambda connection: ledger.enter(connection, request, "", now), durable=True)
         return Done(self._database, request, now)
 
-    def resume(self, entry: ledger.Entry) -> Done | None:
+    def resume(self, entry: ledger.WorkEntry) -> Done | None:
         return Done(self._database, entry.request, self._clock.now_ms())
 
 
@@ -98,12 +107,12 @@ async def main(folder: Path) -> None:
     clock = Leaping()
     database = Database(home / "agent.db", MIGRATIONS)
     database.open()
-    constraints = ConstraintKeeper(home / "constraints")
-    rules, outbox = Rules(_WINDOW, loose=False), Outbox(name, database, clock)
-    clerk = Clerk(database, clock, Stub(database, clock), constraints, rules, outbox)
+    constraints = ConstraintService(home / "constraints")
+    rules, outbox = WorkRules(_WINDOW, loose=False), Outbox(name, database, clock)
+    clerk = WorkService(database, clock, Stub(database, clock), constraints, rules, outbox)
     me = Identity(name, home / "key", loose=False, window=_WINDOW, max_line=1 << 20)
     endpoint, gate = parse_endpoint(f"unix:{folder / SOCKET}"), ChannelGate(required=False)
-    channel = Channel(endpoint, me, clerk, gate, Watcher(clock), grace=30)
+    channel = MediationChannel(endpoint, me, clerk, gate, Watcher(clock), grace=30)
 
     async def cpu() -> float:
         return time.process_time()

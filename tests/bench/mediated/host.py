@@ -15,8 +15,8 @@ import psutil
 
 from agent_common.protocol.work import Principal, WorkRequest, stamp
 from agent_host.database import open_database
-from agent_host.listener import Limits, Listener
-from agent_host.listener.dispatch.work import Progress, Work
+from agent_host.listener import Listener, ListenerLimits
+from agent_host.listener.dispatch.work import OpenWork, Progress
 from agent_host.logs import configure_logs
 
 from .programs import obey, run
@@ -87,7 +87,7 @@ class Host:
     async def _watched(self, request: WorkRequest, began: float, accepted: list[float]) -> None:
         """Hands it in, and notes when it is accepted."""
 
-        def watch(work: Work, progress: Progress | None) -> None:
+        def watch(work: OpenWork, progress: Progress | None) -> None:
             if progress is None and work.status == "accepted":
                 accepted.append((time.perf_counter() - began) * 1000)
 
@@ -122,7 +122,7 @@ async def main(folder: Path, agents: str = "1", heartbeat: str = "15") -> None:
     configure_logs("INFO", "json")
     database = open_database(f"sqlite:///{folder / 'host.db'}")
     names = [f"agent-{number}" for number in range(int(agents))]
-    limits = Limits(heartbeat=float(heartbeat))
+    limits = ListenerLimits(heartbeat=float(heartbeat))
     try:
         async with Listener(database, f"unix:{folder / SOCKET}", limits=limits) as listener:
             keys = {name: (await listener.enrol(name))[1] for name in names}

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agent_runtime.memory import MemoryKeeper
+from agent_runtime.memory import MemoryService
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.store import Database
 from agent_runtime.workspace import Home
@@ -28,7 +28,7 @@ async def remembered(folder: Path, facts: Iterable[Fact]) -> AsyncGenerator[Sear
     database = Database(folder / "agent.db", MIGRATIONS)
     database.open()
     try:
-        memory = MemoryKeeper(database, Home(folder), clock)
+        memory = MemoryService(database, Home(folder), clock)
         ids = {fact.text: fact.id for fact in facts}
         for text in ids:
             await memory.save(text, principal=_WHO, session_id="ses_told")

@@ -16,11 +16,11 @@ import psutil
 import pytest
 
 from agent_common.protocol.authority import Authority
-from agent_runtime.connectors import Connectors, Ground, Patience
+from agent_runtime.connectors import ConnectorDeps, ConnectorManager, Timeouts
 from agent_runtime.connectors.config.config import servers
 from agent_runtime.ports import ToolContext, ToolResult
-from agent_runtime.sandbox import Confinement, Limits
-from agent_runtime.tools import Gate, ToolRegistry
+from agent_runtime.sandbox import Confinement, SandboxLimits
+from agent_runtime.tools import ToolGate, ToolRegistry
 from agent_runtime.workspace import Home
 from agent_testing import LiveProcess
 
@@ -28,7 +28,7 @@ from ..conftest import Hold
 
 HERE = Path(__file__).parent
 DEMO = HERE / "demo_server.py"
-QUICK = Patience(wait=30, backoff=(0.05, 0.1), relist=0.05)
+QUICK = Timeouts(wait=30, backoff=(0.05, 0.1), relist=0.05)
 
 
 def demo(*arguments: str, **more: Any) -> dict[str, Any]:
@@ -47,9 +47,9 @@ class Plant:
 
     home: Home
     confinement: Confinement
-    connectors: Connectors
+    connectors: ConnectorManager
     context: ToolContext
-    gate: Gate
+    gate: ToolGate
 
     async def prepare(self, authority: Authority | None = None) -> None:
         await self.connectors.ready(authority or Authority())
@@ -92,19 +92,21 @@ async def grow(tmp_path: Path, hold: Hold) -> AsyncIterator[Grow]:
     plants: list[Plant] = []
 
     def make(
-        patience: Patience = QUICK,
-        gate: Gate | None = None,
+        patience: Timeouts = QUICK,
+        gate: ToolGate | None = None,
         environment: dict[str, str] | None = None,
         ground: Any = None,
         **named: Any,
     ) -> Plant:
         found = servers({"mcpServers": named}, home.data_dir, environment or {})
         stands: dict[str, Any] = {"upstream": None, **(ground or {})}
-        connectors = Connectors(
-            found, Ground(confinement, home.workspace, Limits(processes=100), home.data_dir, **stands), patience
+        connectors = ConnectorManager(
+            found,
+            ConnectorDeps(confinement, home.workspace, SandboxLimits(processes=100), home.data_dir, **stands),
+            patience,
         )
         context = ToolContext("ses_1", "call_1", home.workspace, home.make_scratch("ses_1"))
-        plants.append(Plant(home, confinement, connectors, context, gate or Gate(timeout=20)))
+        plants.append(Plant(home, confinement, connectors, context, gate or ToolGate(timeout=20)))
         return plants[-1]
 
     before = set(offspring())

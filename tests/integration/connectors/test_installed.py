@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from agent_common.net import HostPatterns
-from agent_runtime.connectors import Patience
-from agent_runtime.connectors.config.config import Local
+from agent_runtime.connectors import Timeouts
+from agent_runtime.connectors.config.config import LocalServer
 from agent_runtime.connectors.config.installed_files import advice, installed
 
 from .conftest import Grow
 from .test_protocols import old
 
-ONCE = Patience(wait=20, backoff=(30.0,))
+ONCE = Timeouts(wait=20, backoff=(30.0,))
 NODE = """
 const {greeting} = require("greeting");
 const send = (id, result) => console.log(JSON.stringify({jsonrpc: "2.0", id, result}));
@@ -157,7 +157,7 @@ async def test_what_is_beside_a_program_is_not_seen(grow: Grow, venv_folder: Pat
     assert "(False, ['.venv'])" in plant.state("it").error
 
 
-def told(where: Local, workspace: Path) -> list[str]:
+def told(where: LocalServer, workspace: Path) -> list[str]:
     return advice(where, installed(where, workspace.parent / "data", os.environ), workspace)
 
 
@@ -166,11 +166,11 @@ def test_programs_that_cannot_run_or_cannot_run_alone(tmp_path: Path) -> None:
     for program in programs.values():
         Path(program).touch(mode=0o755)
     downloads = 'command: npx downloads what it runs; add "network": true, or install the program'
-    assert told(Local((programs["npx"], "-y", "served"), {}), tmp_path) == [downloads]
-    assert told(Local((programs["npx"], "-y", "served"), {}, HostPatterns.of(["*"])), tmp_path) == []
-    [inside] = told(Local((programs["docker"], "run"), {}), tmp_path)
+    assert told(LocalServer((programs["npx"], "-y", "served"), {}), tmp_path) == [downloads]
+    assert told(LocalServer((programs["npx"], "-y", "served"), {}, HostPatterns.of(["*"])), tmp_path) == []
+    [inside] = told(LocalServer((programs["docker"], "run"), {}), tmp_path)
     assert inside == "command: docker cannot be used from inside; run the container elsewhere and give its url"
-    [gone] = told(Local(("no-such-program",), {}), tmp_path)
+    [gone] = told(LocalServer(("no-such-program",), {}), tmp_path)
     assert gone == "command: there is no program no-such-program; install it, or write its absolute path"
 
 
@@ -182,7 +182,7 @@ def test_all_that_a_server_cannot_read_is_named(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "open"):
         folder.mkdir(mode=0o755, exist_ok=True)
         folder.chmod(0o755)
-    where = Local(
+    where = LocalServer(
         ("python3", str(script)), {}, read=(tmp_path, tmp_path / "read", tmp_path / "open"), cwd=tmp_path / "cwd"
     )
     about = installed(where, tmp_path / "data", os.environ)
@@ -199,7 +199,7 @@ def test_folders_that_are_arguments_are_named_too(tmp_path: Path) -> None:
     for name in ("workspace", "notes", "seen"):
         (tmp_path / name).mkdir()
     words = (f"--root={tmp_path}/notes", f"{tmp_path}/workspace", f"{tmp_path}/seen", "/usr", "/", "/no/such/file")
-    given = Local(("python3", *words), {}, read=(tmp_path / "seen",))
+    given = LocalServer(("python3", *words), {}, read=(tmp_path / "seen",))
     assert told(given, tmp_path / "workspace") == [
         f'args: it cannot see {tmp_path}/notes; add "read": ["{tmp_path}/seen", "{tmp_path}/notes"]'
     ]

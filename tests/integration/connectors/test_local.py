@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 
-from agent_common.net import Direct
+from agent_common.net import DirectUpstream
 from agent_common.protocol.authority import Authority, Layer
-from agent_runtime.connectors import Patience
-from agent_runtime.tools import Gate
+from agent_runtime.connectors import Timeouts
+from agent_runtime.tools import ToolGate
 
 from .conftest import Grow, demo, offspring, script, until
 
@@ -108,7 +108,7 @@ async def test_it_has_the_network_that_it_was_given(grow: Grow) -> None:
     site = await asyncio.start_server(page, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{site.sockets[0].getsockname()[1]}/"
     plant = grow(
-        ground={"upstream": Direct(ANYWHERE)},
+        ground={"upstream": DirectUpstream(ANYWHERE)},
         none=demo(),
         some=demo(network=["127.0.0.1"]),
         other=demo(network=["example.org"]),
@@ -123,7 +123,7 @@ async def test_it_has_the_network_that_it_was_given(grow: Grow) -> None:
 
 async def test_a_server_that_dies_in_a_call_is_back_for_the_next_turn(grow: Grow) -> None:
     secret = "hunter2-hunter2"
-    plant = grow(Patience(wait=15, backoff=(0.3, 0.3)), environment={"KEY": secret}, demo=demo(env={"KEY": "${KEY}"}))
+    plant = grow(Timeouts(wait=15, backoff=(0.3, 0.3)), environment={"KEY": secret}, demo=demo(env={"KEY": "${KEY}"}))
     await plant.prepare()
     names = plant.names
     error = await plant.error("demo_die", words=f"bad key {secret}")
@@ -161,7 +161,7 @@ async def test_pauses_between_attempts_grow(grow: Grow) -> None:
         if len(pauses) == 7:
             await gate.wait()
 
-    plant = grow(Patience(wait=15, sleep=sleep), bad=script("import sys; sys.exit('no such luck')"))
+    plant = grow(Timeouts(wait=15, sleep=sleep), bad=script("import sys; sys.exit('no such luck')"))
     await plant.prepare()
     await until(lambda: len(pauses) == 7)
     assert pauses == [1, 2, 5, 15, 60, 60, 60]
@@ -172,7 +172,7 @@ async def test_pauses_between_attempts_grow(grow: Grow) -> None:
 
 
 async def test_a_call_that_takes_too_long_meets_its_deadline(grow: Grow) -> None:
-    plant = grow(demo=demo(timeout_ms=400), gate=Gate(timeout=20))
+    plant = grow(demo=demo(timeout_ms=400), gate=ToolGate(timeout=20))
     await plant.prepare()
     assert await plant.error("demo_slow", seconds=30) == "demo_slow did not finish within its deadline of 0.4 s"
     assert await plant.value("demo_echo", text="still here") == "still here"
@@ -190,7 +190,7 @@ async def test_new_tools_are_there_at_the_next_turn(grow: Grow) -> None:
 
 async def test_an_idle_server_is_ended_and_comes_back_when_it_is_called(grow: Grow) -> None:
     before = len(offspring())
-    plant = grow(Patience(wait=15, idle=1.0), demo=demo())
+    plant = grow(Timeouts(wait=15, idle=1.0), demo=demo())
     await plant.prepare()
     assert len(offspring()) > before
     await until(lambda: plant.state("demo").state == "idle")
@@ -216,7 +216,7 @@ async def test_two_servers_with_the_same_tools(grow: Grow) -> None:
 
 
 async def test_a_slow_start_does_not_hold_up_a_turn(grow: Grow) -> None:
-    plant = grow(Patience(wait=0.3, connect=30), slow=script("import time; time.sleep(60)"), demo=demo())
+    plant = grow(Timeouts(wait=0.3, connect=30), slow=script("import time; time.sleep(60)"), demo=demo())
     began = asyncio.get_running_loop().time()
     await plant.prepare()
     assert asyncio.get_running_loop().time() - began < 2

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from agent_runtime.connectors import Patience
+from agent_runtime.connectors import Timeouts
 
 from .conftest import HERE, Grow, script, web_server_at
 
 MODERN = HERE / "modern_server.py"
-ONCE = Patience(wait=15, backoff=(30.0,))
+ONCE = Timeouts(wait=15, backoff=(30.0,))
 OLD = """
 import json, sys
 STRANGE
@@ -66,7 +66,7 @@ async def test_a_program_of_an_older_one(grow: Grow) -> None:
 
 
 async def test_a_program_that_never_answers_what_it_does_not_know(grow: Grow) -> None:
-    plant = grow(Patience(backoff=(30.0,)), old=script(old("continue")))
+    plant = grow(Timeouts(backoff=(30.0,)), old=script(old("continue")))
     began = time.monotonic()
     await plant.prepare()  # as long as a turn waits
     assert plant.state("old").state == "ready", (plant.state("old"), time.monotonic() - began)

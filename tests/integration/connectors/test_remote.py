@@ -15,15 +15,15 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_common.net import Addresses, Direct, Forward, Unix, http_url, listen_at
-from agent_runtime.connectors import Patience
+from agent_common.net import AddressPolicy, DirectUpstream, ForwardProxy, Unix, http_url, listen_at
+from agent_runtime.connectors import Timeouts
 from agent_runtime.connectors.transport.auth_refusals import NO_CREDENTIALS, WRONG_CREDENTIALS
 from agent_testing import LiveProcess
 from tests.unit.net.webs import LOOPBACK, Names
 
 from .conftest import HERE, Grow, free_port, until, web_demo_at
 
-ONCE = Patience(wait=10, backoff=(30.0,))
+ONCE = Timeouts(wait=10, backoff=(30.0,))
 
 
 class Guarded:
@@ -238,7 +238,7 @@ async def test_by_the_forward_proxy_to_all_but_this_machine(grow: Grow, guarded:
 
     bound = socket.create_server(("127.0.0.1", 0))
     bound.setblocking(False)
-    async with Forward(Direct(Addresses()), admit) as proxy:
+    async with ForwardProxy(DirectUpstream(AddressPolicy()), admit) as proxy:
         await proxy.listen(bound)
         ground = {"egress_url": f"http://127.0.0.1:{bound.getsockname()[1]}", "egress_token": "t"}
         plant = grow(ONCE, ground=ground, far={"url": "http://mcp.example.org/mcp"}, near={"url": f"{guarded.url}/mcp"})
@@ -255,9 +255,9 @@ async def test_by_a_forward_proxy_on_a_unix_socket(grow: Grow, web_demo: str, tm
         return None if host == "mcp.test" else "not from here"
 
     door = Unix(f"{tmp_path}/out.sock")
-    way_out = Direct(LOOPBACK, Names({"mcp.test": "127.0.0.1"}))
+    way_out = DirectUpstream(LOOPBACK, Names({"mcp.test": "127.0.0.1"}))
     with listen_at(door) as listening:
-        async with Forward(way_out, admit) as proxy:
+        async with ForwardProxy(way_out, admit) as proxy:
             await proxy.listen(listening.bound)
             ground = {"egress_url": http_url(door), "egress_token": "t"}
             plant = grow(ONCE, ground=ground, web={"url": web_demo.replace("127.0.0.1", "mcp.test")})
@@ -290,7 +290,7 @@ async def test_servers_that_mean_no_good(grow: Grow, said: bytes) -> None:
     site = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{site.sockets[0].getsockname()[1]}/mcp"
     connect = 2 if said else 0.3  # who says nothing is waited for to the end
-    plant = grow(Patience(wait=10, connect=connect, backoff=(30.0,)), web={"url": url})
+    plant = grow(Timeouts(wait=10, connect=connect, backoff=(30.0,)), web={"url": url})
     await plant.prepare()
     await until(lambda: plant.state("web").state == "waiting")
     assert plant.state("web").error

@@ -16,8 +16,8 @@ import httpx
 import pytest
 import uvicorn
 
-from agent_common.net import Direct, Egress, Forward, HttpPool, Parent, TransportFault, Unix
-from agent_host.listening_sockets import Doors, HttpSide
+from agent_common.net import DirectUpstream, ForwardProxy, HttpPool, ProxyUpstream, TransportFault, Unix, WebClient
+from agent_host.listening_sockets import HttpSide, ListeningSockets
 from agent_runtime.errors import ToolFailure
 from agent_testing import Hang, LiveProcess, Say, ScriptedProvider
 from tests.e2e.live import eventually
@@ -149,13 +149,13 @@ def test_an_answer_under_way_on_a_socket_is_finished_when_the_host_stops(tmp_pat
 
 
 @asynccontextmanager
-async def app(answer: Any) -> AsyncGenerator[Doors]:
+async def app(answer: Any) -> AsyncGenerator[ListeningSockets]:
     """The doors to an ASGI app in uvicorn's server."""
     config = uvicorn.Config(answer, http="httptools", ws="none", lifespan="off", log_config=None)
     config.load()
     server = uvicorn.Server(config)
     make: Any = config.http_protocol_class
-    doors = Doors(HttpSide(lambda: make(config=config, server_state=server.server_state, app_state={})))
+    doors = ListeningSockets(HttpSide(lambda: make(config=config, server_state=server.server_state, app_state={})))
     try:
         yield doors
     finally:
@@ -236,9 +236,9 @@ async def test_the_way_out_has_doors_that_come_and_go_too(tmp_path: Path) -> Non
         return None
 
     door = Unix(f"{tmp_path}/s")
-    way_out = Egress(Parent(url_of(Path(door.path)), rules=LOOPBACK))
-    async with web({"/": page(b"hello")}) as site, Forward(Direct(LOOPBACK, NAMES), everywhere) as forward:
-        doors = Doors(forward)
+    way_out = WebClient(ProxyUpstream(url_of(Path(door.path)), rules=LOOPBACK))
+    async with web({"/": page(b"hello")}) as site, ForwardProxy(DirectUpstream(LOOPBACK, NAMES), everywhere) as forward:
+        doors = ListeningSockets(forward)
         await doors.open(door)
         assert (await way_out.fetch(site.url())).body == b"hello"
         await doors.close(door)

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_common.net import Direct, Egress, HostPatterns, serve_socket
-from agent_host.access import Guard, TokenStore
+from agent_common.net import DirectUpstream, HostPatterns, WebClient, serve_socket
+from agent_host.access import AccessGuard, TokenStore
 from agent_host.database import open_database
 from agent_host.egress import egress_door
 from agent_host.settings import load_settings
@@ -35,15 +35,17 @@ async def door(folder: Path, *patterns: str) -> AsyncGenerator[tuple[str, str]]:
         bound = serve_socket("127.0.0.1", 0)
         bound.listen()
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
-        way_out = Direct(LOOPBACK, Names(NAMES))
-        async with egress_door(Guard(tokens, ManualClock()), HostPatterns.of(patterns), upstream=way_out) as opened:
+        way_out = DirectUpstream(LOOPBACK, Names(NAMES))
+        async with egress_door(
+            AccessGuard(tokens, ManualClock()), HostPatterns.of(patterns), upstream=way_out
+        ) as opened:
             await opened.listen(bound)
             yield url, token
 
 
 async def test_an_agent_reaches_the_hosts_on_the_list_and_no_others(tmp_path: Path) -> None:
     async with web({"/": page(b"hello")}) as site, door(tmp_path, "a.test", "*.b.test") as (url, token):
-        agent = Egress.through(url, token)
+        agent = WebClient.through(url, token)
         for host in ("a.test", "deep.b.test"):
             assert (await agent.fetch(site.url(host=host))).body == b"hello"
         for host in ("b.test", "other.test", "inner.a.test"):
@@ -51,13 +53,13 @@ async def test_an_agent_reaches_the_hosts_on_the_list_and_no_others(tmp_path: Pa
                 await agent.fetch(site.url(host=host))
             assert refused.value.kind == "denied"
         with pytest.raises(ToolFailure, match="needs a token"):
-            await Egress.through(url, "mesh_other").fetch(site.url())
+            await WebClient.through(url, "mesh_other").fetch(site.url())
 
 
 async def test_the_list_does_not_widen_what_is_public(tmp_path: Path) -> None:
     async with web({}) as site, door(tmp_path, "*") as (url, token):
         with pytest.raises(ToolFailure, match=r"inner\.a\.test leads to 10\.0\.0\.1, which is a private network"):
-            await Egress.through(url, token).fetch(site.url(host="inner.a.test"))
+            await WebClient.through(url, token).fetch(site.url(host="inner.a.test"))
 
 
 async def test_tunnels_of_an_agent_end_when_its_tokens_are_revoked(tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ async def test_tunnels_of_an_agent_end_when_its_tokens_are_revoked(tmp_path: Pat
     target = f"a.test:{server.sockets[0].getsockname()[1]}"
     with closing(open_database(f"sqlite:///{tmp_path / 'mesh.db'}")) as database:
         tokens = TokenStore(database, ManualClock())
-        guard, way_out = Guard(tokens, ManualClock()), Direct(LOOPBACK, Names(NAMES))
+        guard, way_out = AccessGuard(tokens, ManualClock()), DirectUpstream(LOOPBACK, Names(NAMES))
         bound = serve_socket("127.0.0.1", 0)
         bound.listen()
         async with egress_door(guard, HostPatterns.of(("*",)), upstream=way_out) as opened:

@@ -21,11 +21,11 @@ import psutil
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from agent_host.access import Guard, TokenStore
+from agent_host.access import AccessGuard, TokenStore
 from agent_host.database import open_database
 from agent_host.errors import Conflict, InvalidRequest, NotFound, RequestError, Unauthorized
 from agent_host.fleet import Fleet, ProcessDriver, Workspaces
-from agent_host.fleet.drivers.process import Log
+from agent_host.fleet.drivers.process import OutputLogFile
 from agent_testing import LiveProcess, ManualClock
 
 from .live import PATIENCE
@@ -117,12 +117,12 @@ async def test_what_a_runtime_is_given(tmp_path: Path, monkeypatch: pytest.Monke
         made = await fleet.create("writer", "process")
         await fleet.start("writer")
         given = json.loads((made.data_dir / "environment.json").read_text())
-        guard = Guard(fleet._tokens, ManualClock())
+        guard = AccessGuard(fleet._tokens, ManualClock())
         assert (await guard.identify(f"Bearer {given['AGENT_MESH_TOKEN']}")).agent_id == "writer"
         await fleet.stop("writer")
         await fleet.start("writer")
         with pytest.raises(Unauthorized):
-            await Guard(fleet._tokens, ManualClock()).identify(f"Bearer {given['AGENT_MESH_TOKEN']}")
+            await AccessGuard(fleet._tokens, ManualClock()).identify(f"Bearer {given['AGENT_MESH_TOKEN']}")
     assert given["AGENT_ID"] == "writer"
     assert given["AGENT_TOKEN"] == made.token
     assert (given["AGENT_MESH_URL"], given["AGENT_EGRESS_URL"]) == (MESH, OUTLET)
@@ -259,7 +259,7 @@ async def test_the_log_of_one_earlier_life_is_kept(tmp_path: Path) -> None:
 
 
 def test_only_the_end_of_a_long_log_is_told(tmp_path: Path) -> None:
-    log = Log(tmp_path / "runtime.log")
+    log = OutputLogFile(tmp_path / "runtime.log")
     with log.path.open("wb") as file:
         file.truncate(2**43)  # far more than fits into memory, and no block on the disk
         file.seek(0, os.SEEK_END)

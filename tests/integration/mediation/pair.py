@@ -16,9 +16,17 @@ from sqlalchemy import text
 from agent_common.net import parse_endpoint
 from agent_common.protocol.work import Principal, WorkRequest, stamp
 from agent_host.database import open_database
-from agent_host.listener import Limits, Listener, Record
-from agent_runtime.mediation import Channel, ChannelGate, Clerk, ConstraintKeeper, Identity, Outbox, Rules
-from agent_runtime.mediation.channel.backoff import Pace
+from agent_host.listener import LedgerRecord, Listener, ListenerLimits
+from agent_runtime.mediation import (
+    ChannelGate,
+    ConstraintService,
+    Identity,
+    MediationChannel,
+    Outbox,
+    WorkRules,
+    WorkService,
+)
+from agent_runtime.mediation.channel.backoff import ReconnectBackoff
 from agent_runtime.runtime.migrations import MIGRATIONS
 from agent_runtime.store import Database
 from agent_testing import FakeBridge
@@ -48,16 +56,16 @@ class Guest:
         self.clock = Hours()
         self.database = Database(folder / "agent.db", MIGRATIONS)
         self.hands = Hands(self.database, self.clock)
-        self.constraints = ConstraintKeeper(folder / "constraints")
+        self.constraints = ConstraintService(folder / "constraints")
         outbox = Outbox(NAME, self.database, self.clock)
-        rules = Rules(window, loose=False)
-        self.clerk = Clerk(self.database, self.clock, self.hands, self.constraints, rules, outbox)
+        rules = WorkRules(window, loose=False)
+        self.clerk = WorkService(self.database, self.clock, self.hands, self.constraints, rules, outbox)
         self.gate = ChannelGate(required=required)
         identity = Identity(NAME, folder / "key", loose=False, window=window, max_line=1 << 20)
-        self.channel = Channel(
+        self.channel = MediationChannel(
             *(parse_endpoint(url), identity, self.clerk, self.gate, self),
             grace=30,
-            pace=lambda: Pace(Longest()),
+            pace=lambda: ReconnectBackoff(Longest()),
         )
         self.states: list[str] = []
         """Of the channel, one after the other."""
@@ -107,7 +115,7 @@ class Pair:
         assert isinstance(loop, HandLoop)
         self.loop, self.clock = loop, Hours()
         self.database = open_database(f"sqlite:///{self.folder / 'mesh.db'}")
-        limits = Limits(retry_min=0.0, retry_max=0.01, resend_max=0.01, goodbye=0.05)
+        limits = ListenerLimits(retry_min=0.0, retry_max=0.01, resend_max=0.01, goodbye=0.05)
         self.listener = Listener(self.database, "tcp://127.0.0.1:0", limits=limits, clock=self.clock)
         await self.listener.open()
         self._key = (await self.listener.enrol(NAME))[1] or ""
@@ -215,14 +223,14 @@ class Pair:
         await self.until(fits)
         return guest.hands.pieces[request_id]
 
-    async def ended(self, request_id: str = "r1") -> Record:
-        async def fits() -> Record | None:
+    async def ended(self, request_id: str = "r1") -> LedgerRecord:
+        async def fits() -> LedgerRecord | None:
             record = await self.listener.get(request_id)
             return record if record.over else None
 
         return await self.until(fits)
 
-    async def once(self, guest: Guest, request_id: str = "r1") -> Record:
+    async def once(self, guest: Guest, request_id: str = "r1") -> LedgerRecord:
         """It was begun once, ended once, was recorded once, and the guest knows that it was."""
         record = await self.ended(request_id)
         assert (record.status, record.attempts) == ("resulted", 1), record

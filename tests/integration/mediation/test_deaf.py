@@ -10,22 +10,24 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent_common.protocol.work import FrameFault, Progress
-from agent_runtime.mediation.channel.connection import Broken, Link
+from agent_runtime.mediation.channel.connection import ChannelLost, FrameConnection
 
 from .hours import HandLoop, Hours
 
 
 @pytest.fixture
-async def ends() -> AsyncIterator[tuple[Link, socket.socket]]:
+async def ends() -> AsyncIterator[tuple[FrameConnection, socket.socket]]:
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
-    link = Link(*await asyncio.open_connection(sock=ours), Hours(), max_line=1 << 16)
+    link = FrameConnection(*await asyncio.open_connection(sock=ours), Hours(), max_line=1 << 16)
     yield link, theirs
     await link.close()
     theirs.close()
 
 
-async def test_a_host_that_reads_nothing_for_thirty_seconds_is_left(ends: tuple[Link, socket.socket]) -> None:
+async def test_a_host_that_reads_nothing_for_thirty_seconds_is_left(
+    ends: tuple[FrameConnection, socket.socket],
+) -> None:
     link, _ = ends
     loop = asyncio.get_running_loop()
     assert isinstance(loop, HandLoop)
@@ -46,7 +48,7 @@ async def test_a_host_that_reads_nothing_for_thirty_seconds_is_left(ends: tuple[
 
 
 async def test_a_line_that_is_too_long_is_skipped_and_one_without_end_is_the_end(
-    ends: tuple[Link, socket.socket],
+    ends: tuple[FrameConnection, socket.socket],
 ) -> None:
     link, theirs = ends
     loop = asyncio.get_running_loop()
@@ -62,7 +64,7 @@ async def test_a_line_that_is_too_long_is_skipped_and_one_without_end_is_the_end
         sending = asyncio.create_task(loop.sock_sendall(theirs, b"x" * (64 << 20)))
         await asyncio.sleep(0)
         before = tracemalloc.get_traced_memory()[0]
-        with pytest.raises(Broken):
+        with pytest.raises(ChannelLost):
             await anext(frames)
         assert tracemalloc.get_traced_memory()[0] - before < 2 << 20
     finally:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent_runtime.ports import ToolContext, ToolResult, Toolset
-from agent_runtime.sandbox import Confinement, Limits
-from agent_runtime.tools import Gate, ToolRegistry, builtin_tools
+from agent_runtime.sandbox import Confinement, SandboxLimits
+from agent_runtime.tools import ToolGate, ToolRegistry, builtin_tools
 from agent_runtime.workspace import Home
 
 from ..conftest import Hold
@@ -19,7 +19,7 @@ from ..conftest import Hold
 if TYPE_CHECKING:
     from .school import School
 
-LIMITS = Limits(processes=100)
+LIMITS = SandboxLimits(processes=100)
 
 Call = Callable[..., Coroutine[Any, Any, ToolResult]]
 
@@ -61,8 +61,8 @@ def furnish(
     confinement: Confinement,
     *,
     session: str = "ses_1",
-    gate: Gate | None = None,
-    limits: Limits = LIMITS,
+    gate: ToolGate | None = None,
+    limits: SandboxLimits = LIMITS,
 ) -> House:
     tools = ToolRegistry(builtin_tools(confinement, timeout=20, limits=limits), gate=gate).snapshot()
     context = ToolContext(session, "call_1", home.workspace, home.make_scratch(session))

@@ -12,21 +12,21 @@ from agent_common.clock import SystemClock
 from agent_common.protocol import ModelCard
 from agent_runtime.errors import MeshUnavailable
 from agent_runtime.ports import ToolResult, Toolset
-from agent_runtime.sandbox import Confinement, Limits
+from agent_runtime.sandbox import Confinement, SandboxLimits
 from agent_runtime.skills import (
     MIGRATIONS,
     Environments,
     Grants,
     PackageIndex,
-    Setup,
-    SkillHost,
+    PluginVersions,
+    SkillManager,
     Staging,
-    Versions,
+    WorkerSetup,
     authoring_tools,
 )
 from agent_runtime.skills.workers.process import ARGV
 from agent_runtime.store import Database
-from agent_runtime.tools import Gate, ToolRegistry
+from agent_runtime.tools import ToolGate, ToolRegistry
 
 from .conftest import House
 
@@ -76,7 +76,7 @@ class School:
 
     def __init__(self, house: House) -> None:
         self.house, self.mesh = house, Mesh()
-        self.host: SkillHost | None = None
+        self.host: SkillManager | None = None
         self.events: list[dict[str, Any]] = []
         self.linger_seconds = 30.0
         self.index: str | None = None
@@ -91,7 +91,7 @@ class School:
             await self.host.close()
         self.database.close()
 
-    async def teach(self, *, load_seconds: float = 15, **plugins: str) -> SkillHost:
+    async def teach(self, *, load_seconds: float = 15, **plugins: str) -> SkillManager:
         """Writes plugins, by name, and starts a host over them."""
         for name, code in plugins.items():
             path = self.house.home.skills / f"{name}.py"
@@ -99,23 +99,25 @@ class School:
             path.write_text(code)
         return await self.open(self.house.confinement, load_seconds)
 
-    async def open(self, confinement: Confinement, load_seconds: float = 15) -> SkillHost:
+    async def open(self, confinement: Confinement, load_seconds: float = 15) -> SkillManager:
         """Starts a host, or another one over what the last left."""
         if self.host is not None:
             await self.host.close()
         home = self.house.home
-        limits = Limits(memory=256 * 2**20, processes=64)
-        self.host = SkillHost(
+        limits = SandboxLimits(memory=256 * 2**20, processes=64)
+        self.host = SkillManager(
             home.skills,
-            Setup(confinement, self.mesh, home.workspace, limits, load_seconds, linger_seconds=self.linger_seconds),
+            WorkerSetup(
+                confinement, self.mesh, home.workspace, limits, load_seconds, linger_seconds=self.linger_seconds
+            ),
             Staging(home.staged),
             Environments(home.skill_environments, confinement, self.dependencies, PackageIndex(self.index)),
             Grants(home.data_dir / "skill-grants.json", {}),
-            Versions(self.database, SystemClock(), home.workspace),
+            PluginVersions(self.database, SystemClock(), home.workspace),
             self,
         )
         await self.host.start()
-        self.registry = ToolRegistry(authoring_tools(self.host), self.host, gate=Gate(timeout=10))
+        self.registry = ToolRegistry(authoring_tools(self.host), self.host, gate=ToolGate(timeout=10))
         self.look()
         return self.host
 

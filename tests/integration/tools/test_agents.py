@@ -14,8 +14,8 @@ import pytest
 
 from agent_common.protocol import Rule
 from agent_common.protocol.authority import Authority, Layer
-from agent_runtime.agents import Agents
-from agent_runtime.ports import HumanWait, ToolResult
+from agent_runtime.agents import AgentDirectory
+from agent_runtime.ports import HumanRequest, ToolResult
 
 from .conftest import House
 
@@ -39,7 +39,7 @@ CALLS: list[tuple[str, Mapping[str, Any]]] = [
 
 @pytest.mark.parametrize("name", ["explore", "plan"])
 async def test_the_disk_stays_as_it_was(house: House, name: str) -> None:
-    agent = Agents().get(name)
+    agent = AgentDirectory().get(name)
     assert agent is not None
     workspace = house.home.workspace
     (workspace / ".agents" / "plans").mkdir(parents=True)
@@ -60,7 +60,7 @@ async def test_the_disk_stays_as_it_was(house: House, name: str) -> None:
 
 
 async def test_a_link_that_is_swapped_in_leads_nowhere_that_the_plan_may_not_go(house: House) -> None:
-    agent = Agents().get("plan")
+    agent = AgentDirectory().get("plan")
     assert agent is not None
     plans = house.home.workspace / ".agents" / "plans"
     plans.mkdir(parents=True)
@@ -98,11 +98,11 @@ async def test_a_yes_is_for_what_the_call_touched_when_it_was_asked_for(house: H
     (workspace / "b").write_text("secret")
     (workspace / "link").symlink_to("a")
     wait = await house.tools.run("read", {"path": "link"}, context)
-    assert isinstance(wait, HumanWait)
+    assert isinstance(wait, HumanRequest)
     approved = replace(context, approved=True, approved_for=wait.touches)
     assert isinstance(await house.tools.run("read", {"path": "link"}, approved), ToolResult)
     (workspace / "link").unlink()
     (workspace / "link").symlink_to("b")
     again = await house.tools.run("read", {"path": "link"}, approved)
-    assert isinstance(again, HumanWait)
+    assert isinstance(again, HumanRequest)
     assert again.touches == ("b",)

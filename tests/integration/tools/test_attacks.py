@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_runtime.sandbox import Limits
+from agent_runtime.sandbox import SandboxLimits
 from agent_runtime.sandbox.backends.backend import OF_ALL
 from agent_runtime.tools.files import glob_grep
 
@@ -388,7 +388,7 @@ async def test_other_sessions_commands_are_strangers(house: House) -> None:
 async def test_a_search_cannot_be_made_to_run_for_ever(house: House) -> None:
     """The pattern takes exponential time where matching goes back and forth; it may only cost its own process."""
     (house.home.workspace / "a.txt").write_text("a" * 40 + "!\n")
-    slow = glob_grep.grep_tool(glob_grep.Finder(house.confinement), "python")
+    slow = glob_grep.grep_tool(glob_grep.FileSearch(house.confinement), "python")
 
     async def find() -> None:
         await slow.run({"pattern": "(a+)+$"}, house.context)
@@ -404,5 +404,5 @@ async def test_a_search_cannot_be_made_to_run_for_ever(house: House) -> None:
 
 async def test_the_limits_of_a_box_reach_the_command(house: House) -> None:
     printed = await house.bash("ulimit -u -n -c -d | awk '{print $NF}'")
-    defaults = Limits()
+    defaults = SandboxLimits()
     assert printed.split() == [str(OF_ALL), str(defaults.open_files), "0", str(defaults.memory // 1024)]

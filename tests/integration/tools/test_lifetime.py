@@ -21,7 +21,7 @@ import uvloop
 
 import agent_runtime
 from agent_runtime.errors import ToolFailure
-from agent_runtime.sandbox import Box, Confinement, choose_confinement
+from agent_runtime.sandbox import Confinement, SandboxSpec, choose_confinement
 
 from ..conftest import Hold
 
@@ -47,12 +47,12 @@ async def _chosen(mode: Literal["auto", "off"], data: Path, hold: Hold) -> Confi
 
 
 @pytest.fixture
-def box(tmp_path: Path, confinement: Confinement) -> Box:
+def box(tmp_path: Path, confinement: Confinement) -> SandboxSpec:
     work = tmp_path / "work"
     work.mkdir()
     if confinement.uid is not None:
         os.chown(work, confinement.uid, confinement.uid)
-    return Box(work, writable=(work,))
+    return SandboxSpec(work, writable=(work,))
 
 
 def living(argument: str) -> list[int]:
@@ -72,7 +72,7 @@ def wait_for(condition: Callable[[], object], seconds: float) -> float:
     return time.monotonic() - started
 
 
-async def test_a_deadline_ends_the_whole_tree_at_once(confinement: Confinement, box: Box) -> None:
+async def test_a_deadline_ends_the_whole_tree_at_once(confinement: Confinement, box: SandboxSpec) -> None:
     tree = "sleep 7001 & (sleep 7001 & sleep 7001) & trap '' TERM INT; printf started; sleep 7001"
     started = time.monotonic()
     done = await confinement.run(("bash", "-c", tree), box, timeout=1.0)
@@ -81,7 +81,9 @@ async def test_a_deadline_ends_the_whole_tree_at_once(confinement: Confinement, 
     wait_for(lambda: not living("7001"), 1)
 
 
-def test_what_a_command_leaves_in_the_background_ends_with_it(run: Run, confinement: Confinement, box: Box) -> None:
+def test_what_a_command_leaves_in_the_background_ends_with_it(
+    run: Run, confinement: Confinement, box: SandboxSpec
+) -> None:
     async def main() -> None:
         async with asyncio.timeout(5):
             done = await confinement.run(("bash", "-c", "sleep 7002 & echo done"), box, timeout=4)
@@ -101,14 +103,14 @@ def test_a_daemon_does_not_outlive_its_command(run: Run, tmp_path: Path, hold: H
         daemon = "setsid -f sleep 7003; (setsid nohup sleep 7003 >/dev/null 2>&1 &); sleep 0.1; echo done"
         work = tmp_path / "work"
         work.mkdir()
-        done = await held.run(("bash", "-c", daemon), Box(work, (work,)), timeout=5)
+        done = await held.run(("bash", "-c", daemon), SandboxSpec(work, (work,)), timeout=5)
         assert done.stdout == "done\n"
 
     run(main())
     wait_for(lambda: not living("7003"), 1)
 
 
-def test_a_cancel_ends_the_whole_tree(run: Run, confinement: Confinement, box: Box) -> None:
+def test_a_cancel_ends_the_whole_tree(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
     async def main() -> None:
         call = asyncio.create_task(confinement.run(("bash", "-c", "sleep 7004 & sleep 7004"), box, timeout=60))
         while len(living("7004")) < 2:
@@ -123,7 +125,7 @@ def test_a_cancel_ends_the_whole_tree(run: Run, confinement: Confinement, box: B
     wait_for(lambda: not living("7004"), 1)
 
 
-def test_a_cancel_while_it_starts_leaves_nothing(run: Run, confinement: Confinement, box: Box) -> None:
+def test_a_cancel_while_it_starts_leaves_nothing(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
     async def main() -> None:
         for turns in range(6):
             call = asyncio.create_task(confinement.run(("sleep", "7005"), box, timeout=60))
@@ -139,7 +141,9 @@ def test_a_cancel_while_it_starts_leaves_nothing(run: Run, confinement: Confinem
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
-def test_a_cancel_at_any_moment_of_its_start_leaves_nothing(run: Run, confinement: Confinement, box: Box) -> None:
+def test_a_cancel_at_any_moment_of_its_start_leaves_nothing(
+    run: Run, confinement: Confinement, box: SandboxSpec
+) -> None:
     """Namespaces take milliseconds to set up; what is only half there must die as well."""
 
     async def main() -> None:
@@ -154,7 +158,7 @@ def test_a_cancel_at_any_moment_of_its_start_leaves_nothing(run: Run, confinemen
     wait_for(lambda: not living("7007"), 2)
 
 
-def test_descriptors_do_not_pile_up(run: Run, confinement: Confinement, box: Box) -> None:
+def test_descriptors_do_not_pile_up(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
     async def main() -> None:
         await confinement.run(("true",), box, timeout=5)
         before = len(os.listdir("/proc/self/fd"))
@@ -165,7 +169,7 @@ def test_descriptors_do_not_pile_up(run: Run, confinement: Confinement, box: Box
     run(main())
 
 
-def test_a_signal_shows_in_the_exit_code(run: Run, confinement: Confinement, box: Box) -> None:
+def test_a_signal_shows_in_the_exit_code(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
     async def main() -> None:
         done = await confinement.run(("bash", "-c", "kill -9 $$"), box, timeout=5)
         assert (done.exit_code, done.timed_out) == (128 + signal.SIGKILL, False)
@@ -189,7 +193,7 @@ uvloop.run(main())
 """
 
 
-def test_commands_die_with_a_server_that_is_killed(confinement: Confinement, box: Box, tmp_path: Path) -> None:
+def test_commands_die_with_a_server_that_is_killed(confinement: Confinement, box: SandboxSpec, tmp_path: Path) -> None:
     mode = "off" if confinement.name == "off" else "auto"
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(SERVER), str(tmp_path), mode], cwd=SOURCES) as server:
         wait_for(lambda: len(living("7006")) == 4, 10)
@@ -219,7 +223,7 @@ asyncio.run(main())
 
 
 def test_commands_that_are_being_started_die_with_the_server_too(
-    confinement: Confinement, box: Box, tmp_path: Path
+    confinement: Confinement, box: SandboxSpec, tmp_path: Path
 ) -> None:
     argv = [sys.executable, "-c", BUSY, str(tmp_path), "off" if confinement.name == "off" else "auto"]
     servers = [subprocess.Popen(argv, cwd=SOURCES, stdout=subprocess.PIPE) for _ in range(4)]
@@ -291,7 +295,7 @@ def held() -> tuple[int, int]:
     return len(os.listdir("/proc/self/fd")), len(psutil.Process().children())
 
 
-def test_commands_leave_nothing_in_the_server(run: Run, confinement: Confinement, box: Box) -> None:
+def test_commands_leave_nothing_in_the_server(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
     async def one(number: int) -> None:
         match number % 4:
             case 0:
@@ -317,7 +321,9 @@ def test_commands_leave_nothing_in_the_server(run: Run, confinement: Confinement
     run(many())
 
 
-def test_a_server_without_descriptors_says_so_and_loses_none(run: Run, confinement: Confinement, box: Box) -> None:
+def test_a_server_without_descriptors_says_so_and_loses_none(
+    run: Run, confinement: Confinement, box: SandboxSpec
+) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     async def starve() -> None:
@@ -342,7 +348,7 @@ def test_a_server_without_descriptors_says_so_and_loses_none(run: Run, confineme
     run(starve())
 
 
-def test_what_cannot_be_watched_any_more_is_ended(run: Run, confinement: Confinement, box: Box) -> None:
+def test_what_cannot_be_watched_any_more_is_ended(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
     async def broken() -> str:
         raise RuntimeError("no thread can be started")
 

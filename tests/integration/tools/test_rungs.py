@@ -284,17 +284,17 @@ def test_attributes_of_what_is_not_one_s_own_stay(rung: Rung) -> None:
 
 def test_a_proxy_cannot_be_had(rung: Rung) -> None:
     from agent_runtime.errors import ToolFailure
-    from agent_runtime.sandbox import Box
-    from agent_runtime.sandbox.backends.landlock import Unaided
+    from agent_runtime.sandbox import SandboxSpec
+    from agent_runtime.sandbox.backends.landlock import LandlockBackend
 
     with pytest.raises(ToolFailure, match="commands have no network under this confinement"):
-        Unaided("uid", b"", 0, 61000).launch(("true",), Box(rung.data, network=rung.data / "proxy"))
+        LandlockBackend("uid", b"", 0, 61000).launch(("true",), SandboxSpec(rung.data, network=rung.data / "proxy"))
 
 
 @pytest.mark.parametrize("rung", ["another user"], indirect=True)
 def test_without_landlock_another_user_is_not_enough(rung: Rung) -> None:
-    from agent_runtime.sandbox.backends.backend import Missing
+    from agent_runtime.sandbox.backends.backend import BackendUnavailable
     from agent_runtime.sandbox.backends.landlock import other_user
 
-    with pytest.raises(Missing, match="commands would read each other's files and secrets"):
+    with pytest.raises(BackendUnavailable, match="commands would read each other's files and secrets"):
         other_user(rung.data, 0)

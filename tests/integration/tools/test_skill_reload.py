@@ -14,7 +14,7 @@ import pytest
 
 from agent_common.protocol import SkillState
 from agent_runtime.errors import ToolFailure
-from agent_runtime.sandbox import Box, Child, Confinement
+from agent_runtime.sandbox import Confinement, SandboxProcess, SandboxSpec
 from agent_runtime.skills.manager import GONE_SECONDS
 
 from .school import SEED, School, until, workers
@@ -326,7 +326,9 @@ class Crowded(Confinement):
 
     full = False
 
-    async def spawn(self, argv: Sequence[str], box: Box, *, line_limit: int = 0, helper: bool = False) -> Child:
+    async def spawn(
+        self, argv: Sequence[str], box: SandboxSpec, *, line_limit: int = 0, helper: bool = False
+    ) -> SandboxProcess:
         if self.full:
             raise ToolFailure("the command could not be started: too many processes", kind="unavailable")
         return await super().spawn(argv, box, line_limit=line_limit, helper=helper)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.ports import ToolResult
-from agent_runtime.sandbox import Confinement, Limits, choose_confinement
-from agent_runtime.tools import Gate
+from agent_runtime.sandbox import Confinement, SandboxLimits, choose_confinement
+from agent_runtime.tools import ToolGate
 from agent_runtime.tools.bash.tool import bash_tool
-from agent_runtime.tools.files.glob_grep import Finder, glob_tool, grep_tool
+from agent_runtime.tools.files.glob_grep import FileSearch, glob_tool, grep_tool
 from agent_runtime.workspace import Home
 
 from .conftest import House, furnish
@@ -105,8 +105,8 @@ async def test_a_deadline_gives_an_output_that_says_so(house: House) -> None:
 
 async def test_the_default_deadline_is_the_setting(house: House) -> None:
     """Also where the gate's own deadline for tools is shorter: the answer keeps its shape."""
-    tool = bash_tool(house.confinement, timeout=0.2, limits=Limits())
-    result = await Gate(timeout=0.1).run(tool, {"command": "sleep 60"}, house.context)
+    tool = bash_tool(house.confinement, timeout=0.2, limits=SandboxLimits())
+    result = await ToolGate(timeout=0.1).run(tool, {"command": "sleep 60"}, house.context)
     assert isinstance(result, ToolResult)
     assert result.data["timed_out"] is True
 
@@ -221,15 +221,15 @@ async def test_what_was_left_out_is_said(house: House) -> None:
 
 async def test_a_search_that_takes_too_long_says_what_to_do(house: House) -> None:
     await house.call("write", path="f", content="a" * 60 + "!")
-    slow = grep_tool(Finder(house.confinement, seconds=0.5), "python")
-    result = await Gate().run(slow, {"pattern": "(a+)+$"}, house.context)
+    slow = grep_tool(FileSearch(house.confinement, seconds=0.5), "python")
+    result = await ToolGate().run(slow, {"pattern": "(a+)+$"}, house.context)
     assert isinstance(result, ToolResult)
     assert result.error_text == "the search took longer than 0.5 s; narrow the path or the pattern"
 
 
 async def test_a_helper_that_dies_is_reported(house: House) -> None:
-    dead = glob_tool(Finder(house.confinement, program=Path("/gone.py")))
-    result = await Gate().run(dead, {"pattern": "*"}, house.context)
+    dead = glob_tool(FileSearch(house.confinement, program=Path("/gone.py")))
+    result = await ToolGate().run(dead, {"pattern": "*"}, house.context)
     assert isinstance(result, ToolResult)
     assert "the search ended with 2: " in (result.error_text or "")
     assert result.metadata["kind"] == "backend"

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_runtime.sandbox import Box, Confinement, Limits, Quota, choose_confinement
+from agent_runtime.sandbox import Confinement, Quota, SandboxLimits, SandboxSpec, choose_confinement
 
 from ..conftest import Hold
 from .conftest import House, furnish
@@ -46,7 +46,7 @@ HOARD = "x = b'x' * (60 * 2**20); import time; print('full', flush=True); time.s
 
 async def test_processes_that_use_too_much_memory_together_are_ended(confinement: Confinement, work: Path) -> None:
     command = f'for i in 1 2 3 4 5; do python3 -c "{HOARD}" & done; wait'
-    box = Box(work, (work,), limits=Limits(total_memory=200 * MiB))
+    box = SandboxSpec(work, (work,), limits=SandboxLimits(total_memory=200 * MiB))
     done = await confinement.run(bash(command), box, timeout=20)
     assert done.stopped == "its processes used more than 0.2 GiB of memory together"
     assert (done.exit_code, done.timed_out) == (None, False)
@@ -66,7 +66,7 @@ print("all of them")
 
 
 async def test_memory_that_processes_share_counts_once(confinement: Confinement, work: Path) -> None:
-    box = Box(work, (work,), limits=Limits(total_memory=300 * MiB))
+    box = SandboxSpec(work, (work,), limits=SandboxLimits(total_memory=300 * MiB))
     done = await confinement.run(("python3", "-c", FORKS), box, timeout=20)
     assert (done.stdout, done.stopped) == ("all of them\n", None), done
 
@@ -74,7 +74,7 @@ async def test_memory_that_processes_share_counts_once(confinement: Confinement,
 async def test_sessions_are_bounded(confinement: Confinement, work: Path) -> None:
     """Each is a share of the processor of its own where the kernel schedules by session."""
     many = "for i in $(seq {}); do setsid sleep 0.5 & done; wait; echo all"
-    box = Box(work, (work,), limits=Limits(sessions=20))
+    box = SandboxSpec(work, (work,), limits=SandboxLimits(sessions=20))
     done = await confinement.run(bash(many.format(18)), box, timeout=20)
     assert (done.stdout, done.stopped) == ("all\n", None), done
     done = await confinement.run(bash(f"while :; do {many.format(25)}; done"), box, timeout=20)
@@ -82,10 +82,10 @@ async def test_sessions_are_bounded(confinement: Confinement, work: Path) -> Non
 
 
 async def test_commands_stand_behind_the_server(confinement: Confinement, work: Path) -> None:
-    done = await confinement.run(("nice",), Box(work, (work,)), timeout=5)
+    done = await confinement.run(("nice",), SandboxSpec(work, (work,)), timeout=5)
     assert done.stdout == "19\n"
     lift = "import os\ntry: os.setpriority(os.PRIO_PROCESS, 0, 0)\nexcept PermissionError: print('no')"
-    done = await confinement.run(("python3", "-c", lift), Box(work, (work,)), timeout=5)
+    done = await confinement.run(("python3", "-c", lift), SandboxSpec(work, (work,)), timeout=5)
     assert done.stdout == ("no\n" if confinement.name != "off" or os.geteuid() else "")
 
 
@@ -93,11 +93,11 @@ async def test_commands_stand_behind_the_server(confinement: Confinement, work: 
 
 
 @pytest.fixture
-def box(work: Path) -> Box:
-    return Box(work, (work,), quotas=(Quota(work, 40 * MiB, 1000, "the workspace"),))
+def box(work: Path) -> SandboxSpec:
+    return SandboxSpec(work, (work,), quotas=(Quota(work, 40 * MiB, 1000, "the workspace"),))
 
 
-async def test_a_command_that_fills_a_folder_is_ended(confinement: Confinement, box: Box) -> None:
+async def test_a_command_that_fills_a_folder_is_ended(confinement: Confinement, box: SandboxSpec) -> None:
     fill = "echo begun; i=0; while :; do head -c 20M /dev/zero > f$i; i=$((i+1)); done"
     done = await confinement.run(bash(fill), box, timeout=20)
     assert done.stopped is not None
@@ -110,18 +110,18 @@ async def test_a_command_that_fills_a_folder_is_ended(confinement: Confinement, 
 async def test_a_command_that_is_over_before_anybody_looks_is_told_what_it_did(
     confinement: Confinement, work: Path
 ) -> None:
-    small = Box(work, (work,), quotas=(Quota(work, 4 * MiB, 1000, "the workspace"),))
+    small = SandboxSpec(work, (work,), quotas=(Quota(work, 4 * MiB, 1000, "the workspace"),))
     done = await confinement.run(bash("for i in {1..8}; do head -c 4M /dev/zero > f$i; done"), small, timeout=20)
     assert "and 4 MiB is the most it may hold" in (done.stopped or done.notice or "")
 
 
-async def test_many_empty_files_fill_a_folder_as_well(confinement: Confinement, box: Box) -> None:
+async def test_many_empty_files_fill_a_folder_as_well(confinement: Confinement, box: SandboxSpec) -> None:
     done = await confinement.run(bash("i=0; while :; do : > f$((i++)); done"), box, timeout=30)
     assert done.stopped is not None
     assert "files, and 1000 is the most it may hold" in done.stopped
 
 
-async def test_one_file_cannot_be_larger_than_the_quota(confinement: Confinement, box: Box) -> None:
+async def test_one_file_cannot_be_larger_than_the_quota(confinement: Confinement, box: SandboxSpec) -> None:
     await confinement.run(bash("head -c 500M /dev/zero > f"), box, timeout=20)
     assert size(box.workdir) <= 40 * MiB
 
@@ -140,7 +140,7 @@ for number in range(100):
 """
 
 
-async def test_files_that_are_deleted_and_kept_open_count_as_well(confinement: Confinement, box: Box) -> None:
+async def test_files_that_are_deleted_and_kept_open_count_as_well(confinement: Confinement, box: SandboxSpec) -> None:
     done = await confinement.run(("python3", "-c", HIDE), box, timeout=30)
     if not done.stopped:  # whoever frees as much on the machine meanwhile hides it
         done = await confinement.run(("python3", "-c", HIDE), box, timeout=30)
@@ -150,7 +150,7 @@ async def test_files_that_are_deleted_and_kept_open_count_as_well(confinement: C
 
 
 async def test_room_that_others_take_is_not_laid_to_a_command_s_charge(
-    confinement: Confinement, box: Box, tmp_path: Path
+    confinement: Confinement, box: SandboxSpec, tmp_path: Path
 ) -> None:
     running = asyncio.create_task(confinement.run(bash("echo x > f; sleep 2; echo ok"), box, timeout=20))
     with (tmp_path / "of-others").open("wb") as file:
@@ -160,14 +160,14 @@ async def test_room_that_others_take_is_not_laid_to_a_command_s_charge(
     os.unlink(tmp_path / "of-others")
 
 
-async def test_small_steps_are_noticed_too(confinement: Confinement, box: Box) -> None:
+async def test_small_steps_are_noticed_too(confinement: Confinement, box: SandboxSpec) -> None:
     """Each command is over before anybody looks."""
     for number in range(20):
         await confinement.run(bash(f"head -c 5M /dev/zero > f{number}"), box, timeout=20)
     assert size(box.workdir) <= 60 * MiB
 
 
-async def test_a_full_folder_lets_a_command_delete_and_nothing_else(confinement: Confinement, box: Box) -> None:
+async def test_a_full_folder_lets_a_command_delete_and_nothing_else(confinement: Confinement, box: SandboxSpec) -> None:
     for number in range(10):
         (box.workdir / f"f{number}").write_bytes(b"x" * 5 * MiB)
     done = await confinement.run(bash("echo x > y; head -c 9M /dev/zero > z; :"), box, timeout=20)
@@ -181,7 +181,9 @@ async def test_a_full_folder_lets_a_command_delete_and_nothing_else(confinement:
     assert (done.stdout, done.notice) == ("room\n", None)
 
 
-async def test_what_lies_behind_a_link_does_not_count(confinement: Confinement, box: Box, tmp_path: Path) -> None:
+async def test_what_lies_behind_a_link_does_not_count(
+    confinement: Confinement, box: SandboxSpec, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "big").write_bytes(b"x" * 60 * MiB)
@@ -190,7 +192,7 @@ async def test_what_lies_behind_a_link_does_not_count(confinement: Confinement, 
     assert (await confinement.run(bash("echo ok > f"), box, timeout=20)).notice is None
 
 
-async def test_a_tree_of_any_depth_can_be_measured(confinement: Confinement, box: Box) -> None:
+async def test_a_tree_of_any_depth_can_be_measured(confinement: Confinement, box: SandboxSpec) -> None:
     deep = "import os\nfor _ in range(900): os.mkdir('d'); os.chdir('d')\nopen('f', 'w').write('x' * 45 * 2**20)"
     await confinement.run(("python3", "-c", deep.replace("45", "39")), box, timeout=20)
     done = await confinement.run(bash("head -c 5M /dev/zero > f; sleep 0.5"), box, timeout=20)
@@ -199,7 +201,7 @@ async def test_a_tree_of_any_depth_can_be_measured(confinement: Confinement, box
 
 
 async def test_a_bomb_in_a_zip_goes_off_in_scratch_and_nowhere_else(house: House) -> None:
-    limits = Limits(processes=100, scratch=50 * MiB)
+    limits = SandboxLimits(processes=100, scratch=50 * MiB)
     house = furnish(house.home, house.confinement, limits=limits)
     pack = "import zipfile\nwith zipfile.ZipFile('bomb.zip', 'w', 8) as z:\n"
     pack += " for n in range(40): z.writestr(f'{n}', bytes(2**24))"
@@ -218,7 +220,7 @@ async def test_a_bomb_in_a_zip_goes_off_in_scratch_and_nowhere_else(house: House
     assert (await house.call("write", path=f"{house.context.scratch}/more", content="x")).type == "output"
 
 
-async def test_two_commands_that_share_a_folder_share_its_quota(confinement: Confinement, box: Box) -> None:
+async def test_two_commands_that_share_a_folder_share_its_quota(confinement: Confinement, box: SandboxSpec) -> None:
     fill = "i=0; while [ $i -lt 15 ]; do head -c 5M /dev/zero > {}$i; i=$((i+1)); sleep 0.05; done; sleep 0.5"
     ended = await asyncio.gather(*(confinement.run(bash(fill.format(name)), box, timeout=20) for name in "ab"))
     assert all(done.stopped for done in ended)

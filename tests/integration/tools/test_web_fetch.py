@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from agent_common.net import Egress
+from agent_common.net import WebClient
 from agent_common.protocol import Rule
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import ToolContext, ToolResult
-from agent_runtime.tools import Gate
-from agent_runtime.tools.web.fetch import FETCH_LIMIT, PROGRAM, Reader, web_fetch_tool
+from agent_runtime.tools import ToolGate
+from agent_runtime.tools.web.fetch import FETCH_LIMIT, PROGRAM, PageReader, web_fetch_tool
 from tests.unit.net.webs import everywhere, leads_to, page, web
 
 from .conftest import House
@@ -32,13 +32,13 @@ ARTICLE = f"""<!doctype html><html><head><title>Ignored</title></head><body>
 Fetch = Callable[..., Awaitable[ToolResult]]
 
 
-def fetcher(house: House, reader: Reader | None = None, *rules: Rule, approved: bool = False) -> Fetch:
-    tool = web_fetch_tool(Egress(everywhere()), reader or Reader(house.confinement))
+def fetcher(house: House, reader: PageReader | None = None, *rules: Rule, approved: bool = False) -> Fetch:
+    tool = web_fetch_tool(WebClient(everywhere()), reader or PageReader(house.confinement))
     authority = Authority((Layer(rules=rules),)) if rules else Authority()
     context = replace(house.context, authority=authority, approved=approved)
 
     async def fetch(**arguments: Any) -> ToolResult:
-        result = await Gate().run(tool, arguments, context)
+        result = await ToolGate().run(tool, arguments, context)
         assert isinstance(result, ToolResult)
         return result
 
@@ -180,10 +180,10 @@ async def test_a_reader_that_hangs_or_breaks_is_ended(house: House, tmp_path: Pa
         program = house.home.workspace / "reader.py"
         program.write_text(code)
         context = ToolContext("ses_1", "call_1", house.home.workspace, house.home.workspace)
-        reader = Reader(house.confinement, program, seconds=1)
+        reader = PageReader(house.confinement, program, seconds=1)
         async with web({"/": page(ARTICLE, **HTML)}) as site:
-            tool = web_fetch_tool(Egress(everywhere()), reader)
-            result = await Gate().run(tool, {"url": site.url()}, context)
+            tool = web_fetch_tool(WebClient(everywhere()), reader)
+            result = await ToolGate().run(tool, {"url": site.url()}, context)
             assert isinstance(result, ToolResult)
             outcomes.append(result.error_text)
     assert outcomes == [

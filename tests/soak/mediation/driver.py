@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_testing import Faults, ScriptedProvider
+from agent_testing import BridgeFaults, ScriptedProvider
 from tests.soak.model import STORY, Model
 
 from .ambush import Ambush, Hunter, ambushes
@@ -84,9 +84,9 @@ async def world(folder: Path, agents: int) -> AsyncGenerator[World]:
         yield World(folder, model, host, ledger, operator, guests, seen)
 
 
-def weather(seed: int) -> Faults:
+def weather(seed: int) -> BridgeFaults:
     """What a connection has to endure: something every few seconds."""
-    return Faults(
+    return BridgeFaults(
         seed=seed,
         breaks_per_minute=6,
         cuts_per_minute=6,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from agent_testing import Event, FakeBridge, Faults, LiveProcess
+from agent_testing import BridgeFaults, Event, FakeBridge, LiveProcess
 
 ADMIN = "operator-token"
 PATIENCE = 120.0
@@ -110,7 +110,7 @@ class Guest:
         self._key.write_text(text)
         self._key.chmod(0o600)
 
-    async def weather(self, faults: Faults | None) -> None:
+    async def weather(self, faults: BridgeFaults | None) -> None:
         """Another bridge at the same address, with these faults; the connections of the old one are gone."""
         await self.calm()
         self.bridge = await FakeBridge(self._listen, self.target, faults=faults).__aenter__()

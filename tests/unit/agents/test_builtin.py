@@ -12,21 +12,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_common.net import Egress
+from agent_common.net import WebClient
 from agent_common.protocol import ANY_PROGRAM, Folders, RequirementSet
 from agent_common.protocol.authority import Authority, Layer
-from agent_runtime.agents import Agents
+from agent_runtime.agents import AgentDirectory
 from agent_runtime.errors import ToolFailure
 from agent_runtime.learnings import NoLearnings
 from agent_runtime.memory import NoMemory
-from agent_runtime.ports import Errand, ToolContext, ToolSpec
+from agent_runtime.ports import SubagentRequest, ToolContext, ToolSpec
 from agent_runtime.sandbox import Confinement
-from agent_runtime.skills import SkillHost, authoring_tools
+from agent_runtime.skills import SkillManager, authoring_tools
 from agent_runtime.tools import LOCKED, Tool, ToolRegistry, builtin_tools
-from agent_runtime.tools.core.permissions import Permissions
+from agent_runtime.tools.core.permissions import PermissionCheck
 from agent_runtime.tools.core.verdict import Verdict
 
-AGENTS = Agents()
+AGENTS = AgentDirectory()
 LOOKING = {"read", "glob", "grep", "web_fetch", "web_search", "skill", "todo", "tool_search", "memory_search"} & {
     *LOCKED,
     "memory_search",
@@ -38,7 +38,7 @@ class Nobody:
     def callable(self) -> Sequence[tuple[str, str]]:
         return [("explore", "Looks.")]
 
-    async def spawn(self, errand: Errand, context: ToolContext) -> Any:
+    async def spawn(self, errand: SubagentRequest, context: ToolContext) -> Any:
         raise AssertionError
 
 
@@ -54,9 +54,9 @@ TOOLS = {
     tool.spec.name: tool
     for tool in (
         *builtin_tools(
-            Confinement(None), egress=Egress(), spawner=Nobody(), learnings=NoLearnings(), memory=NoMemory()
+            Confinement(None), egress=WebClient(), spawner=Nobody(), learnings=NoLearnings(), memory=NoMemory()
         ),
-        *authoring_tools(cast("SkillHost", None)),
+        *authoring_tools(cast("SkillManager", None)),
         skill("harmless", RequirementSet()),
         skill("mighty", EVERYTHING),
         skill("read_more", RequirementSet(fs=Folders(write=["{workspace}"]))),
@@ -92,7 +92,7 @@ def context(house: tuple[Path, Path], agent: str) -> ToolContext:
 
 def verdict(tool: Tool, arguments: dict[str, Any], at: ToolContext) -> Verdict:
     try:
-        return asyncio.run(Permissions().check(tool, arguments, at))
+        return asyncio.run(PermissionCheck().check(tool, arguments, at))
     except ToolFailure as failure:
         return Verdict("deny", failure.message)
 

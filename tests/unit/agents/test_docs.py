@@ -11,7 +11,7 @@ import pytest
 from agent_common.protocol import NewRule, RequirementSet, Rule, authority
 from agent_common.protocol.authority import Access, decide
 from agent_common.protocol.permission import MOST_RULES
-from agent_runtime.agents import Agents, Project
+from agent_runtime.agents import AgentDirectory, ProjectRules
 from agent_runtime.agents.directory import LARGEST, SUFFIXES, builtin
 from agent_runtime.agents.manifest import _Written  # pyright: ignore[reportPrivateUsage]  the fields are its table
 from agent_runtime.agents.safe_yaml import load
@@ -56,7 +56,7 @@ def test_the_example_is_an_agent(tmp_path: Path) -> None:
     example = re.search(r"```markdown\n(.*?)```", AGENTS, re.DOTALL)
     assert example is not None
     (tmp_path / "reviewer.md").write_text(example[1])
-    agent = Agents(tmp_path).get("reviewer")
+    agent = AgentDirectory(tmp_path).get("reviewer")
     assert agent is not None
     assert agent.prompt.startswith("You review.")
     assert "{AGENT_DATA_DIR}/agents/reviewer.md" in AGENTS
@@ -83,11 +83,13 @@ def test_what_stands_there_as_yaml_can_be_read(tmp_path: Path) -> None:
     NewRule.model_validate(rule)
     assert authority.fault(RequirementSet.model_validate(grant["grant"])) is None
     (tmp_path / "permissions.yaml").write_text(YAML[2])
-    assert [one.permission for one in Project.read(tmp_path).rules] == [one["permission"] for one in project["rules"]]
+    assert [one.permission for one in ProjectRules.read(tmp_path).rules] == [
+        one["permission"] for one in project["rules"]
+    ]
     short = re.search(r"`permissions: (\{.*?\})`\.", PERMISSIONS)
     assert short is not None
     (tmp_path / "short.yaml").write_text(f"mode: all\npermissions: {short[1]}\n")
-    assert Agents(tmp_path).get("short") is not None
+    assert AgentDirectory(tmp_path).get("short") is not None
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:

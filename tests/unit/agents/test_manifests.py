@@ -10,7 +10,7 @@ import pytest
 
 from agent_common.protocol import RequirementSet
 from agent_common.protocol.authority import ALL_GRANTED
-from agent_runtime.agents import DEFAULT, Agents
+from agent_runtime.agents import DEFAULT, AgentDirectory
 from agent_runtime.errors import InvalidRequest
 
 GOOD = "description: Reads.\nmode: all\n"
@@ -20,7 +20,7 @@ BUILTIN = {"build", "compaction", "default", "explore", "plan"}
 def fault(folder: Path, name: str, content: str | bytes) -> str:
     """What is wrong with a file, on its card; nothing else breaks."""
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    agents = Agents(folder)
+    agents = AgentDirectory(folder)
     cards = {card.name: card for card in agents.cards()}
     assert cards.keys() >= BUILTIN
     assert {agent.name for agent in agents.all()} == BUILTIN
@@ -38,7 +38,7 @@ def test_a_markdown_file_is_its_fields_and_its_prompt(tmp_path: Path) -> None:
         "permissions:\n  read: allow\n  bash: {'git *': allow, '*': deny}\n"
         "---\n\nYou judge.\n\n---\nBe short.\n"
     )
-    agent = Agents(tmp_path).get("critic")
+    agent = AgentDirectory(tmp_path).get("critic")
     assert agent is not None
     assert (agent.description, agent.mode, agent.model) == ("Reads and judges.", "subagent", "small")
     assert (agent.inspectable, agent.max_steps, agent.source) == (True, 7, "file")
@@ -60,7 +60,7 @@ def test_a_yaml_file_holds_the_prompt_too_and_lists_mean_the_same_as_mappings(tm
         f"{GOOD}name: other\nprompt: |\n  You read.\npermissions: {{read: {{'a*': ask}}}}\n"
     )
     (tmp_path / "two.yaml").write_text(f"{GOOD}permissions: [{{permission: read, pattern: 'a*', action: ask}}]\n")
-    agents = Agents(tmp_path)
+    agents = AgentDirectory(tmp_path)
     one, two = agents.get("other"), agents.get("two")
     assert one is not None
     assert two is not None
@@ -157,12 +157,12 @@ def test_names_come_from_files_and_follow_a_rule(tmp_path: Path) -> None:
         assert fault(tmp_path, f"{name}.yaml", GOOD).startswith("name: ")
         (tmp_path / f"{name}.yaml").unlink()
     (tmp_path / "A-b_9.yaml").write_text(GOOD)
-    assert Agents(tmp_path).get("A-b_9") is not None
+    assert AgentDirectory(tmp_path).get("A-b_9") is not None
 
 
 def test_a_manifest_may_be_json_and_as_short_as_this(tmp_path: Path) -> None:
     (tmp_path / "short.json").write_text('{"mode": "all", "tools": "read, skill:*", "system_prompt": "You read."}')
-    agent = Agents(tmp_path).get("short")
+    agent = AgentDirectory(tmp_path).get("short")
     assert agent is not None
     assert (agent.description, agent.layer.tools, agent.prompt) == ("", ("read", "skill:*"), "You read.")
 
@@ -170,7 +170,7 @@ def test_a_manifest_may_be_json_and_as_short_as_this(tmp_path: Path) -> None:
 def test_of_two_files_with_one_name_the_first_is_the_agent(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(f"{GOOD}name: twin\nprompt: first\n")
     (tmp_path / "b.yaml").write_text(f"{GOOD}name: twin\nprompt: second\n")
-    agents = Agents(tmp_path)
+    agents = AgentDirectory(tmp_path)
     twin = agents.get("twin")
     assert twin is not None
     assert twin.prompt == "first"
@@ -178,7 +178,7 @@ def test_of_two_files_with_one_name_the_first_is_the_agent(tmp_path: Path) -> No
 
 
 def test_a_file_may_take_the_place_of_an_agent_of_the_product(tmp_path: Path) -> None:
-    agents = Agents(tmp_path)
+    agents = AgentDirectory(tmp_path)
     before = agents.primary("explore")
     (tmp_path / "explore.yaml").write_text("description: Mine.\nmode: subagent\n")
     assert agents.get("explore") != before
@@ -190,7 +190,7 @@ def test_a_file_may_take_the_place_of_an_agent_of_the_product(tmp_path: Path) ->
 
 def test_the_folder_may_come_change_and_go_at_any_time(tmp_path: Path) -> None:
     folder = tmp_path / "agents"
-    agents = Agents(folder)
+    agents = AgentDirectory(folder)
     assert agents.get("x") is None
     folder.mkdir()
     (folder / "x.md").write_text(f"---\n{GOOD}---\none")
@@ -219,7 +219,7 @@ def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
     (tmp_path.parent / "elsewhere.yaml").write_text(GOOD)
     (tmp_path / "linked.yaml").symlink_to(tmp_path.parent / "elsewhere.yaml")
     started = time.perf_counter()
-    agents = Agents(tmp_path)
+    agents = AgentDirectory(tmp_path)
     errors = {card.name: card.error for card in agents.cards() if card.error}
     assert errors == {
         "folder.md": "is not a file",
@@ -234,7 +234,7 @@ def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
 def test_who_is_not_there_or_not_for_people_cannot_be_chosen(tmp_path: Path) -> None:
     (tmp_path / "helper.yaml").write_text("description: Helps.\nmode: subagent\n")
     with pytest.raises(InvalidRequest) as refused:
-        Agents(tmp_path).primary("nobody")
+        AgentDirectory(tmp_path).primary("nobody")
     assert refused.value.faults == (("agent", "must be one of: build, default, explore, plan"),)
     with pytest.raises(InvalidRequest, match="agent helper is for other agents only"):
-        Agents(tmp_path).primary("helper")
+        AgentDirectory(tmp_path).primary("helper")

@@ -8,18 +8,18 @@ import pytest
 
 from agent_common.protocol import Folders, RequirementSet
 from agent_common.protocol.authority import ALL_GRANTED
-from agent_runtime.agents import Project
+from agent_runtime.agents import ProjectRules
 from agent_runtime.errors import StartError
 
 
-def read(folder: Path, content: str | bytes) -> Project:
+def read(folder: Path, content: str | bytes) -> ProjectRules:
     (folder / "permissions.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
-    return Project.read(folder)
+    return ProjectRules.read(folder)
 
 
 def test_without_a_file_nothing_is_forbidden(tmp_path: Path) -> None:
-    assert Project.read(tmp_path) == Project(ALL_GRANTED, ())
-    assert read(tmp_path, "# nothing yet\n") == Project(ALL_GRANTED, ())
+    assert ProjectRules.read(tmp_path) == ProjectRules(ALL_GRANTED, ())
+    assert read(tmp_path, "# nothing yet\n") == ProjectRules(ALL_GRANTED, ())
 
 
 def test_a_ceiling_and_rules(tmp_path: Path) -> None:
@@ -63,4 +63,4 @@ def test_a_file_that_cannot_be_meant_stops_the_start(tmp_path: Path, content: st
 def test_a_folder_in_its_place_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "permissions.yaml").mkdir()
     with pytest.raises(StartError, match="cannot be read"):
-        Project.read(tmp_path)
+        ProjectRules.read(tmp_path)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from agent_runtime.api.middleware import Guard
+from agent_runtime.api.middleware import AuthMiddleware
 
 
 async def answered(scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,5 +45,5 @@ async def test_who_may_change_something(client: Any, method: str, status: int) -
         "headers": [(b"authorization", b"Bearer t")],
         "client": client,
     }
-    await Guard(answered, "t", mediated=True)(scope, nothing, send)
+    await AuthMiddleware(answered, "t", mediated=True)(scope, nothing, send)
     assert sent[0]["status"] == status

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_runtime.api.range_requests import OutOfRange, piece
+from agent_runtime.api.range_requests import RangeNotSatisfiable, piece
 
 
 @pytest.mark.parametrize(
@@ -35,5 +35,5 @@ def test_the_piece_that_is_wanted(header: str | None, size: int, wanted: tuple[i
     ("header", "size"), [("bytes=10-", 10), ("bytes=10-12", 10), ("bytes=-0", 10), ("bytes=0-", 0)]
 )
 def test_what_lies_beyond_the_end(header: str, size: int) -> None:
-    with pytest.raises(OutOfRange):
+    with pytest.raises(RangeNotSatisfiable):
         piece(header, size)

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.connectors.config.config import Faults, Local, Remote, Server, servers
+from agent_runtime.connectors.config.config import ConfigFaults, LocalServer, RemoteServer, ServerConfig, servers
 
 DATA = Path("/var/lib/agent")
 ENVIRONMENT = {"HOME": "/srv/ann", "TOKEN": "t-o-k-e-n", "API_KEY": "k-e-y-k-e-y"}
 
 
-def read(content: Any) -> Server:
+def read(content: Any) -> ServerConfig:
     [found] = servers(content, DATA, ENVIRONMENT)
     return found
 
 
 def faults(content: Any) -> list[str]:
-    with pytest.raises(Faults) as raised:
+    with pytest.raises(ConfigFaults) as raised:
         servers(content, DATA, ENVIRONMENT)
     return raised.value.lines
 
@@ -52,27 +52,27 @@ OPEN_CODE = {
 ZED = {"context_servers": {"it": {"command": "x", "args": [], "env": {}}}}
 
 
-def remote(url: str = "https://m.example/mcp", **headers: str) -> Remote:
-    return Remote(url, headers)
+def remote(url: str = "https://m.example/mcp", **headers: str) -> RemoteServer:
+    return RemoteServer(url, headers)
 
 
 @pytest.mark.parametrize(
     ("content", "where"),
     [
-        (CLAUDE, Local(("npx", "-y", "x"), {"K": "t-o-k-e-n"})),
+        (CLAUDE, LocalServer(("npx", "-y", "x"), {"K": "t-o-k-e-n"})),
         (CLAUDE_HTTP, remote(a="x t-o-k-e-n")),
-        (CURSOR, Local(("python", "/var/lib/agent/workspace/s.py", "/srv/ann/d"), {"K": "t-o-k-e-n"})),
-        (VS_CODE, Local(("node", "s.js"), {}, cwd=Path("/opt/it"))),
-        (VS_CODE_SETTINGS, Local(("node", "s.js"), {})),
+        (CURSOR, LocalServer(("python", "/var/lib/agent/workspace/s.py", "/srv/ann/d"), {"K": "t-o-k-e-n"})),
+        (VS_CODE, LocalServer(("node", "s.js"), {}, cwd=Path("/opt/it"))),
+        (VS_CODE_SETTINGS, LocalServer(("node", "s.js"), {})),
         (WINDSURF, remote(k="k-e-y-k-e-y")),
         (CLINE, remote()),
         (GEMINI, remote()),
-        (OPEN_CODE, Local(("bun", "x"), {"K": "t-o-k-e-n"})),
-        (ZED, Local(("x",), {})),
+        (OPEN_CODE, LocalServer(("bun", "x"), {"K": "t-o-k-e-n"})),
+        (ZED, LocalServer(("x",), {})),
     ],
     ids=["claude", "claude http", "cursor", "vs code", "settings", "windsurf", "cline", "gemini", "opencode", "zed"],
 )
-def test_what_other_products_write_is_taken(content: Any, where: Local | Remote) -> None:
+def test_what_other_products_write_is_taken(content: Any, where: LocalServer | RemoteServer) -> None:
     assert read(content).where == where
 
 

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 from agent_common.protocol.authority import Access, decide
-from agent_runtime.agents import Project
-from agent_runtime.connectors import Patience
+from agent_runtime.agents import ProjectRules
+from agent_runtime.connectors import Timeouts
 from agent_runtime.connectors.config import config
 from agent_runtime.connectors.config.config import servers
-from agent_runtime.connectors.config.config_schema import OAuth, Written
+from agent_runtime.connectors.config.config_schema import OAuthConfig, ServerFields
 from agent_runtime.connectors.session import server_connection, session
 from agent_runtime.connectors.tools import schemas
 from agent_runtime.connectors.tools.tool_adapter import CAPABILITY
@@ -38,7 +38,7 @@ def test_the_examples_are_taken() -> None:
 
 def test_the_rules_are_taken(tmp_path: Path) -> None:
     (tmp_path / "permissions.yaml").write_text(examples("yaml")[0])
-    rules = Project.read(tmp_path).rules
+    rules = ProjectRules.read(tmp_path).rules
     for tool, action in (("search", "allow"), ("delete_page", "deny")):
         access = Access(f"docs_{tool}", (f"mcp:docs:{tool}",), (CAPABILITY,))
         assert decide(rules, access).action == action
@@ -46,11 +46,11 @@ def test_the_rules_are_taken(tmp_path: Path) -> None:
 
 def test_every_field_is_told() -> None:
     fields = PAGE.partition("| field |")[2].partition("##")[0]
-    for name in Written.model_fields.keys() - {"name"}:
+    for name in ServerFields.model_fields.keys() - {"name"}:
         assert f"`{name}`" in fields
-    for name, field in OAuth.model_fields.items():
+    for name, field in OAuthConfig.model_fields.items():
         assert f"`{name}{'' if field.is_required() else '?'}`" in PAGE
-    assert f"together ({Written.model_fields['memory_mb'].default})" in fields
+    assert f"together ({ServerFields.model_fields['memory_mb'].default})" in fields
 
 
 def test_the_limits_are_those_of_the_code() -> None:
@@ -65,12 +65,12 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert LIMITS["lines that are no messages"] == f"{rate_limit.MOST_NOISE} in a row"
     assert LIMITS["requests of a server's own"] == f"{rate_limit.MOST_ASKS} in a connection"
     assert LIMITS["calls of a server at once"] == str(server_connection.MOST_CALLS)
-    assert LIMITS["time to connect"] == f"{Patience().connect:g} s"
+    assert LIMITS["time to connect"] == f"{Timeouts().connect:g} s"
     assert LIMITS["matches of `tool_search`"] == str(tool_search.MOST)
 
 
 def test_the_times_are_those_of_the_code() -> None:
-    patience = Patience()
+    patience = Timeouts()
     assert f"waits {patience.wait:g} s at most" in PAGE
     assert f"for {patience.idle / 60:g} minutes" in PAGE
     *first, last = patience.backoff

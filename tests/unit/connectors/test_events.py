@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_runtime.connectors.transport.event_limits import EventCheck
-from agent_runtime.connectors.transport.rate_limit import MESSAGE_LIMIT, UNIT, Overrun
+from agent_runtime.connectors.transport.rate_limit import MESSAGE_LIMIT, UNIT, LimitExceeded
 
 COSTLY = b'data: {"a":[' + b"0," * 60_000 + b"0]}"
 
@@ -18,21 +18,21 @@ def test_events_are_found_however_they_are_cut(end: bytes, size: int) -> None:
     for piece in (sound[at : at + size] for at in range(0, len(sound), size)):
         check.feed(piece)
     check.feed(COSTLY + end[:1])
-    with pytest.raises(Overrun, match="values"):
+    with pytest.raises(LimitExceeded, match="values"):
         check.feed(end[1:] + end)
 
 
 def test_an_event_that_the_end_of_the_stream_cuts_off_is_checked() -> None:
     check = EventCheck()
     check.feed(COSTLY)
-    with pytest.raises(Overrun, match="values"):
+    with pytest.raises(LimitExceeded, match="values"):
         check.end()
 
 
 def test_an_event_has_a_limit_in_bytes() -> None:
     check = EventCheck()
     check.feed(b"data: " + b"x" * (MESSAGE_LIMIT - 100) + b"\n\n")
-    with pytest.raises(Overrun, match="4 MiB"):
+    with pytest.raises(LimitExceeded, match="4 MiB"):
         check.feed(b"data: " + b"x" * MESSAGE_LIMIT)
 
 

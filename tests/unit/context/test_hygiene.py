@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.context import lower_tools, meant
-from agent_runtime.context.provider_messages import Call, Step, lower_step, lower_user
+from agent_runtime.context.provider_messages import Step, ToolCallRecord, lower_step, lower_user
 from agent_runtime.context.sanitize import MOST_IN_A_ROW, result_json, visible, words, wrapped
 from agent_runtime.ports import ToolSpec
 
@@ -122,9 +122,12 @@ def test_every_way_to_the_model_is_cleaned() -> None:
     messages = [
         lower_user([{"type": "text", "text": hidden}]),
         *lower_step(
-            Step("", [Call("c", "web_fetch", {"url": "http://e"}, {"type": "output", "data": {hidden: hidden}})])
+            Step(
+                "",
+                [ToolCallRecord("c", "web_fetch", {"url": "http://e"}, {"type": "output", "data": {hidden: hidden}})],
+            )
         ),
-        *lower_step(Step("", [Call("c", "x_y", {}, {"type": "error", "error_text": hidden})])),
+        *lower_step(Step("", [ToolCallRecord("c", "x_y", {}, {"type": "error", "error_text": hidden})])),
         lower_tools([ToolSpec("x_y", hidden, {"type": "object", "description": hidden})]) or b"",
     ]
     for message in messages:
@@ -134,7 +137,7 @@ def test_every_way_to_the_model_is_cleaned() -> None:
 
 def test_results_say_what_they_come_from() -> None:
     def source(name: str, **given: str) -> str | None:
-        step = Step("", [Call("c", name, given, {"type": "output", "data": 1, "metadata": {}})])
+        step = Step("", [ToolCallRecord("c", name, given, {"type": "output", "data": 1, "metadata": {}})])
         told = json.loads(json.loads(lower_step(step)[1])["content"])
         assert list(told)[:1] == ["type"]
         return told.get("source")

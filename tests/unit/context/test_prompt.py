@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.context import Material, Surroundings, digest, system_prompt
+from agent_runtime.context import PromptEnvironment, PromptInputs, digest, system_prompt
 from agent_runtime.context.sections import BELOW, INSTRUCTIONS_CAP, OPERATOR_SHARE, SERVERS_CAP, SKILLS_CAP
 from agent_runtime.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET
 from agent_runtime.workspace import PROMPT_CAPS, BootstrapFile, Instructions
@@ -18,7 +18,7 @@ DOCS = Path(__file__).parent.parent.parent.parent / "docs"
 
 
 def made(now_ms: int = DAY, **given: Any) -> str:
-    return system_prompt(Material("a1", "tester", **given), Surroundings(now_ms, "big", "/data/workspace"))
+    return system_prompt(PromptInputs("a1", "tester", **given), PromptEnvironment(now_ms, "big", "/data/workspace"))
 
 
 def document(text: str, name: str = "AGENTS.md", **about: Any) -> BootstrapFile:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 
 from agent_runtime.context import transcript
-from agent_runtime.context.transcript import NEWEST, PRUNED, Entry
+from agent_runtime.context.transcript import NEWEST, PRUNED, TranscriptEntry
 
 
 def user(text: str) -> bytes:
@@ -85,12 +85,12 @@ def test_few_results_are_all_new() -> None:
 
 
 TEXTS = st.lists(
-    st.builds(Entry, st.sampled_from(["user", "assistant", "tool read"]), st.text(max_size=900)), max_size=12
+    st.builds(TranscriptEntry, st.sampled_from(["user", "assistant", "tool read"]), st.text(max_size=900)), max_size=12
 )
 
 
 @given(TEXTS, st.integers(300, 2000))
-def test_pieces_fit_and_leave_nothing_out(texts: list[Entry], budget: int) -> None:
+def test_pieces_fit_and_leave_nothing_out(texts: list[TranscriptEntry], budget: int) -> None:
     pieces = transcript.chunks(texts, cost, budget)
     assert all(cost(transcript.plain(piece)) <= budget for piece in pieces)
     assert all(piece for piece in pieces)
@@ -101,13 +101,13 @@ def test_pieces_fit_and_leave_nothing_out(texts: list[Entry], budget: int) -> No
 
 
 def test_pieces_are_no_smaller_than_they_must_be() -> None:
-    texts = [Entry("user", "x" * 60)] * 40
+    texts = [TranscriptEntry("user", "x" * 60)] * 40
     each = cost(str(texts[0])) + 1
     assert [len(piece) for piece in transcript.chunks(texts, cost, 10 * each)] == [10] * 4
 
 
 @given(TEXTS.filter(bool), st.integers(300, 3000))
-def test_without_its_middle_it_fits_and_says_what_is_missing(texts: list[Entry], budget: int) -> None:
+def test_without_its_middle_it_fits_and_says_what_is_missing(texts: list[TranscriptEntry], budget: int) -> None:
     shown = transcript.without_middle(texts, cost, budget)
     missing = re.search(r"\[(\d+) messages in between", shown)
     count = len(re.findall(r"<message ", shown)) + (int(missing[1]) if missing else 0)
@@ -119,12 +119,12 @@ def test_without_its_middle_it_fits_and_says_what_is_missing(texts: list[Entry],
 
 
 def test_beginning_and_end_are_kept() -> None:
-    texts = [Entry("user", f"number {at} " + "x" * 80) for at in range(100)]
+    texts = [TranscriptEntry("user", f"number {at} " + "x" * 80) for at in range(100)]
     shown = transcript.without_middle(texts, cost, 2000)
     assert "number 0 " in shown
     assert "number 99 " in shown
     assert "number 50 " not in shown
-    alone = transcript.without_middle([Entry("user", "begin" + "x" * 5000 + "end")], cost, 2000)
+    alone = transcript.without_middle([TranscriptEntry("user", "begin" + "x" * 5000 + "end")], cost, 2000)
     assert "begin" in alone
     assert "left out" in alone
     assert alone.endswith("end\n</message>")

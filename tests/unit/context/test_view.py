@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from agent_runtime.context import Call, Step, View, definition, lower_tools
+from agent_runtime.context import Step, ToolCallRecord, View, definition, lower_tools
 from agent_runtime.context.provider_messages import lower_step, steps_of
 from agent_runtime.ports import ToolSpec
 from agent_runtime.sessions import NOTICE, RETRY, Marker, Message, Shortened
@@ -87,7 +87,7 @@ def test_a_view_grows_at_its_end_only() -> None:
     view = View("prompt")
     view.add_user([{"type": "text", "text": "a"}, {"type": "file"}, {"type": "text", "text": "b"}])
     before = list(view.messages)
-    view.add_step(Step("text", [Call("c", "read", {}, {"type": "output"})]))
+    view.add_step(Step("text", [ToolCallRecord("c", "read", {}, {"type": "output"})]))
     assert view.messages[: len(before)] == before
     assert json.loads(before[1]) == {"role": "user", "content": "a\n\nb"}
     assert view.size == sum(map(len, view.messages))

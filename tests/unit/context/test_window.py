@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.context import Call, Cut, Step, View, Window, cut_all, cut_for
+from agent_runtime.context import ContextWindow, Cut, Step, ToolCallRecord, View, cut_all, cut_for
 from agent_runtime.sessions import Marker
 
 
@@ -19,7 +19,9 @@ def talk(turns: Sequence[Sequence[int]], marker: Marker | None = None) -> View:
     for number, steps in enumerate(turns):
         view.add_user([{"type": "text", "text": f"ask {number}"}], message_id=f"msg_{number}")
         for step, calls in enumerate(steps):
-            made = [Call(f"call_{step}_{at}", "read", {}, {"type": "output", "data": step}) for at in range(calls)]
+            made = [
+                ToolCallRecord(f"call_{step}_{at}", "read", {}, {"type": "output", "data": step}) for at in range(calls)
+            ]
             view.add_step(Step("" if calls else "answer", made))
     return view
 
@@ -85,7 +87,10 @@ def test_cuts_in_a_row_come_to_an_end(turns: list[list[int]], most: int, budget:
         for number, steps in list(enumerate(turns))[first:]:
             after.add_user([{"type": "text", "text": f"ask {number}"}], message_id=f"msg_{number}")
             for step, calls in enumerate(steps):
-                made = [Call(f"call_{step}_{at}", "read", {}, {"type": "output", "data": step}) for at in range(calls)]
+                made = [
+                    ToolCallRecord(f"call_{step}_{at}", "read", {}, {"type": "output", "data": step})
+                    for at in range(calls)
+                ]
                 after.add_step(Step("" if calls else "answer", made))
         assert list(after.messages[-1:]) == list(view.messages[-1:]), "the end is what it was"
         if len(after.messages) == len(view.messages):
@@ -115,11 +120,11 @@ def test_all_of_a_view_can_be_summed_up_but_not_nothing() -> None:
     ],
 )
 def test_the_reserve(limit: int, output: int | None, wanted: int | None, reserve: int, summary: int) -> None:
-    window = Window.of(limit, output, wanted)
+    window = ContextWindow.of(limit, output, wanted)
     assert (window.reserve, window.usable, window.summary) == (reserve, limit - reserve, summary)
 
 
 def test_a_model_that_takes_less_has_a_smaller_reserve_too() -> None:
-    window = Window.of(128_000, None)
-    assert window.narrowed(16_000) == Window(16_000, 4000)
+    window = ContextWindow.of(128_000, None)
+    assert window.narrowed(16_000) == ContextWindow(16_000, 4000)
     assert window.narrowed(200_000) is window.narrowed(None) is window

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from agent_host.access import Guard, TokenStore, check_agent_id
-from agent_host.database import Database, open_database, tokens
+from agent_host.access import AccessGuard, TokenStore, check_agent_id
+from agent_host.database import HostDatabase, open_database, tokens
 from agent_host.errors import InvalidRequest, Unauthorized
 from agent_testing import ManualClock
 
 
-class CountingDatabase(Database):
+class CountingDatabase(HostDatabase):
     """Counts how often it is asked."""
 
     asked = 0
@@ -42,7 +42,7 @@ def store(database: CountingDatabase, clock: ManualClock) -> TokenStore:
     return TokenStore(database, clock)
 
 
-async def who(guard: Guard, token: str) -> str:
+async def who(guard: AccessGuard, token: str) -> str:
     return (await guard.identify(f"Bearer {token}")).agent_id
 
 
@@ -50,7 +50,7 @@ async def test_a_token_is_its_agents_and_only_its_hash_is_kept(
     store: TokenStore, database: CountingDatabase, clock: ManualClock
 ) -> None:
     token = await store.mint("writer", "manual")
-    caller = await Guard(store, clock).identify(f"bearer  {token} ")
+    caller = await AccessGuard(store, clock).identify(f"bearer  {token} ")
     assert (caller.agent_id, caller.is_operator) == ("writer", False)
     kept = str(await database.run(lambda connection: connection.execute(select(tokens)).all()))
     assert "writer" in kept
@@ -61,12 +61,12 @@ async def test_a_token_is_its_agents_and_only_its_hash_is_kept(
 async def test_anything_else_is_refused(store: TokenStore, clock: ManualClock, header: str | None) -> None:
     await store.mint("writer", "manual")
     with pytest.raises(Unauthorized) as caught:
-        await Guard(store, clock).identify(header)
+        await AccessGuard(store, clock).identify(header)
     assert caught.value.headers == {"www-authenticate": 'Bearer realm="mesh"'}
 
 
 async def test_a_known_token_costs_no_query(store: TokenStore, database: CountingDatabase, clock: ManualClock) -> None:
-    guard, token = Guard(store, clock), await store.mint("writer", "manual")
+    guard, token = AccessGuard(store, clock), await store.mint("writer", "manual")
     await who(guard, token)
     before = database.asked
     for _ in range(10):
@@ -75,7 +75,7 @@ async def test_a_known_token_costs_no_query(store: TokenStore, database: Countin
 
 
 async def test_a_revoked_token_is_found_out(store: TokenStore, database: CountingDatabase, clock: ManualClock) -> None:
-    guard, token = Guard(store, clock), await store.mint("writer", "manual")
+    guard, token = AccessGuard(store, clock), await store.mint("writer", "manual")
     await who(guard, token)
     assert await database.run(lambda connection: store.revoke_in(connection, "writer")) == 1
     assert await who(guard, token) == "writer"
@@ -85,7 +85,7 @@ async def test_a_revoked_token_is_found_out(store: TokenStore, database: Countin
 
 
 async def test_many_tokens_do_not_fill_the_memory(store: TokenStore, clock: ManualClock) -> None:
-    guard = Guard(store, clock, cache_size=2)
+    guard = AccessGuard(store, clock, cache_size=2)
     for number in range(5):
         token = await store.mint(f"agent{number}", "manual")
         assert await who(guard, token) == f"agent{number}"
@@ -97,7 +97,7 @@ async def test_a_fleet_token_replaces_the_fleets_earlier_one_and_no_other(
 ) -> None:
     manual, first = await store.mint("writer", "manual"), await store.mint("writer", "fleet")
     second = await store.mint("writer", "fleet")
-    guard = Guard(store, clock)
+    guard = AccessGuard(store, clock)
     assert await who(guard, manual) == "writer"
     assert await who(guard, second) == "writer"
     with pytest.raises(Unauthorized):
@@ -108,16 +108,16 @@ async def test_the_operators_token_is_made_once_and_replaced_on_demand(store: To
     first = await store.first_operator_token()
     assert first is not None
     assert await store.first_operator_token() is None
-    assert (await Guard(store, clock).identify(f"Bearer {first}")).is_operator
+    assert (await AccessGuard(store, clock).identify(f"Bearer {first}")).is_operator
     second = await store.mint("operator", "manual")
-    assert await who(Guard(store, clock), second) == "operator"
+    assert await who(AccessGuard(store, clock), second) == "operator"
     with pytest.raises(Unauthorized):
-        await who(Guard(store, clock), first)
+        await who(AccessGuard(store, clock), first)
 
 
 async def test_a_token_from_the_settings_is_the_only_one_of_the_operator(store: TokenStore, clock: ManualClock) -> None:
     made = await store.first_operator_token()
-    guard = Guard(store, clock, "from-settings")
+    guard = AccessGuard(store, clock, "from-settings")
     assert await who(guard, "from-settings") == "operator"
     with pytest.raises(Unauthorized):
         await who(guard, str(made))

@@ -13,9 +13,9 @@ import pytest
 from fastapi import FastAPI, Request
 from sqlalchemy.exc import OperationalError
 
-from agent_common.net import Shares
-from agent_host.access import Guard, TokenStore
-from agent_host.database import Database, open_database
+from agent_common.net import ShareCounter
+from agent_host.access import AccessGuard, TokenStore
+from agent_host.database import HostDatabase, open_database
 from agent_host.http import MOST_HELD, BodyLimit, problems
 from agent_testing import ManualClock
 
@@ -26,12 +26,12 @@ PATIENCE = 60
 class Door:
     """An app behind the middleware; `pieces` counts what was fetched of bodies."""
 
-    def __init__(self, database: Database, *, held: Shares | None = None, **limits: Any) -> None:
+    def __init__(self, database: HostDatabase, *, held: ShareCounter | None = None, **limits: Any) -> None:
         self.app, self.tokens = FastAPI(), TokenStore(database, ManualClock())
-        self.app.state.guard = Guard(self.tokens, ManualClock(), OPERATOR)
+        self.app.state.guard = AccessGuard(self.tokens, ManualClock(), OPERATOR)
         self.pieces, self.answer = 0, asyncio.Event()
         problems.install(self.app)
-        self.app.add_middleware(BodyLimit, held=held or Shares(MOST_HELD), **limits)
+        self.app.add_middleware(BodyLimit, held=held or ShareCounter(MOST_HELD), **limits)
         self.app.add_api_route("/take", self._take, methods=["POST"])
 
     async def _take(self, request: Request) -> dict[str, int]:
@@ -62,7 +62,7 @@ class Door:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def database(tmp_path: Path) -> Iterator[HostDatabase]:
     with closing(open_database(f"sqlite:///{tmp_path / 'mesh.db'}")) as database:
         yield database
 
@@ -72,13 +72,13 @@ def told(reply: httpx.Response) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("token", ["", "wrong"])
-async def test_a_stranger_s_body_is_not_read(database: Database, token: str) -> None:
+async def test_a_stranger_s_body_is_not_read(database: HostDatabase, token: str) -> None:
     door = Door(database)
     assert told(await door.post(b"x" * 100, token=token)) == (401, "unauthorized")
     assert door.pieces == 0
 
 
-async def test_a_body_without_a_length_is_counted(database: Database) -> None:
+async def test_a_body_without_a_length_is_counted(database: HostDatabase) -> None:
     door = Door(database, limit=100)
     door.answer.set()
     assert (await door.post(b"x" * 60, b"y" * 40)).json() == {"size": 100}
@@ -88,19 +88,19 @@ async def test_a_body_without_a_length_is_counted(database: Database) -> None:
     assert door.pieces == 4
 
 
-async def test_a_body_that_does_not_come_is_given_up(database: Database) -> None:
+async def test_a_body_that_does_not_come_is_given_up(database: HostDatabase) -> None:
     door = Door(database, patience=0.05)
     assert told(await door.post(b"the beginning", wait=asyncio.Event())) == (408, "body_too_slow")
 
 
-async def test_an_answer_may_take_longer_than_a_body(database: Database) -> None:
+async def test_an_answer_may_take_longer_than_a_body(database: HostDatabase) -> None:
     door = Door(database, patience=0.5)
     asyncio.get_running_loop().call_later(0.8, door.answer.set)
     assert (await door.post(b"all of it")).json() == {"size": 9}
 
 
-async def test_what_a_caller_has_under_way_is_bounded_and_given_back(database: Database) -> None:
-    door = Door(database, held=Shares(200))
+async def test_what_a_caller_has_under_way_is_bounded_and_given_back(database: HostDatabase) -> None:
+    door = Door(database, held=ShareCounter(200))
     writer = await door.tokens.mint("writer", "manual")
     first = asyncio.create_task(door.post(b"x" * 60, token=writer))
     await door.until(1)
@@ -114,12 +114,12 @@ async def test_what_a_caller_has_under_way_is_bounded_and_given_back(database: D
     assert (await door.post(b"x" * 100, token=writer)).json() == {"size": 100}
 
 
-async def test_a_database_that_fails_is_told_as_everywhere(database: Database) -> None:
+async def test_a_database_that_fails_is_told_as_everywhere(database: HostDatabase) -> None:
     door = Door(database)
 
     class Broken(TokenStore):
         async def owner(self, token_digest: str) -> str | None:
             raise OperationalError("SELECT", {}, Exception("no disk"))
 
-    door.app.state.guard = Guard(Broken(database, ManualClock()), ManualClock())
+    door.app.state.guard = AccessGuard(Broken(database, ManualClock()), ManualClock())
     assert told(await door.post(b"x")) == (503, "database_unavailable")

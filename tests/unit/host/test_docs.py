@@ -14,7 +14,7 @@ from agent_host.budget import budget_of
 from agent_host.cli import settings_help
 from agent_host.database import open_database
 from agent_host.proxy.catalog.catalog_file import _File
-from agent_host.settings import Settings, env_name, is_secret
+from agent_host.settings import HostSettings, env_name, is_secret
 from scripts.settings import allowed
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -23,7 +23,7 @@ DEFAULTS = {"data_dir": "`~/.local/share/agent-mesh`"}
 
 def settings_table() -> Iterator[str]:
     """The rows that docs/host.md must have."""
-    for name, field in Settings.model_fields.items():
+    for name, field in HostSettings.model_fields.items():
         default = DEFAULTS.get(name) or ("none" if field.default is None else f"`{field.default}`")
         secret = " (secret)" if is_secret(field) else ""
         yield f"| `{env_name(name)}`{secret} | {default} | {allowed(field)} | {field.description} |"
@@ -37,7 +37,7 @@ def test_the_page_of_the_host_has_every_setting_as_it_is() -> None:
 
 def test_every_setting_is_a_line_of_help() -> None:
     text = settings_help()
-    for name, field in Settings.model_fields.items():
+    for name, field in HostSettings.model_fields.items():
         assert f"  {env_name(name)}" in text
         assert (f"{env_name(name)}_FILE" in text) == is_secret(field)
 
@@ -45,7 +45,7 @@ def test_every_setting_is_a_line_of_help() -> None:
 def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:
     page = (DOCS / "host.md").read_text()
     with closing(open_database("sqlite://")) as database:
-        app = create_app(Settings(data_dir=tmp_path), database, "http://host", budget_of(1024), lambda _token: None)
+        app = create_app(HostSettings(data_dir=tmp_path), database, "http://host", budget_of(1024), lambda _token: None)
     paths = app.openapi()["paths"]
     listed = set(re.findall(r"\| `([A-Z]+ /\S*)`", page))
     hot = {"POST /v1/chat/completions", "POST /v1/embeddings", "GET /openapi.json"}

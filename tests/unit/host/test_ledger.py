@@ -15,9 +15,9 @@ from sqlalchemy import Connection, text
 
 from agent_common.protocol import Usage
 from agent_host import health
-from agent_host.database import Database, open_database
+from agent_host.database import HostDatabase, open_database
 from agent_host.errors import Unavailable
-from agent_host.proxy import Ledger
+from agent_host.proxy import ModelCallLedger
 from agent_host.proxy.ledger.ledger import CallRecord, CallStatus
 from agent_host.proxy.ledger.report import LedgerReport, read_report
 
@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def database(tmp_path: Path) -> Iterator[HostDatabase]:
     with closing(open_database(f"sqlite:///{tmp_path / 'mesh.db'}")) as database:
         yield database
 
 
 @asynccontextmanager
-async def opened(database: Database, limit: int = 100) -> AsyncGenerator[Ledger]:
-    ledger = Ledger(database, limit=limit, retry_seconds=0.01)
+async def opened(database: HostDatabase, limit: int = 100) -> AsyncGenerator[ModelCallLedger]:
+    ledger = ModelCallLedger(database, limit=limit, retry_seconds=0.01)
     ledger.start()
     try:
         yield ledger
@@ -59,11 +59,11 @@ def record(
     )
 
 
-async def report(database: Database, agent: str | None = None, limit: int = 50) -> LedgerReport:
+async def report(database: HostDatabase, agent: str | None = None, limit: int = 50) -> LedgerReport:
     return await database.run(lambda connection: read_report(connection, agent, limit))
 
 
-async def test_rows_are_written_and_summed(database: Database) -> None:
+async def test_rows_are_written_and_summed(database: HostDatabase) -> None:
     async with opened(database) as ledger:
         ledger.record(
             record(1, usage=Usage(input=10, output=5, reasoning=1, cache_read=2, cache_write=3, cost_usd=0.5))
@@ -83,7 +83,7 @@ async def test_rows_are_written_and_summed(database: Database) -> None:
     assert found.recent[3].started_at == 1_700_000_000_001
 
 
-async def test_the_report_is_narrowed(database: Database) -> None:
+async def test_the_report_is_narrowed(database: HostDatabase) -> None:
     async with opened(database) as ledger:
         for number in range(5):
             ledger.record(record(number, agent="ab"[number % 2]))
@@ -94,7 +94,7 @@ async def test_the_report_is_narrowed(database: Database) -> None:
     assert (await report(database, "nobody")).sums == []
 
 
-async def test_more_rows_than_one_commit_takes(database: Database) -> None:
+async def test_more_rows_than_one_commit_takes(database: HostDatabase) -> None:
     async with opened(database, limit=5_000) as ledger:
         for number in range(1_200):
             ledger.record(record(number))
@@ -102,13 +102,13 @@ async def test_more_rows_than_one_commit_takes(database: Database) -> None:
         assert (await report(database)).sums[0].calls == 1_200
 
 
-async def test_closing_writes_what_waits(database: Database) -> None:
+async def test_closing_writes_what_waits(database: HostDatabase) -> None:
     async with opened(database) as ledger:
         ledger.record(record())
     assert (await report(database)).sums[0].calls == 1
 
 
-async def test_a_database_that_fails_loses_nothing_and_new_calls_are_refused(database: Database) -> None:
+async def test_a_database_that_fails_loses_nothing_and_new_calls_are_refused(database: HostDatabase) -> None:
     def break_it(connection: Connection) -> None:
         connection.execute(text("ALTER TABLE model_calls RENAME TO hidden"))
 
@@ -137,7 +137,7 @@ async def test_a_database_that_fails_loses_nothing_and_new_calls_are_refused(dat
 
 
 async def test_a_row_that_no_database_takes_is_dropped_and_the_others_are_written(
-    database: Database, capsys: pytest.CaptureFixture[str]
+    database: HostDatabase, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with opened(database) as ledger:
         ledger.record(record(1))
@@ -153,8 +153,8 @@ async def test_a_row_that_no_database_takes_is_dropped_and_the_others_are_writte
     assert "req_2" in dropped[0]
 
 
-async def test_no_failure_of_the_database_ends_the_writer(database: Database) -> None:
-    class Odd(Database):
+async def test_no_failure_of_the_database_ends_the_writer(database: HostDatabase) -> None:
+    class Odd(HostDatabase):
         """Fails in a way that nobody thought of, and without a word."""
 
         failures = 2
@@ -176,7 +176,7 @@ async def test_no_failure_of_the_database_ends_the_writer(database: Database) ->
     assert (await report(database)).sums[0].calls == 1
 
 
-async def test_a_writer_that_has_ended_shows_in_readiness(database: Database) -> None:
+async def test_a_writer_that_has_ended_shows_in_readiness(database: HostDatabase) -> None:
     app = FastAPI()
     app.include_router(health.router)
     async with (
@@ -194,7 +194,7 @@ async def test_a_writer_that_has_ended_shows_in_readiness(database: Database) ->
 
 
 async def test_closing_over_a_broken_database_ends_and_says_what_is_lost(
-    database: Database, capsys: pytest.CaptureFixture[str]
+    database: HostDatabase, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with opened(database) as ledger:
         await database.run(lambda connection: connection.execute(text("DROP TABLE model_calls")))

@@ -10,7 +10,7 @@ import pytest
 from pydantic_core import to_json
 
 from agent_host.errors import ProviderFailed
-from agent_host.proxy.providers import Call
+from agent_host.proxy.providers import ProviderCall
 from agent_host.proxy.providers.local import LocalProvider
 from agent_host.proxy.providers.local.engine import Engine, load, missing_parts
 from agent_host.proxy.providers.local.provider import NOTICE
@@ -29,7 +29,7 @@ def server() -> Iterator[ScriptedProvider]:
 async def ask(server: ScriptedProvider, payload: dict[str, Any], *, streamed: bool = False) -> tuple[int, bytes]:
     provider = LocalProvider(ManualClock(), 5.0, lambda: Engine(server.url, "key", object()))
     try:
-        async with provider.call(Call("chat", to_json({"model": "SmolLM2", **payload}), streamed)) as answer:
+        async with provider.call(ProviderCall("chat", to_json({"model": "SmolLM2", **payload}), streamed)) as answer:
             return answer.status, b"".join([data async for data in answer.body])
     finally:
         await provider.close()

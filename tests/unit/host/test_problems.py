@@ -6,7 +6,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_common.net import Shares
+from agent_common.net import ShareCounter
 from agent_host.http import BodyLimit, problems
 
 
@@ -49,5 +49,5 @@ async def test_what_is_no_request_passes_the_body_limit() -> None:
     async def app(scope: object, receive: object, send: object) -> None:
         seen.append(scope["type"])  # pyright: ignore  # type: ignore
 
-    await BodyLimit(app, Shares(1))({"type": "lifespan"}, None, None)  # pyright: ignore  # type: ignore
+    await BodyLimit(app, ShareCounter(1))({"type": "lifespan"}, None, None)  # pyright: ignore  # type: ignore
     assert seen == ["lifespan"]

@@ -10,9 +10,17 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Table, func, insert, select
 
-from agent_host.database import Database, Keep, constraint_sets, model_calls, open_database, work, work_audit
+from agent_host.database import (
+    HostDatabase,
+    PruningLimits,
+    constraint_sets,
+    model_calls,
+    open_database,
+    work,
+    work_audit,
+)
 from agent_host.database.pruning import STEP_ROWS
-from agent_host.retention import Retention
+from agent_host.retention import LedgerRetention
 from agent_testing import ManualClock
 from tests.unit.host.postgresql import new_database, postgresql
 
@@ -37,7 +45,7 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HostDatabase]:
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'mesh.db'}"
     else:
@@ -76,19 +84,19 @@ def constraints(version: int, days: float) -> dict[str, Any]:
     return {**dict.fromkeys(names, "x"), **row}
 
 
-def put(database: Database, table: Table, *rows: dict[str, Any]) -> None:
+def put(database: HostDatabase, table: Table, *rows: dict[str, Any]) -> None:
     database.run_now(lambda connection: connection.execute(insert(table), list(rows)))
 
 
-def values(database: Database, column: Any) -> list[Any]:
+def values(database: HostDatabase, column: Any) -> list[Any]:
     return list(database.run_now(lambda connection: connection.execute(select(column).order_by(column)).scalars()))
 
 
-def keeper(database: Database, clock: ManualClock, days: int = 90, rows: int = 0) -> Retention:
-    return Retention(database, clock, Keep(days, rows), at_once)
+def keeper(database: HostDatabase, clock: ManualClock, days: int = 90, rows: int = 0) -> LedgerRetention:
+    return LedgerRetention(database, clock, PruningLimits(days, rows), at_once)
 
 
-async def test_what_is_older_goes_and_what_is_younger_stays(database: Database, clock: ManualClock) -> None:
+async def test_what_is_older_goes_and_what_is_younger_stays(database: HostDatabase, clock: ManualClock) -> None:
     put(database, work_audit, *(frame(days) for days in (200, 91, 89, 0)))
     put(database, model_calls, *(call(days) for days in (91, 89)))
     put(database, work, request("old", 91), request("young", 89))
@@ -101,7 +109,7 @@ async def test_what_is_older_goes_and_what_is_younger_stays(database: Database, 
     assert await keeper(database, clock).sweep() == {}
 
 
-async def test_what_is_open_or_unread_is_never_deleted(database: Database, clock: ManualClock) -> None:
+async def test_what_is_open_or_unread_is_never_deleted(database: HostDatabase, clock: ManualClock) -> None:
     states = ("queued", "dispatched", "accepted", "retry_wait")
     put(database, work, *(request(status, None, status) for status in states), request("unread", 400, "resulted"))
     put(database, work, *(request(status, 400, status) for status in ("dead", "cancelled", "expired", "delivered")))
@@ -109,7 +117,9 @@ async def test_what_is_open_or_unread_is_never_deleted(database: Database, clock
     assert values(database, work.c.request_id) == sorted([*states, "unread"])
 
 
-async def test_an_id_is_known_for_as_long_as_its_request_may_be_valid(database: Database, clock: ManualClock) -> None:
+async def test_an_id_is_known_for_as_long_as_its_request_may_be_valid(
+    database: HostDatabase, clock: ManualClock
+) -> None:
     put(database, work, *(request(f"r{days}", days) for days in (1, 6, 8, 9)))
     put(database, work_audit, frame(2))
     await keeper(database, clock, days=1, rows=1).sweep()
@@ -117,7 +127,7 @@ async def test_an_id_is_known_for_as_long_as_its_request_may_be_valid(database: 
     assert values(database, work_audit.c.at) == []
 
 
-async def test_the_newest_rows_are_kept(database: Database, clock: ManualClock) -> None:
+async def test_the_newest_rows_are_kept(database: HostDatabase, clock: ManualClock) -> None:
     count = 3 * STEP_ROWS + 7
     put(database, work_audit, *(frame(0, bytes=number) for number in range(count)))
     put(database, work, *(request(f"r{days}", days) for days in (10, 20, 30)))
@@ -128,14 +138,14 @@ async def test_the_newest_rows_are_kept(database: Database, clock: ManualClock) 
     assert values(database, work.c.request_id) == ["r10", "r20"]
 
 
-async def test_nought_is_for_ever(database: Database, clock: ManualClock) -> None:
+async def test_nought_is_for_ever(database: HostDatabase, clock: ManualClock) -> None:
     put(database, work_audit, frame(10_000))
     put(database, work, request("old", 10_000))
     put(database, constraint_sets, constraints(1, 10_000), constraints(2, 9000))
     assert await keeper(database, clock, days=0).sweep() == {}
 
 
-async def test_a_clock_that_jumps_ahead_makes_nothing_old(database: Database, clock: ManualClock) -> None:
+async def test_a_clock_that_jumps_ahead_makes_nothing_old(database: HostDatabase, clock: ManualClock) -> None:
     put(database, work_audit, frame(89), frame(0))
     retention = keeper(database, clock)
     clock.set_wall(NOW + 1000 * DAY * 1000)
@@ -147,12 +157,12 @@ async def test_a_clock_that_jumps_ahead_makes_nothing_old(database: Database, cl
     assert await retention.sweep() == {}
 
 
-async def test_rows_from_a_clock_that_was_ahead_hold_up_no_others(database: Database, clock: ManualClock) -> None:
+async def test_rows_from_a_clock_that_was_ahead_hold_up_no_others(database: HostDatabase, clock: ManualClock) -> None:
     put(database, work_audit, *(frame(-1000) for _ in range(2 * STEP_ROWS)), *(frame(100) for _ in range(5)))
     assert await keeper(database, clock).sweep() == {"work_audit": 5}
 
 
-async def test_writers_do_not_wait_and_the_room_is_given_back(database: Database, clock: ManualClock) -> None:
+async def test_writers_do_not_wait_and_the_room_is_given_back(database: HostDatabase, clock: ManualClock) -> None:
     put(database, work_audit, *(frame(100, detail="x" * 1000) for _ in range(4 * STEP_ROWS)))
     written: list[int] = []
 
@@ -169,7 +179,7 @@ async def test_writers_do_not_wait_and_the_room_is_given_back(database: Database
         return found[0], found[1]
 
     before, _ = database.run_now(pages)
-    assert await Retention(database, clock, Keep(90, 0), write).sweep() == {"work_audit": 4 * STEP_ROWS}
+    assert await LedgerRetention(database, clock, PruningLimits(90, 0), write).sweep() == {"work_audit": 4 * STEP_ROWS}
     after, free = database.run_now(pages)
     assert after < before / 4
     assert free == 0

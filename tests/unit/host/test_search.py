@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import SearchHit, SearchRequest
 from agent_host.errors import ProviderFailed, RequestError, StartError, Unavailable
-from agent_host.proxy.search import SearchDesk, load_search
+from agent_host.proxy.search import SearchService, load_search
 from agent_host.proxy.search.provider import AT_ONCE
 from agent_host.proxy.search.recorded import RecordedSearch
 from agent_host.proxy.search.web import DdgsSearch, engine_of, hits
@@ -80,7 +80,7 @@ def test_wrong_recordings_stop_the_start(tmp_path: Path, text: str, why: str) ->
 async def test_a_session_has_its_count(tmp_path: Path) -> None:
     path = tmp_path / "found.yaml"
     path.write_text(RECORDED)
-    desk = SearchDesk(load_search(f"recorded:{path}"))
+    desk = SearchService(load_search(f"recorded:{path}"))
     for _ in range(25):
         assert len(await desk.search("writer", request())) == 2
     with pytest.raises(RequestError, match="25 times") as over:
@@ -93,12 +93,12 @@ async def test_a_session_has_its_count(tmp_path: Path) -> None:
 async def test_a_search_that_hangs_is_ended() -> None:
     slow = Slow()
     with pytest.raises(ProviderFailed, match=r"longer than 0\.05 s") as late:
-        await SearchDesk(slow, seconds=0.05).search("writer", request())
+        await SearchService(slow, seconds=0.05).search("writer", request())
     assert (late.value.status, slow.ended) == (504, True)
 
 
 async def test_one_agent_alone_leaves_half_of_the_searches() -> None:
-    desk = SearchDesk(Slow(), seconds=0.2)
+    desk = SearchService(Slow(), seconds=0.2)
     asked = [asyncio.create_task(desk.search("greedy", request(session=str(n)))) for n in range(AT_ONCE)]
     other = asyncio.create_task(desk.search("other", request()))
     ends = await asyncio.gather(*asked, other, return_exceptions=True)
@@ -110,7 +110,7 @@ async def test_one_agent_alone_leaves_half_of_the_searches() -> None:
 
 async def test_search_may_be_off() -> None:
     assert load_search("off") is None
-    desk = SearchDesk(None)
+    desk = SearchService(None)
     with pytest.raises(Unavailable, match="MESH_SEARCH"):
         await desk.search("writer", request())
     desk.close()

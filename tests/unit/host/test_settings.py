@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_host.errors import StartError
-from agent_host.settings import Settings, env_name, load_settings, setting_names
+from agent_host.settings import HostSettings, env_name, load_settings, setting_names
 
 Env = Callable[..., None]
 
@@ -111,4 +111,4 @@ def test_the_names_are_the_environments() -> None:
     assert env_name("openai_api_key") == "OPENAI_API_KEY"
     assert {"MESH_ADMIN_TOKEN_FILE", "OPENAI_API_KEY_FILE", "MESH_DATABASE_URL_FILE"} <= set(setting_names())
     assert "MESH_PORT_FILE" not in setting_names()
-    assert all(field.description for field in Settings.model_fields.values())
+    assert all(field.description for field in HostSettings.model_fields.values())

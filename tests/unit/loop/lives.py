@@ -26,7 +26,7 @@ from agent_runtime.ports import (
     ToolContext,
     ToolSpec,
 )
-from agent_runtime.tools import Gate, Tool, ToolRegistry
+from agent_runtime.tools import Tool, ToolGate, ToolRegistry
 from tests.unit.loop.people import assert_fit_for_a_provider
 from tests.unit.loop.support import FakeModel, World
 
@@ -87,7 +87,7 @@ class Life(FakeModel):
                 self._tool("look", read_only=True),
                 self._tool("set", idempotent=True),
             ],
-            gate=Gate(),
+            gate=ToolGate(),
         )
         self.world = World(folder, self, catalog=registry, **world)
 

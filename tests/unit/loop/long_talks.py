@@ -16,7 +16,7 @@ from typing import Any, Literal
 from agent_common.protocol import Usage
 from agent_runtime.context import View, read_view
 from agent_runtime.errors import ModelError, ToolFailure
-from agent_runtime.loop import Conversation, Turn
+from agent_runtime.loop import LiveSession, Turn
 from agent_runtime.ports import (
     CallPiece,
     CallStarted,
@@ -29,7 +29,7 @@ from agent_runtime.ports import (
     ToolSpec,
 )
 from agent_runtime.sessions import COMPACTION, Marker, MessageRow, rows
-from agent_runtime.tools import Gate, Tool, ToolRegistry
+from agent_runtime.tools import Tool, ToolGate, ToolRegistry
 from tests.unit.loop.people import AskFirst, heard
 from tests.unit.loop.support import PATIENCE, FakeModel, World
 
@@ -166,7 +166,8 @@ class Stage:
     def open(self, path: Path, **how: Any) -> World:
         names = {"read": False, "fail": False, "nudge": False, "deploy": True}
         registry = ToolRegistry(
-            [self._tool(name) for name in names], gate=Gate(watchdog=AskFirst(name for name in names if names[name]))
+            [self._tool(name) for name in names],
+            gate=ToolGate(watchdog=AskFirst(name for name in names if names[name])),
         )
         given: dict[str, Any] = {"window": WINDOW, "catalog": registry, **how}
         self.world = World(path, self.model, **given)
@@ -182,7 +183,7 @@ class Stage:
 
         return Tool(ToolSpec(name, f"does {name}", {"type": "object"}), run)
 
-    async def report(self, conversation: Conversation) -> None:
+    async def report(self, conversation: LiveSession) -> None:
         """An agent that worked in the background has finished, and what it says stands in the session."""
         session = conversation.id
         at = conversation.stamp(self.world.clock.now_ms()) + 1
@@ -197,7 +198,7 @@ class Stage:
         conversation.view = None
         conversation.stamp(at + 1)
 
-    async def on_disk(self, conversation: Conversation) -> View:
+    async def on_disk(self, conversation: LiveSession) -> View:
         """The view of a session as the next life would read it."""
         of = conversation
         return await self.world.database.read(lambda connection: read_view(connection, of.id, of.prompt, of.agent))

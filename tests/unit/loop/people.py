@@ -11,10 +11,10 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_runtime.loop import Answer, Turn
+from agent_runtime.loop import HumanAnswer, Turn
 from agent_runtime.ports import ToolContext, ToolSpec
 from agent_runtime.sessions import history
-from agent_runtime.tools import Gate, Tool, ToolRegistry, Verdict
+from agent_runtime.tools import Tool, ToolGate, ToolRegistry, Verdict
 from agent_runtime.tools.agent.question import question_tool
 from tests.unit.loop.support import PATIENCE, World
 
@@ -51,7 +51,7 @@ class Hands:
         return Tool(ToolSpec(name, f"does {name}", {"type": "object"}, **more), run)
 
     def catalog(self, *names: str, ask: Iterable[str] = ()) -> ToolRegistry:
-        return ToolRegistry([question_tool(), *map(self.tool, names)], gate=Gate(watchdog=AskFirst(ask)))
+        return ToolRegistry([question_tool(), *map(self.tool, names)], gate=ToolGate(watchdog=AskFirst(ask)))
 
 
 async def no_card(model: str) -> None:
@@ -75,12 +75,12 @@ async def waits(turn: Turn) -> Turn:
 
 async def answer(world: World, turn: Turn, name: str, *texts: str) -> Turn:
     """A person answers a question of one part."""
-    given = Answer(name, answers=[list(texts)])
+    given = HumanAnswer(name, answers=[list(texts)])
     return await world.answers.give(turn.conversation.principal, turn.conversation.id, given)
 
 
 async def decide(world: World, turn: Turn, name: str, decision: Any, reason: str | None = None) -> Turn:
-    given = Answer(name, decision=decision, reason=reason)
+    given = HumanAnswer(name, decision=decision, reason=reason)
     return await world.answers.give(turn.conversation.principal, turn.conversation.id, given)
 
 

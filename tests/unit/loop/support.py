@@ -10,37 +10,37 @@ from typing import Any
 
 from agent_common.protocol import CompactionPolicy, ModelCard, TaskAssignment, Usage, chunks
 from agent_common.protocol.authority import Authority
-from agent_runtime.agents import Agents, Project
-from agent_runtime.context import View, Window, digest
+from agent_runtime.agents import AgentDirectory, ProjectRules
+from agent_runtime.context import ContextWindow, View, digest
 from agent_runtime.learnings import NoLearnings
 from agent_runtime.loop import MIGRATIONS as LOOP_MIGRATIONS
 from agent_runtime.loop import (
     Admission,
-    Answers,
-    Books,
-    Cast,
-    Chats,
-    Compactions,
-    Conversation,
-    Conversations,
+    AuthorityResolver,
+    ChatService,
+    CompactionService,
     Counters,
     EventBus,
-    Hallway,
-    Incoming,
-    Limits,
-    Powers,
+    HumanAnswers,
+    IncomingMessage,
+    LiveSession,
+    LiveSessions,
+    LoopServices,
     PriceCheck,
     Recovery,
-    Sessions,
-    Settler,
-    Tasks,
+    SessionService,
+    SummarizerModels,
+    TaskService,
     Turn,
+    TurnFinalizer,
+    TurnLimits,
     TurnRunner,
+    UsageBudget,
 )
 from agent_runtime.loop.sessions.session_cost import Card
-from agent_runtime.loop.turn.deps import Kit
+from agent_runtime.loop.turn.deps import TurnDeps
 from agent_runtime.loop.turn.turn import run_turn
-from agent_runtime.loop.turn.turn_tools import Toolbox
+from agent_runtime.loop.turn.turn_tools import TurnTools
 from agent_runtime.ports import (
     CallPiece,
     CallStarted,
@@ -48,7 +48,7 @@ from agent_runtime.ports import (
     Learnings,
     ModelEvent,
     ModelRequest,
-    NoteTaker,
+    NoteProvider,
     TextPiece,
     ToolCall,
     ToolCatalog,
@@ -57,7 +57,7 @@ from agent_runtime.ports import (
     ToolSpec,
 )
 from agent_runtime.sessions import MIGRATIONS as SESSION_MIGRATIONS
-from agent_runtime.sessions import Brief, Ids
+from agent_runtime.sessions import AgentPrompt, Ids
 from agent_runtime.store import Database
 from agent_runtime.workspace import Home
 from agent_testing import ManualClock
@@ -165,8 +165,8 @@ class FakeTools:
         return ()
 
 
-def conversation(session_id: str = "ses_1") -> Conversation:
-    return Conversation(session_id, "operator", "default", "m", PROMPT, digest(PROMPT), ("echo",))
+def conversation(session_id: str = "ses_1") -> LiveSession:
+    return LiveSession(session_id, "operator", "default", "m", PROMPT, digest(PROMPT), ("echo",))
 
 
 def new_turn(**fields: Any) -> Turn:
@@ -175,7 +175,7 @@ def new_turn(**fields: Any) -> Turn:
         "message_id": "msg_user",
         "reply_id": "msg_reply",
         "parts": [{"type": "text", "text": "hello"}],
-        "books": Books(Limits(steps=10, seconds=60)),
+        "books": UsageBudget(TurnLimits(steps=10, seconds=60)),
         "model": "m",
         "session_name": "ses_1",
         "message_name": "msg_user",
@@ -215,8 +215,8 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
     view = View(PROMPT)
     view.add_user(turn.parts)
     context = ToolContext("ses_1", "", Path(), Path())
-    kit = Kit(
-        *(model, Toolbox(tools or FakeTools(), (), Authority), view, context, Authority, 2),
+    kit = TurnDeps(
+        *(model, TurnTools(tools or FakeTools(), (), Authority), view, context, Authority, 2),
         *(lambda: None, no_checkpoint, no_checkpoint, NobodySteers()),
     )
     said: list[chunks.Chunk] = []
@@ -264,12 +264,12 @@ class World:
         tools: FakeTools | None = None,
         slots: int = 4,
         queue: int = 100,
-        limits: Limits | None = None,
+        limits: TurnLimits | None = None,
         clock: ManualClock | None = None,
         catalog: ToolCatalog | None = None,
         answer_seconds: float = 600,
         learnings: Learnings | None = None,
-        note_takers: Sequence[NoteTaker] = (),
+        note_takers: Sequence[NoteProvider] = (),
         window: int = 128_000,
         policy: CompactionPolicy | None = None,
         cards: Sequence[ModelCard] = (),
@@ -277,7 +277,7 @@ class World:
         self.model, self.tools = model or FakeModel(), tools or FakeTools()
         self.clock = clock or ManualClock()
         self.counters = Counters()
-        self.limits = limits or Limits(steps=10, seconds=60)
+        self.limits = limits or TurnLimits(steps=10, seconds=60)
         self.home = Home(path)
         self.home.prepare()
         self.database = Database(self.home.database, (*SESSION_MIGRATIONS, *LOOP_MIGRATIONS))
@@ -286,13 +286,13 @@ class World:
         self.home.agents.mkdir(exist_ok=True)
         for name in ("default", "other"):
             (self.home.agents / f"{name}.md").write_text(OPEN_AGENT)
-        agents = Agents(self.home.agents)
-        self.powers = Powers(agents, Project())
+        agents = AgentDirectory(self.home.agents)
+        self.powers = AuthorityResolver(agents, ProjectRules())
         catalog = catalog or self.tools
         limits_of = {card.id: card.context_limit or window for card in cards}
-        cast = Cast(agents, lambda name: Window.of(limits_of.get(name, window), None), lambda: cards)
-        self.compactions = Compactions(cast, policy or CompactionPolicy())
-        settler = Settler(self.database, self.clock)
+        cast = SummarizerModels(agents, lambda name: ContextWindow.of(limits_of.get(name, window), None), lambda: cards)
+        self.compactions = CompactionService(cast, policy or CompactionPolicy())
+        settler = TurnFinalizer(self.database, self.clock)
         runner = TurnRunner(
             *(self.database, ids, self.clock, self.model, catalog, self.home, self.powers, 4),
             *(self.counters, self.events, settler, learnings or NoLearnings(), self.compactions),
@@ -305,22 +305,22 @@ class World:
             queue=queue,
             answer_seconds=answer_seconds,
         )
-        brief = Brief(PROMPT, digest(PROMPT), ("echo",))
-        self.conversations = Conversations(self.database, ids, self.clock, agents, "m", lambda *_: brief)
-        self.hallway = Hallway(
+        brief = AgentPrompt(PROMPT, digest(PROMPT), ("echo",))
+        self.conversations = LiveSessions(self.database, ids, self.clock, agents, "m", lambda *_: brief)
+        self.hallway = LoopServices(
             *(self.database, self.admission, self.conversations, ids, self.clock, self.home),
             learnings=learnings or NoLearnings(),
         )
-        self.chats = Chats(self.hallway, lambda: self.limits)
-        self.answers = Answers(self.hallway)
-        self.tasks = Tasks(self.hallway, self.task_limits, PriceCheck(Cards(cards)))
+        self.chats = ChatService(self.hallway, lambda: self.limits)
+        self.answers = HumanAnswers(self.hallway)
+        self.tasks = TaskService(self.hallway, self.task_limits, PriceCheck(Cards(cards)))
 
-    def sessions(self, card: Card) -> Sessions:
+    def sessions(self, card: Card) -> SessionService:
         """The sessions as a resource; `card` knows the prices."""
-        return Sessions(self.hallway, self.tools, self.powers, card, self.compactions)
+        return SessionService(self.hallway, self.tools, self.powers, card, self.compactions)
 
-    def task_limits(self, assignment: TaskAssignment) -> Limits:
-        return Limits(self.limits.steps, assignment.timeout, retries=assignment.max_retries)
+    def task_limits(self, assignment: TaskAssignment) -> TurnLimits:
+        return TurnLimits(self.limits.steps, assignment.timeout, retries=assignment.max_retries)
 
     async def __aenter__(self) -> World:
         self.database.open()
@@ -348,9 +348,9 @@ class World:
         return await self.database.read(lambda connection: connection.execute(sql, values).fetchall())
 
 
-def incoming(text: str = "hello", **more: Any) -> Incoming:
+def incoming(text: str = "hello", **more: Any) -> IncomingMessage:
     given: dict[str, Any] = {"principal": "operator", "parts": [{"type": "text", "text": text}]}
-    return Incoming(**{**given, **more})
+    return IncomingMessage(**{**given, **more})
 
 
 def assignment(**more: Any) -> TaskAssignment:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.errors import Busy, Conflict, ModelError, RequestError
-from agent_runtime.loop import CutOff, Turn
+from agent_runtime.loop import StreamInterrupted, Turn
 from tests.unit.loop.support import PATIENCE, FakeModel, World, assignment, incoming, say, settled, until
 
 
@@ -205,7 +205,7 @@ async def test_a_drain_keeps_what_is_unfinished_for_the_next_life(tmp_path: Path
         with pytest.raises(RequestError) as caught:
             await world.send("three")
         assert caught.value.status == 503
-        with pytest.raises(CutOff):
+        with pytest.raises(StreamInterrupted):
             assert [event async for event in queued.live.follow()]
     async with World(tmp_path, FakeModel()) as world:
         again = await world.chats.send(incoming("x", session=queued.conversation.id))

@@ -13,7 +13,7 @@ import pytest
 
 from agent_common.protocol import Usage
 from agent_runtime.errors import Conflict, InvalidRequest
-from agent_runtime.loop import Answer, Books, Turn
+from agent_runtime.loop import HumanAnswer, Turn, UsageBudget
 from agent_runtime.ports import ToolContext
 from agent_runtime.tools import Tool
 from tests.unit.loop.people import (
@@ -251,7 +251,7 @@ async def test_an_answer_of_the_wrong_kind_from_a_frontend_changes_nothing(tmp_p
     model, hands = FakeModel([call(("q", "question", ASK), DEPLOY), say("done")]), Hands()
     async with world(tmp_path, model, hands) as it:
         turn = await waits(await it.send("go"))
-        given = [Answer("q", answers=[["blue"]]), Answer("c", answers=[["yes"]])]
+        given = [HumanAnswer("q", answers=[["blue"]]), HumanAnswer("c", answers=[["yes"]])]
         with pytest.raises(InvalidRequest):
             await it.answers.give_all("operator", None, given, turn.reply_id)
         assert set(turn.waits) == {"q", "approval_c"}
@@ -268,7 +268,7 @@ async def test_what_helpers_have_used_is_not_forgotten_over_a_wait(tmp_path: Pat
                 if name == "help":
                     turn = it.admission.turn(context.message_id)
                     assert turn is not None
-                    Books(turn.books.limits, caller=turn.books).spend(Usage(input=1000))
+                    UsageBudget(turn.books.limits, caller=turn.books).spend(Usage(input=1000))
                 return await plain.run(arguments, context)
 
             return replace(plain, run=run)

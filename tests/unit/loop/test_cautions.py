@@ -8,19 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent_common.protocol import SkillState
-from agent_runtime.loop import Cautions
+from agent_runtime.loop import Warnings
 from agent_runtime.loop.notes.warnings import FAULT_CAP, MOST_SESSIONS, MOST_SKILLS
-from agent_runtime.ports import Note, Occasion
+from agent_runtime.ports import Note, NoteContext
 from tests.unit.loop.long_talks import USABLE, WINDOW, Stage, Talker, is_summary, marked, say
 
-OCCASION = Occasion("ses_1", "operator", "default", "m", "hello", first=False, context_tokens=0)
+OCCASION = NoteContext("ses_1", "operator", "default", "m", "hello", first=False, context_tokens=0)
 
 
-def cautions(skills: Sequence[SkillState] = ()) -> Cautions:
-    return Cautions(lambda _: 1000, lambda: skills)
+def cautions(skills: Sequence[SkillState] = ()) -> Warnings:
+    return Warnings(lambda _: 1000, lambda: skills)
 
 
-async def told(taker: Cautions, tokens: int = 0, session: str = "ses_1") -> list[Note]:
+async def told(taker: Warnings, tokens: int = 0, session: str = "ses_1") -> list[Note]:
     return list(await taker.notes(replace(OCCASION, context_tokens=tokens, session_id=session)))
 
 
@@ -71,7 +71,7 @@ async def test_there_is_a_bound_to_all_of_it() -> None:
 async def test_a_warning_stands_in_a_message_and_changes_nothing_before_it(tmp_path: Path) -> None:
     stage = Stage(model := Talker())
     async with stage.open(tmp_path, note_takers=[taker := Relay()]) as world:
-        taker.to = Cautions(world.compactions.usable, lambda: ())
+        taker.to = Warnings(world.compactions.usable, lambda: ())
         turns = [await say(stage, 60) for _ in range(40)]
         marks = await marked(world, turns[0].conversation.id)
         requests = [sent for _, sent in model.requests if not is_summary(sent)]
@@ -91,7 +91,7 @@ async def test_a_warning_stands_in_a_message_and_changes_nothing_before_it(tmp_p
 class Relay:
     """Fills ports.NoteTaker with one that comes later."""
 
-    to: Cautions
+    to: Warnings
 
-    async def notes(self, occasion: Occasion) -> Sequence[Note]:
+    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
         return await self.to.notes(occasion)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.errors import Conflict
-from agent_runtime.loop import Limits
+from agent_runtime.loop import TurnLimits
 from tests.unit.loop.lives import Jumps
 from tests.unit.loop.long_talks import (
     Stage,
@@ -126,7 +126,7 @@ def test_a_summary_that_never_comes_is_given_up(tmp_path: Path) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, Jumps)
         stage = Stage(model := Talker())
-        async with stage.open(tmp_path, limits=Limits(steps=10, seconds=6000)) as world:
+        async with stage.open(tmp_path, limits=TurnLimits(steps=10, seconds=6000)) as world:
             await fill_up(stage)
             model.hold()
             turn = await world.send(prose(400), session=stage.session)

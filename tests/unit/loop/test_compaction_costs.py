@@ -14,7 +14,7 @@ import pytest
 
 from agent_common.protocol import CompactionPolicy, ModelCard, Pricing, TaskAssignment
 from agent_runtime.errors import ModelError
-from agent_runtime.loop import Limits
+from agent_runtime.loop import TurnLimits
 from agent_runtime.ports import ModelEvent, ModelRequest
 from agent_runtime.sessions import markers
 from tests.unit.loop.long_talks import (
@@ -32,16 +32,16 @@ from tests.unit.loop.support import PATIENCE, World, assignment
 # ---------------------------------------------------------------- what it costs
 
 
-def within(most: int) -> Limits:
-    return Limits(steps=30, seconds=60, tokens=most)
+def within(most: int) -> TurnLimits:
+    return TurnLimits(steps=30, seconds=60, tokens=most)
 
 
 class Tasked(World):
     """Tasks have a budget here."""
 
-    def task_limits(self, assignment: TaskAssignment) -> Limits:
+    def task_limits(self, assignment: TaskAssignment) -> TurnLimits:
         budget = assignment.token_budget
-        return Limits(30, assignment.timeout, tokens=budget.max_tokens if budget else None)
+        return TurnLimits(30, assignment.timeout, tokens=budget.max_tokens if budget else None)
 
 
 async def test_what_a_summary_costs_counts_against_the_budget(tmp_path: Path) -> None:
@@ -64,14 +64,14 @@ async def test_what_a_summary_costs_counts_against_the_budget(tmp_path: Path) ->
 async def test_a_budget_that_the_summary_uses_up_ends_the_turn(tmp_path: Path) -> None:
     model = Talker(plan=deque(Calls((("read", 500),)) for _ in range(20)))
     stage = Stage(model)
-    async with stage.open(tmp_path, limits=Limits(steps=30, seconds=60)) as world:
+    async with stage.open(tmp_path, limits=TurnLimits(steps=30, seconds=60)) as world:
         first = await world.send("go")
         await world.ended(first)
         upto = next(at for at, (_, sent) in enumerate(model.requests) if is_summary(sent))
         usages = [sum(map(len, sent)) // 4 + 5 for _, sent in model.requests[: upto + 1]]
     model = Talker(plan=deque(Calls((("read", 500),)) for _ in range(20)))
     stage = Stage(model)
-    async with stage.open(tmp_path / "again", limits=Limits(steps=30, seconds=60, tokens=sum(usages) - 1)) as world:
+    async with stage.open(tmp_path / "again", limits=TurnLimits(steps=30, seconds=60, tokens=sum(usages) - 1)) as world:
         turn = await world.send("go")
         await world.ended(turn)
         assert turn.outcome is not None

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from agent_common.protocol import CompactionPolicy
-from agent_runtime.context import LEAST_SUMMARY, Window
+from agent_runtime.context import LEAST_SUMMARY, ContextWindow
 from agent_runtime.context.window import RESERVE, SUMMARY_CAP
 from agent_runtime.loop.turn.context_budget import PATIENCE, SUMMARY, TARGET
 from agent_runtime.settings import DEFAULT_CONTEXT
@@ -31,6 +31,6 @@ def test_the_numbers_on_the_page_are_those_of_the_code() -> None:
     assert f"at most {SUMMARY_CAP}, half of the reserve, and a third of the room; {LEAST_SUMMARY} in any case" in PAGE
     assert (TARGET, SUMMARY) == (1 / 2, 1 / 3)
     assert f"grown by {round((PATIENCE - 1) * 100)} %" in PAGE
-    assert Window.of(16_000, None) == Window(16_000, 4_000)
-    assert Window.of(1_000_000, 8_000).reserve == 8_000
-    assert Window.of(1_000_000, None).summary == SUMMARY_CAP
+    assert ContextWindow.of(16_000, None) == ContextWindow(16_000, 4_000)
+    assert ContextWindow.of(1_000_000, 8_000).reserve == 8_000
+    assert ContextWindow.of(1_000_000, None).summary == SUMMARY_CAP

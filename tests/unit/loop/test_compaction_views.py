@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from agent_common.protocol import ForkRequest
 from agent_runtime.context import View
 from agent_runtime.errors import Conflict, ModelError, NotFound
-from agent_runtime.loop import Limits, Turn
+from agent_runtime.loop import Turn, TurnLimits
 from tests.unit.loop.long_talks import Breaks, Calls, Hasty, Play, Says, Stage, SummaryKind, Talker, paired, prose
 from tests.unit.loop.people import decide, no_card
 from tests.unit.loop.support import PATIENCE, World
@@ -57,7 +57,7 @@ STORIES = st.lists(st.one_of(SENDS, SENDS, SENDS, DOINGS), min_size=2, max_size=
 KINDS = st.sampled_from(
     [("good",), ("good",), ("good", "empty"), ("good", "transient"), ("good", "broken"), ("long", "good", "good")]
 )
-LIMITS = Limits(steps=10, seconds=60, retries=3)
+LIMITS = TurnLimits(steps=10, seconds=60, retries=3)
 
 
 @dataclass

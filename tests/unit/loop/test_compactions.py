@@ -11,7 +11,7 @@ import pytest
 
 from agent_common.protocol import ModelCard, Usage
 from agent_runtime.errors import ModelError
-from agent_runtime.loop import Limits
+from agent_runtime.loop import TurnLimits
 from agent_runtime.ports import Completion, ModelEvent, ModelRequest
 from agent_runtime.sessions import COMPACTION
 from tests.unit.loop.long_talks import (
@@ -78,7 +78,7 @@ async def test_the_summary_is_asked_for_by_an_agent_with_no_tools_and_little_to_
 
 async def test_one_long_turn_is_compacted_again_and_again_and_never_overflows(tmp_path: Path) -> None:
     stage = Stage(model := Talker())
-    async with stage.open(tmp_path, limits=Limits(steps=40, seconds=60)) as world:
+    async with stage.open(tmp_path, limits=TurnLimits(steps=40, seconds=60)) as world:
         turn = await say(stage, 3, *[Calls((("read", 500),), text=f"number {at}") for at in range(25)])
         assert turn.outcome is not None
         assert turn.outcome.status == "complete"
@@ -131,7 +131,7 @@ async def test_many_large_results_at_once_each_give_up_some(tmp_path: Path) -> N
 async def test_what_cannot_be_made_short_is_not_summed_up_at_every_step(tmp_path: Path) -> None:
     """The person's own message fills most of the window, and stays."""
     stage = Stage(model := Talker())
-    async with stage.open(tmp_path, limits=Limits(steps=30, seconds=60)) as world:
+    async with stage.open(tmp_path, limits=TurnLimits(steps=30, seconds=60)) as world:
         await say(stage, 30)
         turn = await say(stage, 1400, *[Calls((("read", 10),)) for _ in range(20)])
         assert turn.outcome is not None

@@ -12,8 +12,8 @@ import pytest
 
 from agent_common.protocol import Usage, without_notes
 from agent_runtime.errors import Conflict, ModelError, NotFound, StoreError
-from agent_runtime.loop import Finished, Limits, Turn, reply_of
-from agent_runtime.loop.core.turn_state import Outcome
+from agent_runtime.loop import CompletedTurn, Turn, TurnLimits, reply_of
+from agent_runtime.loop.core.turn_state import TurnOutcome
 from agent_runtime.loop.requests.task_result import parse_answer, result_of, task_message
 from agent_runtime.ports import TextPiece, ToolContext, ToolResult
 from agent_runtime.sessions import replay
@@ -29,7 +29,7 @@ async def test_a_message_that_is_sent_twice_runs_once(tmp_path: Path) -> None:
         turn = next(sent for sent in both if isinstance(sent, Turn))  # the other may find it running or ended
         await world.ended(turn)
         again = await world.chats.send(incoming("hi", message_id="m"))
-        assert isinstance(again, Finished)
+        assert isinstance(again, CompletedTurn)
         assert again.reply is not None
         assert again.names == {"session_id": turn.conversation.id, "message_id": "m"}
         reply = reply_of(again.names, again.reply.parts, Usage(), again.outcome)
@@ -291,14 +291,14 @@ def test_what_there_is_of_a_result() -> None:
         {"type": "text", "text": "so far"},
         {"type": "tool-read", "state": "output-error"},
     ]
-    timeout = Outcome("timeout", "other", "deadline_exceeded", "late", "deadline")
+    timeout = TurnOutcome("timeout", "other", "deadline_exceeded", "late", "deadline")
     assert result_of(timeout, parts) == ({"text": "so far", "partial": True, "steps": 1, "tool_calls": 1}, {})
-    assert result_of(Outcome("failed", "error", "model_auth"), []) == (None, {})
+    assert result_of(TurnOutcome("failed", "error", "model_auth"), []) == (None, {})
     message = task_message(assignment(context={"é": 1}))
     assert '"n": 1' in message
     assert "é" in message
     assert "Context" not in task_message(assignment())
-    assert Limits(1, 1).retries == 0
+    assert TurnLimits(1, 1).retries == 0
 
 
 async def test_a_full_queue_that_rests_can_be_woken(tmp_path: Path) -> None:

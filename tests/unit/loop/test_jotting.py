@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_runtime.loop.core.limits import Outcome
+from agent_runtime.loop.core.limits import TurnOutcome
 from agent_runtime.loop.notes.daily_log import KEPT, jot
-from agent_runtime.ports import DiaryEntry
+from agent_runtime.ports import DailyLogEntry
 from tests.unit.loop.support import conversation, new_turn
 
-DONE = Outcome("complete", "stop")
+DONE = TurnOutcome("complete", "stop")
 
 
 @dataclass
 class Diary:
     """Fills ports.Diary."""
 
-    entries: list[DiaryEntry] = field(default_factory=list[DiaryEntry])
+    entries: list[DailyLogEntry] = field(default_factory=list[DailyLogEntry])
 
-    def note(self, entry: DiaryEntry) -> None:
+    def note(self, entry: DailyLogEntry) -> None:
         self.entries.append(entry)
 
 
-def told(**fields: Any) -> list[DiaryEntry]:
+def told(**fields: Any) -> list[DailyLogEntry]:
     diary = Diary()
     jot(new_turn(**{"outcome": DONE, "reply": [{"type": "text", "text": "hi"}], **fields}), diary)
     return diary.entries
@@ -32,7 +32,7 @@ def told(**fields: Any) -> list[DiaryEntry]:
 def test_a_turn_of_a_person_is_told_by_its_alias() -> None:
     named = conversation()
     named.aliases = ("main",)
-    assert told(conversation=named) == [DiaryEntry(named.principal, "main", "complete", "hello", "hi")]
+    assert told(conversation=named) == [DailyLogEntry(named.principal, "main", "complete", "hello", "hi")]
     (entry,) = told()
     assert entry.who == new_turn().conversation.id
 
@@ -43,10 +43,10 @@ def test_a_task_is_told_by_its_id() -> None:
 
 def test_how_it_ended_is_told_with_the_reason() -> None:
     ends = {
-        "failed (model_unavailable)": Outcome("failed", "error", "model_unavailable", "it is gone"),
-        "complete (iterations)": Outcome("complete", "stop", limit="iterations"),
-        "cancelled": Outcome("cancelled", "abort", "cancelled"),
-        "timeout (deadline_exceeded)": Outcome("timeout", "other", "deadline_exceeded", limit="deadline"),
+        "failed (model_unavailable)": TurnOutcome("failed", "error", "model_unavailable", "it is gone"),
+        "complete (iterations)": TurnOutcome("complete", "stop", limit="iterations"),
+        "cancelled": TurnOutcome("cancelled", "abort", "cancelled"),
+        "timeout (deadline_exceeded)": TurnOutcome("timeout", "other", "deadline_exceeded", limit="deadline"),
     }
     for status, outcome in ends.items():
         assert [entry.status for entry in told(outcome=outcome, reply=[])] == [status]

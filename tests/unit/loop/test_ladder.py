@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from agent_common.protocol import CompactionPolicy, SmartRecovery, Usage
 from agent_runtime.context.transcript import PRUNED
 from agent_runtime.errors import ModelError
-from agent_runtime.loop.turn.summary_strategies import MOST_CALLS, Ladder, NoSummary, Summary
+from agent_runtime.loop.turn.summary_strategies import MOST_CALLS, FallbackSummarizer, NoSummary, Summary
 
 SPENT = Usage(input=100, output=10)
 FACT = re.compile(r"FACT-\d+")
@@ -79,7 +79,7 @@ def without(*rungs: str) -> CompactionPolicy:
 
 
 async def summed_up(writer: Scripted, messages: Sequence[bytes], policy: CompactionPolicy = ALL) -> Summary:
-    return await Ladder(writer, policy).sum_up(messages)
+    return await FallbackSummarizer(writer, policy).sum_up(messages)
 
 
 async def test_what_fits_is_summed_up_at_once() -> None:

@@ -9,17 +9,17 @@ import pytest
 
 from agent_common.protocol import chunks as c
 from agent_common.protocol.chunks import DONE
-from agent_runtime.loop import LiveTurn
+from agent_runtime.loop import TurnStream
 from agent_runtime.loop.core import turn_stream
 from tests.unit.loop.support import PATIENCE, until
 
 
-async def read(live: LiveTurn) -> bytes:
+async def read(live: TurnStream) -> bytes:
     return b"".join([events async for events in live.follow()])
 
 
 async def test_early_late_and_slow_readers_see_the_same() -> None:
-    live = LiveTurn()
+    live = TurnStream()
     early = [asyncio.create_task(read(live)) for _ in range(3)]
     slow = live.follow()
     live.publish(c.Start(messageId="m"))
@@ -41,7 +41,7 @@ async def test_early_late_and_slow_readers_see_the_same() -> None:
 
 
 async def test_a_reader_who_leaves_disturbs_nobody() -> None:
-    live = LiveTurn()
+    live = TurnStream()
     leaving, staying = asyncio.create_task(read(live)), asyncio.create_task(read(live))
     await until(lambda: len(live._waiters) == 2)
     leaving.cancel()
@@ -53,7 +53,7 @@ async def test_a_reader_who_leaves_disturbs_nobody() -> None:
 
 
 async def test_a_long_silence_is_filled() -> None:
-    live = LiveTurn()
+    live = TurnStream()
     loop = asyncio.get_running_loop()
     follower = live.follow()
     waiting = asyncio.ensure_future(anext(follower))

@@ -12,7 +12,7 @@ import pytest
 
 from agent_common.protocol import NOTES_OPEN, without_notes
 from agent_runtime.context import View
-from agent_runtime.ports import Note, Occasion
+from agent_runtime.ports import Note, NoteContext
 from agent_runtime.sessions import history
 from agent_testing import ManualClock
 from tests.unit.loop.people import ASK, Hands, answer, waits
@@ -24,20 +24,20 @@ class Taker:
     """Notes what it is told to, and what it was asked."""
 
     said: Sequence[Note] = ()
-    asked: list[Occasion] = field(default_factory=list[Occasion])
+    asked: list[NoteContext] = field(default_factory=list[NoteContext])
 
-    async def notes(self, occasion: Occasion) -> Sequence[Note]:
+    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
         self.asked.append(occasion)
         return self.said
 
 
 class Broken:
-    async def notes(self, occasion: Occasion) -> Sequence[Note]:
+    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
         raise RuntimeError("no")
 
 
 class Slow:
-    async def notes(self, occasion: Occasion) -> Sequence[Note]:
+    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
         await asyncio.Event().wait()
         return ()
 

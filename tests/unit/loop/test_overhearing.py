@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_runtime.context import Step, View
-from agent_runtime.context.provider_messages import Call
+from agent_runtime.context.provider_messages import ToolCallRecord
 from agent_runtime.learnings import NoLearnings
 from agent_runtime.loop.core.corrections import overhear
 from agent_runtime.ports import Correction, ToolContext, ToolResult
@@ -142,5 +142,5 @@ def test_a_view_knows_what_the_model_said_last() -> None:
     view.add_user([{"type": "text", "text": "hi"}])
     assert view.answered is None
     view.add_step(Step('It is "blue".\n'))
-    view.add_step(Step("", [Call("c", "read", {}, {"type": "output", "data": 1})]))
+    view.add_step(Step("", [ToolCallRecord("c", "read", {}, {"type": "output", "data": 1})]))
     assert view.answered == 'It is "blue".\n'

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from agent_runtime.errors import AgentRuntimeError, Busy, Conflict, ModelError
-from agent_runtime.loop import Finished, Sessions, Turn
+from agent_runtime.loop import CompletedTurn, SessionService, Turn
 from agent_runtime.ports import Completion, ModelEvent, ModelRequest, TextPiece
 from tests.unit.loop.people import assert_fit_for_a_provider, no_card
 from tests.unit.loop.support import PATIENCE, FakeModel, World, incoming, until
@@ -63,7 +63,7 @@ class Queues(RuleBasedStateMachine):
         self.folder = TemporaryDirectory()
         self.model = Gates()
         self.world = World(Path(self.folder.name), self.model, slots=SLOTS, queue=QUEUE)
-        self.sessions = Sessions(
+        self.sessions = SessionService(
             self.world.hallway, self.world.tools, self.world.powers, no_card, self.world.compactions
         )
         self.accepted: dict[str, tuple[str, Turn]] = {}
@@ -161,7 +161,7 @@ class Queues(RuleBasedStateMachine):
                 assert isinstance(one, Conflict)
                 assert one.code == "message_conflict"
             elif turn.ended.is_set():
-                assert isinstance(one, Finished)
+                assert isinstance(one, CompletedTurn)
                 assert one.outcome["status"] == (turn.outcome.status if turn.outcome else "?")
             else:
                 assert one is turn

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import chunks as c
 from agent_common.protocol.chunks import DONE
-from agent_runtime.loop import LiveTurn
+from agent_runtime.loop import TurnStream
 from agent_runtime.loop.core import turn_stream
 from tests.unit.loop.people import ASK, Frontend, Hands, answer, heard, shown, stored, waits
 from tests.unit.loop.support import PATIENCE, FakeModel, World, call, say, until
@@ -34,7 +34,7 @@ GOODBYE = b"".join(chunk.event() for chunk in ENDING) + DONE
 class Reader:
     """Takes a piece when told to."""
 
-    def __init__(self, live: LiveTurn, *, waits: bool) -> None:
+    def __init__(self, live: TurnStream, *, waits: bool) -> None:
         self.waits, self.read, self.whole = waits, b"", False
         self.pieces = live.follow(waits=waits)
         self.taking: asyncio.Task[bytes] | None = None
@@ -65,7 +65,7 @@ class Scene:
     """One live turn and its audience."""
 
     def __init__(self, size: int) -> None:
-        self.live, self.size, self.number = LiveTurn(), size, 0
+        self.live, self.size, self.number = TurnStream(), size, 0
         self.readers: list[Reader] = []
 
     def publish(self, count: int) -> None:
@@ -110,12 +110,12 @@ def test_every_reader_gets_every_chunk_once_at_any_pace(acts: list[tuple[str, in
     asyncio.run(asyncio.wait_for(run(), PATIENCE))
 
 
-async def heard_of(live: LiveTurn) -> bytes:
+async def heard_of(live: TurnStream) -> bytes:
     return b"".join([piece async for piece in live.follow()])
 
 
 async def test_pieces_are_bounded() -> None:
-    live = LiveTurn()
+    live = TurnStream()
     for _ in range(5000):
         live.publish(c.TextDelta(id="t", delta="x" * 100))
     live.publish(c.TextDelta(id="t", delta="y" * 3 * turn_stream.PIECE_BYTES))
@@ -126,7 +126,7 @@ async def test_pieces_are_bounded() -> None:
 
 async def test_a_long_wait_costs_no_memory() -> None:
     """A turn may wait for a person for days, its readers with it; each heartbeat must leave nothing behind."""
-    live = LiveTurn()
+    live = TurnStream()
     follower = live.follow()
     for _ in range(100):
         waiting = asyncio.ensure_future(anext(follower))

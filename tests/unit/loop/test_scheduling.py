@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent_runtime.errors import Busy
 from agent_runtime.loop import MIGRATIONS, Admission, EventBus, Turn
-from agent_runtime.loop.core.turn_state import Outcome
+from agent_runtime.loop.core.turn_state import TurnOutcome
 from agent_runtime.store import Database
 from agent_testing import ManualClock
 from tests.unit.loop.support import PATIENCE, conversation, new_turn
@@ -62,8 +62,10 @@ class Life:
         except asyncio.CancelledError:
             end = "cancelled"
         del self.running[turn]
-        failed = Outcome("failed", "error")
-        turn.outcome = failed if end == "failed" else Outcome("cancelled" if end == "cancelled" else "complete", "stop")
+        failed = TurnOutcome("failed", "error")
+        turn.outcome = (
+            failed if end == "failed" else TurnOutcome("cancelled" if end == "cancelled" else "complete", "stop")
+        )
 
     async def cancel(self, turn: Turn, _: object) -> None:
         await asyncio.sleep(0)

@@ -22,7 +22,7 @@ from agent_common.protocol import (
     without_notes,
 )
 from agent_runtime.errors import Conflict, ModelError
-from agent_runtime.loop import Sessions, standing
+from agent_runtime.loop import SessionService, standing
 from agent_runtime.loop.sessions.session_cost import cost_of
 from agent_runtime.ports import Retrying
 from tests.unit.loop.people import slow_disk
@@ -35,7 +35,7 @@ async def card(model: str) -> ModelCard | None:
     return ModelCard(id=model, pricing=Pricing(input=2, output=4)) if model == "m" else None
 
 
-def sessions(world: World) -> Sessions:
+def sessions(world: World) -> SessionService:
     return world.sessions(card)
 
 

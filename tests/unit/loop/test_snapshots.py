@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agent_runtime.loop import Chats, Turn
+from agent_runtime.loop import ChatService, Turn
 
 from .support import FakeModel, World, incoming, say
 
@@ -26,7 +26,7 @@ async def test_a_snapshot_comes_before_its_message_and_back_with_a_rewind(tmp_pa
     async with World(tmp_path, FakeModel([say("one"), say("two"), say("three")])) as world:
         host = Host(world)
         hall = replace(world.hallway, snapshots=host)
-        chats = Chats(hall, lambda: world.limits)
+        chats = ChatService(hall, lambda: world.limits)
         turns: list[Turn] = []
         for text in ("a", "b", "c"):
             turn = await chats.send(incoming(text))

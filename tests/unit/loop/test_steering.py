@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agent_runtime.context import View
 from agent_runtime.errors import Conflict, InvalidRequest, ModelError
-from agent_runtime.loop import Finished, Turn
+from agent_runtime.loop import CompletedTurn, Turn
 from agent_runtime.sessions import history
 from tests.unit.loop.people import (
     ASK,
@@ -203,7 +203,7 @@ async def test_the_same_id_again_finds_the_turn_that_it_joined_and_later_its_end
         assert await following == await heard(turn)
     async with World(tmp_path) as it:
         known = await it.chats.send(incoming("faster", on_busy="steer", message_id="s"))
-        assert isinstance(known, Finished)
+        assert isinstance(known, CompletedTurn)
         assert known.reply is not None
         assert known.reply.id == turn.reply_id
         assert known.names["message_id"] == "s"

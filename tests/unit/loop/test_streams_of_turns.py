@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agent_common.protocol import Usage, chunks
 from agent_runtime.context import View
 from agent_runtime.errors import ModelError
-from agent_runtime.loop import Books, Limits, Turn
+from agent_runtime.loop import Turn, TurnLimits, UsageBudget
 from agent_runtime.ports import (
     CallPiece,
     CallStarted,
@@ -61,7 +61,7 @@ STEPS = st.builds(
     stop=st.sampled_from(["stop", "length", "tool-calls", "other"]),
 )  # fmt: skip
 LIMITS = st.builds(
-    Limits,
+    TurnLimits,
     steps=st.integers(1, 4),
     seconds=st.just(0.02),
     tokens=st.none() | st.integers(1, 200),
@@ -187,9 +187,9 @@ def wire(said: list[chunks.Chunk]) -> list[dict[str, Any]]:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=4), LIMITS)
-def test_every_stream_is_well_formed(steps: list[Step], limits: Limits) -> None:
+def test_every_stream_is_well_formed(steps: list[Step], limits: TurnLimits) -> None:
     async def run() -> None:
-        turn = new_turn(books=Books(limits))
+        turn = new_turn(books=UsageBudget(limits))
         stops = Stops(lambda: turn)
         model = FakeModel(plays(steps, stops))
         played = await play(model, tools(stops), turn)
@@ -202,7 +202,7 @@ def test_every_stream_is_well_formed(steps: list[Step], limits: Limits) -> None:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(STEPS, min_size=1, max_size=3), min_size=1, max_size=3), LIMITS)
-def test_the_view_read_back_is_the_one_that_grew(turns: list[list[Step]], limits: Limits) -> None:
+def test_the_view_read_back_is_the_one_that_grew(turns: list[list[Step]], limits: TurnLimits) -> None:
     """Turn after turn in one session: the prompt's prefix must survive a restart byte for byte."""
 
     async def run(path: str) -> None:

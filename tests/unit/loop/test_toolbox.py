@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import SkillState
 from agent_common.protocol.authority import Authority
-from agent_runtime.loop.turn.turn_tools import MOST_KEPT, Toolbox
+from agent_runtime.loop.turn.turn_tools import MOST_KEPT, TurnTools
 from agent_runtime.ports import ToolContext, ToolSpec
 from agent_runtime.tools import Tool, ToolRegistry
 
@@ -36,11 +36,11 @@ class Shelf:
     def states(self) -> Sequence[SkillState]:
         return ()
 
-    def toolbox(self, order: Sequence[str]) -> Toolbox:
-        return Toolbox(ToolRegistry([], self), order, Authority, self.kept.append)
+    def toolbox(self, order: Sequence[str]) -> TurnTools:
+        return TurnTools(ToolRegistry([], self), order, Authority, self.kept.append)
 
 
-def shown(box: Toolbox) -> list[str]:
+def shown(box: TurnTools) -> list[str]:
     return [spec.name for spec in box.specs]
 
 

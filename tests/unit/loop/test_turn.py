@@ -11,7 +11,7 @@ import pytest
 
 from agent_common.protocol import Usage, chunks
 from agent_runtime.errors import ModelError
-from agent_runtime.loop import Books, Limits
+from agent_runtime.loop import TurnLimits, UsageBudget
 from agent_runtime.loop.turn.repeat_guard import STOP_AT, WARN_AT
 from agent_runtime.loop.turn.turn import LAST_STEP
 from agent_runtime.ports import (
@@ -41,7 +41,7 @@ def of(played: Played, kind: str) -> list[Any]:
 
 
 def limited(**limits: Any) -> Any:
-    return new_turn(books=Books(Limits(**{**dict[str, Any](steps=10, seconds=60), **limits})))
+    return new_turn(books=UsageBudget(TurnLimits(**{**dict[str, Any](steps=10, seconds=60), **limits})))
 
 
 async def never(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:

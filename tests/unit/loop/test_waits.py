@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.errors import Conflict, InvalidRequest
-from agent_runtime.loop import Answer, Turn
+from agent_runtime.loop import HumanAnswer, Turn
 from tests.unit.loop.people import (
     ASK,
     TWO,
@@ -152,7 +152,7 @@ async def test_two_questions_in_one_step_both_want_an_answer(tmp_path: Path) -> 
     async with world(tmp_path, model) as it:
         turn = await waits(await it.send("paint"))
         assert list(turn.waits) == ["q1", "q2"]
-        given = Answer("q2", answers=[["blue"], ["L", "XL"]])
+        given = HumanAnswer("q2", answers=[["blue"], ["L", "XL"]])
         await it.answers.give("operator", turn.conversation.id, given)
         assert turn.state == "waiting"
         assert [wait["id"] for wait in (await stands(it, turn))["pending"]] == ["q1"]
@@ -209,12 +209,14 @@ async def test_of_many_answers_at_once_exactly_one_counts(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        (Answer("q", answers=[["blue"], ["red"]]), "answers"),
-        (Answer("q", answers=[]), "answers"),
-        (Answer("q", decision="once"), "answers"),
+        (HumanAnswer("q", answers=[["blue"], ["red"]]), "answers"),
+        (HumanAnswer("q", answers=[]), "answers"),
+        (HumanAnswer("q", decision="once"), "answers"),
     ],
 )
-async def test_an_answer_that_does_not_fit_leaves_the_question_open(tmp_path: Path, wrong: Answer, field: str) -> None:
+async def test_an_answer_that_does_not_fit_leaves_the_question_open(
+    tmp_path: Path, wrong: HumanAnswer, field: str
+) -> None:
     async with world(tmp_path, asking(say("done"))) as it:
         turn = await waits(await it.send("paint"))
         before = (await stored(it, turn)).parts
@@ -360,7 +362,7 @@ async def test_what_a_frontend_sees_of_a_wait_and_of_its_end(tmp_path: Path) -> 
         part |= {"state": "output-available", "output": {"answers": [["blue"]]}}
         before = len(frontend.parts)
 
-        given = [Answer("q", answers=[["blue"]])]
+        given = [HumanAnswer("q", answers=[["blue"]])]
         assert await it.answers.give_all("operator", None, given, turn.reply_id) is turn
         await it.ended(turn)
         start = Frontend().read(await heard(turn))

@@ -11,7 +11,7 @@ import pytest
 
 from agent_common.protocol import ForkRequest
 from agent_runtime.errors import Conflict
-from agent_runtime.loop import Answer, Turn
+from agent_runtime.loop import HumanAnswer, Turn
 from agent_runtime.sessions import replay
 from tests.unit.loop.people import (
     ASK,
@@ -124,7 +124,7 @@ async def test_answers_of_a_frontend_that_come_early_are_taken_or_refused_but_ne
         await answer(it, turn, "q", "blue")
         await hands.entered.wait()
         giving = asyncio.create_task(
-            it.answers.give_all("operator", None, [Answer("q2", answers=[["red"]])], turn.reply_id)
+            it.answers.give_all("operator", None, [HumanAnswer("q2", answers=[["red"]])], turn.reply_id)
         )
         await asyncio.sleep(0)
         await asyncio.sleep(0)

@@ -13,7 +13,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent_common.protocol.work import LifecycleSignal, Progress, WorkRequest, WorkResult, WorkUsage, stamp
-from agent_runtime.mediation import Clerk, ConstraintKeeper, Job, Outbox, Refused, Rules, Veil
+from agent_runtime.mediation import (
+    ConstraintService,
+    Outbox,
+    Redactor,
+    RunningWork,
+    WorkRefused,
+    WorkRules,
+    WorkService,
+)
 from agent_runtime.mediation.ledger import ledger as book
 from agent_runtime.ports import Clock
 from agent_runtime.runtime.migrations import MIGRATIONS
@@ -42,7 +50,7 @@ class Wire:
     """Fills Post: everything that was said, in order."""
 
     max_line: int = 1 << 20
-    veil: Veil = field(default_factory=Veil)
+    veil: Redactor = field(default_factory=Redactor)
     said: list[BaseModel] = field(default_factory=list[BaseModel])
     reads: asyncio.Event = field(default_factory=asyncio.Event)
     """The host reads."""
@@ -124,9 +132,9 @@ class Hands:
     begun: list[str] = field(default_factory=list[str])
     barrier: asyncio.Event | None = None
     """Nothing begins before it is set."""
-    refusal: Refused | None = None
+    refusal: WorkRefused | None = None
 
-    async def begin(self, request: WorkRequest) -> Job:
+    async def begin(self, request: WorkRequest) -> RunningWork:
         if self.barrier is not None:
             await self.barrier.wait()
         if self.refusal is not None:
@@ -140,10 +148,10 @@ class Hands:
         try:
             await self.database.write(unit, durable=True)
         except book.AlreadyEntered:
-            raise Refused("overloaded", "it is being taken up") from None
+            raise WorkRefused("overloaded", "it is being taken up") from None
         return self._piece(request)
 
-    def resume(self, entry: book.Entry) -> Job | None:
+    def resume(self, entry: book.WorkEntry) -> RunningWork | None:
         return self._piece(entry.request)
 
     def _piece(self, request: WorkRequest) -> Piece:
@@ -156,19 +164,19 @@ class Office:
 
     def __init__(self, database: Database, folder: Path, window: int) -> None:
         self.database, self.clock, self._window = database, ManualClock(), window
-        self.constraints = ConstraintKeeper(folder / "constraints")
+        self.constraints = ConstraintService(folder / "constraints")
         self.begun: list[str] = []
         self.wires: list[Wire] = []
         self._born()
 
     def _born(self) -> None:
         self.hands = Hands(self.database, self.clock, begun=self.begun)
-        self.clerk = Clerk(
+        self.clerk = WorkService(
             database=self.database,
             clock=self.clock,
             worker=self.hands,
             constraints=self.constraints,
-            rules=Rules(self._window, loose=False),
+            rules=WorkRules(self._window, loose=False),
             outbox=Outbox("agent", self.database, self.clock),
         )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_common.protocol.work import Cancel, Nack, Progress, ResumeOk, encode
-from agent_runtime.mediation import Refused, Veil
+from agent_runtime.mediation import Redactor, WorkRefused
 from agent_runtime.mediation.ledger import ledger as book
 
 from .support import Office, office, request
@@ -151,7 +151,7 @@ async def test_long_faults_are_cut(room: Office) -> None:
 async def test_what_can_be_tried_again_is_not_in_the_ledger(room: Office) -> None:
     wire = room.wire()
     room.clerk.attached(wire, ResumeOk())
-    room.hands.refusal = Refused("overloaded", "the queue is full")
+    room.hands.refusal = WorkRefused("overloaded", "the queue is full")
     room.clerk.take(request())
     await room.until(lambda: wire.results("req-1"))
     room.hands.refusal = None
@@ -273,7 +273,7 @@ async def test_json_that_is_too_much_is_left_out(room: Office) -> None:
 
 
 async def test_a_secret_does_not_go_out_in_pieces(room: Office) -> None:
-    wire = room.wire(veil=Veil(["sesame-42"]))
+    wire = room.wire(veil=Redactor(["sesame-42"]))
     room.clerk.attached(wire, ResumeOk())
     room.clerk.take(request())
     await room.until(lambda: wire.signals("accepting"))

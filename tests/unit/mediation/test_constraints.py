@@ -14,9 +14,9 @@ import pytest
 from agent_common.protocol import Rule
 from agent_common.protocol.authority import Access, Authority, Layer
 from agent_common.protocol.work import Constraints, ConstraintsPayload, payload_hash
-from agent_runtime.mediation import ConstraintKeeper
-from agent_runtime.mediation.constraints.constraint_payload import MOST_TOLD, Unusable
-from agent_runtime.mediation.constraints.constraints import Pushed
+from agent_runtime.mediation import ConstraintService
+from agent_runtime.mediation.constraints.constraint_payload import MOST_TOLD, InvalidConstraints
+from agent_runtime.mediation.constraints.constraints import PushedConstraints
 
 
 def frame(version: int, payload: bytes, ref: str = "inline") -> Constraints:
@@ -24,31 +24,33 @@ def frame(version: int, payload: bytes, ref: str = "inline") -> Constraints:
     return Constraints.model_validate({"version": version, **fields})
 
 
-def pushed(version: int, payload: bytes) -> Pushed:
-    return Pushed(frame(version, payload), ConstraintsPayload(version=version, b64=base64.b64encode(payload).decode()))
+def pushed(version: int, payload: bytes) -> PushedConstraints:
+    return PushedConstraints(
+        frame(version, payload), ConstraintsPayload(version=version, b64=base64.b64encode(payload).decode())
+    )
 
 
 @pytest.fixture
-def keeper(tmp_path: Path) -> ConstraintKeeper:
-    return ConstraintKeeper(tmp_path / "kept")
+def keeper(tmp_path: Path) -> ConstraintService:
+    return ConstraintService(tmp_path / "kept")
 
 
-def again(keeper: ConstraintKeeper) -> ConstraintKeeper:
+def again(keeper: ConstraintService) -> ConstraintService:
     """The next life."""
-    fresh = ConstraintKeeper(keeper.folder, keeper.file)
+    fresh = ConstraintService(keeper.folder, keeper.file)
     fresh.load()
     return fresh
 
 
-async def code(keeper: ConstraintKeeper, given: Pushed) -> str:
+async def code(keeper: ConstraintService, given: PushedConstraints) -> str:
     before = keeper.held
-    with pytest.raises(Unusable) as caught:
+    with pytest.raises(InvalidConstraints) as caught:
         await keeper.take(given)
     assert keeper.held == before, "the old ones go on to hold"
     return caught.value.code
 
 
-async def test_the_same_version_never_means_other_bytes(keeper: ConstraintKeeper) -> None:
+async def test_the_same_version_never_means_other_bytes(keeper: ConstraintService) -> None:
     await keeper.take(pushed(3, b"be kind"))
     assert await code(keeper, pushed(3, b"be rude")) == "constraints_conflict"
     assert await code(keeper, pushed(2, b"be rude")) == "constraints_stale"
@@ -56,18 +58,18 @@ async def test_the_same_version_never_means_other_bytes(keeper: ConstraintKeeper
     assert again(keeper).held.instructions == "be kind"
 
 
-async def test_of_many_at_once_the_highest_holds_and_can_be_read_by_the_next_life(keeper: ConstraintKeeper) -> None:
+async def test_of_many_at_once_the_highest_holds_and_can_be_read_by_the_next_life(keeper: ConstraintService) -> None:
     await keeper.take(pushed(1, b"1"))
     all_at_once = [keeper.take(pushed(version, str(version).encode() * 1000)) for version in (4, 2, 7, 3, 6)]
     done = await asyncio.gather(*all_at_once, return_exceptions=True)
     assert keeper.held.version == 7
     assert again(keeper).held == keeper.held
-    stale = [one for one in done if isinstance(one, Unusable)]
+    stale = [one for one in done if isinstance(one, InvalidConstraints)]
     assert {one.code for one in stale} == {"constraints_stale"}
     assert len(list(keeper.folder.glob("payload-*"))) == 1
 
 
-async def test_whoever_hangs_up_leaves_no_half_of_a_swap(keeper: ConstraintKeeper) -> None:
+async def test_whoever_hangs_up_leaves_no_half_of_a_swap(keeper: ConstraintService) -> None:
     for version in range(1, 12):
         taking = asyncio.create_task(keeper.take(pushed(version, b"x" * version)))
         for _ in range(version):
@@ -78,7 +80,7 @@ async def test_whoever_hangs_up_leaves_no_half_of_a_swap(keeper: ConstraintKeepe
     assert keeper.held.instructions == again(keeper).held.instructions == "last"
 
 
-async def test_a_disk_that_is_full_keeps_the_old_ones(keeper: ConstraintKeeper) -> None:
+async def test_a_disk_that_is_full_keeps_the_old_ones(keeper: ConstraintService) -> None:
     await keeper.take(pushed(1, b"be kind"))
     before = keeper.held
     keeper.folder.joinpath(f".payload-2-{payload_hash(b'more')[-16:]}.part").mkdir()  # what cannot be written
@@ -87,7 +89,7 @@ async def test_a_disk_that_is_full_keeps_the_old_ones(keeper: ConstraintKeeper) 
     assert keeper.held == before == again(keeper).held
 
 
-async def test_what_cannot_be_shown_whole_is_not_acknowledged(keeper: ConstraintKeeper) -> None:
+async def test_what_cannot_be_shown_whole_is_not_acknowledged(keeper: ConstraintService) -> None:
     assert await code(keeper, pushed(1, b"x" * (MOST_TOLD + 1))) == "constraints_invalid"
     foreign = json.dumps({"policy": ["x" * MOST_TOLD]}).encode()
     assert await code(keeper, pushed(1, foreign)) == "constraints_invalid"
@@ -98,16 +100,16 @@ async def test_what_cannot_be_shown_whole_is_not_acknowledged(keeper: Constraint
     "payload",
     [b"\xff\xfe", b"x" * (1024 * 1024 + 1), json.dumps({"rules": [{"permission": "x"}]}).encode(), b'{"rules": "x"}'],
 )
-async def test_what_cannot_be_understood_is_refused(keeper: ConstraintKeeper, payload: bytes) -> None:
+async def test_what_cannot_be_understood_is_refused(keeper: ConstraintService, payload: bytes) -> None:
     assert await code(keeper, pushed(1, payload)) == "constraints_invalid"
 
 
-async def test_bytes_are_hashed_as_they_are(keeper: ConstraintKeeper) -> None:
+async def test_bytes_are_hashed_as_they_are(keeper: ConstraintService) -> None:
     text = json.dumps({"instructions": "Grüße <b>&</b> \u2028 ☂"}, ensure_ascii=False)
     assert (await keeper.take(pushed(1, text.encode()))).hash == payload_hash(text.encode())
-    assert await code(keeper, Pushed(frame(2, text.encode()), pushed(2, json.dumps(text).encode()).payload)) == (
-        "constraints_hash_mismatch"
-    )
+    assert await code(
+        keeper, PushedConstraints(frame(2, text.encode()), pushed(2, json.dumps(text).encode()).payload)
+    ) == ("constraints_hash_mismatch")
 
 
 # ---------------------------------------------------------------- a host that names a file
@@ -122,23 +124,23 @@ def image(tmp_path: Path) -> Path:
 
 
 async def test_only_files_beside_the_images_own_are_read(tmp_path: Path, image: Path) -> None:
-    keeper = ConstraintKeeper(tmp_path / "kept", image / "constraints.json")
+    keeper = ConstraintService(tmp_path / "kept", image / "constraints.json")
     secret = tmp_path / "secret"
     secret.write_bytes(b"of the server")
     (image / "link").symlink_to(secret)
     for ref in ("/etc/hostname", str(secret), "../secret", "link", str(image / "link"), "inline", "file:///etc/passwd"):
-        refused = await code(keeper, Pushed(frame(1, b"of the server", ref)))
+        refused = await code(keeper, PushedConstraints(frame(1, b"of the server", ref)))
         assert refused == "constraints_missing", ref
     for version, ref in enumerate(("rules", str(image / "rules"), f"file://{image}/rules"), 1):
-        assert (await keeper.take(Pushed(frame(version, b"be kind", ref)))).instructions == "be kind"
+        assert (await keeper.take(PushedConstraints(frame(version, b"be kind", ref)))).instructions == "be kind"
 
 
 async def test_what_is_no_file_is_not_waited_for(tmp_path: Path, image: Path) -> None:
-    keeper = ConstraintKeeper(tmp_path / "kept", image / "constraints.json")
+    keeper = ConstraintService(tmp_path / "kept", image / "constraints.json")
     os.mkfifo(image / "pipe")
     for ref in ("pipe", ".", "nothing"):
         async with asyncio.timeout(5):
-            assert await code(keeper, Pushed(frame(1, b"x", ref))) == "constraints_missing"
+            assert await code(keeper, PushedConstraints(frame(1, b"x", ref))) == "constraints_missing"
 
 
 # ---------------------------------------------------------------- the image's file and what was pushed
@@ -146,7 +148,7 @@ async def test_what_is_no_file_is_not_waited_for(tmp_path: Path, image: Path) ->
 
 @pytest.mark.parametrize(("file", "push", "holds"), [(1, 2, 2), (3, 2, 3), (2, 2, 2)])
 async def test_the_newer_of_file_and_push_holds(tmp_path: Path, image: Path, file: int, push: int, holds: int) -> None:
-    keeper = ConstraintKeeper(tmp_path / "kept")
+    keeper = ConstraintService(tmp_path / "kept")
     await keeper.take(pushed(push, b"be kind"))
     named: dict[str, Any] = frame(file, b"be kind", "rules").model_dump(mode="json")
     (image / "constraints.json").write_text(json.dumps(named))
@@ -154,7 +156,7 @@ async def test_the_newer_of_file_and_push_holds(tmp_path: Path, image: Path, fil
     assert again(keeper).held.version == holds
 
 
-async def test_rules_that_allow_open_nothing(keeper: ConstraintKeeper) -> None:
+async def test_rules_that_allow_open_nothing(keeper: ConstraintService) -> None:
     rules = [{"permission": "*", "action": "allow"}, {"permission": "write", "action": "deny"}]
     layer = (await keeper.take(pushed(1, json.dumps({"rules": rules}).encode()))).layer
     assert layer is not None

@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent_common.protocol.work import FrameFault, Ping, Pong, Progress
-from agent_runtime.mediation.channel.connection import BREATH, MOST_FRAMES, Broken, Link
+from agent_runtime.mediation.channel.connection import BREATH, MOST_FRAMES, ChannelLost, FrameConnection
 from agent_testing import ManualClock
 
 
 @asynccontextmanager
-async def linked(max_line: int = 1 << 20) -> AsyncGenerator[tuple[Link, socket.socket]]:
+async def linked(max_line: int = 1 << 20) -> AsyncGenerator[tuple[FrameConnection, socket.socket]]:
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
-    link = Link(*await asyncio.open_connection(sock=ours), ManualClock(), max_line=max_line)
+    link = FrameConnection(*await asyncio.open_connection(sock=ours), ManualClock(), max_line=max_line)
     try:
         yield link, theirs
     finally:
@@ -90,7 +90,7 @@ async def test_bad_lines_are_counted_by_the_minute() -> None:
     async with linked() as (link, _):
         for _ in range(8):
             link.fault(FrameFault("invalid_json", "x"))
-        with pytest.raises(Broken, match="bad lines"):
+        with pytest.raises(ChannelLost, match="bad lines"):
             link.fault(FrameFault("invalid_json", "x"))
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent_common.protocol.work import LifecycleSignal, Nack, Progress, WorkResult
-from agent_runtime.mediation import Veil
+from agent_runtime.mediation import Redactor
 
 SECRETS = ("sesame-42", 'with"quote\\', "mit Umläut", "abc")
 
@@ -22,21 +22,21 @@ def test_a_secret_is_taken_out_at_every_depth_of_json(secret: str, levels: int, 
     text = secret
     for _ in range(levels):
         text = json.dumps({"told": text}, ensure_ascii=ascii_only)
-    clean = Veil(SECRETS).over(result(text)).content or ""
+    clean = Redactor(SECRETS).over(result(text)).content or ""
     for _ in range(levels):
         clean = json.loads(clean)["told"]
     assert clean == "[redacted]"
 
 
 def test_names_and_words_that_are_no_secrets_stay() -> None:
-    veil = Veil(SECRETS)
+    veil = Redactor(SECRETS)
     assert veil.over(result("abcdef")).content == "abcdef", "too short for a secret"
     assert veil.over(result("x")).request_id == "sesame-42", "the host's own"
-    assert Veil().over(result("sesame-42")).content == "sesame-42"
+    assert Redactor().over(result("sesame-42")).content == "sesame-42"
 
 
 def test_all_that_is_said_in_words_is_looked_at() -> None:
-    veil, said = Veil(SECRETS), "it is sesame-42"
+    veil, said = Redactor(SECRETS), "it is sesame-42"
     signal = {"signal": "ready", "agent_id": "a", "observed_at": "2026-11-22T02:00:00Z"}
     told = veil.over(LifecycleSignal.model_validate({**signal, "detail": said, "error": said}))
     assert (told.detail, told.error) == ("it is [redacted]", "it is [redacted]")
@@ -45,7 +45,7 @@ def test_all_that_is_said_in_words_is_looked_at() -> None:
 
 
 def test_an_end_that_could_be_the_beginning_of_a_secret_waits() -> None:
-    veil = Veil(SECRETS)
+    veil = Redactor(SECRETS)
     assert veil.whole("it is ses") == ("it is ", "ses")
     assert veil.whole("sesame-42") == ("sesame-42", "")
     assert veil.whole("nothing at all") == ("nothing at all", "")

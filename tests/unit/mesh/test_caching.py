@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_common.protocol import ModelCard, Usage
-from agent_runtime.context import Call, Step, View
+from agent_runtime.context import Step, ToolCallRecord, View
 from agent_runtime.mesh.caching import MISSES, MOST_SESSIONS, WARM_SECONDS, CacheWatch, cache_key, marked
 from agent_runtime.mesh.usage import usage_of
 from agent_runtime.ports import ModelRequest
@@ -22,7 +22,9 @@ def talk(steps: int = 2) -> View:
     view = View('You are "a1".\n"content":"x')
     view.add_user([{"type": "text", "text": 'say "content":"x"} é\\'}])
     for number in range(steps):
-        view.add_step(Step("", [Call(f'c{number}","content":"', "read", {}, {"type": "output", "data": "ü"})]))
+        view.add_step(
+            Step("", [ToolCallRecord(f'c{number}","content":"', "read", {}, {"type": "output", "data": "ü"})])
+        )
     return view
 
 
@@ -61,7 +63,7 @@ def test_requests_extend_each_other_marks_aside() -> None:
         now = [plain(json.loads(message)) for message in marked(view.messages)]
         assert now[: len(before)] == before
         before = now
-        view.add_step(Step(f"step {number}", [Call(f"c{number}", "read", {}, {"type": "output"})]))
+        view.add_step(Step(f"step {number}", [ToolCallRecord(f"c{number}", "read", {}, {"type": "output"})]))
 
 
 async def asked(caching: str, *sessions: str) -> list[Recorded]:

@@ -15,7 +15,7 @@ import agent_runtime.mesh
 from agent_common.protocol import ModelCard
 from agent_runtime.errors import MeshUnavailable
 from agent_runtime.mediation import ChannelGate
-from agent_runtime.mesh import Catalog, MeshClient
+from agent_runtime.mesh import MeshClient, ModelCatalog
 from agent_runtime.mesh.catalog import FRESH_SECONDS
 from agent_testing import Fail, Garbage, ManualClock, Say, ScriptedProvider
 
@@ -23,9 +23,9 @@ ASK: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
 
 
 @asynccontextmanager
-async def mesh_of(url: str) -> AsyncGenerator[tuple[MeshClient, Catalog, ManualClock]]:
+async def mesh_of(url: str) -> AsyncGenerator[tuple[MeshClient, ModelCatalog, ManualClock]]:
     clock = ManualClock()
-    catalog = Catalog(url, {"authorization": "Bearer t"}, clock)
+    catalog = ModelCatalog(url, {"authorization": "Bearer t"}, clock)
     client = MeshClient(url, "t", "default", catalog)
     try:
         yield client, catalog, clock
@@ -104,7 +104,7 @@ async def test_a_mesh_that_refuses_is_unavailable() -> None:
 async def test_nothing_is_asked_of_a_model_while_the_channel_is_closed() -> None:
     gate = ChannelGate(required=True)
     with ScriptedProvider([Say("hello")]) as provider:
-        catalog = Catalog(provider.url, {}, ManualClock())
+        catalog = ModelCatalog(provider.url, {}, ManualClock())
         client = MeshClient(provider.url, "t", "default", catalog, gate)
         asking = asyncio.create_task(client.chat(ASK))
         embedding = asyncio.create_task(client.embed(["a"]))

@@ -16,7 +16,7 @@ import pytest
 
 from agent_common.protocol import ModelCard, Pricing, Usage
 from agent_runtime.errors import ModelError
-from agent_runtime.mesh import Catalog, ModelClient, Patience
+from agent_runtime.mesh import ModelCatalog, ModelClient, RetryPolicy
 from agent_runtime.ports import (
     CallPiece,
     CallStarted,
@@ -34,9 +34,11 @@ REQUEST = ModelRequest("default", [b'{"role":"user","content":"hi"}'])
 
 
 @asynccontextmanager
-async def client_of(url: str, *, attempts: int = 1, idle: float = 10.0) -> AsyncGenerator[tuple[ModelClient, Catalog]]:
-    catalog = Catalog(url, {}, ManualClock())
-    client = ModelClient(url, {"authorization": "Bearer t"}, catalog, Patience(attempts, idle))
+async def client_of(
+    url: str, *, attempts: int = 1, idle: float = 10.0
+) -> AsyncGenerator[tuple[ModelClient, ModelCatalog]]:
+    catalog = ModelCatalog(url, {}, ManualClock())
+    client = ModelClient(url, {"authorization": "Bearer t"}, catalog, RetryPolicy(attempts, idle))
     try:
         yield client, catalog
     finally:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_common.net.egress.address_policy import SERVICES, Addresses
+from agent_common.net.egress.address_policy import SERVICES, AddressPolicy
 from agent_runtime.errors import ToolFailure
 
-RULES = Addresses()
+RULES = AddressPolicy()
 INNER = (
     *("0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "100.127.255.255", "127.0.0.1"),  # noqa: S104
     *("127.255.255.255", "168.63.129.16", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.192"),
@@ -80,7 +80,7 @@ def test_ports() -> None:
 
 
 def test_what_is_allowed_on_wish() -> None:
-    rules = Addresses((ipaddress.ip_network("127.0.0.0/8"),))
+    rules = AddressPolicy((ipaddress.ip_network("127.0.0.0/8"),))
     rules.check("127.0.0.1", 22)
     rules.check("localhost", 6379)
     for other in ("10.0.0.1", "::1", "169.254.169.254"):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from agent_common.net.egress.fetch import Bounds, Egress
-from agent_common.net.egress.upstream import Direct
+from agent_common.net.egress.fetch import FetchLimits, WebClient
+from agent_common.net.egress.upstream import DirectUpstream
 from agent_runtime.errors import ToolFailure
 
 from .webs import LOOPBACK, Names, Web, authority, everywhere, leads_to, page, web
@@ -20,11 +20,11 @@ from .webs import LOOPBACK, Names, Web, authority, everywhere, leads_to, page, w
 HELLO = page(b"hello")
 
 
-def client(**bounds: float) -> Egress:
-    return Egress(everywhere(), Bounds(**bounds))  # type: ignore[arg-type]
+def client(**bounds: float) -> WebClient:
+    return WebClient(everywhere(), FetchLimits(**bounds))  # type: ignore[arg-type]
 
 
-async def refused(egress: Egress, url: str, kind: str, match: str) -> None:
+async def refused(egress: WebClient, url: str, kind: str, match: str) -> None:
     with pytest.raises(ToolFailure, match=match) as failure:
         await egress.fetch(url)
     assert failure.value.kind == kind, failure.value.message
@@ -50,9 +50,9 @@ async def test_a_status_is_an_answer() -> None:
 async def test_a_name_is_looked_up_once_and_cannot_lead_elsewhere_by_then() -> None:
     names = Names({"a.test": ["127.0.0.1", "10.0.0.1"]})
     async with web({"/": HELLO}) as site:
-        assert (await Egress(Direct(LOOPBACK, names)).fetch(site.url())).body == b"hello"
+        assert (await WebClient(DirectUpstream(LOOPBACK, names)).fetch(site.url())).body == b"hello"
         assert names.asked == ["a.test"]
-        await refused(Egress(Direct(LOOPBACK, names)), site.url(), "denied", r"a.test leads to 10.0.0.1")
+        await refused(WebClient(DirectUpstream(LOOPBACK, names)), site.url(), "denied", r"a.test leads to 10.0.0.1")
     assert site.connections == 1
 
 
@@ -60,25 +60,27 @@ async def test_what_is_not_public_is_not_even_connected_to() -> None:
     names = Names({"in.test": "127.0.0.1", "mixed.test": "93.184.216.34 127.0.0.1", "v6.test": "::ffff:127.0.0.1"})
     async with web({"/": HELLO}) as site:
         for host in ("in.test", "mixed.test", "v6.test", "127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "localhost."):
-            await refused(Egress(Direct(resolver=names)), site.url(host=host), "denied", "only public hosts")
+            await refused(WebClient(DirectUpstream(resolver=names)), site.url(host=host), "denied", "only public hosts")
     assert site.connections == 0
 
 
 async def test_metadata_services() -> None:
     for url in ("http://169.254.169.254/latest", "http://[fd00:ec2::254]/", "http://metadata.google.internal/"):
-        await refused(Egress(), url, "denied", "only public hosts")
+        await refused(WebClient(), url, "denied", "only public hosts")
 
 
 async def test_names_without_addresses() -> None:
     await refused(client(), "http://nowhere.test/", "backend", "nowhere.test has no address")
-    await refused(Egress(Direct(LOOPBACK, Names({"a.test": ""}))), "http://a.test/", "backend", "no address")
-    await refused(Egress(Direct(LOOPBACK, Names({"a.test": "junk"}))), "http://a.test/", "backend", "no address")
+    await refused(WebClient(DirectUpstream(LOOPBACK, Names({"a.test": ""}))), "http://a.test/", "backend", "no address")
+    await refused(
+        WebClient(DirectUpstream(LOOPBACK, Names({"a.test": "junk"}))), "http://a.test/", "backend", "no address"
+    )
 
 
 async def test_the_next_address_is_tried_and_nobody_there_is_an_error() -> None:
     names = Names({"a.test": "127.0.0.2 127.0.0.1"})
     async with web({"/": HELLO}) as site:
-        assert (await Egress(Direct(LOOPBACK, names)).fetch(site.url())).body == b"hello"
+        assert (await WebClient(DirectUpstream(LOOPBACK, names)).fetch(site.url())).body == b"hello"
     await refused(client(), site.url(), "backend", r"a.test refuses a connection on port \d+")
 
 
@@ -104,8 +106,8 @@ async def test_redirects_are_followed_and_asked_about() -> None:
 
 
 async def test_redirects_to_inner_addresses_do_not_widen() -> None:
-    def rules(names: Names) -> Egress:
-        return Egress(Direct(LOOPBACK, names))
+    def rules(names: Names) -> WebClient:
+        return WebClient(DirectUpstream(LOOPBACK, names))
 
     names = Names({"a.test": "127.0.0.1", "evil.test": "169.254.169.254"})
     for target in ("http://169.254.169.254/", "http://evil.test/", "http://[::1]/", "http://10.0.0.1:80/"):
@@ -142,7 +144,7 @@ async def test_headers_that_would_be_more_than_headers(header: dict[str, str]) -
 async def test_tls_is_checked_against_the_name_and_never_left(tmp_path: Path) -> None:
     a, b = authority(tmp_path, "a.test"), authority(tmp_path, "b.test")
     a.client.load_verify_locations(b.certificate)
-    trusting = Egress(everywhere(), tls=lambda: a.client)
+    trusting = WebClient(everywhere(), tls=lambda: a.client)
     pages = {"/": HELLO, "/plain": leads_to("/"), "/same": leads_to("/", scheme="https")}
     async with web(pages, tls=a.server) as site:
         assert (await trusting.fetch(site.url("/same", scheme="https"))).body == b"hello"
@@ -164,7 +166,7 @@ def test_tls_under_the_servers_event_loop(tmp_path: Path) -> None:
 
     async def fetch() -> bytes:
         async with web({"/": page(b"x" * 3_000_000)}, tls=trust.server) as site:
-            return (await Egress(everywhere(), tls=lambda: trust.client).fetch(site.url(scheme="https"))).body
+            return (await WebClient(everywhere(), tls=lambda: trust.client).fetch(site.url(scheme="https"))).body
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert len(runner.run(fetch())) == 3_000_000

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from agent_common.net import Egress, serve_socket
-from agent_common.net.egress.upstream import Direct, Parent
-from agent_common.net.proxy.forward_proxy import Forward, ForwardLimits, Passage, gateway
+from agent_common.net import WebClient, serve_socket
+from agent_common.net.egress.upstream import DirectUpstream, ProxyUpstream
+from agent_common.net.proxy.forward_proxy import ConnectionRecord, ForwardProxy, ForwardProxyLimits, gateway
 from agent_runtime.errors import ToolFailure
 
 from .webs import LOOPBACK, Names, authority, everywhere, leads_to, page, web
@@ -43,7 +43,7 @@ async def seen(site: Any, count: int) -> None:
 
 
 class Proxy:
-    def __init__(self, forward: Forward, port: int, notes: list[Passage]) -> None:
+    def __init__(self, forward: ForwardProxy, port: int, notes: list[ConnectionRecord]) -> None:
         self.forward, self.port, self.notes = forward, port, notes
         self.url = f"http://127.0.0.1:{port}"
 
@@ -57,7 +57,7 @@ class Proxy:
         finally:
             writer.close()
 
-    async def noted(self, count: int = 1) -> list[Passage]:
+    async def noted(self, count: int = 1) -> list[ConnectionRecord]:
         async with asyncio.timeout(5):
             while len(self.notes) < count:
                 await asyncio.sleep(0.01)
@@ -66,15 +66,15 @@ class Proxy:
 
 @asynccontextmanager
 async def proxy(upstream: Any = None, admit: Any = anywhere, **options: Any) -> AsyncGenerator[Proxy]:
-    notes: list[Passage] = []
+    notes: list[ConnectionRecord] = []
     bound = serve_socket("127.0.0.1", 0)
     bound.listen()
-    async with Forward(upstream or everywhere(), admit, note=notes.append, **options) as forward:
+    async with ForwardProxy(upstream or everywhere(), admit, note=notes.append, **options) as forward:
         await forward.listen(bound)
         yield Proxy(forward, bound.getsockname()[1], notes)
 
 
-async def fetch(egress: Egress, url: str) -> bytes:
+async def fetch(egress: WebClient, url: str) -> bytes:
     return (await egress.fetch(url)).body
 
 
@@ -85,7 +85,7 @@ async def test_a_plain_request_and_a_tunnel(tmp_path: Path) -> None:
         assert (await it.say(request.encode())).endswith(b"\r\n\r\nhello")
         assert plain.heads[0].startswith(b"GET /x?y HTTP/1.1\r\nhost: a.test:")
         assert b"b.test" not in plain.heads[0]
-        egress = Egress(Parent(it.url, rules=LOOPBACK), tls=lambda: trust.client)
+        egress = WebClient(ProxyUpstream(it.url, rules=LOOPBACK), tls=lambda: trust.client)
         assert await fetch(egress, secure.url(scheme="https")) == b"hello"
         first, second = await it.noted(2)
     assert (first.verdict, first.host, first.port) == ("open", "a.test", plain.port)
@@ -109,9 +109,9 @@ async def test_only_admitted_hosts_and_only_for_who_is_known() -> None:
     async with web({"/": HELLO}) as site, proxy(admit=only_a, authenticate=tokens) as it:
         for credentials in (None, "wrong"):
             with pytest.raises(ToolFailure, match="token of the mesh") as failure:
-                await fetch(Egress(Parent(it.url, credentials, LOOPBACK)), site.url())
+                await fetch(WebClient(ProxyUpstream(it.url, credentials, LOOPBACK)), site.url())
             assert failure.value.kind == "unavailable"
-        known = Egress(Parent(it.url, "s3cret", LOOPBACK))
+        known = WebClient(ProxyUpstream(it.url, "s3cret", LOOPBACK))
         with pytest.raises(ToolFailure, match=r"b\.test is not on the list of writer") as refused:
             await fetch(known, site.url(host="b.test"))
         assert refused.value.kind == "denied"
@@ -135,7 +135,7 @@ async def test_only_admitted_hosts_and_only_for_who_is_known() -> None:
 
 async def test_the_way_out_has_the_last_word() -> None:
     names = Names({"a.test": "127.0.0.1", "inner.test": "169.254.169.254"})
-    async with proxy(Direct(LOOPBACK, names)) as it:
+    async with proxy(DirectUpstream(LOOPBACK, names)) as it:
         cases = {
             "inner.test:80": b"403 ",
             "10.0.0.1:80": b"403 ",
@@ -153,9 +153,9 @@ async def test_redirects_through_a_parent_are_checked_on_both_sides() -> None:
     pages = {"/a": leads_to("/", host="b.test"), "/b": page(b"", "302 Found", location="http://127.0.0.1/")}
     async with web(pages) as site, proxy(admit=only_a) as it:
         with pytest.raises(ToolFailure, match="not on the list"):
-            await fetch(Egress(Parent(it.url, rules=LOOPBACK)), site.url("/a"))
+            await fetch(WebClient(ProxyUpstream(it.url, rules=LOOPBACK)), site.url("/a"))
         with pytest.raises(ToolFailure, match="this machine itself"):
-            await fetch(Egress.through(it.url), site.url("/b"))
+            await fetch(WebClient.through(it.url), site.url("/b"))
         assert [note.host for note in await it.noted(3)] == ["a.test", "b.test", "a.test"]
 
 
@@ -169,7 +169,7 @@ async def test_redirects_through_a_parent_are_checked_on_both_sides() -> None:
     ],
 )
 async def test_requests_that_are_none(data: bytes, status: bytes) -> None:
-    async with proxy(limits=ForwardLimits(head_seconds=0.2)) as it:
+    async with proxy(limits=ForwardProxyLimits(head_seconds=0.2)) as it:
         assert (await it.say(data)).startswith(b"HTTP/1.1 " + status + b" ")
 
 
@@ -185,8 +185,8 @@ async def test_silence_and_length_have_their_ends() -> None:
 
     async with web({"/drip": drip, "/silent": silent}) as site:
         for path, limits, reason in (
-            ("/silent", ForwardLimits(idle_seconds=0.1), "nothing moved for 0.1 s"),
-            ("/drip", ForwardLimits(idle_seconds=5, total_seconds=0.3), "over after 0.3 s"),
+            ("/silent", ForwardProxyLimits(idle_seconds=0.1), "nothing moved for 0.1 s"),
+            ("/drip", ForwardProxyLimits(idle_seconds=5, total_seconds=0.3), "over after 0.3 s"),
         ):
             async with proxy(limits=limits) as it:
                 await it.say(f"GET {site.url(path)} HTTP/1.1\r\n\r\n".encode())
@@ -204,7 +204,7 @@ def asking(url: str, token: str | None = None) -> bytes:
 
 
 async def test_no_more_connections_than_are_allowed() -> None:
-    async with web({"/": quiet, "/x": HELLO}) as site, proxy(limits=ForwardLimits(connections=2)) as it:
+    async with web({"/": quiet, "/x": HELLO}) as site, proxy(limits=ForwardProxyLimits(connections=2)) as it:
         waiting = [await asyncio.open_connection("127.0.0.1", it.port) for _ in range(2)]
         for _, writer in waiting:
             writer.write(asking(site.url()))
@@ -215,7 +215,7 @@ async def test_no_more_connections_than_are_allowed() -> None:
 
 
 async def test_heads_that_never_end_keep_nobody_out() -> None:
-    async with web({"/": HELLO}) as site, proxy(authenticate=tokens, limits=ForwardLimits(heads=4)) as it:
+    async with web({"/": HELLO}) as site, proxy(authenticate=tokens, limits=ForwardProxyLimits(heads=4)) as it:
         strangers = [await asyncio.open_connection("127.0.0.1", it.port) for _ in range(20)]
         for _, writer in strangers:
             writer.write(b"CONNECT a.test:80 HTTP/1.1\r\n")
@@ -228,7 +228,7 @@ async def test_heads_that_never_end_keep_nobody_out() -> None:
 async def test_one_agent_alone_leaves_half_of_the_connections() -> None:
     async with (
         web({"/": quiet, "/x": HELLO}) as site,
-        proxy(authenticate=tokens, limits=ForwardLimits(connections=6)) as it,
+        proxy(authenticate=tokens, limits=ForwardProxyLimits(connections=6)) as it,
     ):
         waiting = [await asyncio.open_connection("127.0.0.1", it.port) for _ in range(3)]
         for _, writer in waiting:
@@ -251,7 +251,7 @@ async def test_what_is_sent_must_be_taken() -> None:
             writer.write(bytes(100_000))
             await writer.drain()
 
-    async with web({"/": chatty}) as site, proxy(limits=ForwardLimits(idle_seconds=0.2)) as it:
+    async with web({"/": chatty}) as site, proxy(limits=ForwardProxyLimits(idle_seconds=0.2)) as it:
         reader, writer = await asyncio.open_connection("127.0.0.1", it.port, limit=1024)
         writer.write(f"POST {site.url()} HTTP/1.1\r\ncontent-length: 9999\r\n\r\n".encode())
         while not it.notes:  # it sends, and reads nothing
@@ -282,8 +282,8 @@ async def test_closing_ends_what_is_open() -> None:
     assert [note.verdict for note in it.notes] == ["open"]
 
 
-def through(path: Path) -> Egress:
-    return Egress(Parent(f"http+unix://{str(path).replace('/', '%2F')}", rules=LOOPBACK))
+def through(path: Path) -> WebClient:
+    return WebClient(ProxyUpstream(f"http+unix://{str(path).replace('/', '%2F')}", rules=LOOPBACK))
 
 
 async def test_a_gateway_on_a_unix_socket_behind_a_parent(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ async def test_a_gateway_on_a_unix_socket_behind_a_parent(tmp_path: Path) -> Non
     async with (
         web({"/": HELLO}) as site,
         proxy(admit=only_a, authenticate=tokens) as it,
-        gateway(tmp_path / "s", anywhere, Parent(it.url, "s3cret", LOOPBACK), uid=os.getuid()) as path,
+        gateway(tmp_path / "s", anywhere, ProxyUpstream(it.url, "s3cret", LOOPBACK), uid=os.getuid()) as path,
     ):
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         assert await fetch(through(path), site.url()) == b"hello"
@@ -319,7 +319,7 @@ async def test_a_parent_that_is_no_proxy() -> None:
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             with pytest.raises(ToolFailure, match=text) as failure:
-                await fetch(Egress(Parent(url)), "http://example.org/")
+                await fetch(WebClient(ProxyUpstream(url)), "http://example.org/")
             assert failure.value.kind == kind
 
 
@@ -327,7 +327,7 @@ async def test_what_can_be_told_without_a_look_up_never_reaches_the_parent() -> 
     async with proxy() as it:
         for url in ("http://127.0.0.1/", "http://[::ffff:10.0.0.1]/", "http://localhost/", "http://example.org:22/"):
             with pytest.raises(ToolFailure) as failure:
-                await fetch(Egress.through(it.url), url)
+                await fetch(WebClient.through(it.url), url)
             assert failure.value.kind == "denied"
         assert it.notes == []
 
@@ -339,10 +339,10 @@ def test_under_the_servers_event_loop(tmp_path: Path) -> None:
         async with (
             web({"/": page(bytes(3_000_000))}, tls=trust.server) as site,
             proxy() as it,
-            gateway(tmp_path / "s", anywhere, Parent(it.url, rules=LOOPBACK)) as path,
+            gateway(tmp_path / "s", anywhere, ProxyUpstream(it.url, rules=LOOPBACK)) as path,
         ):
             parent = through(path).upstream
-            return len(await fetch(Egress(parent, tls=lambda: trust.client), site.url(scheme="https")))
+            return len(await fetch(WebClient(parent, tls=lambda: trust.client), site.url(scheme="https")))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(main()) == 3_000_000

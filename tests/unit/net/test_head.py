@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_common.net.proxy.proxy_request import BadHead, parse_head, token_of
+from agent_common.net.proxy.proxy_request import InvalidProxyRequest, parse_head, token_of
 
 END = b"\r\n\r\n"
 
@@ -87,7 +87,7 @@ def test_a_request_as_the_server_gets_it() -> None:
     ],
 )
 def test_what_is_refused(data: bytes, why: str) -> None:
-    with pytest.raises(BadHead, match=why):
+    with pytest.raises(InvalidProxyRequest, match=why):
         parse_head(data)
 
 
@@ -143,7 +143,7 @@ HEADS = st.one_of(
 def test_what_is_passed_on_reads_the_same_and_holds_nothing_for_the_proxy(data: bytes) -> None:
     try:
         request = parse_head(data)
-    except BadHead:
+    except InvalidProxyRequest:
         return
     if request.url is None:
         return

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from agent_common.net import Endpoint, Listening, Tcp, Unix, Vsock, listen_at, open_endpoint
+from agent_common.net import Endpoint, ListeningSocket, Tcp, Unix, Vsock, listen_at, open_endpoint
 from agent_common.net.endpoints.connect import established, posed
 
 ANY = 0xFFFFFFFF
@@ -44,7 +44,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-async def there_and_back(listening: Listening, endpoint: Endpoint) -> None:
+async def there_and_back(listening: ListeningSocket, endpoint: Endpoint) -> None:
     start = asyncio.start_unix_server if listening.bound.family == socket.AF_UNIX else asyncio.start_server
     sent = os.urandom(1_000_000)
     with listening:
@@ -57,7 +57,7 @@ async def there_and_back(listening: Listening, endpoint: Endpoint) -> None:
             writer.close()
 
 
-def vsock_loopback() -> Listening:
+def vsock_loopback() -> ListeningSocket:
     """Listens on this machine's own context id, where it has one."""
     try:
         return listen_at(Vsock(1, ANY))
@@ -205,7 +205,7 @@ def test_of_many_who_find_a_dead_owner_one_takes_its_place(tmp_path: Path) -> No
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(path))
 
-        def attempt(_: int) -> Listening | None:
+        def attempt(_: int) -> ListeningSocket | None:
             try:
                 return listen_at(Unix(str(path)))
             except OSError:

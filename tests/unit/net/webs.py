@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_common.net.egress.address_policy import Addresses
-from agent_common.net.egress.upstream import Direct
+from agent_common.net.egress.address_policy import AddressPolicy
+from agent_common.net.egress.upstream import DirectUpstream
 
-LOOPBACK = Addresses((ipaddress.ip_network("127.0.0.0/8"),))
+LOOPBACK = AddressPolicy((ipaddress.ip_network("127.0.0.0/8"),))
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -35,9 +35,9 @@ class Names:
         return (answers.pop(0) if len(answers) > 1 else answers[0]).split()
 
 
-def everywhere(names: Sequence[str] = ("a.test", "b.test")) -> Direct:
+def everywhere(names: Sequence[str] = ("a.test", "b.test")) -> DirectUpstream:
     """A way out on which these names lead to this machine."""
-    return Direct(LOOPBACK, Names(dict.fromkeys(names, "127.0.0.1")), seconds=5)
+    return DirectUpstream(LOOPBACK, Names(dict.fromkeys(names, "127.0.0.1")), seconds=5)
 
 
 @dataclass

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.errors import StartError, ToolFailure
-from agent_runtime.sandbox import Box, Confinement, Launch, choose_confinement
+from agent_runtime.sandbox import Confinement, LaunchPlan, SandboxSpec, choose_confinement
 from agent_runtime.sandbox.backends.backend import program
-from agent_runtime.sandbox.backends.unconfined import Bare
+from agent_runtime.sandbox.backends.unconfined import UnconfinedBackend
 from agent_runtime.sandbox.probe import probe
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Box:
-    return Box(tmp_path, writable=(tmp_path,))
+def box(tmp_path: Path) -> SandboxSpec:
+    return SandboxSpec(tmp_path, writable=(tmp_path,))
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(folder))
 
 
-async def test_off_runs_bare(tmp_path: Path, box: Box) -> None:
+async def test_off_runs_bare(tmp_path: Path, box: SandboxSpec) -> None:
     confinement = await choose_confinement("off", tmp_path)
     assert (confinement.name, confinement.uid) == ("off", None)
     done = await confinement.run(("sh", "-c", "echo $PWD; exit 3"), box, timeout=5)
@@ -37,7 +37,7 @@ async def test_off_runs_bare(tmp_path: Path, box: Box) -> None:
 
 
 @pytest.mark.usefixtures("no_bubblewrap")
-async def test_auto_without_a_rung_refuses_commands_and_says_why(tmp_path: Path, box: Box) -> None:
+async def test_auto_without_a_rung_refuses_commands_and_says_why(tmp_path: Path, box: SandboxSpec) -> None:
     confinement = await choose_confinement("auto", tmp_path)
     assert confinement.name == "none"
     with pytest.raises(ToolFailure, match=r"commands cannot be run here: .*bwrap is not installed") as caught:
@@ -61,8 +61,8 @@ class Leaky:
     def settle(self, data_dir: Path) -> None:
         """Nothing."""
 
-    def launch(self, argv: Sequence[str], box: Box) -> Launch:
-        return replace(Bare().launch(argv, box))
+    def launch(self, argv: Sequence[str], box: SandboxSpec) -> LaunchPlan:
+        return replace(UnconfinedBackend().launch(argv, box))
 
 
 async def test_a_rung_that_does_not_hold_is_found_out(tmp_path: Path) -> None:
@@ -91,26 +91,26 @@ async def test_a_rung_with_a_fault_is_not_taken(tmp_path: Path) -> None:
 
 
 async def test_a_machine_without_the_launchers_says_so(
-    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, box: SandboxSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolFailure, match="commands cannot be run here: nice is not installed"):
-        await Confinement(Bare()).run(("true",), box, timeout=5)
+        await Confinement(UnconfinedBackend()).run(("true",), box, timeout=5)
 
 
-async def test_a_program_that_is_not_there_is_an_ordinary_failure(box: Box) -> None:
-    done = await Confinement(Bare()).run(("no-such-program",), box, timeout=5)
+async def test_a_program_that_is_not_there_is_an_ordinary_failure(box: SandboxSpec) -> None:
+    done = await Confinement(UnconfinedBackend()).run(("no-such-program",), box, timeout=5)
     assert done.exit_code == 127
     assert "no-such-program" in done.stderr
 
 
-async def test_an_argument_list_that_is_too_long_is_refused(box: Box) -> None:
+async def test_an_argument_list_that_is_too_long_is_refused(box: SandboxSpec) -> None:
     with pytest.raises(ToolFailure, match=r"could not be started: .*Argument list too long"):
-        await Confinement(Bare()).run(("echo", "x" * 2**20), box, timeout=5)
+        await Confinement(UnconfinedBackend()).run(("echo", "x" * 2**20), box, timeout=5)
 
 
-async def test_input_reaches_the_command_and_need_not_be_read(box: Box) -> None:
-    confinement = Confinement(Bare())
+async def test_input_reaches_the_command_and_need_not_be_read(box: SandboxSpec) -> None:
+    confinement = Confinement(UnconfinedBackend())
     assert (await confinement.run(("cat",), box, timeout=5, stdin=b"said")).stdout == "said"
     done = await confinement.run((sys.executable, "-S", "-c", "pass"), box, timeout=5, stdin=b"x" * 2**20)
     assert done.exit_code == 0

@@ -3,11 +3,13 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-from agent_runtime.sandbox import Box
+from agent_runtime.sandbox import SandboxSpec
 from agent_runtime.sandbox.spec import mounts
 
 HOME = Path("/srv/agent")
-BOX = Box(HOME / "workspace", writable=(HOME / "workspace", HOME / "scratch" / "s1"), readable=(HOME / "skills",))
+BOX = SandboxSpec(
+    HOME / "workspace", writable=(HOME / "workspace", HOME / "scratch" / "s1"), readable=(HOME / "skills",)
+)
 
 
 def test_a_box_shows_what_it_names_and_hides_the_rest_of_the_home() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.sandbox.backends.backend import Missing
+from agent_runtime.sandbox.backends.backend import BackendUnavailable
 from agent_runtime.sandbox.kernel import bpf, seccomp
 
 X86_64, AARCH64 = 0xC000003E, 0xC00000B7
@@ -195,5 +195,5 @@ def test_the_program_is_within_the_bounds_of_the_kernel() -> None:
 
 
 def test_an_unknown_processor_has_no_filter() -> None:
-    with pytest.raises(Missing, match="there is no system call filter for riscv64"):
+    with pytest.raises(BackendUnavailable, match="there is no system call filter for riscv64"):
         seccomp.program("riscv64")

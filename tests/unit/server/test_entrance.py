@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.server.startup_app import Entrance
+from agent_runtime.server.startup_app import StartupApp
 
 Message = dict[str, Any]
 
 
-async def ask(entrance: Entrance, path: str) -> tuple[int, str, Any]:
+async def ask(entrance: StartupApp, path: str) -> tuple[int, str, Any]:
     """One request: status, content type, parsed body."""
     sent: list[Any] = []
 
@@ -38,7 +38,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def test_the_probes_answer_at_once() -> None:
-    entrance = Entrance()
+    entrance = StartupApp()
     assert await ask(entrance, "/healthz") == (200, "application/json", {"status": "ok"})
     starting = {"ready": False, "reasons": ["starting"]}
     assert await ask(entrance, "/readyz") == (503, "application/json", starting)
@@ -46,7 +46,7 @@ async def test_the_probes_answer_at_once() -> None:
 
 @pytest.mark.parametrize("path", ["/status", "/task"])
 async def test_everything_else_waits_for_the_application(path: str) -> None:
-    entrance = Entrance()
+    entrance = StartupApp()
     asked = asyncio.create_task(ask(entrance, path))
     await asyncio.sleep(0)
     assert not asked.done()
@@ -55,11 +55,11 @@ async def test_everything_else_waits_for_the_application(path: str) -> None:
 
 
 async def test_the_application_answers_the_probes_once_it_is_there() -> None:
-    entrance = Entrance()
+    entrance = StartupApp()
     entrance.open(application)
     assert (await ask(entrance, "/readyz"))[2] == {"path": "/readyz"}
 
 
 async def test_nobody_waits_for_ever() -> None:
-    status, kind, body = await ask(Entrance(patience=0.01), "/chat")
+    status, kind, body = await ask(StartupApp(patience=0.01), "/chat")
     assert (status, kind, body["code"]) == (503, "application/problem+json", "not_ready")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agent_common.protocol import ModelCard
-from agent_runtime.context import Window
-from agent_runtime.runtime.turn_limits import TurnLimits
+from agent_runtime.context import ContextWindow
+from agent_runtime.runtime.turn_limits import TurnLimitPolicy
 from agent_runtime.settings import DEFAULT_CONTEXT, Settings
 
 CARDS = {
@@ -25,8 +25,8 @@ class Catalog:
         return CARDS.get(name)
 
 
-def window(model: str, **settings: Any) -> Window:
-    return TurnLimits(Settings(**settings), Catalog()).window(model)
+def window(model: str, **settings: Any) -> ContextWindow:
+    return TurnLimitPolicy(Settings(**settings), Catalog()).window(model)
 
 
 @pytest.mark.parametrize(

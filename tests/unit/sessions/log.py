@@ -77,7 +77,7 @@ class Log:
         branch = Branch(session, message, **given)
         return branches.fork(self.db, branch, self.ids.new, self.clock.now_ms())
 
-    def rewind(self, session: str, message: str, **more: Any) -> branches.Rewound:
+    def rewind(self, session: str, message: str, **more: Any) -> branches.RewindResult:
         return branches.rewind(self.db, session, message, self.clock.now_ms(), **more)
 
     def unrewind(self, session: str) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_runtime.sessions import Branch, Brief, NewSession, agent_prompts, branches, history, rows
+from agent_runtime.sessions import AgentPrompt, Branch, NewSession, agent_prompts, branches, history, rows
 from tests.unit.sessions.log import Log, memory
 
 SESSION = NewSession("ses_1", "ann", "default", "/ws", "m", "a prompt", "d1", ("read",))
@@ -44,7 +44,7 @@ def test_a_session_from_before_there_were_packages_has_none(log: Log) -> None:
 
 def test_a_guest_has_packages_of_its_own(log: Log) -> None:
     rows.insert_session(log.db, SESSION, 1)
-    guest = Brief("a guest's prompt", "d2", ("grep",), PACKAGES)
+    guest = AgentPrompt("a guest's prompt", "d2", ("grep",), PACKAGES)
     agent_prompts.add(log.db, "ses_1", "guest", guest)
     assert kept(log).briefs == {"guest": guest}
     before = """UPDATE chat_sessions SET metadata_json = json_remove(metadata_json, '$.briefs."guest".packages')"""

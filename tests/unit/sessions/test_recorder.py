@@ -18,7 +18,7 @@ from agent_runtime.errors import StoreError
 from agent_runtime.sessions import Recorder, rows
 from agent_runtime.sessions.record.parts import MessageParts
 from agent_runtime.sessions.record.recorder import FLUSH_CHARACTERS
-from agent_runtime.sessions.record.streaming_text import GrowingText
+from agent_runtime.sessions.record.streaming_text import StreamingText
 from agent_runtime.store import Database
 from agent_testing import ManualClock
 from tests.unit.sessions.support import begin, of_json, opened, parts, raw_parts, recorder, text
@@ -245,7 +245,7 @@ async def _grow(database: Database, pieces: list[str]) -> str:
     row = rows.MessageRow("msg_2", "ses_1", "assistant", {}, 1, 1)
     await database.write(lambda connection: rows.upsert_message(connection, row))
     columns = rows.PartRow("prt_1", "msg_2", "ses_1", 0, data, 1).columns()
-    growing = await database.write(lambda connection: GrowingText.insert(connection, columns, data))
+    growing = await database.write(lambda connection: StreamingText.insert(connection, columns, data))
     for piece in pieces:
         data["text"] += piece
         await database.write(lambda connection, added=piece: growing.append(connection, added, data, 2))

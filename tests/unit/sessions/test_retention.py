@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.runtime import MIGRATIONS
-from agent_runtime.runtime.retention import Elsewhere, Keep, Retention
+from agent_runtime.runtime.retention import RetentionLimits, SessionData, SessionRetention
 from agent_runtime.sessions import Ids, NewSession, NewTurn, retention, rows
 from agent_runtime.store import Database
 from agent_runtime.workspace import Home
@@ -68,9 +68,9 @@ class Guest:
         query = "SELECT id FROM chat_sessions ORDER BY rowid"
         return await self.database.read(lambda connection: [row[0] for row in connection.execute(query)])
 
-    def keeper(self, days: int = 90, rows: int = 0) -> Retention:
-        elsewhere = Elsewhere(self.held, self.home, nothing)
-        return Retention(self.database, self.clock, Keep(days, rows), elsewhere, at_once)
+    def keeper(self, days: int = 90, rows: int = 0) -> SessionRetention:
+        elsewhere = SessionData(self.held, self.home, nothing)
+        return SessionRetention(self.database, self.clock, RetentionLimits(days, rows), elsewhere, at_once)
 
 
 async def nothing(_: Sequence[str]) -> None:
@@ -184,7 +184,7 @@ async def test_a_guest_that_was_off_for_long_makes_up_for_it_at_twice_the_speed_
 async def test_a_message_of_many_parts_goes_in_steps(guest: Guest) -> None:
     await guest.talk(100, parts=100)
     await guest.talk(0)
-    old = retention.Old(NOW, (), "main")
+    old = retention.OldSessions(NOW, (), "main")
     found = await guest.database.read(lambda connection: retention.find(connection, old, 10))
     await guest.database.write(lambda connection: retention.mark(connection, found[:1], old, NOW))
     assert await guest.database.read(retention.marked) == found[:1]

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, create_model
 
 from agent_common.protocol import CompactionPolicy, SmartRecovery
-from agent_host.settings import Settings as HostSettings
+from agent_host.settings import HostSettings
 from agent_runtime.settings import Settings as GuestSettings
 
 ROOT = Path(__file__).parents[3]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.ports import ToolSpec
-from agent_runtime.skills.validation.declarations import Refused, check
+from agent_runtime.skills.validation.declarations import DeclarationRefused, check
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -79,7 +79,7 @@ def test_a_good_one_becomes_a_tool() -> None:
     ],
 )
 def test_what_is_wrong_is_named(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DeclarationRefused) as caught:
         check(skill(**changes))
     assert told in str(caught.value)
 
@@ -98,7 +98,7 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], told: str) -> None:
     ],
 )
 def test_keywords_that_could_hold_the_server_up_are_refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(Refused, match="is not supported; check it in the function"):
+    with pytest.raises(DeclarationRefused, match="is not supported; check it in the function"):
         check(skill(parameters={"type": "object", "properties": {"x": schema}}))
 
 
@@ -106,5 +106,5 @@ def test_a_schema_without_a_bottom_is_refused() -> None:
     schema: dict[str, Any] = {}
     for _ in range(5000):
         schema = {"default": schema}
-    with pytest.raises(Refused, match="nested too deep"):
+    with pytest.raises(DeclarationRefused, match="nested too deep"):
         check(skill(parameters={"type": "object", "properties": {"x": schema}}))

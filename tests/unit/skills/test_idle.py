@@ -8,7 +8,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from agent_runtime.skills.workers.idle_workers import Idle
+from agent_runtime.skills.workers.idle_workers import IdleWorkers
 
 OWNERS = st.sampled_from("abcdef")
 
@@ -17,7 +17,7 @@ class Coming(RuleBasedStateMachine):
     @initialize(most=st.integers(1, 4))
     def begin(self, most: int) -> None:
         self.most, self.now = most, 0.0
-        self.idle: Any = Idle(most)
+        self.idle: Any = IdleWorkers(most)
         self.waiting: list[tuple[str, int, float]] = []
         """Owner, worker, since when; the oldest first."""
         self.workers = 0

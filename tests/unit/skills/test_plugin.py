@@ -116,6 +116,6 @@ def test_the_worker_is_light_too() -> None:
 
 
 def test_the_server_s_side_loads_when_it_is_asked_for() -> None:
-    assert agent_runtime.skills.SkillHost.__name__ == "SkillHost"
+    assert agent_runtime.skills.SkillManager.__name__ == "SkillManager"
     with pytest.raises(AttributeError):
         _ = agent_runtime.skills.nothing  # type: ignore[attr-defined]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.skills.worker.main import Worker
-from agent_runtime.skills.workers.protocol import MESSAGE_LIMIT, Broken, Message, pack, unpack
+from agent_runtime.skills.worker.main import SkillWorker
+from agent_runtime.skills.workers.protocol import MESSAGE_LIMIT, BrokenProtocol, Message, pack, unpack
 
 PLUGIN = """
 @skill(name="add", description="d", parameters={"a": {"type": "integer"}, "b": {"type": "integer", "default": 10}})
@@ -82,7 +82,7 @@ class Line:
         (to_worker, self._writing), (self._reading, from_worker) = os.pipe(), os.pipe()
         self._incoming, self._outgoing = os.fdopen(to_worker, "rb"), os.fdopen(from_worker, "wb")
         self._said, self._ask = os.fdopen(self._reading, "rb"), os.fdopen(self._writing, "wb")
-        worker = Worker(self._incoming, self._outgoing, folder, folder)
+        worker = SkillWorker(self._incoming, self._outgoing, folder, folder)
         self._threads = [
             threading.Thread(target=worker.listen, daemon=True),
             threading.Thread(target=worker.run, args=(self.plugin,), daemon=True),
@@ -190,7 +190,7 @@ DEEP = b"[" * 100_000
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}", b'{"type": 1}', b'{"type": "x", "v": NaN}', DEEP, b"\xff"])
 def test_what_is_no_message(text: bytes) -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenProtocol):
         unpack(text)
 
 

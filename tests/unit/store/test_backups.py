@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.errors import StoreError
-from agent_runtime.store import Backup, BackupKeeper
+from agent_runtime.store import Backup, BackupScheduler
 
 from .support import filled, insert, opened, overwrite, texts
 
@@ -160,7 +160,7 @@ def test_one_that_was_broken_off_leaves_nothing(tmp_path: Path) -> None:
 async def test_the_keeper_makes_one_when_something_has_changed(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.db")
     with opened(path) as database:
-        keeper = BackupKeeper(database, OFTEN)
+        keeper = BackupScheduler(database, OFTEN)
         keeper.start()
         for number in range(1, 4):
             await until(lambda number=number: any(name.startswith(f"agent-{number:06d}") for name in names(path)))
@@ -178,7 +178,7 @@ async def test_the_keeper_rests_while_nothing_changes_also_over_a_restart(
     path = filled(tmp_path / "a.db")
     first = Backup(path).make()
     with caplog.at_level("INFO"), opened(path) as database:
-        keeper = BackupKeeper(database, OFTEN)
+        keeper = BackupScheduler(database, OFTEN)
         keeper.start()
         await until(lambda: "backup made" in caplog.text)
         await database.write(lambda _: None)  # a transaction that changes nothing
@@ -195,22 +195,22 @@ def test_the_rhythm_goes_on_over_a_restart(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.db")
     first = Backup(path).make()
     with opened(path) as database:
-        assert 3590 < BackupKeeper(database, 60)._first_wait() <= 3600
+        assert 3590 < BackupScheduler(database, 60)._first_wait() <= 3600
         lay(first, 1800)
-        assert 1790 < BackupKeeper(database, 60)._first_wait() <= 1800
+        assert 1790 < BackupScheduler(database, 60)._first_wait() <= 1800
         for away in (-7200, 7200):
             lay(first, away)
-            assert BackupKeeper(database, 60)._first_wait() == 30
+            assert BackupScheduler(database, 60)._first_wait() == 30
         first.unlink()
-        assert BackupKeeper(database, 60)._first_wait() == 30
-        assert BackupKeeper(database, 0.1)._first_wait() == 6
+        assert BackupScheduler(database, 60)._first_wait() == 30
+        assert BackupScheduler(database, 0.1)._first_wait() == 6
 
 
 async def test_one_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = filled(tmp_path / "a.db")
     (tmp_path / "backups").write_text("a file in the way")
     with opened(path) as database:
-        keeper = BackupKeeper(database, OFTEN)
+        keeper = BackupScheduler(database, OFTEN)
         keeper.start()
         await until(lambda: caplog.text.count("backup failed") >= 2)
         (tmp_path / "backups").unlink()
@@ -223,7 +223,7 @@ async def test_the_end_of_a_server_does_not_wait_for_a_backup(tmp_path: Path) ->
     path = filled(tmp_path / "a.db", rows=40_000)
 
     async def broken_off() -> bool:
-        keeper = BackupKeeper(database, OFTEN)
+        keeper = BackupScheduler(database, OFTEN)
         keeper.start()
         await until(lambda: any(name.endswith(".partial") for name in names(path)))
         began = time.monotonic()
@@ -244,7 +244,7 @@ async def test_a_keeper_that_is_off_still_clears_away(tmp_path: Path) -> None:
     (tmp_path / "backups").mkdir()
     (tmp_path / "backups" / ".agent-000001-20260101T000000Z.db.partial").write_bytes(b"half")
     with opened(path) as database:
-        keeper = BackupKeeper(database, 0)
+        keeper = BackupScheduler(database, 0)
         keeper.start()
         await until(lambda: names(path) == [])
         await keeper.close()
@@ -255,7 +255,7 @@ async def test_the_event_loop_goes_on_meanwhile(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE INDEX by_text ON notes (text)")
     with opened(path) as database:
-        keeper = BackupKeeper(database, OFTEN)
+        keeper = BackupScheduler(database, OFTEN)
         keeper.start()
         longest, turns, last = 0.0, 0, time.monotonic()
         while not names(path) or names(path)[-1].endswith(".partial"):

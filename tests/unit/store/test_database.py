@@ -16,7 +16,7 @@ import pytest
 from agent_runtime.errors import BrokenRecord, StartError, StoreError
 from agent_runtime.store import Database, Migration, Unit
 from agent_runtime.store.reserve import DiskReserve
-from agent_runtime.store.writer import MAX_WAITING, Writer
+from agent_runtime.store.writer import MAX_WAITING, DatabaseWriter
 from agent_testing import LiveProcess
 
 
@@ -200,7 +200,9 @@ class FullDisk:
 
 async def test_a_full_disk_fails_the_whole_batch_and_the_next_one_works(tmp_path: Path) -> None:
     disk = FullDisk(tmp_path / "a.db").connection
-    writer = Writer(sqlite3.connect(":memory:", check_same_thread=False), disk, DiskReserve(tmp_path / "reserve"))
+    writer = DatabaseWriter(
+        sqlite3.connect(":memory:", check_same_thread=False), disk, DiskReserve(tmp_path / "reserve")
+    )
 
     def write(size: int) -> Unit[int | None]:
         return lambda connection: connection.execute("INSERT INTO notes VALUES (?)", ("x" * size,)).lastrowid

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from agent_testing import FakeBridge, Faults, ManualPace, Trip
+from agent_testing import BridgeFaults, FakeBridge, ManualPace, Trip
 from tests.unit.testing.ends import TCP, Guest, Host, closed_port, ends, full, joined, unix, wait_until
 
 
@@ -154,7 +154,7 @@ async def test_one_connection_stalls_and_the_others_do_not(pair: tuple[Guest, Ho
 async def test_bytes_dribble_one_by_one_and_each_takes_its_time(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
     pace = ManualPace()
-    async with FakeBridge(TCP, host.url, faults=Faults(piece=1, delay=2.0), pace=pace) as bridge:
+    async with FakeBridge(TCP, host.url, faults=BridgeFaults(piece=1, delay=2.0), pace=pace) as bridge:
         inner, outer = await joined(guest, host, bridge)
         await inner.send(b"ab")
         await wait_until(lambda: pace.sleepers == 1)
@@ -361,7 +361,7 @@ async def test_waiting_on_counts_has_a_deadline_and_shows_them() -> None:
 
 async def test_nothing_is_lost_or_changed_while_nothing_breaks(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
-    plan = Faults(seed=1, stalls_per_minute=60_000.0, longest_stall=0.002, piece=777)
+    plan = BridgeFaults(seed=1, stalls_per_minute=60_000.0, longest_stall=0.002, piece=777)
     async with FakeBridge(TCP, host.url, faults=plan) as bridge:
         inner, outer = await joined(guest, host, bridge)
         there, back = os.urandom(400_000), os.urandom(400_000)

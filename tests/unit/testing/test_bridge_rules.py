@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_testing import Channel, FakeBridge, ManualPace
+from agent_testing import BridgeChannel, FakeBridge, ManualPace
 from tests.unit.testing.ends import TCP, Guest, Host, Peer, closed_port, ends, full, joined, unix
 
 
@@ -269,14 +269,14 @@ async def test_readiness_says_what_is_wrong_in_the_platforms_words(tmp_path: Pat
 
 
 async def test_an_optional_channel_is_not_ready_without_an_error() -> None:
-    channel = Channel(port=7, required=False, fail_closed=False)
+    channel = BridgeChannel(port=7, required=False, fail_closed=False)
     async with FakeBridge(TCP, f"tcp://127.0.0.1:{closed_port()}", channel=channel) as bridge:
         found = (await bridge.probe()).to_json()
         assert found["ready"] is False
         assert "error" not in found
         assert found["detail"].startswith("mediation required=false failClosed=false port=7 ")
     with pytest.raises(ValueError, match="fail_closed"):
-        Channel(required=True, fail_closed=False)
+        BridgeChannel(required=True, fail_closed=False)
 
 
 async def test_a_host_that_comes_later_gets_the_next_connection(pair: tuple[Guest, Host]) -> None:

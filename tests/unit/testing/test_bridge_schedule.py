@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_testing import FakeBridge, Faults, ManualPace, schedule
+from agent_testing import BridgeFaults, FakeBridge, ManualPace, schedule
 from tests.unit.testing.ends import TCP, Guest, Host, ends, joined, others_turn, wait_until
 
-RATES = [field.name for field in dataclasses.fields(Faults) if field.name.endswith("_per_minute")]
+RATES = [field.name for field in dataclasses.fields(BridgeFaults) if field.name.endswith("_per_minute")]
 faults = st.builds(
-    Faults,
+    BridgeFaults,
     seed=st.integers(),
     longest_stall=st.floats(0, 100),
     longest_outage=st.floats(0, 100),
@@ -32,21 +32,21 @@ async def pair() -> AsyncIterator[tuple[Guest, Host]]:
         yield both
 
 
-def made(fields: dict[str, Any]) -> Faults:
-    return Faults(**fields)
+def made(fields: dict[str, Any]) -> BridgeFaults:
+    return BridgeFaults(**fields)
 
 
-def first(faults: Faults, count: int = 50) -> list[object]:
+def first(faults: BridgeFaults, count: int = 50) -> list[object]:
     return list(itertools.islice(schedule(faults), count))
 
 
 @given(faults)
-def test_the_same_seed_gives_the_same_schedule(faults: Faults) -> None:
+def test_the_same_seed_gives_the_same_schedule(faults: BridgeFaults) -> None:
     assert first(faults) == first(dataclasses.replace(faults))
 
 
 @given(faults)
-def test_events_come_in_order_within_their_bounds(faults: Faults) -> None:
+def test_events_come_in_order_within_their_bounds(faults: BridgeFaults) -> None:
     events = list(itertools.islice(schedule(faults), 100))
     assert [event.at for event in events] == sorted(event.at for event in events)
     assert bool(events) == any(getattr(faults, name) for name in RATES)
@@ -58,8 +58,8 @@ def test_events_come_in_order_within_their_bounds(faults: Faults) -> None:
 
 
 @given(faults)
-def test_one_kind_knows_nothing_of_the_others(faults: Faults) -> None:
-    alone = Faults(seed=faults.seed, breaks_per_minute=60.0, longest_stall=faults.longest_stall)
+def test_one_kind_knows_nothing_of_the_others(faults: BridgeFaults) -> None:
+    alone = BridgeFaults(seed=faults.seed, breaks_per_minute=60.0, longest_stall=faults.longest_stall)
     among = dataclasses.replace(faults, breaks_per_minute=60.0)
     mixed = (event for event in itertools.islice(schedule(among), 500) if event.kind == "break")
     for event, expected in zip(mixed, schedule(alone), strict=False):
@@ -67,10 +67,10 @@ def test_one_kind_knows_nothing_of_the_others(faults: Faults) -> None:
 
 
 def test_another_seed_gives_another_schedule_and_rates_are_kept() -> None:
-    events = list(itertools.islice(schedule(Faults(seed=1, stalls_per_minute=30.0)), 1000))
-    assert first(Faults(seed=1, stalls_per_minute=30.0)) != first(Faults(seed=2, stalls_per_minute=30.0))
+    events = list(itertools.islice(schedule(BridgeFaults(seed=1, stalls_per_minute=30.0)), 1000))
+    assert first(BridgeFaults(seed=1, stalls_per_minute=30.0)) != first(BridgeFaults(seed=2, stalls_per_minute=30.0))
     assert 1800 < events[-1].at < 2200  # 2000 seconds, give or take
-    both = itertools.islice(schedule(Faults(stalls_per_minute=1.0, breaks_per_minute=1.0)), 20)
+    both = itertools.islice(schedule(BridgeFaults(stalls_per_minute=1.0, breaks_per_minute=1.0)), 20)
     assert len({event.at for event in both}) == 20  # no kind keeps step with another
     assert {event.direction for event in events} == {"to_host", "to_guest"}
 
@@ -84,14 +84,14 @@ def test_a_wrong_number_is_named(field: str, value: float) -> None:
 
 def test_numbers_that_make_no_sense_are_named() -> None:
     with pytest.raises(ValueError, match="piece is 0"):
-        Faults(piece=0)
+        BridgeFaults(piece=0)
     with pytest.raises(ValueError, match="flap_every"):
-        Faults(flap_every=0.0)
+        BridgeFaults(flap_every=0.0)
 
 
 async def test_the_schedule_plays_on_the_clock_it_is_given(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
-    plan, pace = Faults(seed=3, breaks_per_minute=6.0), ManualPace()
+    plan, pace = BridgeFaults(seed=3, breaks_per_minute=6.0), ManualPace()
     expected = list(itertools.islice(schedule(plan), 3))
     async with FakeBridge(TCP, host.url, faults=plan, pace=pace) as bridge:
         for number, event in enumerate(expected, 1):
@@ -128,7 +128,7 @@ async def test_every_kind_can_be_played_and_the_bridge_is_whole_after_it(pair: t
 
 async def test_outages_overlap_and_the_last_opens_again(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
-    plan = Faults(seed=5, severs_per_minute=60.0, refusals_per_minute=60.0, longest_outage=1.0)
+    plan = BridgeFaults(seed=5, severs_per_minute=60.0, refusals_per_minute=60.0, longest_outage=1.0)
     pace = ManualPace()
     async with FakeBridge(TCP, host.url, faults=plan, pace=pace) as bridge:
         seen: set[bool] = set()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.ports import HumanWait, ToolContext, ToolResult, ToolSpec
+from agent_runtime.ports import HumanRequest, ToolContext, ToolResult, ToolSpec
 from agent_runtime.tools import Tool
 from agent_runtime.tools.core.contract import Run
 
@@ -38,7 +38,7 @@ def context(folder: Path) -> ToolContext:
     return ToolContext("ses_1", "call_1", workspace, scratch)
 
 
-def finished(result: ToolResult | HumanWait) -> ToolResult:
+def finished(result: ToolResult | HumanRequest) -> ToolResult:
     """The result of a call that needed nobody."""
     assert isinstance(result, ToolResult)
     return result

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from agent_common.net import Bounds
-from agent_runtime.sandbox import OUTPUT_LIMIT, Limits
+from agent_common.net import FetchLimits
+from agent_runtime.sandbox import OUTPUT_LIMIT, SandboxLimits
 from agent_runtime.sandbox.spec.spec import FEWEST_FILES
 from agent_runtime.skills.dependencies import requirements_of
 from agent_runtime.skills.sources.source import MOST_BYTES, MOST_FILES
@@ -34,7 +34,7 @@ def test_the_table_is_the_one_that_the_tools_give() -> None:
 
 
 def test_the_page_says_what_the_code_does() -> None:
-    read = f"{Bounds().body_bytes // 2**20} MiB read"
+    read = f"{FetchLimits().body_bytes // 2**20} MiB read"
     assert f"{FETCH_LIMIT // 1024} KB an answer, {read}" in ROWS["web_fetch"]
     assert f"`AGENT_TOOL_TIMEOUT` ({DEFAULT_TIMEOUT:g} s)" in TOOLS
     assert f"given up after {deadline.GRACE:g} s" in TOOLS
@@ -43,7 +43,7 @@ def test_the_page_says_what_the_code_does() -> None:
 
 
 def test_the_limits_of_a_box_are_those_of_the_code() -> None:
-    limits = Limits()
+    limits = SandboxLimits()
     assert f"{limits.memory // 2**30} GiB of memory ({limits.memory * 4 // 2**30} GiB of address space)" in CONFINEMENT
     assert f"{limits.file_size // 2**20} MiB a file, {limits.open_files} open files" in CONFINEMENT
     assert f"{limits.cpu_seconds} s of processor" in CONFINEMENT

@@ -16,17 +16,17 @@ from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import ToolRegistry
 from agent_runtime.tools.files.edit import edit_tool
 from agent_runtime.tools.files.paths import TEXT_LIMIT
-from agent_runtime.tools.files.quota import Space
+from agent_runtime.tools.files.quota import QuotaCheck
 from agent_runtime.tools.files.read import READ_LIMIT, read_tool
 from agent_runtime.tools.files.write import write_tool
-from agent_runtime.workspace import Backups, PathLocks
+from agent_runtime.workspace import FileBackups, PathLocks
 from agent_testing import ManualClock
 
 Call = Callable[..., Awaitable[ToolResult]]
 
 
 def caller(context: ToolContext) -> Call:
-    locks, space, backups = PathLocks(), Space(Confinement(None)), Backups(ManualClock())
+    locks, space, backups = PathLocks(), QuotaCheck(Confinement(None)), FileBackups(ManualClock())
     own = [read_tool(PathLocks()), write_tool(locks, space, backups), edit_tool(locks, space, backups)]
     tools = ToolRegistry(own).snapshot()
 

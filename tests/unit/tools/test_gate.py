@@ -10,14 +10,14 @@ import pytest
 
 from agent_runtime.errors import MeshUnavailable, StoreError, ToolFailure
 from agent_runtime.ports import ToolContext, ToolResult, ToolSpec
-from agent_runtime.tools import Gate, Output, Tool, Verdict
+from agent_runtime.tools import Output, Tool, ToolGate, Verdict
 from agent_runtime.tools.core.deadline import Deadline
 
 from .doubles import answering, raising, tool
 
 
-async def run(one: Tool, context: ToolContext, gate: Gate | None = None, **arguments: Any) -> ToolResult:
-    result = await (gate or Gate()).run(one, arguments, context)
+async def run(one: Tool, context: ToolContext, gate: ToolGate | None = None, **arguments: Any) -> ToolResult:
+    result = await (gate or ToolGate()).run(one, arguments, context)
     assert isinstance(result, ToolResult)
     return result
 
@@ -85,7 +85,7 @@ async def test_a_deadline_is_named_in_the_error(context: ToolContext) -> None:
     assert result.error_text == "sleepy did not finish within its deadline of 0.05 s"
     assert result.metadata["kind"] == "timeout"
     assert result.metadata["duration_ms"] >= 50
-    result = await run(tool("sleepy", sleepy), context, Gate(timeout=0.02))
+    result = await run(tool("sleepy", sleepy), context, ToolGate(timeout=0.02))
     assert result.error_text == "sleepy did not finish within its deadline of 0.02 s"
 
 
@@ -102,7 +102,7 @@ async def test_a_tool_that_will_not_be_cancelled_is_given_up(context: ToolContex
 
     deadline = Deadline(grace=0.05)
     started = time.monotonic()
-    result = await run(tool("stubborn", stubborn, timeout=0.05), context, Gate(deadline=deadline))
+    result = await run(tool("stubborn", stubborn, timeout=0.05), context, ToolGate(deadline=deadline))
     assert result.metadata["kind"] == "timeout"
     assert time.monotonic() - started < 5
     assert deadline.strays == 1
@@ -127,7 +127,7 @@ class Notes:
         self.asked = asked
         return self._answers[who]
 
-    def gate(self) -> Gate:
+    def gate(self) -> ToolGate:
         notes = self
 
         class Capability:
@@ -138,7 +138,7 @@ class Notes:
             async def check(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:
                 return await notes._check("watchdog", spec, arguments, context)
 
-        return Gate(capability=Capability(), watchdog=Watchdog())
+        return ToolGate(capability=Capability(), watchdog=Watchdog())
 
     def tool(self) -> Tool:
         async def execute(arguments: Mapping[str, Any], context: ToolContext) -> str:

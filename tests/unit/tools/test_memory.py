@@ -12,8 +12,8 @@ import pytest
 from agent_common.protocol import Folders, RequirementSet, Rule
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.errors import ToolFailure
-from agent_runtime.memory import Answer, NoMemory, Saved
-from agent_runtime.ports import Recalled, ToolContext, ToolResult
+from agent_runtime.memory import MemoryAnswer, NoMemory, SavedFact
+from agent_runtime.ports import MemoryHit, ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import RESERVED, ToolRegistry, builtin_tools
 
@@ -21,9 +21,9 @@ from .doubles import finished
 
 WHEN = 1_790_000_000_000
 FOUND = (
-    Recalled("Ada likes tea.", "fact", WHEN, id="mem_1", by="agent", tags=("tea",)),
-    Recalled("Tea: milk first.", "file private/tea.md", WHEN),
-    Recalled("Tea is ready.", "session ses_2", WHEN, by="assistant"),
+    MemoryHit("Ada likes tea.", "fact", WHEN, id="mem_1", by="agent", tags=("tea",)),
+    MemoryHit("Tea: milk first.", "file private/tea.md", WHEN),
+    MemoryHit("Tea is ready.", "session ses_2", WHEN, by="assistant"),
 )
 
 
@@ -31,15 +31,15 @@ FOUND = (
 class Kept(NoMemory):
     """Answers what it is told to, and notes who asked."""
 
-    found: Sequence[Recalled] = FOUND
+    found: Sequence[MemoryHit] = FOUND
     missing: Sequence[str] = ()
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     async def save(
         self, text: str, *, principal: str, session_id: str, origin: str = "agent", tags: Sequence[str] = ()
-    ) -> Saved:
+    ) -> SavedFact:
         self.asked.append({"text": text, "who": principal, "session": session_id, "origin": origin, "tags": list(tags)})
-        return Saved("mem_1", text.replace("sesame", "[secret]"), known=False)
+        return SavedFact("mem_1", text.replace("sesame", "[secret]"), known=False)
 
     async def search(
         self,
@@ -49,11 +49,11 @@ class Kept(NoMemory):
         session_id: str = "",
         most: int = 5,
         sees: Callable[[str], bool] | None = None,
-    ) -> Answer:
+    ) -> MemoryAnswer:
         self.asked.append({"query": query, "who": principal, "session": session_id, "most": most})
         assert sees is not None
         told = [one for one in self.found if one.source != "file private/tea.md" or sees("private/tea.md")]
-        return Answer(told, self.missing)
+        return MemoryAnswer(told, self.missing)
 
     async def forget(self, name: str, *, principal: str) -> str:
         self.asked.append({"id": name, "who": principal})

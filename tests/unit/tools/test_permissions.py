@@ -10,24 +10,24 @@ import pytest
 
 from agent_common.protocol import ArgPattern, Net, Program, RequirementSet, Rule
 from agent_common.protocol.authority import ALL_GRANTED, Authority, Layer
-from agent_runtime.ports import Errand, HumanWait, ToolContext, ToolResult
-from agent_runtime.sandbox import Confinement, Limits
-from agent_runtime.tools import Gate, Tool, choose_watchdog
+from agent_runtime.ports import HumanRequest, SubagentRequest, ToolContext, ToolResult
+from agent_runtime.sandbox import Confinement, SandboxLimits
+from agent_runtime.tools import Tool, ToolGate, choose_watchdog
 from agent_runtime.tools.agent.task import task_tool
 from agent_runtime.tools.bash.tool import bash_tool
-from agent_runtime.tools.core.contract import Reach
-from agent_runtime.tools.files.glob_grep import Finder, glob_tool, grep_tool
+from agent_runtime.tools.core.contract import AccessRequest
+from agent_runtime.tools.files.glob_grep import FileSearch, glob_tool, grep_tool
 from agent_runtime.tools.files.read import read_tool
 from agent_runtime.workspace import PathLocks
 
 from .doubles import answering
 
-GATE = Gate(watchdog=choose_watchdog("reference"))
+GATE = ToolGate(watchdog=choose_watchdog("reference"))
 OPEN = Rule(permission="*", action="allow", source="manifest")
 
 
 def bash() -> Tool:
-    return bash_tool(Confinement(None), timeout=10, limits=Limits())
+    return bash_tool(Confinement(None), timeout=10, limits=SandboxLimits())
 
 
 def under(context: ToolContext, *rules: Rule, **more: Any) -> ToolContext:
@@ -38,10 +38,10 @@ def allowed(pattern: str) -> Rule:
     return Rule(permission="bash", pattern=pattern, action="allow", source="session")
 
 
-async def asked(context: ToolContext, command: str) -> HumanWait | None:
+async def asked(context: ToolContext, command: str) -> HumanRequest | None:
     """What a person is asked before the command runs; none: it ran."""
     answer = await GATE.run(bash(), {"command": command}, context)
-    return answer if isinstance(answer, HumanWait) else None
+    return answer if isinstance(answer, HumanRequest) else None
 
 
 async def test_what_a_person_allowed_says_nothing_of_what_else_a_line_runs(context: ToolContext) -> None:
@@ -160,16 +160,16 @@ async def test_nobody_is_asked_about_an_agent_whose_name_is_a_pattern(context: T
         def callable(self) -> Sequence[tuple[str, str]]:
             return ()
 
-        async def spawn(self, errand: Errand, context: ToolContext) -> Any:
+        async def spawn(self, errand: SubagentRequest, context: ToolContext) -> Any:
             raise AssertionError
 
     asks = replace(context, authority=Authority((Layer(rules=()),)), interactive=True)
     tool = task_tool(Nobody(), timeout=10)
-    named = await Gate().run(tool, {"subagent_type": "a-b_1", "prompt": "x"}, asks)
-    assert isinstance(named, HumanWait)
+    named = await ToolGate().run(tool, {"subagent_type": "a-b_1", "prompt": "x"}, asks)
+    assert isinstance(named, HumanRequest)
     assert [rule.pattern for rule in named.always] == ["a-b_1"]
     for name in ("*", "a?", "a b"):
-        answer = await Gate().run(tool, {"subagent_type": name, "prompt": "x"}, asks)
+        answer = await ToolGate().run(tool, {"subagent_type": name, "prompt": "x"}, asks)
         assert isinstance(answer, ToolResult)
         assert answer.metadata["kind"] == "invalid"
 
@@ -178,26 +178,26 @@ async def test_the_network_can_be_denied_to_a_tool_with_a_capability_of_its_own(
     tool = replace(answering("sent"), requires=RequirementSet(net=Net(hosts=["*"]), capabilities=["mail"]))
     assert await found(tool, under(context)) == "sent"
     offline = under(context, Rule(permission="net.fetch", action="deny", source="project"))
-    answer = await Gate().run(tool, {}, offline)
+    answer = await ToolGate().run(tool, {}, offline)
     assert isinstance(answer, ToolResult)
     assert answer.metadata["kind"] == "denied"
 
 
 async def found(tool: Tool, context: ToolContext, **arguments: Any) -> Any:
-    answer = await Gate().run(tool, arguments, context)
+    answer = await ToolGate().run(tool, arguments, context)
     assert isinstance(answer, ToolResult)
     assert answer.type == "output", answer.error_text
     return answer.data
 
 
 async def test_a_search_shows_nothing_that_somebody_must_be_asked_about(context: ToolContext) -> None:
-    finder = Finder(Confinement(None))
+    finder = FileSearch(Confinement(None))
     for name in ("open", "private"):
         (context.workspace / name).write_text("word\n")
     private = Rule(permission="fs.read", pattern="priv*", action="ask", source="project")
     # The rule that names the tool would be the more exact one.
     within = under(context, private)
-    assert isinstance(await Gate().run(read_tool(PathLocks()), {"path": "private"}, within), HumanWait)
+    assert isinstance(await ToolGate().run(read_tool(PathLocks()), {"path": "private"}, within), HumanRequest)
     assert (await found(glob_tool(finder), within, pattern="*"))["entries"] == ["open"]
     lines = (await found(grep_tool(finder), within, pattern="word"))["matches"]
     assert [line["path"] for line in lines] == ["open"]
@@ -214,12 +214,12 @@ async def test_a_link_that_leads_elsewhere_since_the_gate_looked_is_not_followed
     look = tool.reach
     assert look is not None
 
-    async def then_swapped(arguments: Mapping[str, Any], context: ToolContext) -> Reach:
+    async def then_swapped(arguments: Mapping[str, Any], context: ToolContext) -> AccessRequest:
         reach = await look(arguments, context)
         (context.workspace / "link").unlink()
         (context.workspace / "link").symlink_to("private")
         return reach
 
-    answer = await Gate().run(replace(tool, reach=then_swapped), {"path": "link"}, within)
+    answer = await ToolGate().run(replace(tool, reach=then_swapped), {"path": "link"}, within)
     assert isinstance(answer, ToolResult)
     assert (answer.type, answer.metadata["kind"]) == ("error", "denied")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_runtime.tools.shell.programs import habit
-from agent_runtime.tools.shell.script import LIMIT, Commands, commands
+from agent_runtime.tools.shell.script import LIMIT, ScriptCommands, commands
 from agent_runtime.tools.shell.words import BUILTINS, KEYWORDS
 
 PLAIN = [
@@ -342,7 +342,7 @@ PIECES = st.sampled_from([*"ab $`'\"\\\n;&|(){}<>#=[]!*?~-", "$(", "<<E\n", "\nE
 @settings(max_examples=300)
 @given(st.text(max_size=40) | st.lists(PIECES, max_size=25).map("".join))
 def test_no_text_breaks_it(script: str) -> None:
-    assert isinstance(commands(script), Commands)
+    assert isinstance(commands(script), ScriptCommands)
 
 
 HARD = [

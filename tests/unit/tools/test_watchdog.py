@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agent_runtime.errors import StartError
-from agent_runtime.ports import HumanWait, ToolContext, ToolResult, ToolSpec
-from agent_runtime.tools import Gate, PolicyWatchdog, Verdict, choose_watchdog
+from agent_runtime.ports import HumanRequest, ToolContext, ToolResult, ToolSpec
+from agent_runtime.tools import PolicyWatchdog, ToolGate, Verdict, choose_watchdog
 from agent_runtime.tools.watchdog.policy_file import parse
 
 from .doubles import tool
@@ -175,7 +175,7 @@ async def test_the_gate_tells_the_model_why_and_a_person_may_say_yes(context: To
         return "ran"
 
     bash = tool("bash", run, parameters={"type": "object", "properties": {"command": {"type": "string"}}})
-    gate = Gate(watchdog=choose_watchdog("reference"))
+    gate = ToolGate(watchdog=choose_watchdog("reference"))
     denied = await gate.run(bash, {"command": "rm -rf /"}, replace(context, approved=True))
     assert isinstance(denied, ToolResult)
     assert denied.error_text == "This would destroy the whole file system. Name the files or folders that you mean."
@@ -184,7 +184,7 @@ async def test_the_gate_tells_the_model_why_and_a_person_may_say_yes(context: To
     headless = await gate.run(bash, asked, context)
     assert isinstance(headless, ToolResult)
     assert headless.metadata["kind"] == "denied"
-    assert isinstance(await gate.run(bash, asked, replace(context, interactive=True)), HumanWait)
+    assert isinstance(await gate.run(bash, asked, replace(context, interactive=True)), HumanRequest)
     approved = await gate.run(bash, asked, replace(context, approved=True))
     assert isinstance(approved, ToolResult)
     assert approved.data == "ran"

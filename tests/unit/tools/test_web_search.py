@@ -9,7 +9,7 @@ from typing import Any
 from agent_common.protocol import SearchHit
 from agent_runtime.errors import MeshUnavailable
 from agent_runtime.ports import ToolContext, ToolResult
-from agent_runtime.tools import Gate, Tool
+from agent_runtime.tools import Tool, ToolGate
 from agent_runtime.tools.web.search import CALLS, REMEMBERED, web_search_tool
 
 from .doubles import finished
@@ -32,7 +32,7 @@ class Found:
 
 
 async def call(tool: Tool, context: ToolContext, **arguments: Any) -> ToolResult:
-    return finished(await Gate().run(tool, arguments, context))
+    return finished(await ToolGate().run(tool, arguments, context))
 
 
 async def test_results_have_the_published_shape(context: ToolContext) -> None:

@@ -6,33 +6,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.tools.web.content_decoding import Kind, decoded, kind_of
+from agent_runtime.tools.web.content_decoding import ContentKind, decoded, kind_of
 
 
 @pytest.mark.parametrize(
     ("content_type", "body", "kind"),
     [
-        ("text/html; charset=utf-8", b"x", Kind("text/html", True, True)),
-        ("TEXT/Html", b"x", Kind("text/html", True, True)),
-        ("application/xhtml+xml", b"<html/>", Kind("application/xhtml+xml", True, True)),
-        ("text/markdown", b"<html>", Kind("text/markdown", True, False)),
-        ("application/json", b"{}", Kind("application/json", True, False)),
-        ("application/problem+json", b"{}", Kind("application/problem+json", True, False)),
-        ("image/svg+xml", b"<svg/>", Kind("image/svg+xml", True, False)),
-        ("image/png", b"\x89PNG", Kind("image/png", False, False)),
-        ("application/pdf", b"%PDF", Kind("application/pdf", False, False)),
-        ("application/zip", b"PK", Kind("application/zip", False, False)),
-        ("text/plain", b"PK\0\0", Kind("text/plain", False, False)),
-        ("text/plain; charset=utf-16le", b"h\0i\0", Kind("text/plain", True, False)),
-        ("text/plain", b"\xff\xfeh\0i\0", Kind("text/plain", True, False)),
-        ("", b"just text", Kind("", True, False)),
-        ("", b"\n <!-- a --> <!-- b --><!DOCTYPE html>", Kind("", True, True)),
-        ("application/octet-stream", b"<html>", Kind("application/octet-stream", True, True)),
-        ("application/octet-stream", b"\0\1", Kind("application/octet-stream", False, False)),
-        ("", b"<!---->" * 1000 + b"x", Kind("", True, False)),
+        ("text/html; charset=utf-8", b"x", ContentKind("text/html", True, True)),
+        ("TEXT/Html", b"x", ContentKind("text/html", True, True)),
+        ("application/xhtml+xml", b"<html/>", ContentKind("application/xhtml+xml", True, True)),
+        ("text/markdown", b"<html>", ContentKind("text/markdown", True, False)),
+        ("application/json", b"{}", ContentKind("application/json", True, False)),
+        ("application/problem+json", b"{}", ContentKind("application/problem+json", True, False)),
+        ("image/svg+xml", b"<svg/>", ContentKind("image/svg+xml", True, False)),
+        ("image/png", b"\x89PNG", ContentKind("image/png", False, False)),
+        ("application/pdf", b"%PDF", ContentKind("application/pdf", False, False)),
+        ("application/zip", b"PK", ContentKind("application/zip", False, False)),
+        ("text/plain", b"PK\0\0", ContentKind("text/plain", False, False)),
+        ("text/plain; charset=utf-16le", b"h\0i\0", ContentKind("text/plain", True, False)),
+        ("text/plain", b"\xff\xfeh\0i\0", ContentKind("text/plain", True, False)),
+        ("", b"just text", ContentKind("", True, False)),
+        ("", b"\n <!-- a --> <!-- b --><!DOCTYPE html>", ContentKind("", True, True)),
+        ("application/octet-stream", b"<html>", ContentKind("application/octet-stream", True, True)),
+        ("application/octet-stream", b"\0\1", ContentKind("application/octet-stream", False, False)),
+        ("", b"<!---->" * 1000 + b"x", ContentKind("", True, False)),
     ],
 )
-def test_kinds(content_type: str, body: bytes, kind: Kind) -> None:
+def test_kinds(content_type: str, body: bytes, kind: ContentKind) -> None:
     assert kind_of(content_type, body) == kind
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.errors import ToolFailure
-from agent_runtime.workspace import Backups, Place
+from agent_runtime.workspace import FileBackups, SafePath
 from agent_runtime.workspace.backups import EACH, LARGEST
 from agent_testing import ManualClock
 
@@ -28,15 +28,15 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def backups(clock: ManualClock) -> Backups:
-    return Backups(clock)
+def backups(clock: ManualClock) -> FileBackups:
+    return FileBackups(clock)
 
 
-def place(root: Path, name: str) -> Place:
-    return Place(root, root / name, name)
+def place(root: Path, name: str) -> SafePath:
+    return SafePath(root, root / name, name)
 
 
-def change(backups: Backups, root: Path, name: str, data: bytes) -> str | None:
+def change(backups: FileBackups, root: Path, name: str, data: bytes) -> str | None:
     """As tools and callers do it; the backup's path."""
     at = place(root, name)
     with backups.keeping(at, data) as kept:
@@ -51,7 +51,7 @@ def versions(root: Path, name: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()] if folder.is_dir() else []
 
 
-def test_the_version_before_is_kept_and_named(backups: Backups, root: Path) -> None:
+def test_the_version_before_is_kept_and_named(backups: FileBackups, root: Path) -> None:
     assert change(backups, root, "a/b.md", b"one") is None, "there was none before"
     path = change(backups, root, "a/b.md", b"two")
     assert path is not None
@@ -60,7 +60,7 @@ def test_the_version_before_is_kept_and_named(backups: Backups, root: Path) -> N
     assert (root / "a" / "b.md").read_bytes() == b"two"
 
 
-def test_it_is_the_old_file_itself_and_no_copy(backups: Backups, root: Path) -> None:
+def test_it_is_the_old_file_itself_and_no_copy(backups: FileBackups, root: Path) -> None:
     (root / "f").write_bytes(b"x" * 5000)
     inode = (root / "f").stat().st_ino
     path = change(backups, root, "f", b"new")
@@ -70,20 +70,20 @@ def test_it_is_the_old_file_itself_and_no_copy(backups: Backups, root: Path) -> 
     assert (root / "f").stat().st_nlink == 1
 
 
-def test_changes_within_a_moment_are_all_kept_in_their_order(backups: Backups, root: Path) -> None:
+def test_changes_within_a_moment_are_all_kept_in_their_order(backups: FileBackups, root: Path) -> None:
     for number in range(10):
         change(backups, root, "f", b"%d" % number)
     assert versions(root, "f") == [b"%d" % number for number in range(9)]
 
 
-def test_the_oldest_leave_first(backups: Backups, root: Path, clock: ManualClock) -> None:
+def test_the_oldest_leave_first(backups: FileBackups, root: Path, clock: ManualClock) -> None:
     for number in range(EACH + 10):
         change(backups, root, "f", b"%d" % number)
         clock.advance(1)
     assert versions(root, "f") == [b"%d" % number for number in range(9, EACH + 9)]
 
 
-def test_what_says_the_same_and_what_says_nothing_pushes_nothing_out(backups: Backups, root: Path) -> None:
+def test_what_says_the_same_and_what_says_nothing_pushes_nothing_out(backups: FileBackups, root: Path) -> None:
     change(backups, root, "f", b"one")
     for _ in range(3):
         assert change(backups, root, "f", b"one") is None
@@ -92,7 +92,7 @@ def test_what_says_the_same_and_what_says_nothing_pushes_nothing_out(backups: Ba
     assert versions(root, "f") == [b"one"]
 
 
-def test_a_file_below_a_name_that_was_a_file_once(backups: Backups, root: Path) -> None:
+def test_a_file_below_a_name_that_was_a_file_once(backups: FileBackups, root: Path) -> None:
     change(backups, root, "a", b"one")
     change(backups, root, "a", b"two")
     (root / "a").unlink()
@@ -103,15 +103,15 @@ def test_a_file_below_a_name_that_was_a_file_once(backups: Backups, root: Path) 
 
 def test_dying_between_backup_and_publishing_leaves_one_version(root: Path, clock: ManualClock) -> None:
     (root / "f").write_bytes(b"one")
-    first = Backups(clock).keep(place(root, "f"), b"two")
+    first = FileBackups(clock).keep(place(root, "f"), b"two")
     clock.advance(60)
-    again = Backups(clock).keep(place(root, "f"), b"two")
+    again = FileBackups(clock).keep(place(root, "f"), b"two")
     assert first.path == again.path
     place(root, "f").publish(b"two")
     assert versions(root, "f") == [b"one"]
 
 
-def test_a_version_that_is_too_large_is_told_not_kept(backups: Backups, root: Path) -> None:
+def test_a_version_that_is_too_large_is_told_not_kept(backups: FileBackups, root: Path) -> None:
     with (root / "f").open("wb") as file:
         file.truncate(LARGEST + 1)
     kept = backups.keep(place(root, "f"), b"new")
@@ -121,7 +121,7 @@ def test_a_version_that_is_too_large_is_told_not_kept(backups: Backups, root: Pa
 
 
 def test_a_version_is_lost_only_once_something_is_in_its_place(
-    backups: Backups, root: Path, caplog: pytest.LogCaptureFixture
+    backups: FileBackups, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("x" * 300, "f"):
         with suppress(ToolFailure), backups.keeping(place(root, name), b"two"):
@@ -136,12 +136,12 @@ def test_a_version_is_lost_only_once_something_is_in_its_place(
 
 
 @pytest.mark.parametrize("name", [".backups/f/20270115T080000000Z", ".agents/skill-history/f/0001.py"])
-def test_what_the_runtime_keeps_itself_is_not_kept_twice(backups: Backups, root: Path, name: str) -> None:
+def test_what_the_runtime_keeps_itself_is_not_kept_twice(backups: FileBackups, root: Path, name: str) -> None:
     change(backups, root, name, b"one")
     assert change(backups, root, name, b"two") is None
 
 
-def test_what_is_no_file_is_left_to_whoever_publishes(backups: Backups, root: Path, tmp_path: Path) -> None:
+def test_what_is_no_file_is_left_to_whoever_publishes(backups: FileBackups, root: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (root / "link").symlink_to(tmp_path / "secret")
     (root / "folder").mkdir()
@@ -151,7 +151,9 @@ def test_what_is_no_file_is_left_to_whoever_publishes(backups: Backups, root: Pa
     assert not (root / FOLDER).exists()
 
 
-def test_a_trap_in_the_way_costs_the_backup_and_reaches_nothing(backups: Backups, root: Path, tmp_path: Path) -> None:
+def test_a_trap_in_the_way_costs_the_backup_and_reaches_nothing(
+    backups: FileBackups, root: Path, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (root / "f").write_bytes(b"one")
@@ -166,7 +168,7 @@ def test_a_trap_in_the_way_costs_the_backup_and_reaches_nothing(backups: Backups
 
 
 def test_all_together_are_bounded_and_the_oldest_leave_first(root: Path, clock: ManualClock) -> None:
-    backups = Backups(clock, most=100_000)
+    backups = FileBackups(clock, most=100_000)
     for number in range(40):
         for data in (b"%d" % number * 2000, b"new"):
             change(backups, root, f"folder-{number}/f", data)
@@ -179,7 +181,7 @@ def test_all_together_are_bounded_and_the_oldest_leave_first(root: Path, clock: 
 
 
 def test_the_latest_version_stays_whatever_the_clock_says(root: Path, clock: ManualClock) -> None:
-    backups = Backups(clock, most=10_000)
+    backups = FileBackups(clock, most=10_000)
     for number in range(3):
         for data in (b"x" * 4000, b"new"):
             change(backups, root, f"f{number}", data)
@@ -191,7 +193,7 @@ def test_the_latest_version_stays_whatever_the_clock_says(root: Path, clock: Man
 
 
 def test_where_there_is_little_room_only_little_is_kept(root: Path, clock: ManualClock) -> None:
-    backups = Backups(clock, most=2**20)
+    backups = FileBackups(clock, most=2**20)
     (root / "f").write_bytes(b"x" * 2**20)
     assert backups.keep(place(root, "f"), b"new").trouble == "the version before has more than 0.9 MiB"
 
@@ -199,10 +201,10 @@ def test_where_there_is_little_room_only_little_is_kept(root: Path, clock: Manua
 def test_a_new_life_knows_what_is_there(root: Path, clock: ManualClock) -> None:
     for number in range(10):
         for data in (b"x" * 10_000, b"new"):
-            change(Backups(clock), root, f"f{number}", data)
+            change(FileBackups(clock), root, f"f{number}", data)
         clock.advance(1)
     for data in (b"y" * 1000, b"new"):
-        change(Backups(clock, most=50_000), root, "last", data)
+        change(FileBackups(clock, most=50_000), root, "last", data)
     assert sum(path.stat().st_size for path in (root / FOLDER).rglob("*Z")) <= 50_000
     assert versions(root, "last") == [b"y" * 1000]
 
@@ -216,7 +218,7 @@ def test_what_commands_have_put_there_hinders_nothing(root: Path, clock: ManualC
     (root / FOLDER / "f").mkdir()
     (root / FOLDER / "f" / "mine").write_text("x")
     (root / FOLDER / "f" / "20200101T000000000Z").symlink_to(tmp_path)
-    backups = Backups(clock, each=2, most=10)
+    backups = FileBackups(clock, each=2, most=10)
     for number in range(6):
         change(backups, root, "f", b"%d" % number)
     assert (root / FOLDER / "f" / "mine").exists()
@@ -225,7 +227,7 @@ def test_what_commands_have_put_there_hinders_nothing(root: Path, clock: ManualC
     assert tmp_path.exists()
 
 
-def test_a_second_name_that_somebody_else_gave_is_no_hindrance(backups: Backups, root: Path) -> None:
+def test_a_second_name_that_somebody_else_gave_is_no_hindrance(backups: FileBackups, root: Path) -> None:
     (root / "f").write_bytes(b"one")
     (root / "other").hardlink_to(root / "f")
     change(backups, root, "f", b"two")
@@ -234,7 +236,7 @@ def test_a_second_name_that_somebody_else_gave_is_no_hindrance(backups: Backups,
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
-def test_the_agent_can_read_and_delete_what_root_has_kept(backups: Backups, root: Path) -> None:
+def test_the_agent_can_read_and_delete_what_root_has_kept(backups: FileBackups, root: Path) -> None:
     os.chown(root, 61000, 61000)
     for data in (b"one", b"two"):
         change(backups, root, "a/f", data)

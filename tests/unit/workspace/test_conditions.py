@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_runtime.workspace import Conditions
+from agent_runtime.workspace import Preconditions
 
 TAG = '"1a2b"'
 
@@ -32,12 +32,12 @@ TAG = '"1a2b"'
     ],
 )
 def test_what_forbids_a_change(match: str | None, none_match: str | None, etag: str | None, fault: str | None) -> None:
-    assert Conditions.of(match, none_match).fault(etag) == fault
+    assert Preconditions.of(match, none_match).fault(etag) == fault
 
 
 def test_what_a_reader_has_already() -> None:
-    assert Conditions.of(None, f"{TAG}").known(TAG)
-    assert Conditions.of(None, f'W/"x", W/{TAG}').known(TAG)
-    assert Conditions.of(None, "*").known(TAG)
-    assert not Conditions.of(None, '"x"').known(TAG)
-    assert not Conditions.of(TAG, None).known(TAG)
+    assert Preconditions.of(None, f"{TAG}").known(TAG)
+    assert Preconditions.of(None, f'W/"x", W/{TAG}').known(TAG)
+    assert Preconditions.of(None, "*").known(TAG)
+    assert not Preconditions.of(None, '"x"').known(TAG)
+    assert not Preconditions.of(TAG, None).known(TAG)

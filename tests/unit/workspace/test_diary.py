@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.errors import ToolFailure
-from agent_runtime.learnings import DiaryKeeper
+from agent_runtime.learnings import DailyLogWriter
 from agent_runtime.learnings.daily_log import LARGEST, MOST_WAITING, line_of, remove_old
-from agent_runtime.ports import DiaryEntry
-from agent_runtime.workspace import Home, PathLocks, Place, own_folder
+from agent_runtime.ports import DailyLogEntry
+from agent_runtime.workspace import Home, PathLocks, SafePath, own_folder
 from agent_testing import ManualClock
 
 NOON = int(datetime(2026, 11, 5, 12, 3, tzinfo=UTC).timestamp() * 1000)
@@ -36,27 +36,27 @@ def clock() -> ManualClock:
     return ManualClock(NOON)
 
 
-async def room_for_all(place: Place, size: int) -> None:
+async def room_for_all(place: SafePath, size: int) -> None:
     """There is always room."""
 
 
-async def no_room(place: Place, size: int) -> None:
+async def no_room(place: SafePath, size: int) -> None:
     raise ToolFailure("there is no room")
 
 
-def keeper_of(home: Home, clock: ManualClock, **more: object) -> DiaryKeeper:
+def keeper_of(home: Home, clock: ManualClock, **more: object) -> DailyLogWriter:
     settings: dict[str, object] = {"days": 30, "secrets": ["sesame-open"], "pause": 0.01, **more}
     admit = settings.pop("admit", room_for_all)
     locks = settings.pop("locks", PathLocks())
-    return DiaryKeeper(home, clock, locks, admit, **settings)  # type: ignore[arg-type]
+    return DailyLogWriter(home, clock, locks, admit, **settings)  # type: ignore[arg-type]
 
 
-def entry(asked: str = "What is it?", answered: str = "It is this.", **more: str) -> DiaryEntry:
+def entry(asked: str = "What is it?", answered: str = "It is this.", **more: str) -> DailyLogEntry:
     given = {"principal": "operator", "who": "main", "status": "complete", **more}
-    return DiaryEntry(asked=asked, answered=answered, **given)
+    return DailyLogEntry(asked=asked, answered=answered, **given)
 
 
-async def written(keeper: DiaryKeeper, *entries: DiaryEntry) -> None:
+async def written(keeper: DailyLogWriter, *entries: DailyLogEntry) -> None:
     """Entries from their note to the disk."""
     keeper.start()
     for one in entries:
@@ -201,7 +201,7 @@ async def test_whatever_lies_in_its_place_is_left_alone(
 async def test_who_edits_the_file_meanwhile_loses_no_line(home: Home, clock: ManualClock) -> None:
     locks, at = PathLocks(), log_of(home)
     await written(keeper_of(home, clock, locks=locks), entry("one"))
-    place = Place(home.workspace, at, "log")
+    place = SafePath(home.workspace, at, "log")
     keeper = keeper_of(home, clock, locks=locks)
     held, go = threading.Event(), threading.Event()
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from agent_runtime.errors import ToolFailure
-from agent_runtime.learnings import LearningKeeper
-from agent_runtime.learnings.notes_file import LARGEST, MOST_ENTRIES, Notebook
+from agent_runtime.learnings import LearningService
+from agent_runtime.learnings.notes_file import LARGEST, MOST_ENTRIES, NotesFile
 from agent_runtime.learnings.service import MOST_WAITING
 from agent_runtime.ports import Correction, ToolContext, ToolResult
 from agent_testing import ManualClock
@@ -30,8 +30,8 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def keeper(workspace: Path) -> AsyncIterator[LearningKeeper]:
-    keeper = LearningKeeper(workspace, ManualClock(), ["sesame-open"], pause=0.01)
+async def keeper(workspace: Path) -> AsyncIterator[LearningService]:
+    keeper = LearningService(workspace, ManualClock(), ["sesame-open"], pause=0.01)
     keeper.start()
     yield keeper
     async with asyncio.timeout(PATIENCE):
@@ -43,7 +43,7 @@ def context(principal: str = "operator") -> ToolContext:
 
 
 def fail(
-    keeper: LearningKeeper, text: str, kind: str = "invalid", tool: str = "read", principal: str = "operator"
+    keeper: LearningService, text: str, kind: str = "invalid", tool: str = "read", principal: str = "operator"
 ) -> None:
     keeper.observe(tool, {}, ToolResult("error", error_text=text, metadata={"kind": kind}), context(principal))
 
@@ -52,9 +52,9 @@ def correction(text: str, source: Any = "person (message)", **more: str) -> Corr
     return Correction(text, source, "operator", "ses_1", **more)
 
 
-def book(workspace: Path, name: str = "errors.md") -> Notebook:
+def book(workspace: Path, name: str = "errors.md") -> NotesFile:
     path = workspace / "learnings" / name
-    return Notebook.parse(path.read_text()) if path.is_file() else Notebook()
+    return NotesFile.parse(path.read_text()) if path.is_file() else NotesFile()
 
 
 async def until(check: Callable[[], Any]) -> None:
@@ -63,7 +63,7 @@ async def until(check: Callable[[], Any]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_failures_are_written_and_counted(keeper: LearningKeeper, workspace: Path) -> None:
+async def test_failures_are_written_and_counted(keeper: LearningService, workspace: Path) -> None:
     fail(keeper, "a.md does not exist")
     fail(keeper, "line 9 is beyond the end", tool="edit")
     fail(keeper, "b.md does not exist")
@@ -81,7 +81,7 @@ async def test_failures_are_written_and_counted(keeper: LearningKeeper, workspac
 
 
 @pytest.mark.parametrize("kind", ["denied", "unavailable", None])
-async def test_what_nobody_can_avoid_is_not_noted(keeper: LearningKeeper, workspace: Path, kind: str) -> None:
+async def test_what_nobody_can_avoid_is_not_noted(keeper: LearningService, workspace: Path, kind: str) -> None:
     fail(keeper, "not now", kind)
     keeper.observe("read", {}, ToolResult("output", {"timed_out": True}), context())
     keeper.observe("bash", {}, ToolResult("output", {"timed_out": False, "exit_code": 1}), context())
@@ -89,7 +89,7 @@ async def test_what_nobody_can_avoid_is_not_noted(keeper: LearningKeeper, worksp
     assert not (workspace / "learnings").exists()
 
 
-async def test_a_command_that_ran_out_of_time_is_a_failure(keeper: LearningKeeper, workspace: Path) -> None:
+async def test_a_command_that_ran_out_of_time_is_a_failure(keeper: LearningService, workspace: Path) -> None:
     done = ToolResult("output", {"timed_out": True, "exit_code": None})
     keeper.observe("bash", {"command": "npm run dev --token=abc"}, done, context())
     await keeper.close()
@@ -98,7 +98,7 @@ async def test_a_command_that_ran_out_of_time_is_a_failure(keeper: LearningKeepe
     assert entry.get("text") == "the command was ended at its deadline: npm run dev --token=[secret]"
 
 
-async def test_secrets_stay_out(keeper: LearningKeeper, workspace: Path) -> None:
+async def test_secrets_stay_out(keeper: LearningService, workspace: Path) -> None:
     fail(keeper, "refused: sesame-open and Bearer abcdefghijk")
     await keeper.learn(correction("say sesame-open", answer_to="api_key=12345"))
     await keeper.close()
@@ -108,7 +108,7 @@ async def test_secrets_stay_out(keeper: LearningKeeper, workspace: Path) -> None
         assert not any(secret in text for secret in ("sesame-open", "abcdefghijk", "12345"))
 
 
-async def test_a_correction_is_on_disk_once_it_is_learnt(keeper: LearningKeeper, workspace: Path) -> None:
+async def test_a_correction_is_on_disk_once_it_is_learnt(keeper: LearningService, workspace: Path) -> None:
     await keeper.learn(correction("use pnpm", "agent", where="in web projects"))
     await keeper.learn(correction("Use  PNPM", "agent", where="in web projects"))
     keeper.corrected(correction("use pnpm", answer_to="npm install done"))
@@ -167,7 +167,7 @@ def everything(folder: Path) -> dict[Path, tuple[int, int]]:
 
 @pytest.mark.parametrize("trap", TRAPS)
 async def test_whatever_is_in_the_place_of_a_file_is_left_alone(
-    keeper: LearningKeeper, workspace: Path, tmp_path: Path, trap: Callable[[Path, str, Path], None]
+    keeper: LearningService, workspace: Path, tmp_path: Path, trap: Callable[[Path, str, Path], None]
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -199,7 +199,7 @@ async def test_whatever_is_in_the_place_of_a_file_is_left_alone(
     assert (outside / "file").read_text() == (outside / "corrections.md").read_text() == "- keep out\n"
 
 
-async def test_bytes_that_are_no_text_stay_and_do_no_harm(keeper: LearningKeeper, workspace: Path) -> None:
+async def test_bytes_that_are_no_text_stay_and_do_no_harm(keeper: LearningService, workspace: Path) -> None:
     (workspace / "learnings").mkdir()
     path, junk = workspace / "learnings" / "errors.md", bytes(range(256)) * 40
     path.write_bytes(junk)
@@ -209,7 +209,7 @@ async def test_bytes_that_are_no_text_stay_and_do_no_harm(keeper: LearningKeeper
     assert "it broke" in keeper.section("operator")
 
 
-async def test_what_people_change_meanwhile_is_told_and_stays(keeper: LearningKeeper, workspace: Path) -> None:
+async def test_what_people_change_meanwhile_is_told_and_stays(keeper: LearningService, workspace: Path) -> None:
     await keeper.learn(correction("use pnpm"))
     path = workspace / "learnings" / "corrections.md"
     path.write_text(path.read_text().replace("use pnpm", "use pnpm 9") + "- and be brief\n")
@@ -221,7 +221,7 @@ async def test_what_people_change_meanwhile_is_told_and_stays(keeper: LearningKe
     assert keeper.section("operator") == ""
 
 
-async def test_a_flood_is_bounded_and_costs_no_correction(keeper: LearningKeeper, workspace: Path) -> None:
+async def test_a_flood_is_bounded_and_costs_no_correction(keeper: LearningService, workspace: Path) -> None:
     keeper.corrected(correction("use pnpm"))
     started = time.process_time()
     for n in range(10_000):
@@ -233,7 +233,7 @@ async def test_a_flood_is_bounded_and_costs_no_correction(keeper: LearningKeeper
     assert "use pnpm" in keeper.section("operator")
 
 
-async def test_nothing_that_a_call_may_answer_breaks_it(keeper: LearningKeeper, workspace: Path) -> None:
+async def test_nothing_that_a_call_may_answer_breaks_it(keeper: LearningService, workspace: Path) -> None:
     for odd in ("", "\0", "\ud800", "\n" * 5000, "`" * 5000, "## c-0123456789", "x" * 10**6):
         fail(keeper, odd, tool=odd)
         keeper.corrected(correction(odd, answer_to=odd))
@@ -245,7 +245,7 @@ async def test_nothing_that_a_call_may_answer_breaks_it(keeper: LearningKeeper, 
 
 
 async def test_notes_of_the_last_moment_are_written_at_the_end(workspace: Path) -> None:
-    keeper = LearningKeeper(workspace, ManualClock(), pause=60)
+    keeper = LearningService(workspace, ManualClock(), pause=60)
     keeper.start()
     fail(keeper, "early")
     await asyncio.sleep(0)
@@ -257,7 +257,7 @@ async def test_notes_of_the_last_moment_are_written_at_the_end(workspace: Path) 
 
 
 async def test_notes_that_come_while_the_last_ones_are_written_are_written_too(workspace: Path) -> None:
-    keeper = LearningKeeper(workspace, ManualClock(), pause=0)
+    keeper = LearningService(workspace, ManualClock(), pause=0)
     keeper.start()
     (workspace / "learnings").mkdir()
     slow = "".join(f"## e-{n:010x}\n- user: operator\n- text: x\n" for n in range(7000))
@@ -271,7 +271,7 @@ async def test_notes_that_come_while_the_last_ones_are_written_are_written_too(w
     assert {"early", "late"} <= {entry.get("text") for entry in book(workspace).entries}
 
 
-async def test_an_unchanged_file_is_not_read_again(keeper: LearningKeeper, workspace: Path) -> None:
+async def test_an_unchanged_file_is_not_read_again(keeper: LearningService, workspace: Path) -> None:
     fail(keeper, "it broke")
     await until(lambda: book(workspace).entries)
     first = keeper.section("operator")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_common.line_text import key, one_line
-from agent_runtime.learnings.notes_file import FIELDS, LARGEST, Entry, Notebook, quoted, unquoted
+from agent_runtime.learnings.notes_file import FIELDS, LARGEST, NoteEntry, NotesFile, quoted, unquoted
 
 EDITED = """\
 # Corrections
@@ -49,19 +49,19 @@ names = st.sampled_from([name for name in FIELDS if name != "text"])
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> Entry:
+def entries(draw: st.DrawFn) -> NoteEntry:
     fields = {name: quoted(draw(st.one_of(texts, words))) for name in draw(st.lists(names, unique=True))}
-    return Entry(key("e", draw(st.text(max_size=5))), {**fields, "text": quoted(draw(st.one_of(texts, words)))})
+    return NoteEntry(key("e", draw(st.text(max_size=5))), {**fields, "text": quoted(draw(st.one_of(texts, words)))})
 
 
 @settings(deadline=None)
 @given(st.lists(entries(), unique_by=lambda entry: entry.title))
-def test_what_is_written_is_read_back(written: list[Entry]) -> None:
-    book = Notebook.parse("# Errors\n\nIntroduction.\n")
+def test_what_is_written_is_read_back(written: list[NoteEntry]) -> None:
+    book = NotesFile.parse("# Errors\n\nIntroduction.\n")
     book.add(written)
-    read = Notebook.parse(book.render())
+    read = NotesFile.parse(book.render())
     assert read.entries == written
-    assert Notebook.parse(read.render()) == read
+    assert NotesFile.parse(read.render()) == read
 
 
 @settings(deadline=None)
@@ -82,33 +82,35 @@ lines = st.one_of(
 @settings(deadline=None)
 @given(st.lists(lines).map("\n".join))
 def test_any_text_keeps_every_line_of_a_person_in_its_order(text: str) -> None:
-    book = Notebook.parse(text)
-    theirs = [line for part in book.parts for line in (part.extra if isinstance(part, Entry) else part) if line.strip()]
-    book.add([Entry(key("e", "new"), {"text": "new"})])
+    book = NotesFile.parse(text)
+    theirs = [
+        line for part in book.parts for line in (part.extra if isinstance(part, NoteEntry) else part) if line.strip()
+    ]
+    book.add([NoteEntry(key("e", "new"), {"text": "new"})])
     written = iter(book.render().split("\n"))
     assert all(any(line == other for other in written) for line in theirs)
     told = {line.strip() for line in book.render().split("\n")}
     if not book.entries[:-1]:
         assert {line.strip() for line in text.split("\n")} <= told
-    again = Notebook.parse(book.render())
-    assert Notebook.parse(again.render()) == again
+    again = NotesFile.parse(book.render())
+    assert NotesFile.parse(again.render()) == again
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_stay_as_they_are(data: bytes) -> None:
-    book = Notebook.parse(data.decode(errors="surrogateescape"))
+    book = NotesFile.parse(data.decode(errors="surrogateescape"))
     if not book.entries:
         assert book.render().encode(errors="surrogateescape").rstrip(b"\n") == data.rstrip(b"\n")
 
 
 def test_what_people_have_changed_stays() -> None:
-    book = Notebook.parse(EDITED)
+    book = NotesFile.parse(EDITED)
     first, tabs = book.entries
     assert (first.title, first.times, first.last, first.get("text")) == ("c-0123456789", 1, "", "use pnpm, not npm")
     assert (tabs.title, tabs.by_hand, tabs.get("text")) == ("Tabs", True, "indent with tabs")
     assert book.items() == ["Always answer in Dutch", "and be brief", "note: I know", "and this item"]
-    book.add([Entry("c-0123456789", {"times": "1", "last": "2026-11-05 10:00", "text": "`Use PNPM, not npm`"})])
+    book.add([NoteEntry("c-0123456789", {"times": "1", "last": "2026-11-05 10:00", "text": "`Use PNPM, not npm`"})])
     text = book.render()
     for line in EDITED.split("\n"):
         assert line in text or line in ("- times: many", "- last: yesterday", "- text: `use pnpm,", "  not npm`")
@@ -117,21 +119,21 @@ def test_what_people_have_changed_stays() -> None:
 
 
 def test_lines_that_end_as_elsewhere_are_read_all_the_same() -> None:
-    (entry,) = Notebook.parse(EDITED.replace("\n", "\r\n")).entries[:1]
+    (entry,) = NotesFile.parse(EDITED.replace("\n", "\r\n")).entries[:1]
     assert (entry.title, entry.get("text")) == ("c-0123456789", "use pnpm, not npm")
 
 
 @pytest.mark.parametrize(("count", "times"), [("0", 1), ("-3", 1), ("7", 7), ("\u0663", 1), ("9" * 5000, 1), ("", 1)])
 def test_a_count_is_a_number_or_one(count: str, times: int) -> None:
-    assert Entry("x", {"times": count, "text": "x"}).times == times
+    assert NoteEntry("x", {"times": count, "text": "x"}).times == times
 
 
-def note(title: str, last: str, **fields: str) -> Entry:
-    return Entry(key("c", title), {**fields, "last": last, "text": title})
+def note(title: str, last: str, **fields: str) -> NoteEntry:
+    return NoteEntry(key("c", title), {**fields, "last": last, "text": title})
 
 
 def test_the_oldest_are_dropped_first_of_those_that_there_are_most_of() -> None:
-    book = Notebook.parse(EDITED)
+    book = NotesFile.parse(EDITED)
     people = [note(f"p{n}", f"2026-01-{n + 1:02}", **{"from": "person (message)"}) for n in range(5)]
     agents = [note(f"a{n}", f"2026-02-{n + 1:02}", **{"from": "agent"}) for n in range(20)]
     book.add([*agents, *people])
@@ -170,7 +172,7 @@ def test_no_file_takes_long(line: str) -> None:
         unit.replace("{n:010x}", f"{n:010x}").replace("{n}", str(n)) for n in range(LARGEST // len(unit))
     )
     started = time.process_time()
-    book = Notebook.parse(text)
+    book = NotesFile.parse(text)
     book.items()
     book.add([note(str(n), "2026-01-01") for n in range(500)])
     book.trim()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_runtime.learnings import section
 from agent_runtime.learnings.notes import RECORDED
-from agent_runtime.learnings.notes_file import LARGEST, MOST_BYTES, MOST_ENTRIES, Notebook
+from agent_runtime.learnings.notes_file import LARGEST, MOST_BYTES, MOST_ENTRIES, NotesFile
 from agent_runtime.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET
 
 PAGE = (Path(__file__).parents[3] / "docs" / "learnings.md").read_text()
@@ -21,8 +21,8 @@ def test_the_numbers_are_those_of_the_code() -> None:
 
 def test_the_example_is_read() -> None:
     example = PAGE.partition("```markdown\n")[2].partition("```\n\n")[0]
-    error, correction = Notebook.parse(example).entries
+    error, correction = NotesFile.parse(example).entries
     assert (error.times, error.by_hand, correction.by_hand) == (3, False, False)
-    told = section(Notebook([correction]), Notebook([error]), "operator")
+    told = section(NotesFile([correction]), NotesFile([error]), "operator")
     assert "- [read, invalid, 2026-11-05, 3 times] plans/nowhere.md does not exist" in told
     assert "- [person (message), 2026-11-05] No, use pnpm here. (answer to: I ran npm install.)" in told

@@ -9,21 +9,21 @@ from hypothesis import strategies as st
 
 from agent_common.line_text import key
 from agent_runtime.learnings import section
-from agent_runtime.learnings.notes_file import Entry, Notebook, quoted
+from agent_runtime.learnings.notes_file import NoteEntry, NotesFile, quoted
 from agent_runtime.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET, INTRODUCTION, LONGEST_CORRECTION, name_of
 
 
-def correction(text: str, source: str = "person (message)", last: str = "2026-11-05 10:00", **fields: str) -> Entry:
-    return Entry(key("c", source, text), {"from": source, "last": last, **fields, "text": quoted(text)})
+def correction(text: str, source: str = "person (message)", last: str = "2026-11-05 10:00", **fields: str) -> NoteEntry:
+    return NoteEntry(key("c", source, text), {"from": source, "last": last, **fields, "text": quoted(text)})
 
 
-def failed(text: str, times: int = 1, last: str = "2026-11-05 10:00", **fields: str) -> Entry:
+def failed(text: str, times: int = 1, last: str = "2026-11-05 10:00", **fields: str) -> NoteEntry:
     told = {"tool": "read", "error": "invalid", "times": str(times), "last": last, **fields, "text": quoted(text)}
-    return Entry(key("e", text), told)
+    return NoteEntry(key("e", text), told)
 
 
-def book(*entries: Entry, text: str = "") -> Notebook:
-    made = Notebook.parse(text)
+def book(*entries: NoteEntry, text: str = "") -> NotesFile:
+    made = NotesFile.parse(text)
     made.add(entries)
     return made
 

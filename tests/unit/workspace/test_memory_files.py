@@ -13,7 +13,7 @@ import pytest
 from agent_runtime.learnings.daily_log import line_of
 from agent_runtime.memory.index.schema import make_scope
 from agent_runtime.memory.sources import file_scan, files
-from agent_runtime.ports import DiaryEntry
+from agent_runtime.ports import DailyLogEntry
 from agent_runtime.workspace import personal_folder
 
 from .world import World, world
@@ -137,7 +137,7 @@ async def test_each_principal_finds_his_own_notes_and_no_others(here: World) -> 
 
 
 async def test_the_daily_log_itself_is_left_to_the_sessions_and_what_people_add_is_not(here: World) -> None:
-    entry = DiaryEntry("operator", "main", "complete", "Where is the walnut tree?", "Behind the house.")
+    entry = DailyLogEntry("operator", "main", "complete", "Where is the walnut tree?", "Behind the house.")
     line = line_of(entry, here.clock.now_ms()).decode()
     here.file("memory/2026-11-20.md", f"# 2026-11-20\n\n{line}{line}\nThe hazel bush was cut.\n{line}")
     here.file("memory/log.md", line)

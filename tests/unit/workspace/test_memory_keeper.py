@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.errors import ToolFailure
-from agent_runtime.memory import MemoryKeeper
+from agent_runtime.memory import MemoryService
 from agent_runtime.memory.service import LONGEST_FACT, LONGEST_KEPT, MOST_KEPT
-from agent_runtime.ports import Recalled
+from agent_runtime.ports import MemoryHit
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.store import Backup, Database
 
@@ -29,7 +29,7 @@ async def test_a_fact_is_found_by_its_words_and_says_where_it_is_from(here: Worl
     saved = await here.save("Grandma's dentist is Dr. Weber in Mill Lane.", tags=["family"])
     await here.save("The deploy script runs on Fridays.")
     (found,) = await here.search("which dentist does grandma go to?")
-    assert found == Recalled(
+    assert found == MemoryHit(
         text="Grandma's dentist is Dr. Weber in Mill Lane.",
         source="fact",
         when=here.clock.now_ms(),
@@ -184,7 +184,7 @@ async def test_a_backup_remembers_as_well(here: World, tmp_path: Path) -> None:
     Backup(here.database.path, tmp_path / "copy" / "agent.db").make()
     copy = Database(tmp_path / "copy" / "agent.db", MIGRATIONS)
     copy.open()
-    memory = MemoryKeeper(copy, here.home, here.clock)
+    memory = MemoryService(copy, here.home, here.clock)
     found = [one.text for one in (await memory.search("dentist walnut", principal="ada")).found]
     assert sorted(found) == ["Below the walnut tree.", "Grandma's dentist is Dr. Weber in Mill Lane."]
     await memory.save("The key was lost.", principal="ada", session_id="s")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import ModelCard
 from agent_runtime.errors import MeshUnavailable
-from agent_runtime.memory import Meaning
+from agent_runtime.memory import EmbeddingSearch
 from agent_runtime.memory.index.vectors import Vector
 from agent_runtime.memory.search import embeddings as meaning
 from agent_testing import ManualClock
@@ -71,7 +71,7 @@ class Embedder:
 @dataclass
 class Meant:
     here: World
-    meaning: Meaning
+    meaning: EmbeddingSearch
     embedder: Embedder
     clock: ManualClock
 
@@ -87,7 +87,7 @@ class Meant:
 async def meant(tmp_path: Path) -> AsyncIterator[Meant]:
     clock, embedder = ManualClock(), Embedder()
     async with world(tmp_path, clock) as here:
-        there = Meaning(here.database, embedder, "model-a", clock)
+        there = EmbeddingSearch(here.database, embedder, "model-a", clock)
         here.memory._meaning = there
         yield Meant(here, there, embedder, clock)
         await there.close()
@@ -188,7 +188,7 @@ async def test_another_model_begins_anew(meant: Meant) -> None:
         await meant.here.save(f"Fact {number} about tea.")
     await meant.catch_up()
     meant.embedder.more = 8
-    other = Meaning(meant.here.database, meant.embedder, "model b", meant.clock)
+    other = EmbeddingSearch(meant.here.database, meant.embedder, "model b", meant.clock)
     while await other._step():
         pass
     sizes = {len(row[0]) for row in await meant.here.rows("SELECT numbers FROM memory_vectors")}
@@ -222,7 +222,7 @@ async def test_an_answer_that_is_none_is_a_failure(meant: Meant, answer: Any) ->
 
     embedder = Embedder()
     embedder.embed = embed
-    assert await Meaning(meant.here.database, embedder, "m", meant.clock).query("dog") is None
+    assert await EmbeddingSearch(meant.here.database, embedder, "m", meant.clock).query("dog") is None
 
 
 @given(st.lists(st.floats(-1e6, 1e6).filter(lambda value: abs(value) > 1e-3), min_size=1, max_size=40))

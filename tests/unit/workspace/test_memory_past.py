@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.memory.sources import session_indexer
-from agent_runtime.ports import Recalled
+from agent_runtime.ports import MemoryHit
 from agent_runtime.sessions import branches, rows
 
 from .world import World, world
@@ -28,7 +28,7 @@ async def test_a_later_session_finds_what_was_said_and_by_whom(here: World) -> N
     asked_at = here.clock.now_ms()
     await here.reply(asked, "I look into the garden book.", "It was planted in 1998, sesame-open.")
     found = await here.search("walnut tree", session_id="ses_other")
-    assert found == [Recalled("When was the walnut tree planted?", f"session {session}", asked_at, by="user")]
+    assert found == [MemoryHit("When was the walnut tree planted?", f"session {session}", asked_at, by="user")]
     (answer,) = await here.search("1998")
     assert (answer.text, answer.by) == ("It was planted in 1998, [secret].", "assistant")
     assert await here.texts("garden book") == [], "what was said on the way is not the answer"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from agent_runtime.errors import ToolFailure
-from agent_runtime.ports import Recalled
+from agent_runtime.ports import MemoryHit
 from agent_runtime.workspace import personal_folder
 from agent_testing import ManualClock
 
@@ -145,11 +145,11 @@ class Principals(RuleBasedStateMachine):
         except ToolFailure as failure:
             return failure.message
 
-    def as_own(self, name: str, found: list[Recalled]) -> list[Recalled]:
+    def as_own(self, name: str, found: list[MemoryHit]) -> list[MemoryHit]:
         """What was found, with the ids of the other world. Raises KeyError for what is not his."""
         ids = self.names[name]
 
-        def own(one: Recalled) -> Recalled:
+        def own(one: MemoryHit) -> MemoryHit:
             kind, _, session = one.source.partition(" ")
             source = f"session {ids[session]}" if kind == "session" else one.source
             return replace(one, source=source, id=ids[one.id] if one.id else "")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.errors import ToolFailure
-from agent_runtime.workspace import Place, new_file, publish
+from agent_runtime.workspace import SafePath, new_file, publish
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path.resolve() / "root"
 
 
-def place(root: Path, name: str) -> Place:
-    return Place(root, root / name, name)
+def place(root: Path, name: str) -> SafePath:
+    return SafePath(root, root / name, name)
 
 
 def test_publish_makes_folders_and_says_whether_the_file_is_new(root: Path) -> None:
@@ -84,7 +84,7 @@ def test_what_is_not_a_file_is_refused(root: Path) -> None:
         ("x" * 300, "too long"),
         (".", "is a folder"),
     ]:
-        at = Place(root, (root / name), name)
+        at = SafePath(root, (root / name), name)
         with pytest.raises(ToolFailure, match=complaint), at.open():
             pass
         if "gone" not in name:
@@ -122,12 +122,12 @@ def test_a_folder_is_listed_and_its_links_are_links(root: Path, tmp_path: Path) 
     (root / "sub").mkdir()
     (root / "file").write_text("x")
     (root / "link").symlink_to(tmp_path)
-    found, whole = Place(root, root, ".").entries(10)
+    found, whole = SafePath(root, root, ".").entries(10)
     assert whole
     kinds = {name: stat.S_IFMT(about.st_mode) for name, about in found}
     assert kinds == {"sub": stat.S_IFDIR, "file": stat.S_IFREG, "link": stat.S_IFLNK}
     assert place(root, "sub").entries(0) == ([], True)
-    some, whole = Place(root, root, ".").entries(2)
+    some, whole = SafePath(root, root, ".").entries(2)
     assert (len(some), whole) == (2, False)
     for name, cause in (("link", NotADirectoryError), ("file", NotADirectoryError), ("none", FileNotFoundError)):
         with pytest.raises(ToolFailure) as caught:
@@ -151,12 +151,12 @@ def test_a_look_shows_links_as_links_and_nothing_where_nothing_is(root: Path) ->
     found = place(root, "link").look()
     assert found is not None
     assert stat.S_ISLNK(found.st_mode)
-    top = Place(root, root, ".").look()
+    top = SafePath(root, root, ".").look()
     assert top is not None
     assert stat.S_ISDIR(top.st_mode)
     assert place(root, "gone").look() is None
     assert place(root, "gone/gone").look() is None
-    assert Place(root / "no root", root / "no root" / "x", "x").look() is None
+    assert SafePath(root / "no root", root / "no root" / "x", "x").look() is None
     with pytest.raises(ToolFailure, match="is not a folder"):
         place(root, "link/x").look()
 
@@ -167,7 +167,7 @@ def test_a_folder_is_paged_in_the_order_of_its_bytes(root: Path) -> None:
         os.close(os.open(os.path.join(os.fsencode(root), name), os.O_CREAT))
     (root / "folder").mkdir()
     seen: list[bytes] = []
-    while page := Place(root, root, ".").page(seen[-1] if seen else b"", 2):
+    while page := SafePath(root, root, ".").page(seen[-1] if seen else b"", 2):
         assert len(page) <= 2
         seen += [os.fsencode(name) for name, _ in page]
     assert seen == sorted([*names, b"folder"])
@@ -264,5 +264,5 @@ def test_only_files_are_removed_and_only_empty_folders(root: Path, tmp_path: Pat
     place(root, "folder/f").remove()
     assert place(root, "folder").remove_if_empty()
     assert not place(root, "folder").remove_if_empty()
-    assert not Place(root, root, ".").remove_if_empty()
+    assert not SafePath(root, root, ".").remove_if_empty()
     assert [path.name for path in root.iterdir()] == ["link"]

@@ -22,12 +22,21 @@ from agent_runtime.errors import (
     TooLarge,
 )
 from agent_runtime.sandbox import Confinement
-from agent_runtime.workspace import Backups, Conditions, Home, Opened, PathLocks, Ration, Shelf, own_folder
+from agent_runtime.workspace import (
+    FileBackups,
+    FileService,
+    Home,
+    OpenedFile,
+    PathLocks,
+    Preconditions,
+    WriteQuota,
+    own_folder,
+)
 from agent_runtime.workspace.http.file_service import HASHED, WHOLE
 from agent_runtime.workspace.http.write_quota import OWN_BYTES, OWN_FILES
 from agent_testing import ManualClock
 
-ANYHOW = Conditions()
+ANYHOW = Preconditions()
 MB = 2**20
 
 
@@ -39,38 +48,38 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def shelf(home: Home) -> Shelf:
+def shelf(home: Home) -> FileService:
     return shelf_of(home)
 
 
-def shelf_of(home: Home, size: int = 100 * MB) -> Shelf:
+def shelf_of(home: Home, size: int = 100 * MB) -> FileService:
     clock = ManualClock()
-    ration = Ration(Confinement(None), home.workspace, size)
-    return Shelf(home, PathLocks(), Backups(clock), Backups(clock), ration)
+    ration = WriteQuota(Confinement(None), home.workspace, size)
+    return FileService(home, PathLocks(), FileBackups(clock), FileBackups(clock), ration)
 
 
-def read(shelf: Shelf, path: str, principal: str = "operator") -> bytes:
+def read(shelf: FileService, path: str, principal: str = "operator") -> bytes:
     opened = shelf.open(principal, path)
     assert opened is not None
     with opened.file:
         return opened.file.read()
 
 
-def about(shelf: Shelf, path: str) -> Opened:
+def about(shelf: FileService, path: str) -> OpenedFile:
     opened = shelf.open("operator", path)
     assert opened is not None
     opened.file.close()
     return opened
 
 
-def names(shelf: Shelf, path: str = "", principal: str = "operator") -> list[str]:
+def names(shelf: FileService, path: str = "", principal: str = "operator") -> list[str]:
     return [entry.name for entry in shelf.listing(principal, path, None, 1000).entries]
 
 
 # ---------------------------------------------------------------- reading
 
 
-async def test_what_is_put_is_read_and_has_the_tag_of_its_content(shelf: Shelf) -> None:
+async def test_what_is_put_is_read_and_has_the_tag_of_its_content(shelf: FileService) -> None:
     one = await shelf.put("operator", "a/f", b"one", ANYHOW)
     two = await shelf.put("operator", "a/f", b"two", ANYHOW)
     again = await shelf.put("operator", "b", b"one", ANYHOW)
@@ -81,7 +90,7 @@ async def test_what_is_put_is_read_and_has_the_tag_of_its_content(shelf: Shelf) 
 
 
 @pytest.mark.parametrize("size", [0, 1, WHOLE - 1, WHOLE, WHOLE + 1, 3 * WHOLE])
-async def test_files_of_every_size_have_one_tag_however_they_are_read(shelf: Shelf, size: int) -> None:
+async def test_files_of_every_size_have_one_tag_however_they_are_read(shelf: FileService, size: int) -> None:
     data = os.urandom(size)
     stored = await shelf.put("operator", "f", data, ANYHOW)
     found = about(shelf, "f")
@@ -89,7 +98,7 @@ async def test_files_of_every_size_have_one_tag_however_they_are_read(shelf: She
     assert read(shelf, "f") == data
 
 
-def test_the_tag_of_a_huge_file_changes_with_it(shelf: Shelf, home: Home) -> None:
+def test_the_tag_of_a_huge_file_changes_with_it(shelf: FileService, home: Home) -> None:
     path = home.workspace / "huge"
     with path.open("wb") as file:
         file.truncate(HASHED + 1)
@@ -115,12 +124,12 @@ def test_the_tag_of_a_huge_file_changes_with_it(shelf: Shelf, home: Home) -> Non
         (b"x" * 20_000 + b"\xff", True),
     ],
 )
-async def test_text_is_told_from_other_things(shelf: Shelf, data: bytes, text: bool) -> None:
+async def test_text_is_told_from_other_things(shelf: FileService, data: bytes, text: bool) -> None:
     await shelf.put("operator", "f", data, ANYHOW)
     assert about(shelf, "f").text is text
 
 
-def test_what_was_opened_stays_what_it_was(shelf: Shelf, home: Home) -> None:
+def test_what_was_opened_stays_what_it_was(shelf: FileService, home: Home) -> None:
     (home.workspace / "f").write_bytes(b"x" * (WHOLE + 1))
     opened = shelf.open("operator", "f")
     assert opened is not None
@@ -133,7 +142,7 @@ def test_what_was_opened_stays_what_it_was(shelf: Shelf, home: Home) -> None:
 # ---------------------------------------------------------------- folders
 
 
-def test_a_folder_is_listed_page_by_page(shelf: Shelf, home: Home) -> None:
+def test_a_folder_is_listed_page_by_page(shelf: FileService, home: Home) -> None:
     made = [f"f{number:02}" for number in range(7)] + ["\u00e9", "100%", "a b"]
     for name in made:
         (home.workspace / name).write_text(name)
@@ -148,7 +157,7 @@ def test_a_folder_is_listed_page_by_page(shelf: Shelf, home: Home) -> None:
     assert seen == sorted(made, key=str.encode)
 
 
-def test_a_listing_says_what_things_are(shelf: Shelf, home: Home) -> None:
+def test_a_listing_says_what_things_are(shelf: FileService, home: Home) -> None:
     (home.workspace / "d").mkdir()
     (home.workspace / "d" / "f").write_text("four")
     (home.workspace / "d" / "g").mkdir()
@@ -168,7 +177,7 @@ def test_a_listing_says_what_things_are(shelf: Shelf, home: Home) -> None:
     assert shelf.open("operator", "d") is None
 
 
-def test_the_files_that_sessions_are_told_of_are_named_with_their_bounds(shelf: Shelf, home: Home) -> None:
+def test_the_files_that_sessions_are_told_of_are_named_with_their_bounds(shelf: FileService, home: Home) -> None:
     (home.workspace / "AGENTS.md").write_text("x" * 32_001)
     (home.workspace / "MEMORY.md").write_text("\u00e9" * 16_000)
     (home.workspace / "SOUL.md").symlink_to("AGENTS.md")
@@ -185,7 +194,7 @@ def test_the_files_that_sessions_are_told_of_are_named_with_their_bounds(shelf: 
 # ---------------------------------------------------------------- changing
 
 
-async def test_a_change_keeps_the_version_before(shelf: Shelf) -> None:
+async def test_a_change_keeps_the_version_before(shelf: FileService) -> None:
     for data in (b"one", b"two", b"two"):
         await shelf.put("operator", "a/f", data, ANYHOW)
     await shelf.remove("operator", "a/f", ANYHOW)
@@ -197,26 +206,26 @@ async def test_a_change_keeps_the_version_before(shelf: Shelf) -> None:
         await shelf.remove("operator", "a/f", ANYHOW)
 
 
-async def test_conditions_are_held_against_what_is_there(shelf: Shelf) -> None:
-    new = Conditions.of(None, "*")
+async def test_conditions_are_held_against_what_is_there(shelf: FileService) -> None:
+    new = Preconditions.of(None, "*")
     first = await shelf.put("operator", "f", b"one", new)
     with pytest.raises(PreconditionFailed, match="f: it exists already") as caught:
         await shelf.put("operator", "f", b"two", new)
     assert caught.value.headers == {"ETag": first.etag}
-    known = Conditions.of(first.etag, None)
+    known = Preconditions.of(first.etag, None)
     second = await shelf.put("operator", "f", b"two", known)
     for change in (shelf.put("operator", "f", b"three", known), shelf.remove("operator", "f", known)):
         with pytest.raises(PreconditionFailed, match="f: it has changed"):
             await change
     with pytest.raises(PreconditionFailed, match="g: there is no such file"):
-        await shelf.put("operator", "g", b"x", Conditions.of("*", None))
+        await shelf.put("operator", "g", b"x", Preconditions.of("*", None))
     assert read(shelf, "f") == b"two"
-    await shelf.remove("operator", "f", Conditions.of(second.etag, None))
+    await shelf.remove("operator", "f", Preconditions.of(second.etag, None))
 
 
-async def test_of_many_who_know_the_same_version_one_changes_it(shelf: Shelf) -> None:
+async def test_of_many_who_know_the_same_version_one_changes_it(shelf: FileService) -> None:
     first = await shelf.put("operator", "f", b"0", ANYHOW)
-    known = Conditions.of(first.etag, None)
+    known = Preconditions.of(first.etag, None)
     changes = (shelf.put("operator", "f", b"%d" % number, known) for number in range(1, 21))
     done = await asyncio.gather(*changes, return_exceptions=True)
     assert sum(not isinstance(one, BaseException) for one in done) == 1
@@ -226,7 +235,9 @@ async def test_of_many_who_know_the_same_version_one_changes_it(shelf: Shelf) ->
 @pytest.mark.parametrize(
     ("name", "cap"), [("AGENTS.md", 32_000), ("SOUL.md", 4_000), ("USER.md", 4_000), ("MEMORY.md", 64_000)]
 )
-async def test_files_that_sessions_are_told_of_have_a_cap_in_characters(shelf: Shelf, name: str, cap: int) -> None:
+async def test_files_that_sessions_are_told_of_have_a_cap_in_characters(
+    shelf: FileService, name: str, cap: int
+) -> None:
     await shelf.put("operator", name, ("\N{ROCKET}" * cap).encode(), ANYHOW)
     with pytest.raises(TooLarge, match=f"{name} may have {cap} characters, and this would be {cap + 1}"):
         await shelf.put("operator", name, b"x" * (cap + 1), ANYHOW)
@@ -234,7 +245,7 @@ async def test_files_that_sessions_are_told_of_have_a_cap_in_characters(shelf: S
 
 
 @pytest.mark.parametrize("path", [".backups", ".backups/f", ".backups/USER.md/x", ".agents/skill-history/a.py"])
-async def test_what_the_runtime_keeps_is_read_only(shelf: Shelf, path: str) -> None:
+async def test_what_the_runtime_keeps_is_read_only(shelf: FileService, path: str) -> None:
     for change in (shelf.put("operator", path, b"x", ANYHOW), shelf.remove("operator", path, ANYHOW)):
         with pytest.raises(NotAllowed) as caught:
             await change
@@ -274,11 +285,11 @@ def trapped(home: Home, tmp_path: Path) -> Path:
     ],
 )
 async def test_no_trap_leads_anywhere(
-    shelf: Shelf, trapped: Path, path: str, reading: str | None, writing: str | None
+    shelf: FileService, trapped: Path, path: str, reading: str | None, writing: str | None
 ) -> None:
     assert await code(asyncio.to_thread(shelf.open, "operator", path)) == reading
     assert await code(shelf.put("operator", path, b"mine", ANYHOW)) == writing
-    assert await code(shelf.remove("operator", path, Conditions.of(None, None))) in (writing, "unknown_path", None)
+    assert await code(shelf.remove("operator", path, Preconditions.of(None, None))) in (writing, "unknown_path", None)
     assert (trapped / "f").read_text() == "secret"
     assert os.listdir(trapped) == ["f"]
 
@@ -320,7 +331,7 @@ def race(home: Home, tmp_path: Path) -> Iterator[Path]:
     thread.join()
 
 
-async def test_folders_that_are_swapped_for_links_lead_nowhere(shelf: Shelf, race: Path) -> None:
+async def test_folders_that_are_swapped_for_links_lead_nowhere(shelf: FileService, race: Path) -> None:
     for number in range(300):
         try:
             await shelf.put("operator", "dir/f", b"%d" % number, ANYHOW)
@@ -339,13 +350,13 @@ async def test_a_workspace_that_is_full_says_so(home: Home) -> None:
     with pytest.raises(NoRoom, match="there is no room for 1048576 bytes"):
         await shelf.put("operator", "g", b"x" * MB, ANYHOW)
     with pytest.raises(PreconditionFailed):
-        await shelf.put("operator", "f", b"x" * MB, Conditions.of(None, "*"))
+        await shelf.put("operator", "f", b"x" * MB, Preconditions.of(None, "*"))
 
 
 # ---------------------------------------------------------------- whose
 
 
-async def test_each_has_files_of_his_own_under_the_same_names(shelf: Shelf, home: Home) -> None:
+async def test_each_has_files_of_his_own_under_the_same_names(shelf: FileService, home: Home) -> None:
     for who in ("operator", "alice", "bob"):
         for data in (b"I am nobody", f"I am {who}".encode()):
             for path in ("USER.md", "memory/notes.md"):
@@ -362,7 +373,7 @@ async def test_each_has_files_of_his_own_under_the_same_names(shelf: Shelf, home
     assert (home.workspace / "USER.md").read_text() == "I am operator"
 
 
-async def test_what_others_have_does_not_even_show(shelf: Shelf) -> None:
+async def test_what_others_have_does_not_even_show(shelf: FileService) -> None:
     for path in ("USER.md", "memory/f", "shared"):
         for data in (b"one", b"two"):
             await shelf.put("operator", path, data, ANYHOW)
@@ -383,7 +394,7 @@ async def test_what_others_have_does_not_even_show(shelf: Shelf) -> None:
     assert {one.name: one.size for one in told}["USER.md"] == 3
 
 
-async def test_pages_of_a_folder_that_is_partly_ones_own(shelf: Shelf, home: Home) -> None:
+async def test_pages_of_a_folder_that_is_partly_ones_own(shelf: FileService, home: Home) -> None:
     for name in ("A", "USER.md", "V", "memory", "z"):
         (home.workspace / name).write_text("theirs")
     await shelf.put("alice", "USER.md", b"mine", ANYHOW)
@@ -396,7 +407,7 @@ async def test_pages_of_a_folder_that_is_partly_ones_own(shelf: Shelf, home: Hom
     assert after is None
 
 
-async def test_what_one_has_for_himself_is_bounded(shelf: Shelf, home: Home) -> None:
+async def test_what_one_has_for_himself_is_bounded(shelf: FileService, home: Home) -> None:
     with (own_folder(home, "alice") / "memory").open("wb") as file:
         file.truncate(OWN_BYTES - 10)
     await shelf.put("alice", "USER.md", b"0123456789", ANYHOW)
@@ -410,7 +421,7 @@ async def test_what_one_has_for_himself_is_bounded(shelf: Shelf, home: Home) -> 
         await shelf.put("carol", "memory/x", b"", ANYHOW)
 
 
-async def test_a_path_that_is_wrong_is_named(shelf: Shelf) -> None:
+async def test_a_path_that_is_wrong_is_named(shelf: FileService) -> None:
     with pytest.raises(InvalidRequest) as caught:
         await shelf.put("operator", "a//b", b"", ANYHOW)
     assert caught.value.faults == (("path", "'a//b' must have no '.', '..' or empty part"),)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.memory import Answer, MemoryKeeper, Saved
-from agent_runtime.ports import Recalled
+from agent_runtime.memory import MemoryAnswer, MemoryService, SavedFact
+from agent_runtime.ports import MemoryHit
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.sessions import Branch, Ids, Marker, MessageRow, NewSession, NewTurn, branches, markers, rows
 from agent_runtime.sessions.store.rows import PartRow
@@ -26,7 +26,7 @@ class World:
     database: Database
     home: Home
     clock: ManualClock
-    memory: MemoryKeeper
+    memory: MemoryService
     ids: Ids = field(init=False)
 
     def __post_init__(self) -> None:
@@ -34,15 +34,15 @@ class World:
 
     # -- memory
 
-    async def save(self, text: str, principal: str = "ada", tags: Sequence[str] = ()) -> Saved:
+    async def save(self, text: str, principal: str = "ada", tags: Sequence[str] = ()) -> SavedFact:
         return await self.memory.save(text, principal=principal, session_id="ses_1", tags=tags)
 
-    async def answer(self, query: str, principal: str = "ada", **more: Any) -> Answer:
+    async def answer(self, query: str, principal: str = "ada", **more: Any) -> MemoryAnswer:
         answer = await self.memory.search(query, principal=principal, **more)
         await self.write(lambda _: None)  # uses are noted a moment later
         return answer
 
-    async def search(self, query: str, principal: str = "ada", **more: Any) -> list[Recalled]:
+    async def search(self, query: str, principal: str = "ada", **more: Any) -> list[MemoryHit]:
         return (await self.answer(query, principal, **more)).found
 
     async def texts(self, query: str, principal: str = "ada", **more: Any) -> list[str]:
@@ -133,7 +133,7 @@ async def world(folder: Path, clock: ManualClock | None = None, **more: Any) -> 
     home.prepare()
     database = Database(home.database, MIGRATIONS)
     database.open()
-    memory = MemoryKeeper(database, home, clock, ["sesame-open"], **more)
+    memory = MemoryService(database, home, clock, ["sesame-open"], **more)
     memory.start()
     try:
         yield World(database, home, clock, memory)

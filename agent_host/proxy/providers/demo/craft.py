@@ -7,7 +7,7 @@ import re
 from collections.abc import Generator, Mapping
 
 from .chat import NOTE
-from .replay import Action, Result, Turn
+from .replay import Action, ReplayResult, ReplayTurn
 
 NAME = "median_order"
 CREATE = "create_skill"
@@ -50,7 +50,7 @@ def median_wanted(brief: str) -> str | None:
     return found[1] if found else None
 
 
-def medians(turn: Turn, data: str, by: str, head: str) -> Generator[Action, Result, Result]:
+def medians(turn: ReplayTurn, data: str, by: str, head: str) -> Generator[Action, ReplayResult, ReplayResult]:
     """The median order by group, from a tool that is made first unless an earlier turn has made it."""
     if NAME not in turn.tools or CREATE in turn.called:
         made = yield from _made(data, by, head)
@@ -59,7 +59,7 @@ def medians(turn: Turn, data: str, by: str, head: str) -> Generator[Action, Resu
     return (yield Action(NAME, {"path": data, "by": by}, f"[{NOTE}] I call my tool {NAME}."))
 
 
-def _made(data: str, by: str, head: str) -> Generator[Action, Result, Result]:
+def _made(data: str, by: str, head: str) -> Generator[Action, ReplayResult, ReplayResult]:
     test = {"arguments": {"path": data, "by": by}}
     first = {"name": NAME, "code": CODE.replace("AMOUNT", GUESS), "test": test}
     tried = yield Action(CREATE, first, f"[{NOTE}] No tool gives medians: I write one, and have it tried on {data}.")

@@ -14,7 +14,7 @@ from agent_common.clock import Clock
 from agent_common.json_reader import by_size
 
 from .. import wire
-from ..base import Answer, Call
+from ..base import ProviderAnswer, ProviderCall
 from .chat import chat
 from .replay import Action, next_move, read_turn
 from .report import is_report_task, report
@@ -28,22 +28,22 @@ class DemoProvider:
         self._clock = clock
 
     @asynccontextmanager
-    async def call(self, call: Call) -> AsyncGenerator[Answer]:
+    async def call(self, call: ProviderCall) -> AsyncGenerator[ProviderAnswer]:
         yield await by_size(len(call.content), partial(self._answer, call))
 
     async def close(self) -> None:
         pass
 
-    def _answer(self, call: Call) -> Answer:
+    def _answer(self, call: ProviderCall) -> ProviderAnswer:
         payload: dict[str, Any] = from_json(call.content)
         if call.operation == "embeddings":
-            return Answer(200, wire.JSON_HEADERS, wire.one_by_one([to_json(embed(payload))]))
+            return ProviderAnswer(200, wire.JSON_HEADERS, wire.one_by_one([to_json(embed(payload))]))
         move = decide(payload)
         created = self._clock.now_ms() // 1000
         if isinstance(move, str):
             said = wire.reply(payload, move, None, created)
         else:
-            tool_call = wire.ToolCall(_call_id(payload, move), move.tool, move.arguments)
+            tool_call = wire.ProviderToolCall(_call_id(payload, move), move.tool, move.arguments)
             said = wire.reply(payload, move.saying, tool_call, created)
         return wire.answer(payload, call.streamed, said)
 

@@ -27,7 +27,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ReplayResult:
     """What came of an action. `error` is None when the tool did its part."""
 
     data: Any = None
@@ -38,16 +38,16 @@ class Result:
         return members(self.data).get(key, default)
 
 
-Script = Generator[Action, Result, str]
+Script = Generator[Action, ReplayResult, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ReplayTurn:
     """What the messages of a request say about the turn that is running."""
 
     text: str
     """The user's message."""
-    results: Sequence[Result]
+    results: Sequence[ReplayResult]
     """Of the tool calls so far, in their order."""
     called: frozenset[str]
     """Names of the tools that were called so far."""
@@ -57,7 +57,7 @@ class Turn:
     """False when the request forbids calls."""
 
 
-def next_move(script: Script, turn: Turn) -> Action | str:
+def next_move(script: Script, turn: ReplayTurn) -> Action | str:
     """The next tool call, or the final words."""
     results = iter(turn.results)
     try:
@@ -71,20 +71,20 @@ def next_move(script: Script, turn: Turn) -> Action | str:
         return cast("str", end.value)
 
 
-def _outcome(wanted: Action, turn: Turn, results: Any) -> Result | None:
+def _outcome(wanted: Action, turn: ReplayTurn, results: Any) -> ReplayResult | None:
     """What the action came to; None when it is still to be done."""
     if wanted.tool not in turn.tools:
-        return Result(error=f"there is no tool {wanted.tool!r} on offer")
-    known: Result | None = next(results, None)
+        return ReplayResult(error=f"there is no tool {wanted.tool!r} on offer")
+    known: ReplayResult | None = next(results, None)
     if known is None and not turn.may_call:
-        return Result(error="no further tool calls were allowed")
+        return ReplayResult(error="no further tool calls were allowed")
     return known
 
 
 # ---------------------------------------------------------------- reading a request
 
 
-def read_turn(payload: Mapping[str, Any]) -> Turn:
+def read_turn(payload: Mapping[str, Any]) -> ReplayTurn:
     """The running turn: what follows the last answer that asked for no tool."""
     messages = objects(payload["messages"])
     start = max((at + 1 for at, message in enumerate(messages) if _is_final(message)), default=0)
@@ -92,7 +92,7 @@ def read_turn(payload: Mapping[str, Any]) -> Turn:
     roles = [message.get("role") for message in turn]
     first_reply = roles.index("assistant") if "assistant" in roles else len(turn)
     asked = [text_of(message.get("content")) for message in turn[:first_reply] if message.get("role") == "user"]
-    return Turn(
+    return ReplayTurn(
         text=without_notes(asked[-1]) if asked else "",
         results=[_result(message) for message in turn if message.get("role") == "tool"],
         called=frozenset(_names(call for message in turn for call in objects(message.get("tool_calls")))),
@@ -110,14 +110,14 @@ def _is_final(message: dict[str, Any]) -> bool:
     return message.get("role") == "assistant" and not message.get("tool_calls")
 
 
-def _result(message: dict[str, Any]) -> Result:
+def _result(message: dict[str, Any]) -> ReplayResult:
     """The result in a tool message: an envelope `{type, data}`, or plain text."""
     text = text_of(message.get("content"))
     try:
         envelope = members(from_json(text))
     except ValueError:
-        return Result(text)
+        return ReplayResult(text)
     if "type" not in envelope:
-        return Result(text)
+        return ReplayResult(text)
     data, failed = envelope.get("data"), envelope["type"] != "output"
-    return Result(data, str(envelope.get("error_text") or data or "the tool failed") if failed else None)
+    return ReplayResult(data, str(envelope.get("error_text") or data or "the tool failed") if failed else None)

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from ...json_access import members
 from .chat import NOTE, paths
 from .craft import median_wanted, medians, section
-from .replay import Action, Result, Script, Turn
+from .replay import Action, ReplayResult, ReplayTurn, Script
 
 PROGRAM = Path(__file__).with_name("analyse.py").read_text("utf-8")
 """What the model writes: it finds the columns by itself and takes every number from the file."""
@@ -27,7 +27,7 @@ def is_report_task(text: str) -> bool:
     return _BRIEF in text and "csv" in text.lower()
 
 
-def report(turn: Turn) -> Script:
+def report(turn: ReplayTurn) -> Script:
     """Look round, read the brief, look at the data, write a program, run it, check, add medians, answer."""
     found = yield Action("glob", {"pattern": "**/*"}, f"[{NOTE}] I look for the files of the task.")
     files = paths(found.get("entries", []))
@@ -57,7 +57,7 @@ def report(turn: Turn) -> Script:
     return _answer(data, summary)
 
 
-def _run(data: str) -> Generator[Action, Result, dict[str, Any] | str]:
+def _run(data: str) -> Generator[Action, ReplayResult, dict[str, Any] | str]:
     """What the program prints; or the final words, where it came to nothing."""
     run = {"command": f"python3 analyse.py {shlex.quote(data)}", "description": "Compute the report"}
     ran = yield Action("bash", run, f"[{NOTE}] I run it over {data}.")
@@ -69,7 +69,7 @@ def _run(data: str) -> Generator[Action, Result, dict[str, Any] | str]:
         return _failure("reading what analyse.py printed", str(error))
 
 
-def _added(by: str, found: Result, report: Result) -> Generator[Action, Result, dict[str, Any]]:
+def _added(by: str, found: ReplayResult, report: ReplayResult) -> Generator[Action, ReplayResult, dict[str, Any]]:
     """What the medians add to the result. Without them there still is a report, and the result says what it lacks."""
     amounts = {name: value for name, value in members(found.data).items() if isinstance(value, int | float)}
     why = found.error or (None if amounts else "the tool gave no amounts") or _too_long(report)
@@ -80,7 +80,7 @@ def _added(by: str, found: Result, report: Result) -> Generator[Action, Result, 
     return {"left_out": f"median order by {by}: {why}"} if why else {f"median_by_{by}": amounts}
 
 
-def _too_long(report: Result) -> str | None:
+def _too_long(report: ReplayResult) -> str | None:
     return "the report is too long to be read whole" if report.get("next") else None
 
 
@@ -98,7 +98,7 @@ def _pick(files: list[str], ending: str, text: str) -> str | None:
     return next(named, fitting[0] if fitting else None)
 
 
-def _complaint(ran: Result) -> str | None:
+def _complaint(ran: ReplayResult) -> str | None:
     """Why a command did not do its part."""
     if ran.error:
         return ran.error

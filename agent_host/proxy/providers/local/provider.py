@@ -17,7 +17,7 @@ from agent_common.json_reader import by_size
 from ....errors import ProviderFailed
 from ...catalog.catalog import ProviderSpec
 from .. import wire
-from ..base import Answer, Call
+from ..base import ProviderAnswer, ProviderCall
 from ..openai_compatible import OpenAICompatible
 from .engine import Engine, load
 from .prompt import Choices, call_request, plain_request, read_call, wants_call
@@ -38,21 +38,21 @@ class LocalProvider:
         self._client: OpenAICompatible | None = None
 
     @asynccontextmanager
-    async def call(self, call: Call) -> AsyncGenerator[Answer]:
+    async def call(self, call: ProviderCall) -> AsyncGenerator[ProviderAnswer]:
         client = await self._ready()
         payload: dict[str, Any] = await by_size(len(call.content), partial(from_json, call.content))
         if choices := wants_call(payload):
             yield await self._tool_call(client, payload, call.streamed, choices)
             return
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if call.streamed else {}
-        asked = Call("chat", to_json({**plain_request(payload), **streaming}), call.streamed)
+        asked = ProviderCall("chat", to_json({**plain_request(payload), **streaming}), call.streamed)
         async with client.call(asked) as answer:
             if answer.status != 200:
                 yield answer
             elif call.streamed:
-                yield Answer(200, wire.STREAM_HEADERS, self._noticed(payload, answer.body))
+                yield ProviderAnswer(200, wire.STREAM_HEADERS, self._noticed(payload, answer.body))
             else:
-                yield Answer(200, wire.JSON_HEADERS, _noticed_whole(answer.body))
+                yield ProviderAnswer(200, wire.JSON_HEADERS, _noticed_whole(answer.body))
 
     async def close(self) -> None:
         if self._client is not None:
@@ -71,16 +71,16 @@ class LocalProvider:
 
     async def _tool_call(
         self, client: OpenAICompatible, payload: dict[str, Any], streamed: bool, choices: Choices
-    ) -> Answer:
-        async with client.call(Call("chat", to_json(call_request(payload, choices)))) as answer:
+    ) -> ProviderAnswer:
+        async with client.call(ProviderCall("chat", to_json(call_request(payload, choices)))) as answer:
             body = b"".join([data async for data in answer.body])
         if answer.status != 200:
-            return Answer(answer.status, wire.JSON_HEADERS, wire.one_by_one([body]))
+            return ProviderAnswer(answer.status, wire.JSON_HEADERS, wire.one_by_one([body]))
         made = from_json(body)
         chosen = read_call(made["choices"][0]["message"]["content"] or "")
         if chosen is None:
             raise ProviderFailed("the local model did not finish its tool call")
-        tool_call = wire.ToolCall(f"call_{secrets.token_hex(12)}", *chosen)
+        tool_call = wire.ProviderToolCall(f"call_{secrets.token_hex(12)}", *chosen)
         said = self._reply(payload, tool_call, made["usage"])
         return wire.answer(payload, streamed, said)
 
@@ -89,8 +89,10 @@ class LocalProvider:
         async for data in body:
             yield data
 
-    def _reply(self, payload: dict[str, Any], tool_call: wire.ToolCall | None = None, usage: Any = None) -> wire.Reply:
-        return wire.Reply(payload["model"], self._clock.now_ms() // 1000, 0, [], tool_call, reported=usage)
+    def _reply(
+        self, payload: dict[str, Any], tool_call: wire.ProviderToolCall | None = None, usage: Any = None
+    ) -> wire.ChatCompletion:
+        return wire.ChatCompletion(payload["model"], self._clock.now_ms() // 1000, 0, [], tool_call, reported=usage)
 
 
 async def _noticed_whole(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from agent_common.net import parse_endpoint
 from agent_common.protocol.work import SOFT_LINE
-from agent_conformance import Finding, Guest, Host, Options, judge_agent, judge_listener
+from agent_conformance import Finding, Options, TesterGuest, TesterHost, judge_agent, judge_listener
 from agent_testing import StubAgent, StubListener
 
 from .swift import run_swiftly
@@ -51,7 +51,7 @@ async def try_agent(
     }
     task = asyncio.create_task(StubAgent(url, wrong=wrong, **settings).run())
     try:
-        return await judge_agent(Host(parse_endpoint(url, listening=True), options), only)
+        return await judge_agent(TesterHost(parse_endpoint(url, listening=True), options), only)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -64,7 +64,7 @@ async def try_listener(
     wrong = frozenset() if fault == SOUND else frozenset({fault})
     async with StubListener(url, key=key, heartbeat=0.4, dialect=dialect, max_line=LINE, wrong=wrong) as listener:
         options = Options(dialect=dialect, key=KEY, timeout=3.0, wait=20, agent_id="stub")
-        guest = Guest(parse_endpoint(listener.url), options, StubDrive(listener))
+        guest = TesterGuest(parse_endpoint(listener.url), options, StubDrive(listener))
         return await judge_listener(guest)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent_common.protocol import Usage
 from agent_runtime.context import lower_tools
-from agent_runtime.context.tokens import Gauge, Meter
+from agent_runtime.context.tokens import ContextUsage, TokenCalibration
 from agent_runtime.context.tokens.encodings import encoder
 from agent_runtime.context.tokens.message_overhead import REPLY, message_tokens, tools_tokens
 from agent_runtime.ports import ToolSpec
@@ -36,7 +36,9 @@ def used(tokens: int) -> Usage:
     return Usage(input=tokens // 3, cache_read=tokens - tokens // 3, output=77, reasoning=12)
 
 
-def talk(gauge: Gauge, provider: CountingProvider, turns: Sequence[Sequence[bytes]]) -> Iterator[tuple[int, int, int]]:
+def talk(
+    gauge: ContextUsage, provider: CountingProvider, turns: Sequence[Sequence[bytes]]
+) -> Iterator[tuple[int, int, int]]:
     """Number of the turn, estimate and report of every call."""
     messages = [PROMPT]
     for number, said in enumerate(turns, 1):
@@ -63,7 +65,9 @@ def test_from_the_third_turn_on_an_unknown_model_is_met_within_a_tenth(factor: f
     off = [
         abs(estimate / report - 1)
         for seed in range(40)
-        for number, estimate, report in talk(Gauge(Meter("unknown")), CountingProvider(factor), conversation(seed))
+        for number, estimate, report in talk(
+            ContextUsage(TokenCalibration("unknown")), CountingProvider(factor), conversation(seed)
+        )
         if number >= 3
     ]
     assert len(off) > 400
@@ -75,7 +79,11 @@ def test_from_the_third_turn_on_an_unknown_model_is_met_within_a_tenth(factor: f
 def test_a_text_larger_than_all_before_is_met_within_a_quarter(factor: float) -> None:
     """Nothing that was reported tells of it: here the estimate stands alone."""
     for text in (*CODE, *DOCUMENTS, *(prose * 60 for prose in PROSE.values())):
-        gauge, provider, messages = Gauge(Meter("unknown")), CountingProvider(factor), [PROMPT[:600] + b'"}']
+        gauge, provider, messages = (
+            ContextUsage(TokenCalibration("unknown")),
+            CountingProvider(factor),
+            [PROMPT[:600] + b'"}'],
+        )
         for said in conversation(12, turns=3):
             messages += said
             gauge.occupancy(messages)
@@ -86,16 +94,16 @@ def test_a_text_larger_than_all_before_is_met_within_a_quarter(factor: float) ->
 
 @pytest.mark.parametrize("factor", FACTORS)
 def test_the_factor_is_learnt_for_other_conversations(factor: float) -> None:
-    meter = Meter("unknown")
+    meter = TokenCalibration("unknown")
     for seed in range(5):
-        list(talk(Gauge(meter), CountingProvider(factor), conversation(seed)))
+        list(talk(ContextUsage(meter), CountingProvider(factor), conversation(seed)))
     assert meter.factor == pytest.approx(factor, rel=0.15)
-    for _, estimate, report in talk(Gauge(meter), CountingProvider(factor), conversation(99)):
+    for _, estimate, report in talk(ContextUsage(meter), CountingProvider(factor), conversation(99)):
         assert estimate == pytest.approx(report, rel=0.25)
 
 
 def test_a_compaction_keeps_what_was_learnt() -> None:
-    gauge, provider = Gauge(Meter("unknown")), CountingProvider(1.6)
+    gauge, provider = ContextUsage(TokenCalibration("unknown")), CountingProvider(1.6)
     list(talk(gauge, provider, conversation(3)))
     gauge.reset()
     short = [PROMPT, message("user", DOCUMENTS[1][:4000])]
@@ -103,7 +111,7 @@ def test_a_compaction_keeps_what_was_learnt() -> None:
 
 
 def test_costs_add_up_to_what_messages_cost() -> None:
-    gauge, provider = Gauge(Meter("unknown")), CountingProvider(1.3)
+    gauge, provider = ContextUsage(TokenCalibration("unknown")), CountingProvider(1.3)
     list(talk(gauge, provider, conversation(4)))
     messages = [PROMPT, *(one for said in conversation(4) for one in said)]
     costs = gauge.costs(messages)
@@ -116,9 +124,9 @@ def test_costs_add_up_to_what_messages_cost() -> None:
 # ---------------------------------------------------------------- reports that are odd
 
 
-def grown() -> tuple[Gauge, CountingProvider, list[bytes]]:
+def grown() -> tuple[ContextUsage, CountingProvider, list[bytes]]:
     """A conversation in which the model has reported some calls."""
-    gauge, provider = Gauge(Meter("unknown")), CountingProvider(1.2)
+    gauge, provider = ContextUsage(TokenCalibration("unknown")), CountingProvider(1.2)
     list(talk(gauge, provider, conversation(7)))
     return gauge, provider, [PROMPT, *(one for said in conversation(7) for one in said)]
 
@@ -149,7 +157,7 @@ def test_another_model_behind_the_same_name_is_believed_at_its_second_report() -
 
 
 def test_a_report_about_a_request_that_nobody_asked_about_is_ignored() -> None:
-    gauge = Gauge(Meter("unknown"))
+    gauge = ContextUsage(TokenCalibration("unknown"))
     gauge.reported(0, used(100))
     gauge.reported(5, used(100))
     gauge.refused("prompt is too long: 210000 tokens > 200000 maximum")
@@ -160,7 +168,7 @@ def test_a_report_about_a_request_that_nobody_asked_about_is_ignored() -> None:
 
 
 def test_an_error_about_the_window_teaches() -> None:
-    gauge, messages = Gauge(Meter("unknown")), [PROMPT, message("user", DOCUMENTS[1])]
+    gauge, messages = ContextUsage(TokenCalibration("unknown")), [PROMPT, message("user", DOCUMENTS[1])]
     first = gauge.occupancy(messages)
     said = gauge.refused(
         f"This model's maximum context length is 1000 tokens. However, your messages resulted in {first * 3} tokens."
@@ -173,7 +181,7 @@ def test_an_error_about_the_window_teaches() -> None:
 
 
 def test_an_error_that_states_the_window_alone_teaches_that_it_is_full() -> None:
-    gauge, messages = Gauge(Meter("unknown")), [PROMPT, message("user", DOCUMENTS[1])]
+    gauge, messages = ContextUsage(TokenCalibration("unknown")), [PROMPT, message("user", DOCUMENTS[1])]
     window = gauge.occupancy(messages) * 2
     assert gauge.refused(f"the request exceeds the available context size ({window} tokens)") is not None
     assert gauge.occupancy(messages) > window
@@ -190,7 +198,7 @@ def test_an_error_that_states_less_than_was_known_changes_nothing() -> None:
 
 
 def test_a_number_with_the_reply_in_it_does_not_change_the_factor() -> None:
-    gauge, messages = Gauge(Meter("unknown")), [PROMPT, message("user", DOCUMENTS[1])]
+    gauge, messages = ContextUsage(TokenCalibration("unknown")), [PROMPT, message("user", DOCUMENTS[1])]
     first = gauge.occupancy(messages)
     gauge.refused(f"Your request exceeded model token limit: {first} (requested: {first * 3})")
     assert gauge.occupancy(messages) == first * 3
@@ -205,7 +213,7 @@ def test_a_conversation_that_is_written_anew_is_noticed() -> None:
     gauge, _, messages = grown()
     gauge.occupancy(messages, TOOLS)
     for other in (messages[:5], [*messages[:-1], message("user", "something else")], [PROMPT], []):
-        fresh = Gauge(gauge._meter)
+        fresh = ContextUsage(gauge._meter)
         assert gauge.occupancy(other, TOOLS) == fresh.occupancy(other, TOOLS)
 
 
@@ -229,7 +237,7 @@ def test_another_prompt_and_other_tools_are_counted_beside_the_last_report() -> 
 def test_another_model_counts_by_its_own_factor() -> None:
     gauge, _, messages = grown()
     before = gauge.occupancy(messages, TOOLS)
-    meter = Meter("other")
+    meter = TokenCalibration("other")
     meter.learn(1000, 2400)
     gauge.use(meter)
     assert gauge.occupancy(messages, TOOLS) == pytest.approx(before * 2, rel=0.2)
@@ -238,7 +246,7 @@ def test_another_model_counts_by_its_own_factor() -> None:
 
 def test_each_message_is_measured_once() -> None:
     """The work of a call does not grow with the conversation."""
-    gauge = Gauge(Meter("unknown"))
+    gauge = ContextUsage(TokenCalibration("unknown"))
     messages = [message("user", f"{number} {CODE[0][:2000]}") for number in range(3000)]
     began = time.process_time()
     gauge.occupancy(messages, TOOLS)
@@ -260,7 +268,7 @@ def truth(messages: Sequence[bytes], tools: bytes | None) -> int:
 
 
 async def test_a_known_model_is_counted_exactly_when_asked() -> None:
-    gauge = Gauge(Meter("openai/gpt-4o"))
+    gauge = ContextUsage(TokenCalibration("openai/gpt-4o"))
     messages = [PROMPT]
     for said in conversation(2, turns=3):
         messages += said
@@ -271,7 +279,7 @@ async def test_a_known_model_is_counted_exactly_when_asked() -> None:
 
 
 async def test_what_the_model_reports_counts_more_than_the_recipe() -> None:
-    gauge, messages = Gauge(Meter("gpt-4o")), [PROMPT, message("user", DOCUMENTS[0])]
+    gauge, messages = ContextUsage(TokenCalibration("gpt-4o")), [PROMPT, message("user", DOCUMENTS[0])]
     gauge.occupancy(messages, TOOLS)
     gauge.reported(2, used(truth(messages, TOOLS) + 50))
     more = [*messages, message("assistant", DOCUMENTS[1]), message("user", "Go on.")]
@@ -280,13 +288,13 @@ async def test_what_the_model_reports_counts_more_than_the_recipe() -> None:
 
 
 async def test_for_an_unknown_model_the_estimate_is_the_best_there_is() -> None:
-    gauge, messages = Gauge(Meter("unknown")), [PROMPT, message("user", DOCUMENTS[0])]
+    gauge, messages = ContextUsage(TokenCalibration("unknown")), [PROMPT, message("user", DOCUMENTS[0])]
     assert await gauge.exact(messages, TOOLS) == gauge.occupancy(messages, TOOLS)
 
 
 async def test_much_is_counted_beside_the_loop() -> None:
     encoder("o200k_base")
-    gauge = Gauge(Meter("gpt-4o"))
+    gauge = ContextUsage(TokenCalibration("gpt-4o"))
     messages = [message("user", f"{number} " + "word, and another. " * 20_000) for number in range(20)]
     counting = asyncio.create_task(gauge.exact(messages))
     longest, last = 0.0, time.perf_counter()
@@ -298,7 +306,7 @@ async def test_much_is_counted_beside_the_loop() -> None:
 
 
 async def test_a_count_that_is_cancelled_ends_soon_and_can_be_made_again() -> None:
-    gauge = Gauge(Meter("gpt-4o"))
+    gauge = ContextUsage(TokenCalibration("gpt-4o"))
     messages = [message("user", f"{number} " + "word, and another. " * 20_000) for number in range(40)]
     counting = asyncio.create_task(gauge.exact(messages))
     await asyncio.sleep(0)

@@ -6,20 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.context.tokens import Meter, Meters
+from agent_runtime.context.tokens import TokenCalibration, TokenCalibrations
 from agent_runtime.context.tokens.calibration import HIGHEST, LOWEST, MEMORY, TOLD
 
 
-def taught(*samples: tuple[float, int]) -> Meter:
-    meter = Meter("some-model")
+def taught(*samples: tuple[float, int]) -> TokenCalibration:
+    meter = TokenCalibration("some-model")
     for estimated, reported in samples:
         meter.learn(estimated, reported)
     return meter
 
 
 def test_nothing_is_assumed_of_a_model() -> None:
-    assert (Meter("x").factor, Meter("x").calibrated, Meter("x").encoding) == (1.0, False, None)
-    assert Meter("openai/gpt-4o").encoding == "o200k_base"
+    assert (TokenCalibration("x").factor, TokenCalibration("x").calibrated, TokenCalibration("x").encoding) == (
+        1.0,
+        False,
+        None,
+    )
+    assert TokenCalibration("openai/gpt-4o").encoding == "o200k_base"
 
 
 def test_the_first_report_is_taken_as_it_is() -> None:
@@ -35,7 +39,7 @@ def test_later_reports_move_it_and_the_latest_count_most() -> None:
 
 
 def test_a_whole_request_says_less_than_what_came_since() -> None:
-    meter = Meter("x")
+    meter = TokenCalibration("x")
     meter.learn(6000, 4200, whole=True)
     assert meter.factor == pytest.approx(0.7)
     meter.learn(2000, 2000)
@@ -73,7 +77,7 @@ def test_what_is_sure_is_believed_at_once() -> None:
 
 @given(st.lists(st.tuples(st.floats(-1e6, 1e9), st.integers(-(2**63), 2**63), st.booleans(), st.booleans())))
 def test_the_factor_stays_in_its_bounds(samples: list[tuple[float, int, bool, bool]]) -> None:
-    meter = Meter("x")
+    meter = TokenCalibration("x")
     for estimated, reported, whole, sure in samples:
         meter.learn(estimated, reported, whole=whole, sure=sure)
     assert LOWEST <= meter.factor <= HIGHEST
@@ -89,7 +93,7 @@ def test_one_report_that_is_wrong_leaves_the_factor_near_the_truth(
     hidden: float, samples: list[tuple[int, float]], at: int, wrong: float
 ) -> None:
     """Behind the first: what that one says is all there is."""
-    meter = Meter("x")
+    meter = TokenCalibration("x")
     for number, (estimated, noise) in enumerate(samples):
         if number == 1 + at % len(samples):
             meter.learn(estimated, round(estimated * wrong))
@@ -105,7 +109,7 @@ def test_learning_does_not_slow_down_with_what_was_learnt() -> None:
 
 
 def test_there_is_one_meter_for_a_model_and_a_bound_to_them() -> None:
-    meters = Meters(most=3)
+    meters = TokenCalibrations(most=3)
     first = meters.of("a")
     assert meters.of("a") is first
     for name in ("b", "c"):

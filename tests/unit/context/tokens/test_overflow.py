@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agent_runtime.context.tokens import Overflow, overflow_of
+from agent_runtime.context.tokens import OverflowReport, overflow_of
 
 PREFIX = "the model endpoint answered 400: "
 
@@ -156,7 +156,7 @@ SAID: tuple[tuple[str, int | None, int | None], ...] = (
 
 @pytest.mark.parametrize(("text", "limit", "actual"), SAID)
 def test_sizes_are_read_from_what_providers_say(text: str, limit: int | None, actual: int | None) -> None:
-    assert overflow_of(PREFIX + text) == Overflow(limit, actual)
+    assert overflow_of(PREFIX + text) == OverflowReport(limit, actual)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_sizes_are_read_from_what_providers_say(text: str, limit: int | None, ac
     ],
 )
 def test_a_total_that_contains_the_reply_says_so(text: str, limit: int, total: int) -> None:
-    assert overflow_of(PREFIX + text) == Overflow(limit, total, with_reply=True)
+    assert overflow_of(PREFIX + text) == OverflowReport(limit, total, with_reply=True)
 
 
 @pytest.mark.parametrize(

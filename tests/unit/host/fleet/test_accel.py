@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_host.fleet.machine.kvm_probe import Prober
+from agent_host.fleet.machine.kvm_probe import KvmProbe
 
 SAYS = "print('SeaBIOS'); print('AGENT_PROBE_OK', flush=True)"
 HANGS = "print('Probing EDD (edd=off to disable)... ok', flush=True); time.sleep(600)"
@@ -35,7 +35,7 @@ def runs(folder: Path) -> list[int]:
 async def choose(folder: Path, does: str, seconds: float = 20) -> str:
     kernel = folder / "vmlinuz"
     kernel.touch()
-    prober = Prober(folder / "vm/kvm.json", device=Path("/dev/null"), seconds=seconds)
+    prober = KvmProbe(folder / "vm/kvm.json", device=Path("/dev/null"), seconds=seconds)
     return await prober.choose(emulator(folder, does), kernel, folder / "initrd.gz")
 
 
@@ -45,11 +45,11 @@ async def test_what_the_boot_says_counts_and_is_remembered(tmp_path: Path, does:
     kernel.touch()
     qemu = emulator(tmp_path, does)
     for _ in range(2):
-        prober = Prober(tmp_path / "vm/kvm.json", device=Path("/dev/null"))
+        prober = KvmProbe(tmp_path / "vm/kvm.json", device=Path("/dev/null"))
         assert await prober.choose(qemu, kernel, tmp_path / "initrd.gz") == accel
     assert len(runs(tmp_path)) == 1
     kernel.write_text("another kernel")
-    assert await Prober(tmp_path / "vm/kvm.json", device=Path("/dev/null")).choose(qemu, kernel, kernel) == accel
+    assert await KvmProbe(tmp_path / "vm/kvm.json", device=Path("/dev/null")).choose(qemu, kernel, kernel) == accel
     assert len(runs(tmp_path)) == 2
 
 
@@ -64,6 +64,6 @@ async def test_a_boot_that_does_not_get_there_ends_with_its_time(tmp_path: Path,
 
 
 async def test_without_the_device_nothing_is_tried(tmp_path: Path) -> None:
-    prober = Prober(tmp_path / "kvm.json", device=tmp_path / "none")
+    prober = KvmProbe(tmp_path / "kvm.json", device=tmp_path / "none")
     assert await prober.choose(emulator(tmp_path, SAYS), tmp_path, tmp_path) == "tcg"
     assert runs(tmp_path) == []

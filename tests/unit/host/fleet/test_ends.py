@@ -13,7 +13,7 @@ from agent_common.clock import SystemClock
 from agent_host.access import TokenStore
 from agent_host.database import open_database
 from agent_host.errors import Conflict
-from agent_host.fleet import Fleet, Launch, Workspaces
+from agent_host.fleet import Fleet, LaunchRequest, Workspaces
 from agent_host.fleet.drivers.driver import StartFailed, StopFailed
 
 from .test_supervisor import Driver, Mortal
@@ -26,7 +26,7 @@ class Slow(Driver):
         super().__init__()
         self.began, self.let, self.given_up = asyncio.Event(), asyncio.Event(), 0
 
-    async def start(self, launch: Launch) -> Mortal:
+    async def start(self, launch: LaunchRequest) -> Mortal:
         self.began.set()
         try:
             await self.let.wait()

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from agent_host.fleet.drivers.container import ContainerDriver, ContainerSettings, engine, run_arguments
-from agent_host.fleet.drivers.driver import Launch, StartFailed
+from agent_host.fleet.drivers.driver import LaunchRequest, StartFailed
 from agent_host.fleet.drivers.microagent import MicroagentDriver
-from agent_host.fleet.machine import Seat, Ways
+from agent_host.fleet.machine import HostSockets, SocketDir
 
 STAND_IN = """
 import json, pathlib, sys
@@ -55,8 +55,8 @@ def program() -> Iterator[Program]:
         yield Program(Path(folder))
 
 
-def launch(folder: Path) -> Launch:
-    return Launch(
+def launch(folder: Path) -> LaunchRequest:
+    return LaunchRequest(
         "writer",
         "",
         folder / "ws",
@@ -74,10 +74,10 @@ def inspected(state: str, ready: bool) -> dict:
 
 async def test_a_container_has_no_network_no_capability_and_no_secret_in_its_arguments(program: Program) -> None:
     settings = ContainerSettings(program.command, "image:1", program.folder / "vm", 5, 1)
-    driver, mine = ContainerDriver(settings, Ways(), {"AGENT_MODEL": "m", "OPENAI_API_KEY": "secret"}), None
+    driver, mine = ContainerDriver(settings, HostSockets(), {"AGENT_MODEL": "m", "OPENAI_API_KEY": "secret"}), None
     mine = launch(program.folder)
     program.answers({"inspect": {"out": "true 42"}, "exec": {"out": "fine"}})
-    assert driver.mediation("writer") == f"unix:{Seat.of(settings.run_dir, 'writer').uds}_2048"
+    assert driver.mediation("writer") == f"unix:{SocketDir.of(settings.run_dir, 'writer').uds}_2048"
     await driver.create("writer", mine.data_dir)
     runtime = await driver.start(mine)
     said = next(told for told in program.told if told[0] == "run")
@@ -89,7 +89,7 @@ async def test_a_container_has_no_network_no_capability_and_no_secret_in_its_arg
     assert not any("secret-" in part or "OPENAI" in part for part in said)
     assert (await runtime.status()).pid == 42
     assert (await runtime.exec(["ls"])).stdout == "fine"
-    key = Seat.of(settings.run_dir, "writer").folder / "secrets/mediation.key"
+    key = SocketDir.of(settings.run_dir, "writer").folder / "secrets/mediation.key"
     assert (key.read_text(), key.stat().st_mode & 0o777) == ("secret-key", 0o600)
     await runtime.stop()
     assert [told[0] for told in program.told[-3:]] == ["stop", "kill", "rm"]
@@ -97,7 +97,7 @@ async def test_a_container_has_no_network_no_capability_and_no_secret_in_its_arg
 
 
 async def test_a_container_that_may_still_be_there_is_not_taken_for_gone(program: Program) -> None:
-    driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), Ways(), {})
+    driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), HostSockets(), {})
     program.answers({"inspect": {"out": "true 42"}, "exec": {"out": "fine"}})
     await driver.create("writer", program.folder / "ws")
     runtime = await driver.start(launch(program.folder))
@@ -115,7 +115,7 @@ async def test_a_container_that_may_still_be_there_is_not_taken_for_gone(program
 
 
 async def test_a_watch_that_breaks_is_not_the_end_of_a_container(program: Program) -> None:
-    driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), Ways(), {})
+    driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), HostSockets(), {})
     program.answers({"inspect": {"out": "true 42"}, "exec": {"out": "fine"}, "wait": {"code": 125, "err": "oops"}})
     await driver.create("writer", program.folder / "ws")
     runtime = await driver.start(launch(program.folder))
@@ -148,7 +148,7 @@ async def test_what_an_engine_leaves_running_is_not_waited_for() -> None:
 
 async def test_a_container_that_ends_at_once_says_what_it_said(program: Program) -> None:
     program.answers({"exec": {"code": 125}, "inspect": {"out": "false 0"}, "logs": {"out": "no disk"}})
-    driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), Ways(), {})
+    driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), HostSockets(), {})
     await driver.create("writer", program.folder / "ws")
     with pytest.raises(StartFailed, match="the container ended: no disk"):
         await driver.start(launch(program.folder))
@@ -156,7 +156,7 @@ async def test_a_container_that_ends_at_once_says_what_it_said(program: Program)
 
 def test_a_containers_data_is_its_own(tmp_path: Path) -> None:
     settings = ContainerSettings(("podman",), "i", tmp_path / "vm", 5, 1)
-    said = run_arguments(settings, Seat(tmp_path / "seat"), "n", launch(tmp_path), {})
+    said = run_arguments(settings, SocketDir(tmp_path / "seat"), "n", launch(tmp_path), {})
     assert f"{tmp_path / 'ws' / 'data'}:/data:rw" in said
 
 

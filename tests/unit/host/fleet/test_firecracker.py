@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from agent_host.fleet.drivers.driver import Snapshots, StartFailed
+from agent_host.fleet.drivers.driver import RuntimeSnapshots, StartFailed
 from agent_host.fleet.drivers.firecracker import FirecrackerRuntime, jailer_command, order, orders
-from agent_host.fleet.machine import Console, Image, Seat, Ways
+from agent_host.fleet.machine import Console, HostSockets, Image, SocketDir
 
 
 class Strict(BaseModel):
@@ -115,14 +115,14 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def seat() -> Iterator[Seat]:
+def seat() -> Iterator[SocketDir]:
     with tempfile.TemporaryDirectory(prefix="f") as folder:
-        made = Seat(Path(folder))
+        made = SocketDir(Path(folder))
         yield made
 
 
 @pytest.fixture
-def server(seat: Seat) -> Iterator[Server]:
+def server(seat: SocketDir) -> Iterator[Server]:
     with Server(str(seat.monitor), Handler) as made:
         made.heard = []
         threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
@@ -135,7 +135,9 @@ def image(tmp_path: Path) -> Image:
     return Image(tmp_path, ("agent",), 1, 1, "/", {})
 
 
-async def test_a_machine_is_made_by_orders_that_the_interface_takes(server: Server, seat: Seat, image: Image) -> None:
+async def test_a_machine_is_made_by_orders_that_the_interface_takes(
+    server: Server, seat: SocketDir, image: Image
+) -> None:
     await order(seat.monitor, orders(image, seat, Path("/v/data.ext4"), 256))
     paths = [path for _, path, _ in server.heard]
     assert paths == [
@@ -154,29 +156,29 @@ async def test_a_machine_is_made_by_orders_that_the_interface_takes(server: Serv
     assert not any("network" in path for path in paths)
 
 
-async def test_what_it_refuses_is_said_in_its_own_words(server: Server, seat: Seat, image: Image) -> None:
+async def test_what_it_refuses_is_said_in_its_own_words(server: Server, seat: SocketDir, image: Image) -> None:
     server.refuses = "/boot-source"
     with pytest.raises(StartFailed, match=r"refuses PUT /boot-source: 400 .*cannot be opened"):
         await order(seat.monitor, orders(image, seat, Path("/v"), 256))
     assert len(server.heard) == 1
 
 
-async def test_one_that_is_not_there_is_an_error_of_the_connection(seat: Seat) -> None:
+async def test_one_that_is_not_there_is_an_error_of_the_connection(seat: SocketDir) -> None:
     with socket.socket(socket.AF_UNIX), pytest.raises(ConnectionError, match="does not answer PATCH /vm"):
         await order(seat.monitor, [("PATCH", "/vm", {"state": "Paused"})])
 
 
-async def test_a_snapshot_pauses_writes_and_goes_on(server: Server, seat: Seat, tmp_path: Path) -> None:
-    runtime = FirecrackerRuntime(seat, Ways(), Console(tmp_path / "log"), 1)
-    assert isinstance(runtime, Snapshots)
+async def test_a_snapshot_pauses_writes_and_goes_on(server: Server, seat: SocketDir, tmp_path: Path) -> None:
+    runtime = FirecrackerRuntime(seat, HostSockets(), Console(tmp_path / "log"), 1)
+    assert isinstance(runtime, RuntimeSnapshots)
     await runtime.snapshot(tmp_path / "shot")
     assert [body.get("state") for _, _, body in server.heard] == ["Paused", None, "Resumed"]
 
 
-async def test_it_goes_on_when_the_snapshot_fails(server: Server, seat: Seat, tmp_path: Path) -> None:
+async def test_it_goes_on_when_the_snapshot_fails(server: Server, seat: SocketDir, tmp_path: Path) -> None:
     server.refuses = "/snapshot/create"
     with pytest.raises(StartFailed):
-        await FirecrackerRuntime(seat, Ways(), Console(tmp_path / "log"), 1).snapshot(tmp_path / "shot")
+        await FirecrackerRuntime(seat, HostSockets(), Console(tmp_path / "log"), 1).snapshot(tmp_path / "shot")
     assert [body["state"] for _, _, body in server.heard] == ["Paused", "Resumed"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_host.fleet.machine import Child, Jail, Seat, jail_of, with_device
+from agent_host.fleet.machine import Jail, MonitorProcess, SocketDir, jail_of, with_device
 
 ROOT = os.geteuid() == 0
 TELL = "id -u; id -g; id -G; cat <&{file}"
@@ -20,10 +20,10 @@ async def test_a_child_is_nobody_else_and_has_the_files_that_it_was_given(tmp_pa
     secret.write_text("mine!")
     secret.chmod(0o600)
     jail = Jail(0x70123456)
-    assert jail_of(Seat(tmp_path / "0123456789ab")) == jail
+    assert jail_of(SocketDir(tmp_path / "0123456789ab")) == jail
     handle = os.open(secret, os.O_RDONLY)
     command = ("/bin/bash", "-c", TELL.format(file=handle))
-    child = await Child.spawn(
+    child = await MonitorProcess.spawn(
         "it", command, output=asyncio.subprocess.PIPE, jail=Jail(jail.uid, (4242,)), files=(handle,)
     )
     os.close(handle)

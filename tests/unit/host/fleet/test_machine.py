@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from agent_host.errors import StartError
-from agent_host.fleet.drivers.driver import Launch, StartFailed
-from agent_host.fleet.drivers.qemu import Files, qemu_command
-from agent_host.fleet.machine import Console, Image, Seat, boot_document, load_image, write_config
+from agent_host.fleet.drivers.driver import LaunchRequest, StartFailed
+from agent_host.fleet.drivers.qemu import QemuFiles, qemu_command
+from agent_host.fleet.machine import Console, Image, SocketDir, boot_document, load_image, write_config
 from agent_host.fleet.machine.console import MOST_BYTES
 
-LAUNCH = Launch(
+LAUNCH = LaunchRequest(
     "writer", "", Path("/ws"), "t-secret", "http://h", "m-secret", mediation_url="unix:/x", mediation_key="k-secret"
 )
 
@@ -50,10 +50,10 @@ def test_an_image_without_a_kernel_names_what_is_missing(tmp_path: Path) -> None
 
 
 def test_a_seat_is_the_same_always_and_short() -> None:
-    seat = Seat.of(Path("/var/lib/mesh/vm"), "writer")
-    assert seat == Seat.of(Path("/var/lib/mesh/vm"), "writer") != Seat.of(Path("/var/lib/mesh/vm"), "reader")
+    seat = SocketDir.of(Path("/var/lib/mesh/vm"), "writer")
+    assert seat == SocketDir.of(Path("/var/lib/mesh/vm"), "writer") != SocketDir.of(Path("/var/lib/mesh/vm"), "reader")
     with pytest.raises(StartError, match="too long"):
-        Seat.of(Path("/" + "x" * 90), "writer")
+        SocketDir.of(Path("/" + "x" * 90), "writer")
 
 
 def test_the_guest_is_led_over_vsock_and_its_secrets_are_files() -> None:
@@ -79,7 +79,7 @@ def test_the_config_disk_is_for_the_host_alone_and_whole(tmp_path: Path) -> None
 
 
 def test_a_machine_has_no_card_and_no_secret_on_its_command_line() -> None:
-    line = " ".join(qemu_command("qemu", "tcg", Files(3, 4, 5, 6, 7, 8, 9), 256))
+    line = " ".join(qemu_command("qemu", "tcg", QemuFiles(3, 4, 5, 6, 7, 8, 9), 256))
     assert "netdev" not in line
     assert "-nic" not in line
     assert "-nodefaults" in line

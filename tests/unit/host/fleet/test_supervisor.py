@@ -12,7 +12,7 @@ import pytest
 from agent_common.clock import SystemClock
 from agent_host.access import TokenStore
 from agent_host.database import open_database
-from agent_host.fleet import Fleet, Launch, Outcome, Status, Supervisor, Workspaces
+from agent_host.fleet import CommandOutcome, Fleet, LaunchRequest, Status, Supervisor, Workspaces
 from agent_host.fleet.drivers.driver import NotOffered, StartFailed
 
 
@@ -45,7 +45,7 @@ class Mortal:
     async def console(self) -> str:
         return ""
 
-    async def exec(self, argv: Sequence[str], *, timeout: float = 1) -> Outcome:  # noqa: ASYNC109
+    async def exec(self, argv: Sequence[str], *, timeout: float = 1) -> CommandOutcome:  # noqa: ASYNC109
         raise NotOffered("no")
 
     async def quarantine(self) -> None:
@@ -66,7 +66,7 @@ class Driver:
     async def create(self, workspace_id: str, data_dir: Path) -> None:
         return
 
-    async def start(self, launch: Launch) -> Mortal:
+    async def start(self, launch: LaunchRequest) -> Mortal:
         if self.failures:
             self.failures -= 1
             raise StartFailed("not today")

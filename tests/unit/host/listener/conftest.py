@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agent_common.protocol.work import Principal, WorkRequest, WorkResult, stamp
-from agent_host.database import Database, open_database
-from agent_host.listener import Limits, Listener, Record
-from agent_host.listener.connection.session import Session
+from agent_host.database import HostDatabase, open_database
+from agent_host.listener import LedgerRecord, Listener, ListenerLimits
+from agent_host.listener.connection.session import AgentSession
 from agent_host.listener.dispatch.readiness import Readiness
 
 from .agent import PATIENCE, Agent
@@ -35,12 +35,12 @@ class Ticking:
 class Room:
     """A listener over all its lives, and what tests do with it."""
 
-    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+    def __init__(self, folder: Path, limits: ListenerLimits | None = None) -> None:
         self.url = f"sqlite:///{folder / 'mesh.db'}"
-        self.limits = limits or Limits(retry_min=0.0, retry_max=0.01, goodbye=0.05)
+        self.limits = limits or ListenerLimits(retry_min=0.0, retry_max=0.01, goodbye=0.05)
         self.clock = Ticking()
         self.keys: dict[str, str] = {}
-        self.database: Database
+        self.database: HostDatabase
         self.listener: Listener
         self.agents: list[Agent] = []
 
@@ -82,7 +82,7 @@ class Room:
         await agent.attach(**resume)
         return agent
 
-    async def submit(self, request_id: str = "r1", name: str = "a", **more: Any) -> Record:
+    async def submit(self, request_id: str = "r1", name: str = "a", **more: Any) -> LedgerRecord:
         expires_in = more.pop("expires_in", None)
         pinned = more.pop("pinned", False)
         given: dict[str, Any] = {
@@ -111,14 +111,14 @@ class Room:
     async def status(self, request_id: str = "r1") -> str:
         return (await self.listener.get(request_id)).status
 
-    async def ended(self, request_id: str = "r1") -> Record:
+    async def ended(self, request_id: str = "r1") -> LedgerRecord:
         """The record once it is over."""
         record = await self.listener.wait(request_id, PATIENCE)
         assert record.over, record
         return record
 
-    async def stands(self, status: str, request_id: str = "r1") -> Record:
-        async def fits() -> Record | None:
+    async def stands(self, status: str, request_id: str = "r1") -> LedgerRecord:
+        async def fits() -> LedgerRecord | None:
             record = await self.listener.get(request_id)
             return record if record.status == status else None
 
@@ -151,7 +151,7 @@ class Room:
         return ready
 
     @property
-    def session(self) -> Session:
+    def session(self) -> AgentSession:
         """That of the agent `a`."""
         session = self.listener.channel("a").session
         assert session is not None

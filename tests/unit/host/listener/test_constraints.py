@@ -10,7 +10,7 @@ import pytest
 
 from agent_common.protocol.work import Severity, payload_hash
 from agent_host.errors import Conflict
-from agent_host.listener import Limits
+from agent_host.listener import ListenerLimits
 
 from .agent import Agent, Frame
 from .conftest import Room
@@ -78,7 +78,7 @@ async def test_a_wrong_hash_is_an_alarm_and_no_work(room: Room) -> None:
 async def test_a_late_acknowledgement_is_an_alarm_and_then_a_halt(
     tmp_path: Path, severity: Severity, alert: float, halt: float
 ) -> None:
-    room = Room(tmp_path, Limits(heartbeat=1000, goodbye=0.05))
+    room = Room(tmp_path, ListenerLimits(heartbeat=1000, goodbye=0.05))
     await room.open()
     try:
         await room.enrol()

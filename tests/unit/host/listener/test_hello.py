@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_host.listener import Limits
+from agent_host.listener import ListenerLimits
 
 from .agent import PATIENCE, Agent
 from .conftest import Room
@@ -71,7 +71,7 @@ async def test_a_probe_before_the_guest_leaves_its_place_free(room: Room) -> Non
 
 
 async def test_a_probe_while_there_is_no_room_displaces_nobody_who_is_attached(tmp_path: Path) -> None:
-    room = Room(tmp_path, Limits(unproven=3, goodbye=0.05))
+    room = Room(tmp_path, ListenerLimits(unproven=3, goodbye=0.05))
     await room.open()
     try:
         await room.enrol()
@@ -111,7 +111,7 @@ async def test_who_does_not_finish_his_first_line_is_let_go(room: Room, part: by
 
 
 async def test_there_are_not_many_who_have_proved_nothing(tmp_path: Path) -> None:
-    room = Room(tmp_path, Limits(unproven=3, goodbye=0.05))
+    room = Room(tmp_path, ListenerLimits(unproven=3, goodbye=0.05))
     await room.open()
     try:
         await room.enrol()

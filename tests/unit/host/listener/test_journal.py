@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from agent_common.protocol.work import Principal, WorkRequest, stamp
-from agent_host.database import Database, open_database
-from agent_host.listener.dispatch.work import Work
-from agent_host.listener.ledger.commit_batch import MOST_ALONG, Waiting
-from agent_host.listener.ledger.ledger_writer import GATHER, Journal
+from agent_host.database import HostDatabase, open_database
+from agent_host.listener.dispatch.work import OpenWork
+from agent_host.listener.ledger.commit_batch import MOST_ALONG, WaitingWrite
+from agent_host.listener.ledger.ledger_writer import GATHER, LedgerWriter
 from agent_host.listener.ledger.sql import AUDIT, Values
 
 MUCH = MOST_ALONG + 1
@@ -25,7 +25,7 @@ def trail_row(number: int) -> Values:
     return tuple(facts.get(name) for name in AUDIT)
 
 
-def fresh(name: str) -> Work:
+def fresh(name: str) -> OpenWork:
     request = WorkRequest(
         request_id=name,
         principal=Principal(name="ann", kind="user", verified=True),
@@ -34,31 +34,31 @@ def fresh(name: str) -> Work:
         submitted_at=stamp(0),
         audit_ref=name,
     )
-    return Work(request, "a", "f" * 64, False, 0, 1)
+    return OpenWork(request, "a", "f" * 64, False, 0, 1)
 
 
 @pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+async def journal(tmp_path: Path) -> AsyncIterator[LedgerWriter]:
     database = open_database(f"sqlite:///{tmp_path / 'mesh.db'}")
-    journal = Journal(database)
+    journal = LedgerWriter(database)
     yield journal
     await journal.close()
     database.close()
 
 
-async def written(journal: Journal) -> list[int]:
+async def written(journal: LedgerWriter) -> list[int]:
     """The numbers of the trail's rows on the disk, in its order."""
     return await journal.read(
         lambda connection: list(connection.exec_driver_sql("SELECT at FROM work_audit ORDER BY id").scalars())
     )
 
 
-async def busy(journal: Journal) -> None:
+async def busy(journal: LedgerWriter) -> None:
     """Somebody is served: from here on a long trail waits for a lull."""
     await journal.admit(fresh("first"))
 
 
-async def test_a_short_trail_goes_along(journal: Journal) -> None:
+async def test_a_short_trail_goes_along(journal: LedgerWriter) -> None:
     await busy(journal)
     for number in range(MOST_ALONG):
         journal.trail(trail_row(number))
@@ -66,7 +66,7 @@ async def test_a_short_trail_goes_along(journal: Journal) -> None:
     assert await written(journal) == list(range(MOST_ALONG))
 
 
-async def test_a_long_trail_waits_for_a_lull_and_then_is_written_whole_and_in_order(journal: Journal) -> None:
+async def test_a_long_trail_waits_for_a_lull_and_then_is_written_whole_and_in_order(journal: LedgerWriter) -> None:
     await busy(journal)
     for number in range(MANY):
         journal.trail(trail_row(number))
@@ -79,7 +79,7 @@ async def test_a_long_trail_waits_for_a_lull_and_then_is_written_whole_and_in_or
     assert await written(journal) == list(range(MANY + 3))
 
 
-async def test_a_long_trail_does_not_wait_for_ever_for_a_lull(journal: Journal) -> None:
+async def test_a_long_trail_does_not_wait_for_ever_for_a_lull(journal: LedgerWriter) -> None:
     """Nor does what callers have read, though others are served all the time."""
     work = fresh("first")
     await journal.admit(work)
@@ -106,7 +106,7 @@ async def test_a_long_trail_does_not_wait_for_ever_for_a_lull(journal: Journal) 
     assert await journal.read(lambda connection: connection.exec_driver_sql(query).scalar_one()) == MUCH
 
 
-async def test_who_waits_for_everything_gets_it(journal: Journal) -> None:
+async def test_who_waits_for_everything_gets_it(journal: LedgerWriter) -> None:
     await busy(journal)
     for number in range(MANY):
         journal.trail(trail_row(number))
@@ -115,8 +115,8 @@ async def test_who_waits_for_everything_gets_it(journal: Journal) -> None:
 
 
 async def test_a_journal_that_is_closed_has_written_everything(tmp_path: Path) -> None:
-    database: Database = open_database(f"sqlite:///{tmp_path / 'mesh.db'}")
-    journal = Journal(database)
+    database: HostDatabase = open_database(f"sqlite:///{tmp_path / 'mesh.db'}")
+    journal = LedgerWriter(database)
     await busy(journal)
     admitted = journal.admit(fresh("next"))
     for number in range(MANY):
@@ -128,8 +128,8 @@ async def test_a_journal_that_is_closed_has_written_everything(tmp_path: Path) -
 
 
 def test_what_nobody_waits_for_is_left_behind_where_it_is_much_and_somebody_waits() -> None:
-    def waiting(rows: int = MUCH, **more: Any) -> Waiting:
-        return Waiting(trail=[trail_row(number) for number in range(rows)], **more)
+    def waiting(rows: int = MUCH, **more: Any) -> WaitingWrite:
+        return WaitingWrite(trail=[trail_row(number) for number in range(rows)], **more)
 
     urgent = waiting(calls=[lambda: None], delivered={"r": 1})
     behind = urgent.split()
@@ -142,7 +142,7 @@ def test_what_nobody_waits_for_is_left_behind_where_it_is_much_and_somebody_wait
 async def test_a_journal_that_is_closed_has_written_what_came_meanwhile(tmp_path: Path) -> None:
     """Each commit that ends on the way brings more, as ends of work do."""
     database = open_database(f"sqlite:///{tmp_path / 'mesh.db'}")
-    journal = Journal(database)
+    journal = LedgerWriter(database)
     work, rows, left = fresh("first"), iter(range(100_000)), [1, 2, 3, 4]
     await journal.admit(work)
 

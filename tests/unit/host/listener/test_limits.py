@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from agent_common.protocol.work import Principal, Progress, WorkBounds
 from agent_host.errors import Conflict, InvalidRequest, Unavailable
-from agent_host.listener import Limits, Record
+from agent_host.listener import LedgerRecord, ListenerLimits
 from agent_host.listener.ledger.subscriptions import MOST_NEWS
 
 from .conftest import Room
@@ -249,7 +249,7 @@ async def test_a_paused_workspace_is_not_taken_for_dead(room: Room) -> None:
 @pytest.mark.parametrize("reads", [True, False])
 async def test_what_a_paused_workspace_cannot_read_is_kept_for_it(tmp_path: Path, reads: bool) -> None:
     """Its machine stands still while requests are on their way to it: that is no peer that does not read."""
-    room = Room(tmp_path, Limits(goodbye=0.05, window=32, stall=8))
+    room = Room(tmp_path, ListenerLimits(goodbye=0.05, window=32, stall=8))
     await room.open()
     try:
         await room.enrol()
@@ -281,7 +281,7 @@ async def test_what_a_paused_workspace_cannot_read_is_kept_for_it(tmp_path: Path
 
 
 async def test_who_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
-    room = Room(tmp_path, Limits(goodbye=0.05, window=1024))
+    room = Room(tmp_path, ListenerLimits(goodbye=0.05, window=1024))
     await room.open()
     try:
         for name in "ab":
@@ -330,7 +330,7 @@ async def test_a_reader_who_fell_behind_loses_progress_and_never_the_end(room: R
     agent.result(request)
     await room.until(lambda: work.recorded)
     seen = [first, *[change async for change in changes]]
-    assert isinstance(seen[-1], Record)
+    assert isinstance(seen[-1], LedgerRecord)
     assert seen[-1].status == "resulted"
     assert sum(isinstance(change, Progress) for change in seen) < MOST_NEWS
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_host.listener import Limits
-from agent_host.listener.ledger.states import ACTIVE, FOLLOWS, IllegalMove, Status, check_move, shown
+from agent_host.listener import ListenerLimits
+from agent_host.listener.ledger.states import ACTIVE, FOLLOWS, IllegalTransition, Status, check_move, shown
 
 from .agent import Agent, Frame
 from .conftest import Room
@@ -123,7 +123,7 @@ def _check(name: str, record: Any, owner: str, ran: set[str]) -> None:
 @pytest.mark.parametrize("seed", range(2))
 async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    room = Room(tmp_path, Limits(retry_min=0.0, retry_max=0.01, resend_max=0.01, goodbye=0.02, attempts=6))
+    room = Room(tmp_path, ListenerLimits(retry_min=0.0, retry_max=0.01, resend_max=0.01, goodbye=0.02, attempts=6))
     await room.open()
     for name in NAMES:
         await room.enrol(name)
@@ -168,7 +168,7 @@ def test_what_is_over_stays_over(path: list[Status]) -> None:
     for after in path:
         try:
             check_move(status, after)
-        except IllegalMove:
+        except IllegalTransition:
             continue
         assert not over or after == "delivered"
         status, over = after, over or after not in ACTIVE

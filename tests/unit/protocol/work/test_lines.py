@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from agent_common.protocol.work import HARD_FACTOR, FrameFault, Lines, TooMuch, decode, encode, read_frame
+from agent_common.protocol.work import HARD_FACTOR, FrameFault, FrameTooLarge, Lines, decode, encode, read_frame
 from agent_common.protocol.work.framing import MOST_EMPTY
 
 from .samples import REQUEST, frames
@@ -74,9 +74,9 @@ def test_a_line_over_the_hard_limit_ends_the_reading() -> None:
     lines = Lines(100)
     found = lines.feed(b"{}\n" + b"x" * (100 * HARD_FACTOR + 1))
     assert next(found) == b"{}"
-    with pytest.raises(TooMuch):
+    with pytest.raises(FrameTooLarge):
         next(found)
-    with pytest.raises(TooMuch):
+    with pytest.raises(FrameTooLarge):
         fed(*[b"x" * 99] * 5, soft=100)
 
 
@@ -119,7 +119,7 @@ def test_no_bytes_crash_the_reader(pieces: list[bytes]) -> None:
                     read_frame(decode(line))
         except FrameFault as fault:
             str(fault).encode()
-        except TooMuch:
+        except FrameTooLarge:
             return
 
 

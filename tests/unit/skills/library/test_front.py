@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_runtime.skills.library import front_matter
-from agent_runtime.skills.library.front_matter import BadPackage, Front
+from agent_runtime.skills.library.front_matter import FrontMatter, InvalidPackage
 
 
 def matter(*lines: str) -> str:
@@ -46,7 +46,7 @@ SAID = {
 def test_what_is_taken(case: str) -> None:
     found = front_matter.read(matter(*GOOD[case]))
     name = "2048" if "number" in case else "pdf"
-    assert found == Front(name, SAID.get(case, "Fill forms."))
+    assert found == FrontMatter(name, SAID.get(case, "Fill forms."))
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_what_is_taken(case: str) -> None:
     ],
 )
 def test_what_is_refused_says_which_field(lines: tuple[str, ...], fault: str) -> None:
-    with pytest.raises(BadPackage, match=f"^{re.escape(fault)}"):
+    with pytest.raises(InvalidPackage, match=f"^{re.escape(fault)}"):
         front_matter.read(matter(*lines))
 
 
 @pytest.mark.parametrize("text", ["", "# PDF", "---", "---\nname: a\ndescription: b\n", " ---\nname: a\n---\n"])
 def test_without_two_fences_it_is_none(text: str) -> None:
-    with pytest.raises(BadPackage, match="must begin with front matter"):
+    with pytest.raises(InvalidPackage, match="must begin with front matter"):
         front_matter.read(text)
 
 
@@ -90,7 +90,7 @@ def test_a_long_description_is_cut() -> None:
 
 def test_line_ends_of_another_system() -> None:
     text = matter("name: a", "description: b").replace("\n", "\r\n")
-    assert front_matter.read(text) == Front("a", "b")
+    assert front_matter.read(text) == FrontMatter("a", "b")
     assert front_matter.body(text) == "body"
 
 
@@ -112,10 +112,10 @@ def test_what_yaml_wrote_is_read_back(name: str, said: str, other: dict[str, obj
     written = yaml.safe_dump({**other, "name": name, "description": said}, default_style=style, width=width)
     try:
         found = front_matter.read(f"---\n{written}---\n")
-    except BadPackage:
+    except InvalidPackage:
         assert not front_matter.one_line(said) or len(written) > front_matter.LONGEST
         return
-    assert found == Front(name, front_matter.one_line(said))
+    assert found == FrontMatter(name, front_matter.one_line(said))
 
 
 @settings(max_examples=300, deadline=None)
@@ -124,7 +124,7 @@ def test_whatever_stands_there_is_harmless_or_refused(name: str, said: str) -> N
     for text in (f"---\nname: {name}\ndescription: {said}\n---\n", f"---\nname: a\ndescription: {said}\n---\n", said):
         try:
             found = front_matter.read(text)
-        except BadPackage:
+        except InvalidPackage:
             continue
         assert front_matter.NAME.fullmatch(found.name)
         assert 0 < len(found.description) <= front_matter.LONGEST
