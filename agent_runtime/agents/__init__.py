@@ -2,7 +2,7 @@
 
 from . import safe_yaml
 from .directory import DEFAULT, AgentDirectory
-from .manifest import InvalidManifest, Manifest, manifest
+from .manifest import InvalidManifest, Manifest, parse_manifest
 from .project import ProjectRules
 
-__all__ = ["DEFAULT", "AgentDirectory", "InvalidManifest", "Manifest", "ProjectRules", "manifest", "safe_yaml"]
+__all__ = ["DEFAULT", "AgentDirectory", "InvalidManifest", "Manifest", "ProjectRules", "parse_manifest", "safe_yaml"]

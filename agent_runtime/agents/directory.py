@@ -16,15 +16,15 @@ from agent_common.telemetry import logger
 
 from ..errors import InvalidRequest
 from . import safe_yaml
-from .manifest import InvalidManifest, Manifest, manifest
+from .manifest import InvalidManifest, Manifest, parse_manifest
 
 DEFAULT = "default"
-BUILTIN = Path(__file__).with_name("builtin")
+BUILTIN_FOLDER = Path(__file__).with_name("builtin")
 SUFFIXES = (".md", ".yaml", ".yml", ".json")
 """JSON is YAML."""
-LARGEST = 256 * 1024
+MAX_MANIFEST_BYTES = 256 * 1024
 """Bytes of a manifest."""
-MOST = 200
+MAX_AGENTS = 200
 
 log = logger(__name__)
 
@@ -44,12 +44,12 @@ class AgentDirectory:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._found = AgentSnapshot(MappingProxyType(builtin()), MappingProxyType({}))
+        self._found = AgentSnapshot(MappingProxyType(builtin_agents()), MappingProxyType({}))
 
     def get(self, name: str) -> Manifest | None:
         return self._now().agents.get(name)
 
-    def primary(self, name: str) -> Manifest:
+    def require_selectable(self, name: str) -> Manifest:
         """An agent that people may choose. Raises InvalidRequest."""
         found = self.get(name)
         if found is None or not found.for_people:
@@ -78,14 +78,18 @@ class AgentDirectory:
             agents, faults = _read(self._folder)
             for file, fault in faults.items():
                 log.warning("agent not loaded", file=file, error=fault)
-            self._found = AgentSnapshot(MappingProxyType({**builtin(), **agents}), MappingProxyType(faults), signature)
+            self._found = AgentSnapshot(
+                MappingProxyType({**builtin_agents(), **agents}), MappingProxyType(faults), signature
+            )
         return self._found
 
 
 @cache
-def builtin() -> dict[str, Manifest]:
+def builtin_agents() -> dict[str, Manifest]:
     """The agents of the product."""
-    return {path.stem: manifest(path.stem, _content(path), "builtin") for path in sorted(BUILTIN.glob("*.md"))}
+    return {
+        path.stem: parse_manifest(path.stem, _content(path), "builtin") for path in sorted(BUILTIN_FOLDER.glob("*.md"))
+    }
 
 
 def _files(folder: Path | None) -> list[Path]:
@@ -101,7 +105,7 @@ def _names(folder: Path) -> list[str]:
     except OSError as error:
         log.warning("agents cannot be read", folder=str(folder), error=str(error))
         return []
-    return sorted(name for name in found if name.endswith(SUFFIXES) and not name.startswith("."))[:MOST]
+    return sorted(name for name in found if name.endswith(SUFFIXES) and not name.startswith("."))[:MAX_AGENTS]
 
 
 def _signature(folder: Path | None) -> object:
@@ -122,7 +126,7 @@ def _read(folder: Path | None) -> tuple[dict[str, Manifest], dict[str, str]]:
     faults: dict[str, str] = {}
     for path in _files(folder):
         try:
-            one = manifest(path.stem, _content(path))
+            one = parse_manifest(path.stem, _content(path))
             if one.name in agents:
                 raise InvalidManifest(f"name: {one.name} is taken by another file")
             agents[one.name] = one
@@ -138,9 +142,9 @@ def _content(path: Path) -> dict[str, Any]:
     if not stat.S_ISREG(path.stat().st_mode):  # a pipe would keep everybody waiting
         raise InvalidManifest("is not a file")
     with path.open("rb") as file:
-        data = file.read(LARGEST + 1)
-    if len(data) > LARGEST:
-        raise InvalidManifest(f"is larger than {LARGEST // 1024} KiB")
+        data = file.read(MAX_MANIFEST_BYTES + 1)
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise InvalidManifest(f"is larger than {MAX_MANIFEST_BYTES // 1024} KiB")
     try:
         text = data.decode("utf-8-sig")
         if path.suffix != ".md":

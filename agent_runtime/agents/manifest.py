@@ -12,19 +12,19 @@ from agent_common.protocol import NewRule, RequirementSet, Rule, authority
 from agent_common.protocol.authority import ALL_GRANTED, Layer
 
 Mode = Literal["primary", "subagent", "all", "internal"]
-NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 
 
 class InvalidManifest(Exception):
     """The file is not an agent; the text names every fault and its place."""
 
 
-class _Written(BaseModel):
+class _ManifestFile(BaseModel):
     """A manifest as it is written down."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    name: str = Field(pattern=NAME)
+    name: str = Field(pattern=NAME_PATTERN)
     """The file's name unless set."""
     description: str = Field(default="", max_length=1000)
     """What it is for, shown to agents that may call it."""
@@ -61,10 +61,10 @@ class _Written(BaseModel):
     @field_validator("grant")
     @classmethod
     def _usable(cls, value: RequirementSet | None) -> RequirementSet | None:
-        return usable(value)
+        return require_usable_grant(value)
 
 
-def usable(grant: RequirementSet | None) -> RequirementSet:
+def require_usable_grant(grant: RequirementSet | None) -> RequirementSet:
     """A grant as somebody has written it. Raises ValueError; an empty one could be meant either way."""
     if grant is None:
         raise ValueError("write {} for nothing, or leave it out for all there is")
@@ -102,10 +102,10 @@ class Manifest:
         return self.mode in ("subagent", "all")
 
 
-def manifest(name: str, content: Mapping[str, Any], source: Literal["builtin", "file"] = "file") -> Manifest:
+def parse_manifest(name: str, content: Mapping[str, Any], source: Literal["builtin", "file"] = "file") -> Manifest:
     """The agent that a file describes; `name` is the file's. Raises BadManifest."""
     try:
-        written = _Written.model_validate({"name": name, **content})
+        written = _ManifestFile.model_validate({"name": name, **content})
     except ValidationError as error:
         raise InvalidManifest("; ".join(_fault(one) for one in error.errors())) from None
     rules = tuple(Rule(**rule.model_dump(), source="manifest") for rule in written.permissions)
@@ -136,5 +136,5 @@ def _fault(error: Any) -> str:
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).removeprefix(".")
     text = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
-        text = f"no such field; there are: {', '.join(_Written.model_fields)}"
+        text = f"no such field; there are: {', '.join(_ManifestFile.model_fields)}"
     return f"{where or 'manifest'}: {text}"

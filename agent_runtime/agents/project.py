@@ -16,12 +16,12 @@ from agent_common.protocol.authority import ALL_GRANTED
 
 from ..errors import StartError
 from . import safe_yaml
-from .manifest import usable
+from .manifest import require_usable_grant
 
 FILE = "permissions.yaml"
 
 
-class _Written(BaseModel):
+class _PermissionsFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     ceiling: RequirementSet | None = None
@@ -32,7 +32,7 @@ class _Written(BaseModel):
     @field_validator("ceiling")
     @classmethod
     def _usable(cls, value: RequirementSet | None) -> RequirementSet | None:
-        return usable(value)
+        return require_usable_grant(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ProjectRules:
         if loaded is not None and not isinstance(loaded, dict):
             raise StartError(f"{path}: must have the fields rules (a list of permission, pattern, action) and ceiling")
         try:
-            written = _Written.model_validate(loaded or {})
+            written = _PermissionsFile.model_validate(loaded or {})
         except ValidationError as error:
             lines = (
                 f"{path}: {'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"

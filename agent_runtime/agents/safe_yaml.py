@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import yaml
 
-DEEPEST = 20
+MAX_DEPTH = 20
 
 
 class UnsafeYaml(Exception):
@@ -24,7 +24,7 @@ def load(text: str) -> Any:
         raise UnsafeYaml(" ".join(str(why).split())[:300]) from None
 
 
-def pair(text: str) -> tuple[str, str]:
+def load_pair(text: str) -> tuple[str, str]:
     """A mapping of one key to one text, whatever that looks like: `1.0` and `yes` are texts too. Raises NotPlain.
 
     It is read no further than it is that, so that its length bounds what it costs.
@@ -49,8 +49,8 @@ class _Loader(yaml.SafeLoader):
         event = cast(Any, self.peek_event())  # pyright: ignore[reportUnknownMemberType]
         line = int(event.start_mark.line) + 1
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise UnsafeYaml(f"line {line}: is nested deeper than {DEEPEST} levels")
+        if self._depth > MAX_DEPTH:
+            raise UnsafeYaml(f"line {line}: is nested deeper than {MAX_DEPTH} levels")
         if isinstance(event, yaml.AliasEvent):
             raise UnsafeYaml(f"line {line}: aliases (*name) are not taken")
         node = super().compose_node(parent, index)

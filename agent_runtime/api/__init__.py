@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["AppState", "Services", "create_app"]
 
 
-def create_app(front: AppState, clock: Clock) -> FastAPI:
+def create_app(state: AppState, clock: Clock) -> FastAPI:
     """The application. FastAPI and the routes are loaded here and not before: that takes a while."""
     from . import app
 
-    return app.create_app(front, clock)
+    return app.create_app(state, clock)

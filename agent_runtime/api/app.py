@@ -19,8 +19,8 @@ NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": Fal
 """FastAPI's own asks several times in each request whether somebody has set up OpenTelemetry; here nobody has."""
 
 
-def create_app(front: AppState, clock: Clock) -> FastAPI:
-    """The application. `front.desk` may come later: until then the probes and `/status` answer, the rest is 503."""
+def create_app(state: AppState, clock: Clock) -> FastAPI:
+    """The application. `state.services` may come later: until then the probes and `/status` answer, the rest is 503."""
     app = FastAPI(
         title="Agent runtime",
         version=__version__,
@@ -29,16 +29,18 @@ def create_app(front: AppState, clock: Clock) -> FastAPI:
         redirect_slashes=False,
         telemetry=NO_TELEMETRY,
     )
-    app.state.front, app.state.clock = front, clock
-    for path, route in chat.BUSIEST.items():
+    app.state.app_state, app.state.clock = state, clock
+    for path, route in chat.FAST_ROUTES.items():
         app.add_route(path, route, methods=["POST"], include_in_schema=False)
     for room in (status, tasks, chat, turns, sessions, workspace):
         app.include_router(room.router)
-    problems.install(app)
+    problems.install_handlers(app)
     app.openapi = cache(partial(_describe, app))
-    token = front.settings.token
+    settings = state.settings
     app.add_middleware(
-        AuthMiddleware, token=token.get_secret_value() if token else None, mediated=front.settings.mediation_required
+        AuthMiddleware,
+        token=settings.token.get_secret_value() if settings.token else None,
+        refuse_remote_work=settings.mediation_required,
     )
     return app
 

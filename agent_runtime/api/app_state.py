@@ -25,22 +25,22 @@ class Services:
     """The running agent, as the routes see it."""
 
     settings: Settings
-    hallway: LoopServices
+    loop_services: LoopServices
     chats: ChatService
-    answers: HumanAnswers
+    human_answers: HumanAnswers
     tasks: TaskService
     sessions: SessionService
-    shelf: FileService
+    files: FileService
     tools: ToolCatalog
-    servers: Callable[[], Sequence[McpServerState]]
-    packages: SkillIndex
+    mcp_servers: Callable[[], Sequence[McpServerState]]
+    skill_index: SkillIndex
     agents: AgentDirectory
     mesh: Mesh
     models: ModelCatalog
     counters: Counters
     events: EventBus
     confinement: str
-    window: Callable[[str], ContextWindow]
+    window_of: Callable[[str], ContextWindow]
     """Of a model, by its name."""
 
 
@@ -61,18 +61,18 @@ class AppState:
     settings: Settings
     started_at: float
     events: EventBus
-    desk: Services | None = None
+    services: Services | None = None
     draining: bool = False
     channel: ChannelView | None = None
     disk_is_low: Callable[[], bool] = lambda: False
 
-    def reasons(self) -> Sequence[str]:
+    def not_ready_reasons(self) -> Sequence[str]:
         """Why this server should get no work now; empty when it may."""
         if self.draining:
             return ("draining",)
-        if self.desk is None:
+        if self.services is None:
             return ("starting",)
         required = self.settings.mediation_required and self.channel is not None
         broken = required and self.channel is not None and not self.channel.ready
-        refused = ("mesh_token",) if self.desk.models.refused else ()
+        refused = ("mesh_token",) if self.services.models.token_refused else ()
         return (*(("channel",) if broken else ()), *(("disk",) if self.disk_is_low() else ()), *refused)

@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 BODY_LIMIT = 8 * 1024 * 1024
 """Bytes of one body."""
-MOST_BYTES = 8 * BODY_LIMIT
+MAX_TOTAL_BYTES = 8 * BODY_LIMIT
 """Of all bodies at once, without the free bytes of each."""
 FREE_BYTES = 16 * 1024
 """Of each body that are not counted, so that a small one is never refused because of large ones."""
@@ -29,20 +29,20 @@ class BodyBudget:
     """Bytes that the bodies of all requests take. They are counted as they come: a length that was only declared takes
     nothing from others. A body that finds no room is refused and never waits, so no two can wait for each other."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
-        self._most = most
-        self.held = 0
+    def __init__(self, max_bytes: int = MAX_TOTAL_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self.held_bytes = 0
 
     def enter(self, scope: Scope) -> HeldBody:
         """The body of a request that begins; `release_body` finds it by the scope."""
         scope[_KEY] = body = HeldBody(self)
         return body
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Raises NoRoom."""
-        if size and self.held + size > self._most:
+        if size and self.held_bytes + size > self._max_bytes:
             raise BodyBudgetExceeded
-        self.held += size
+        self.held_bytes += size
 
 
 class HeldBody:
@@ -52,18 +52,18 @@ class HeldBody:
         self._budget = budget
         self._received = self._counted = 0
 
-    def received(self, size: int) -> None:
+    def add_received(self, size: int) -> None:
         """Count a piece that has come. Raises BodyTooLarge, NoRoom."""
         self._received += size
         if self._received > BODY_LIMIT:
             raise BodyTooLarge
         more = max(0, self._received - FREE_BYTES) - self._counted
-        self._budget.take(more)
+        self._budget.reserve(more)
         self._counted += more
 
     def release(self) -> None:
         """Give back what the body took. A second time it does nothing."""
-        self._budget.held -= self._counted
+        self._budget.held_bytes -= self._counted
         self._counted = 0
 
 

@@ -19,53 +19,53 @@ from .bodies import BODY_LIMIT, release_body
 
 M = TypeVar("M", bound=BaseModel)
 USER_HEADER = "x-agent-user"
-BODY = JsonLimits(BODY_LIMIT)
+BODY_LIMITS = JsonLimits(BODY_LIMIT)
 
 
-def front(request: Request) -> AppState:
-    found: AppState = request.app.state.front
+def get_app_state(request: Request) -> AppState:
+    found: AppState = request.app.state.app_state
     return found
 
 
-def desk(request: Request) -> Services:
+def get_services(request: Request) -> Services:
     """The running agent, for those who ask about work or stop it. Raises NotReady before it is there."""
-    at = front(request)
-    if at.desk is None:
+    at = get_app_state(request)
+    if at.services is None:
         raise _not_ready(at)
-    return at.desk
+    return at.services
 
 
-def open_desk(request: Request) -> Services:
+def require_accepting(request: Request) -> Services:
     """The running agent, for those who bring work. Raises NotReady before it is there and once it is on its way out."""
-    at = front(request)
-    if at.desk is None or at.draining:
+    at = get_app_state(request)
+    if at.services is None or at.draining:
         raise _not_ready(at)
-    return at.desk
+    return at.services
 
 
-def _not_ready(at: AppState) -> NotReady:
-    reason = ", ".join(at.reasons())
+def _not_ready(state: AppState) -> NotReady:
+    reason = ", ".join(state.not_ready_reasons())
     return NotReady(f"the server is not ready: {reason}", headers={"Retry-After": "1"})
 
 
-async def body(request: Request, shape: type[M]) -> M:
+async def read_body(request: Request, shape: type[M]) -> M:
     """The JSON body as a message. Raises InvalidRequest that names what is wrong."""
-    return await one_of(request, lambda _: shape)
+    return await read_body_as(request, lambda _: shape)
 
 
-async def one_of(request: Request, shape: Callable[[Any], type[M]]) -> M:
+async def read_body_as(request: Request, shape: Callable[[Any], type[M]]) -> M:
     """The same where the parsed body says which message it is."""
     try:
         raw = b"".join([piece async for piece in request.stream()]) or b"{}"  # `request.body` would keep it
-        return await by_size(len(raw), partial(_checked, raw, shape))
+        return await by_size(len(raw), partial(_parse_body, raw, shape))
     finally:
         release_body(request.scope)
 
 
-def _checked(raw: bytes, shape: Callable[[Any], type[M]]) -> M:
+def _parse_body(raw: bytes, shape: Callable[[Any], type[M]]) -> M:
     """Nothing of a body that is refused outlives the call: its faults hold all of it."""
     try:
-        value = read_json(raw, BODY)
+        value = read_json(raw, BODY_LIMITS)
         return shape(value).model_validate(value)
     except JsonRefused as refusal:
         faults = [("body", str(refusal))]
@@ -74,7 +74,7 @@ def _checked(raw: bytes, shape: Callable[[Any], type[M]]) -> M:
     raise InvalidRequest.of(faults)
 
 
-def query(request: Request, shape: type[M]) -> M:
+def parse_query(request: Request, shape: type[M]) -> M:
     """The query parameters as a message. Raises ValidationError that names every wrong one."""
     return shape.model_validate(dict(request.query_params))
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_common.http import authorised
 
-from .bodies import BODY_LIMIT, MOST_BYTES, BodyBudget, BodyBudgetExceeded, BodyTooLarge
+from .bodies import BODY_LIMIT, MAX_TOTAL_BYTES, BodyBudget, BodyBudgetExceeded, BodyTooLarge
 from .problems import problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -18,7 +18,7 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Routes that answer without a token: they carry reason codes, no data."""
 
 
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
+READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class AuthMiddleware:
@@ -28,11 +28,11 @@ class AuthMiddleware:
     A browser's request may carry the token where a proxy adds it, and pages of all sites reach that proxy.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None, *, mediated: bool = False) -> None:
+    def __init__(self, app: ASGIApp, token: str | None, *, refuse_remote_work: bool = False) -> None:
         """`mediated`: refuse work over HTTP unless the caller is on this machine (docs/mediation.md#failing-closed)."""
         self._app = app
         self._expected = token.encode() if token else None
-        self._mediated = mediated
+        self._refuse_remote_work = refuse_remote_work
         self._bodies = BodyBudget()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,14 +48,14 @@ class AuthMiddleware:
         elif headers.get(b"sec-fetch-site") == b"cross-site":
             detail = "a page of another site had a browser send this: serve your page and its proxy as one site"
             await problem(403, "cross_site", detail, path)(scope, receive, send)
-        elif self._expected is None and not _at_home(headers):
+        elif self._expected is None and not _is_local_request(headers):
             detail = "without a token this server answers only those who speak to it on this machine: set AGENT_TOKEN"
             await problem(403, "cross_site", detail, path)(scope, receive, send)
         elif path not in OPEN_PATHS and not authorised(scope):
             detail = "all connections for callers with the token are in use; close some, or use them again"
             close = {"Retry-After": "1", "Connection": "close"}
             await problem(429, "too_many_connections", detail, path, headers=close)(scope, receive, send)
-        elif self._mediated and scope["method"] not in READING and not _is_near(scope):
+        elif self._refuse_remote_work and scope["method"] not in READ_METHODS and not _is_local_peer(scope):
             detail = "work comes over the mediation channel; this route answers only callers on loopback"
             await problem(403, "mediated_only", detail, path)(scope, receive, send)
         elif not headers.get(b"content-length", b"0").isdigit():
@@ -75,7 +75,7 @@ class AuthMiddleware:
 
         async def counted() -> Message:
             message = await receive()
-            body.received(len(message.get("body", b"")))
+            body.add_received(len(message.get("body", b"")))
             return message
 
         try:
@@ -84,7 +84,7 @@ class AuthMiddleware:
             await _too_large(scope["path"])(scope, receive, send)
         except BodyBudgetExceeded:
             body.release()  # before a slow caller reads the answer
-            await _no_room(scope["path"])(scope, receive, send)
+            await _budget_exceeded(scope["path"])(scope, receive, send)
         finally:
             body.release()
 
@@ -93,12 +93,12 @@ def _too_large(path: str) -> Response:
     return problem(413, "body_too_large", f"the body is larger than {BODY_LIMIT} bytes", path)
 
 
-def _no_room(path: str) -> Response:
-    detail = f"the bodies that this server reads at the moment have {MOST_BYTES} bytes: send this one again later"
+def _budget_exceeded(path: str) -> Response:
+    detail = f"the bodies that this server reads at the moment have {MAX_TOTAL_BYTES} bytes: send this one again later"
     return problem(429, "too_many_bytes", detail, path, headers={"Retry-After": "1", "Connection": "close"})
 
 
-def _at_home(headers: dict[bytes, bytes]) -> bool:
+def _is_local_request(headers: dict[bytes, bytes]) -> bool:
     """False for what a web page of elsewhere has a browser send to this machine: its name in Origin, or a name in Host
     that it has led here (DNS rebinding). Listening on loopback alone keeps no browser out."""
     host = headers.get(b"host") or b"localhost"
@@ -118,7 +118,7 @@ def _is_loopback(named: bytes) -> bool:
         return False
 
 
-def _is_near(scope: Scope) -> bool:
+def _is_local_peer(scope: Scope) -> bool:
     """Whether the peer is on this machine. A unix socket has no address, and only this machine reaches it."""
     client = scope.get("client")
     if not client or not client[0]:

@@ -31,7 +31,7 @@ def problem(
     return Response(to_json(body), status, headers, media_type=PROBLEM_JSON)
 
 
-def install(app: FastAPI) -> None:
+def install_handlers(app: FastAPI) -> None:
     """Registers a handler for every kind of error."""
     app.add_exception_handler(RequestError, _refused)
     app.add_exception_handler(ValidationError, _invalid)

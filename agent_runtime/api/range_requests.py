@@ -11,7 +11,7 @@ class RangeNotSatisfiable(Exception):
     """Nothing of the file lies there."""
 
 
-def piece(header: str | None, size: int) -> tuple[int, int] | None:
+def parse_range(header: str | None, size: int) -> tuple[int, int] | None:
     """First byte and the one behind the last, or none for the whole. Raises OutOfRange."""
     found = _ONE.fullmatch(header or "")
     if found is None or found[1] == found[2] == "":

@@ -19,7 +19,7 @@ from ..sessions import Message, replay
 log = logger(__name__)
 
 
-def message(body: BaseModel, status: int = 200, *, exclude_none: bool = False) -> Response:
+def model_response(body: BaseModel, status: int = 200, *, exclude_none: bool = False) -> Response:
     """A message of the protocol as JSON."""
     return Response(
         body.__pydantic_serializer__.to_json(body, exclude_none=exclude_none), status, media_type="application/json"
@@ -47,17 +47,17 @@ class EventStream(PacedStreamingResponse):
         super().__init__(events, headers=c.STREAM_HEADERS)
 
 
-def live_stream(turn: Turn, admission: Admission, *, waits: bool = True) -> Response:
+def live_stream(turn: Turn, admission: Admission, *, through_waits: bool = True) -> Response:
     """A turn's chunks from the first one, then live. Whoever hangs up only stops watching. A reader who `waits` stays
     while the turn waits for a person; to others the stream ends there."""
-    return EventStream(_follow(turn, admission, waits))
+    return EventStream(_follow(turn, admission, through_waits))
 
 
 def continued_stream(turn: Turn, since: int) -> Response:
     """What a turn says after it has been answered, to one who knows what it said before. A frontend merges metadata, so
     what it was told to be pending is taken back."""
-    start = c.Start(messageId=turn.reply_id, messageMetadata={**turn.names(), "pending": turn.pending()})
-    return EventStream(turn.live.follow(waits=False, since=since, fresh=start))
+    start = c.Start(messageId=turn.reply_id, messageMetadata={**turn.public_ids(), "pending": turn.pending()})
+    return EventStream(turn.stream.follow(through_waits=False, since=since, first_chunk=start))
 
 
 def recorded_stream(reply: Message | None, error: str | None) -> Response:
@@ -66,9 +66,9 @@ def recorded_stream(reply: Message | None, error: str | None) -> Response:
     return Response(b"".join([*(chunk.event() for chunk in chunks), c.DONE]), headers=c.STREAM_HEADERS)
 
 
-async def _follow(turn: Turn, admission: Admission, waits: bool) -> AsyncIterator[bytes]:
+async def _follow(turn: Turn, admission: Admission, through_waits: bool) -> AsyncIterator[bytes]:
     if turn.state == "queued":
-        place = {"position": admission.ahead(turn), "pending": admission.pending(turn), **turn.names()}
+        place = {"position": admission.count_ahead(turn), "pending": admission.pending(turn), **turn.public_ids()}
         yield c.DataChunk(type="data-queue", data=place, transient=True).event()
-    async for events in turn.live.follow(waits=waits):
+    async for events in turn.stream.follow(through_waits=through_waits):
         yield events

@@ -29,8 +29,8 @@ async def _main(settings: Settings, source: Path, target: Path) -> bool:
         asyncio.get_running_loop().add_signal_handler(number, told.set)
     try:
         runtime.open()
-        await runtime.warm()
-        working = asyncio.create_task(runtime.answer_file(source, target))
+        await runtime.start()
+        working = asyncio.create_task(runtime.run_file(source, target))
         telling = asyncio.create_task(told.wait())
         await asyncio.wait((working, telling), return_when=asyncio.FIRST_COMPLETED)
         telling.cancel()

@@ -3,25 +3,25 @@
 from . import transcript
 from .load_view import CurrentTurn, read_view
 from .notes import METADATA_KEY as NOTES_KEY
-from .notes import a_time, bounded, kept, notes_of, sent_at
+from .notes import bound_notes, format_time, notes_of, sent_note, serialize_notes
 from .prompt import PromptEnvironment, PromptInputs, digest, system_prompt
 from .provider_messages import (
     Step,
     ToolCallRecord,
-    denied,
+    denied_text,
     error_envelope,
+    runtime_message_text,
     steps_of,
-    told_by_runtime,
-    told_by_user,
+    user_message_text,
     user_text,
 )
-from .sanitize import meant
+from .sanitize import unescape
 from .tokens import ContextUsage, TokenCalibration, TokenCalibrations, overflow_of, too_long
-from .view import CallResult, CutPoint, View, definition, lower_tools
-from .window import LEAST_SUMMARY, CompactionHistory, ContextWindow, Cut, cut_all, cut_for
+from .view import CallResult, CutPoint, View, serialize_tools, tool_definition
+from .window import MIN_SUMMARY, CompactionHistory, ContextWindow, Cut, cut_all, cut_for
 
 __all__ = [
-    "LEAST_SUMMARY",
+    "MIN_SUMMARY",
     "NOTES_KEY",
     "CallResult",
     "CompactionHistory",
@@ -37,26 +37,26 @@ __all__ = [
     "TokenCalibrations",
     "ToolCallRecord",
     "View",
-    "a_time",
-    "bounded",
+    "bound_notes",
     "cut_all",
     "cut_for",
-    "definition",
-    "denied",
+    "denied_text",
     "digest",
     "error_envelope",
-    "kept",
-    "lower_tools",
-    "meant",
+    "format_time",
     "notes_of",
     "overflow_of",
     "read_view",
-    "sent_at",
+    "runtime_message_text",
+    "sent_note",
+    "serialize_notes",
+    "serialize_tools",
     "steps_of",
     "system_prompt",
-    "told_by_runtime",
-    "told_by_user",
     "too_long",
+    "tool_definition",
     "transcript",
+    "unescape",
+    "user_message_text",
     "user_text",
 ]

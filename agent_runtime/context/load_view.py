@@ -17,20 +17,24 @@ class CurrentTurn:
 
     message_id: str
     reply_id: str
-    last: bool = False
+    exclude_later: bool = False
     """What lies behind its message in the log came while it waited, and stands behind its reply."""
 
 
 def read_view(
-    connection: sqlite3.Connection, session_id: str, prompt: str, agent: str = DEFAULT, own: CurrentTurn | None = None
+    connection: sqlite3.Connection,
+    session_id: str,
+    prompt: str,
+    agent: str = DEFAULT,
+    current: CurrentTurn | None = None,
 ) -> View:
     """What the model sees of a session."""
     found = markers.latest(connection, session_id)
     marker = found.marker if found is not None else None
     first = (marker.tail_start_id or found.message_id) if found is not None and marker is not None else None
     messages = history.messages(connection, session_id, first)
-    if own is not None and own.last:
-        messages = takewhile(lambda message: message.id != own.message_id, messages)
-    if own is not None:
-        messages = (message for message in messages if message.id not in (own.message_id, own.reply_id))
-    return View.of(prompt, messages, agent, marker)
+    if current is not None and current.exclude_later:
+        messages = takewhile(lambda message: message.id != current.message_id, messages)
+    if current is not None:
+        messages = (message for message in messages if message.id not in (current.message_id, current.reply_id))
+    return View.from_history(prompt, messages, agent, marker)

@@ -15,37 +15,37 @@ from typing import Any, cast
 from agent_common.protocol import NOTES_CLOSE, NOTES_OPEN, is_object
 
 from ..ports import Note
-from .sanitize import words, wrapped
+from .sanitize import escape_text, wrap_data
 
-MOST_NOTES = 32
+MAX_NOTES = 32
 NOTE_CAP = 4_000
 """Characters of one note."""
 NOTES_CAP = 12_000
 """Characters of all notes of a message."""
-LAST_MS = 253_402_300_799_000
+MAX_TIME_MS = 253_402_300_799_000
 """The end of the year 9999; an import may name a later one."""
 METADATA_KEY = "notes"
 """Under which they are kept in the metadata of the user's message."""
 
 
-def sent_at(ms: int) -> Note:
+def sent_note(ms: int) -> Note:
     """The first of all notes. A minute is exact enough."""
-    return Note("sent", a_time(ms))
+    return Note("sent", format_time(ms))
 
 
-def a_time(ms: int) -> str:
+def format_time(ms: int) -> str:
     """A time as models read it best."""
-    minute = min(max(0, ms), LAST_MS) // 60_000 * 60
+    minute = min(max(0, ms), MAX_TIME_MS) // 60_000 * 60
     return datetime.fromtimestamp(minute, tz=UTC).strftime("%Y-%m-%d %H:%M UTC, %A")
 
 
-def bounded(notes: Iterable[Note]) -> tuple[Note, ...]:
+def bound_notes(notes: Iterable[Note]) -> tuple[Note, ...]:
     """As many as fit, each cut to size. What is left out is said."""
     fitting: list[Note] = []
     left = NOTES_CAP
     for number, note in enumerate(notes):
         left -= min(len(note.text), NOTE_CAP)
-        if number >= MOST_NOTES or left < 0:
+        if number >= MAX_NOTES or left < 0:
             fitting.append(Note("warning", "there was more to note here than fits"))
             break
         cut = len(note.text) > NOTE_CAP
@@ -53,18 +53,18 @@ def bounded(notes: Iterable[Note]) -> tuple[Note, ...]:
     return tuple(fitting)
 
 
-def block(notes: Sequence[Note]) -> str:
+def notes_block(notes: Sequence[Note]) -> str:
     """The notes as the model sees them; they cannot end their block."""
     return "\n".join((NOTES_OPEN, *map(_line, notes), NOTES_CLOSE))
 
 
 def _line(note: Note) -> str:
-    if not note.source:
-        return f"{note.kind}: {words(' '.join(note.text.split()))}"  # one line each: a second one would be another note
-    return wrapped("data", note.text, kind=note.kind, source=note.source)
+    if not note.source:  # one line each: a second one would be another note
+        return f"{note.kind}: {escape_text(' '.join(note.text.split()))}"
+    return wrap_data("data", note.text, kind=note.kind, source=note.source)
 
 
-def kept(notes: Iterable[Note]) -> list[dict[str, str]]:
+def serialize_notes(notes: Iterable[Note]) -> list[dict[str, str]]:
     """How they are stored."""
     return [{"kind": note.kind, "text": note.text} | ({"source": note.source} if note.source else {}) for note in notes]
 
@@ -72,7 +72,7 @@ def kept(notes: Iterable[Note]) -> list[dict[str, str]]:
 def notes_of(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
     """Those of a stored message; what does not look like a note, after an import, is left out."""
     stored: Any = metadata.get(METADATA_KEY)
-    few = cast(list[Any], stored)[: MOST_NOTES + 1] if isinstance(stored, list) else ()
+    few = cast(list[Any], stored)[: MAX_NOTES + 1] if isinstance(stored, list) else ()
     return tuple(note for one in few if is_object(one) and (note := _note(one)) is not None)
 
 

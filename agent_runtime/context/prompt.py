@@ -17,7 +17,7 @@ from functools import cache
 from agent_common.protocol import NOTES_TAG
 
 from ..workspace import PROMPT_CAPS, BootstrapFile, Instructions
-from .sanitize import visible
+from .sanitize import escape_invisible
 from .sections import file_section, instructions_section, joined, servers_section, skills_section
 
 RULES = f"""\
@@ -62,32 +62,32 @@ class PromptInputs:
     """Names of MCP servers, and of their tools as far as they are known."""
 
 
-def system_prompt(material: PromptInputs, around: PromptEnvironment) -> str:
+def system_prompt(inputs: PromptInputs, environment: PromptEnvironment) -> str:
     """The prompt of a new session."""
-    name, own = material.agent
+    name, own = inputs.agent
     return joined(
         (
-            f"You are {material.agent_id}. Your role: {material.role}.",
+            f"You are {inputs.agent_id}. Your role: {inputs.role}.",
             RULES,
             f'<agent name="{name}">\n{own}\n</agent>' if own else "",
-            instructions_section(material.instructions),
-            *(file_section(file, PROMPT_CAPS[file.name]) for file in material.files),
-            f"<learnings>\n{visible(material.learnings)}\n</learnings>" if material.learnings else "",
-            skills_section(material.skills),
-            servers_section(material.servers),
-            _environment(name, around),
+            instructions_section(inputs.instructions),
+            *(file_section(file, PROMPT_CAPS[file.name]) for file in inputs.files),
+            f"<learnings>\n{escape_invisible(inputs.learnings)}\n</learnings>" if inputs.learnings else "",
+            skills_section(inputs.skills),
+            servers_section(inputs.servers),
+            _environment(name, environment),
         )
     )
 
 
-def _environment(agent: str, around: PromptEnvironment) -> str:
+def _environment(agent: str, environment: PromptEnvironment) -> str:
     facts = {
-        "date": datetime.fromtimestamp(around.now_ms / 1000, tz=UTC).date().isoformat(),
+        "date": datetime.fromtimestamp(environment.now_ms / 1000, tz=UTC).date().isoformat(),
         "agent": agent,
-        "model": around.model,
-        "workspace": around.workspace,
+        "model": environment.model,
+        "workspace": environment.workspace,
         "platform": _platform(),
-        "network": around.network,
+        "network": environment.network,
     }
     lines = (f"{fact}: {value}" for fact, value in facts.items() if value)
     return "\n".join(("<environment>", "As it was when this session began.", *lines, "</environment>"))

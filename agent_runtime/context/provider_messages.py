@@ -15,11 +15,11 @@ from agent_common.protocol import is_object
 
 from ..ports import Note
 from ..sessions import ASKED, NOTICE, RETRY, STEER, tool_name
-from .notes import block
-from .sanitize import result_json, words, wrapped
+from .notes import notes_block
+from .sanitize import escape_result_json, escape_text, wrap_data
 
-FOR_PEOPLE = ("duration_ms", "transcript", "usage", "depth")
-SOURCES = {
+PEOPLE_ONLY_METADATA = ("duration_ms", "transcript", "usage", "depth")
+RESULT_SOURCES = {
     "bash": ("command", None),
     "glob": ("names of files", None),
     "grep": ("files", None),
@@ -31,9 +31,9 @@ SOURCES = {
     "web_search": ("web search", None),
 }
 """By tool: where the content of its results comes from, and which argument says more. Others are named themselves."""
-OWN_ANSWERS = frozenset({"edit", "learn", "memory_save", "question", "todo", "write"})
+TRUSTED_RESULT_TOOLS = frozenset({"edit", "learn", "memory_save", "question", "todo", "write"})
 """Tools whose results hold nothing but what the runtime, or the person who was asked, says."""
-MOST_IN_SOURCE = 200
+MAX_SOURCE_CHARACTERS = 200
 """Characters of an argument."""
 
 
@@ -62,36 +62,38 @@ class Step:
     """What the model is told behind the results: by the runtime, or by the person who steers (`told_by_...`)."""
 
     @property
-    def open(self) -> list[ToolCallRecord]:
+    def open_calls(self) -> list[ToolCallRecord]:
         """The calls without an answer."""
         return [call for call in self.calls if call.output is None]
 
 
-def lower_user(parts: Sequence[dict[str, Any]], notes: Sequence[Note] = ()) -> bytes:
+def serialize_user_message(parts: Sequence[dict[str, Any]], notes: Sequence[Note] = ()) -> bytes:
     """A user message as the model sees it, above what the runtime has noted."""
-    text = told_by_user(parts)
-    return to_json({"role": "user", "content": f"{text}\n\n{block(notes)}" if notes else text})
+    text = user_message_text(parts)
+    return to_json({"role": "user", "content": f"{text}\n\n{notes_block(notes)}" if notes else text})
 
 
-def told_by_user(parts: Sequence[dict[str, Any]]) -> str:
+def user_message_text(parts: Sequence[dict[str, Any]]) -> str:
     """What a user message tells the model."""
-    return words(user_text(parts))
+    return escape_text(user_text(parts))
 
 
-def told_by_runtime(text: str) -> str:
+def runtime_message_text(text: str) -> str:
     """What the runtime tells the model in the middle of a turn."""
-    return block([Note("notice", text)])
+    return notes_block([Note("notice", text)])
 
 
-SUMMARY = (
+SUMMARY_NOTICE = (
     "the conversation before this point is not shown any more; its summary follows, a record of what was said and done"
 )
 CUT_RESULT = "\n[the runtime has left out {left} characters here to make room]\n"
 
 
-def lower_summary(summary: str) -> bytes:
+def serialize_summary(summary: str) -> bytes:
     """What stands in the place of the messages that a compaction has taken out of sight."""
-    return to_json({"role": "user", "content": f"{told_by_runtime(SUMMARY)}\n\n{wrapped('summary', summary)}"})
+    return to_json(
+        {"role": "user", "content": f"{runtime_message_text(SUMMARY_NOTICE)}\n\n{wrap_data('summary', summary)}"}
+    )
 
 
 def user_text(parts: Sequence[dict[str, Any]]) -> str:
@@ -99,7 +101,7 @@ def user_text(parts: Sequence[dict[str, Any]]) -> str:
     return "\n\n".join(part["text"] for part in parts if part["type"] == "text" and isinstance(part.get("text"), str))
 
 
-def lower_step(step: Step, kept: Callable[[str], int | None] = lambda _: None) -> list[bytes]:
+def serialize_step(step: Step, kept_characters_of: Callable[[str], int | None] = lambda _: None) -> list[bytes]:
     """One step as provider messages: the assistant's, one per tool result, one per notice. `kept` says of how many
     results only so many characters are shown."""
     messages: list[dict[str, Any]] = []
@@ -111,7 +113,7 @@ def lower_step(step: Step, kept: Callable[[str], int | None] = lambda _: None) -
         assistant = {"role": "assistant", "content": step.text or None}
         messages.append({**assistant, "tool_calls": calls} if calls else assistant)
     messages += [
-        {"role": "tool", "tool_call_id": call.id, "content": _shortened(_result(call), kept(call.id))}
+        {"role": "tool", "tool_call_id": call.id, "content": _shortened(_result(call), kept_characters_of(call.id))}
         for call in step.calls
     ]
     messages += [{"role": "user", "content": notice} for notice in step.notices]
@@ -132,10 +134,10 @@ def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
         elif kind == "text":
             step.text += part["text"]
         elif kind == NOTICE:
-            step.notices.append(told_by_runtime(part["data"]["text"]))
+            step.notices.append(runtime_message_text(part["data"]["text"]))
         elif kind == STEER:
             if part["data"]["parts"]:
-                step.notices.append(told_by_user(part["data"]["parts"]))
+                step.notices.append(user_message_text(part["data"]["parts"]))
         elif (name := tool_name(part)) is not None:
             approved = part["state"] == "approval-responded" and part["approval"].get("approved") is True
             call = ToolCallRecord(part["toolCallId"], name, part.get("input", {}), _output(part), approved)
@@ -146,16 +148,16 @@ def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
 
 
 def _result(call: ToolCallRecord) -> str:
-    return result_json(to_json(_sourced(call, _for_model(_answered(call)))).decode())
+    return escape_result_json(to_json(_sourced(call, _for_model(_answered(call)))).decode())
 
 
 def _sourced(call: ToolCallRecord, envelope: object) -> object:
     """An envelope that says at its head what its content comes from, unless it is the runtime's own."""
-    if not is_object(envelope) or call.name in OWN_ANSWERS:
+    if not is_object(envelope) or call.name in TRUSTED_RESULT_TOOLS:
         return envelope
-    kind, argument = SOURCES.get(call.name, (f"tool {call.name}", None))
+    kind, argument = RESULT_SOURCES.get(call.name, (f"tool {call.name}", None))
     what = call.input.get(argument) if argument is not None and is_object(call.input) else None
-    source = f"{kind} {what[:MOST_IN_SOURCE]}" if isinstance(what, str) else kind
+    source = f"{kind} {what[:MAX_SOURCE_CHARACTERS]}" if isinstance(what, str) else kind
     head = {"type": envelope["type"]} if "type" in envelope else {}
     return {**head, "source": source, **envelope}
 
@@ -170,24 +172,26 @@ def _output(part: dict[str, Any]) -> Any:
         return part["output"]
     if part["state"] == "output-denied":
         approval: dict[str, Any] = part.get("approval") or {}
-        return error_envelope(denied(approval.get("reason")))
+        return error_envelope(denied_text(approval.get("reason")))
     if part["state"] != "output-error":
         return None
     meta: dict[str, Any] = part.get("toolMetadata") or {}
     return error_envelope(part.get("errorText") or "no result", meta.get("metadata"))
 
 
-def denied(reason: str | None) -> str:
+def denied_text(reason: str | None) -> str:
     """What the model is told of a call that a person has rejected."""
     return f"the person rejected this call: {reason}" if reason else "the person rejected this call"
 
 
-def _shortened(text: str, kept: int | None) -> str:
+def _shortened(text: str, max_characters: int | None) -> str:
     """Its beginning and its end."""
-    if kept is None or len(text) <= kept:
+    if max_characters is None or len(text) <= max_characters:
         return text
-    head = kept * 2 // 3
-    return text[:head] + CUT_RESULT.format(left=len(text) - kept) + text[len(text) - (kept - head) :]
+    head = max_characters * 2 // 3
+    return (
+        text[:head] + CUT_RESULT.format(left=len(text) - max_characters) + text[len(text) - (max_characters - head) :]
+    )
 
 
 def _answered(call: ToolCallRecord) -> Any:
@@ -204,5 +208,5 @@ def _for_model(output: object) -> object:
     if not is_object(output) or "metadata" not in output:
         return output
     rest = {key: value for key, value in output.items() if key != "metadata"}
-    metadata = {key: value for key, value in output["metadata"].items() if key not in FOR_PEOPLE}
+    metadata = {key: value for key, value in output["metadata"].items() if key not in PEOPLE_ONLY_METADATA}
     return {**rest, "metadata": metadata}

@@ -19,10 +19,10 @@ from typing import Any, cast
 
 from agent_common.protocol import NOTES_TAG, is_object
 
-MOST_IN_A_ROW = 32
+MAX_ESCAPED_RUN = 32
 """Unseen characters in a row that are spelled out; how many more there are is said."""
 
-MOST_IN_ATTRIBUTE = 300
+MAX_ATTRIBUTE_CHARACTERS = 300
 """Characters of a source."""
 
 _ASCII = r"\x00-\x08\x0b-\x1f\x7f"
@@ -69,11 +69,11 @@ _SUSPECT = re.compile(f"[{_ASCII}{_UNSEEN}]")
 
 
 @cache
-def _each() -> re.Pattern[str]:
+def _invisible_pattern() -> re.Pattern[str]:
     return re.compile(f"[{_ASCII}{_UNSEEN}](?P<needed>{_NEEDED})?")
 
 
-_MANY = re.compile(f"([{_ASCII}{_UNSEEN}]{{{MOST_IN_A_ROW}}})([{_ASCII}{_UNSEEN}]+)")
+_MANY = re.compile(f"([{_ASCII}{_UNSEEN}]{{{MAX_ESCAPED_RUN}}})([{_ASCII}{_UNSEEN}]+)")
 _TAG = re.compile(rf"<(?=(?:[\s/]|\\[nrtfb])*{NOTES_TAG})", re.IGNORECASE)
 _OWN_TAGS = re.compile(
     rf"<(?=[\s/]*(?:{NOTES_TAG}|agent|data|environment|file|instructions|learnings|skills|summary)\b)", re.IGNORECASE
@@ -86,34 +86,36 @@ _SPELLED = re.compile(
 _CONTROLS = bytes((*range(9), *range(11, 32), 127))
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Plain text in which all that cannot be seen is written as `\\u{...}`."""
-    return _each().sub(_plain_escape, _shortened(text)) if _is_suspect(text) else text
+    return _invisible_pattern().sub(_plain_escape, _shortened(text)) if _is_suspect(text) else text
 
 
-def words(text: str) -> str:
+def escape_text(text: str) -> str:
     """What somebody says: visible, and without the runtime's tag."""
-    text = visible(text)
+    text = escape_invisible(text)
     return _TAG.sub("&lt;", text) if "<" in text else text
 
 
-def in_words(value: Any) -> Any:
+def escape_json_texts(value: Any) -> Any:
     """The same for every text in a piece of JSON."""
     if isinstance(value, str):
-        return words(value)
+        return escape_text(value)
     if is_object(value):
-        return {words(name): in_words(member) for name, member in value.items()}
-    return [in_words(member) for member in cast(list[Any], value)] if isinstance(value, list | tuple) else value
+        return {escape_text(name): escape_json_texts(member) for name, member in value.items()}
+    return (
+        [escape_json_texts(member) for member in cast(list[Any], value)] if isinstance(value, list | tuple) else value
+    )
 
 
-def result_json(text: str) -> str:
+def escape_result_json(text: str) -> str:
     """A tool's result as JSON: the same value, in which all that cannot be seen, and the runtime's tag, are escapes."""
     if _is_suspect(text):
-        text = _each().sub(_json_escape, _shortened(text))
+        text = _invisible_pattern().sub(_json_escape, _shortened(text))
     return _TAG.sub(r"\\u003c", text) if "<" in text else text
 
 
-def meant(text: str, only: str | None = None) -> str:
+def unescape(text: str, only: str | None = None) -> str:
     """The inverse, for text that a model has copied: what is spelled out, as the characters themselves. `only` names
     those that are; none: all that are ever spelled out."""
 
@@ -127,26 +129,26 @@ def meant(text: str, only: str | None = None) -> str:
     return _SPELLED.sub(character, text) if "\\u" in text else text
 
 
-def wrapped(tag: str, text: str, **about: str) -> str:
+def wrap_data(tag: str, text: str, **about: str) -> str:
     """Text as data, between tags that say where it comes from and that it cannot end."""
-    return tagged(tag, data(text), **about)
+    return wrap_escaped(tag, escape_data(text), **about)
 
 
-def tagged(tag: str, safe: str, **about: str) -> str:
+def wrap_escaped(tag: str, escaped: str, **about: str) -> str:
     """The same for a text that has been made safe with `data`."""
     said = "".join(f' {name}="{_attribute(value)}"' for name, value in about.items())
-    return f"<{tag}{said}>\n{safe}\n</{tag}>"
+    return f"<{tag}{said}>\n{escaped}\n</{tag}>"
 
 
-def data(text: str) -> str:
+def escape_data(text: str) -> str:
     """Text that cannot end the wrapper which it will stand in, nor look like one."""
-    text = visible(text)
+    text = escape_invisible(text)
     return _OWN_TAGS.sub("&lt;", text) if "<" in text else text
 
 
 def _attribute(value: str) -> str:
     """On one line, and no longer than a path may be."""
-    flat = visible(" ".join(value[:MOST_IN_ATTRIBUTE].split()))
+    flat = escape_invisible(" ".join(value[:MAX_ATTRIBUTE_CHARACTERS].split()))
     return flat.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
 
 

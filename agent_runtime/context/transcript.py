@@ -13,15 +13,15 @@ from typing import Any
 
 from pydantic_core import from_json
 
-PRUNED = 400
+PRUNED_CHARACTERS = 400
 """Characters that are left of a pruned result."""
-KEPT_TOOLS = ("todo", "task")
+UNPRUNED_TOOLS = ("todo", "task")
 """Their results are the state of the work itself."""
-NEWEST = 4
+UNPRUNED_NEWEST = 4
 """Results at the end of the stretch that are not pruned."""
-SHORTEST = 64
+MIN_SPLIT_CHARACTERS = 64
 """Characters; what is no longer is not cut in two."""
-REACH = 400
+SPLIT_SEARCH_CHARACTERS = 400
 """Characters in which a good place to cut is looked for."""
 _TAGS = re.compile(r"<(?=[\s/]*(?:conversation|message)\b)", re.IGNORECASE)
 
@@ -33,19 +33,19 @@ Cost = Callable[[str], int]
 class TranscriptEntry:
     """One message, or a piece of one."""
 
-    by: str
+    author: str
     """Who wrote it, and which piece of it this is."""
     text: str
 
     def __str__(self) -> str:
-        return f'<message by="{self.by}">\n{_TAGS.sub("&lt;", self.text)}\n</message>'
+        return f'<message by="{self.author}">\n{_TAGS.sub("&lt;", self.text)}\n</message>'
 
 
 def entries(messages: Iterable[bytes], *, prune: bool = False) -> list[TranscriptEntry]:
     """One for each message, and one for each call of a tool."""
     parsed: list[dict[str, Any]] = [from_json(message) for message in messages]
     results = [at for at, message in enumerate(parsed) if message["role"] == "tool"]
-    old = set(results[:-NEWEST]) if prune else set[int]()
+    old = set(results[:-UNPRUNED_NEWEST]) if prune else set[int]()
     names: dict[str, str] = {}
     found: list[TranscriptEntry] = []
     for at, message in enumerate(parsed):
@@ -53,7 +53,7 @@ def entries(messages: Iterable[bytes], *, prune: bool = False) -> list[Transcrip
     return found
 
 
-def plain(texts: Iterable[TranscriptEntry]) -> str:
+def render(texts: Iterable[TranscriptEntry]) -> str:
     """The whole stretch."""
     return "\n".join(map(str, texts))
 
@@ -76,9 +76,9 @@ def chunks(texts: Iterable[TranscriptEntry], cost: Cost, budget: int) -> list[li
 def without_middle(texts: Sequence[TranscriptEntry], cost: Cost, budget: int) -> str:
     """As many entries of the beginning and of the end as fit, a quarter of the room for the beginning."""
     costs = [cost(str(entry)) + 1 for entry in texts]
-    head = _taken(zip(texts, costs, strict=True), budget // 4)
+    head = _collect_within_budget(zip(texts, costs, strict=True), budget // 4)
     rest = list(zip(texts, costs, strict=True))[len(head) :]
-    tail = _taken(reversed(rest), budget - budget // 4)
+    tail = _collect_within_budget(reversed(rest), budget - budget // 4)
     left = len(rest) - len(tail)
     between = [f"[{left} messages in between do not fit and were left out]"] if left else []
     return "\n".join([*map(str, head), *between, *map(str, reversed(tail))])
@@ -88,8 +88,8 @@ def _entries(message: dict[str, Any], names: dict[str, str], *, prune: bool) -> 
     """`names` are those of the calls so far, by id."""
     content: str = message.get("content") or ""
     if message["role"] == "tool":
-        cut = prune and len(content) > PRUNED and names.get(message["tool_call_id"]) not in KEPT_TOOLS
-        text = f"{content[:PRUNED]}... [the rest was pruned]" if cut else content
+        cut = prune and len(content) > PRUNED_CHARACTERS and names.get(message["tool_call_id"]) not in UNPRUNED_TOOLS
+        text = f"{content[:PRUNED_CHARACTERS]}... [the rest was pruned]" if cut else content
         yield TranscriptEntry(f"tool {_name(names.get(message['tool_call_id'], 'unknown'))}", text)
         return
     if content:
@@ -109,24 +109,27 @@ def _parts(entry: TranscriptEntry, cost: Cost, budget: int) -> list[TranscriptEn
     slices = _sliced(entry, cost, budget, entry.text)
     if len(slices) == 1:
         return [entry]
-    return [replace(entry, by=f"{entry.by}, part {at} of {len(slices)}", text=one) for at, one in enumerate(slices, 1)]
+    return [
+        replace(entry, author=f"{entry.author}, part {at} of {len(slices)}", text=one)
+        for at, one in enumerate(slices, 1)
+    ]
 
 
 def _sliced(entry: TranscriptEntry, cost: Cost, budget: int, text: str) -> list[str]:
     """Halves of halves, until each fits beside the tags."""
-    if len(text) <= SHORTEST or cost(str(replace(entry, text=text))) + 16 <= budget:
+    if len(text) <= MIN_SPLIT_CHARACTERS or cost(str(replace(entry, text=text))) + 16 <= budget:
         return [text]
-    middle = _seam(text, len(text) // 2)
+    middle = _split_point(text, len(text) // 2)
     return [*_sliced(entry, cost, budget, text[:middle]), *_sliced(entry, cost, budget, text[middle:])]
 
 
-def _seam(text: str, at: int) -> int:
+def _split_point(text: str, at: int) -> int:
     """Near there, behind a line or at least behind a word: half a number says something else than the whole."""
-    earliest = at - min(at // 2, REACH)
+    earliest = at - min(at // 2, SPLIT_SEARCH_CHARACTERS)
     return text.rfind("\n", earliest, at) + 1 or text.rfind(" ", earliest, at) + 1 or at
 
 
-def _taken(found: Iterable[tuple[TranscriptEntry, int]], budget: int) -> list[TranscriptEntry]:
+def _collect_within_budget(found: Iterable[tuple[TranscriptEntry, int]], budget: int) -> list[TranscriptEntry]:
     taken: list[TranscriptEntry] = []
     for entry, cost in found:
         if cost > budget:

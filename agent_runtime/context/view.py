@@ -15,12 +15,12 @@ from pydantic_core import from_json, to_json
 from ..agents import DEFAULT
 from ..ports import Note, ToolSpec
 from ..sessions import Marker, Message, Shortened
-from .notes import notes_of, sent_at
-from .provider_messages import Step, lower_step, lower_summary, lower_user, steps_of
-from .sanitize import in_words, result_json
+from .notes import notes_of, sent_note
+from .provider_messages import Step, serialize_step, serialize_summary, serialize_user_message, steps_of
+from .sanitize import escape_json_texts, escape_result_json
 
-SWITCHED = "from here on you act as agent {now}; what was said before was said by agent {was}"
-_SAID = b'{"role":"assistant","content":"'
+AGENT_SWITCH_TEXT = "from here on you act as agent {now}; what was said before was said by agent {was}"
+_ASSISTANT_TEXT_PREFIX = b'{"role":"assistant","content":"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,20 @@ class View:
         self._marker = marker
         self._messages: list[bytes] = [_system(prompt)]
         if marker is not None and marker.summary:
-            self._messages.append(lower_summary(marker.summary))
+            self._messages.append(serialize_summary(marker.summary))
         self._agent = (marker.spoken_to if marker is not None else "") or agent
         """Who was spoken to last."""
         self._turn, self._step = "", 0
         self._shortened = {(one.message_id, one.call_id): one.kept for one in marker.shortened} if marker else {}
-        self.places: list[CutPoint] = []
+        self.cut_points: list[CutPoint] = []
         """Where it can be cut, in order."""
         self.size = sum(map(len, self._messages))
         """Bytes of all messages."""
 
     @classmethod
-    def of(cls, prompt: str, history: Iterable[Message], agent: str = DEFAULT, marker: Marker | None = None) -> View:
+    def from_history(
+        cls, prompt: str, history: Iterable[Message], agent: str = DEFAULT, marker: Marker | None = None
+    ) -> View:
         """The view of a session that is read back from the log; `agent` is the session's own. With a marker the history
         is that of its tail and of what came since."""
         view = cls(prompt, agent, marker)
@@ -75,7 +77,7 @@ class View:
                 continue
             if message.role == "user":
                 if not message.steered:  # it stands in the reply that it joined
-                    notes = (sent_at(message.sent_at), *notes_of(message.metadata))
+                    notes = (sent_note(message.sent_at), *notes_of(message.metadata))
                     view.add_user(message.parts, message.metadata.get("agent", agent), notes, message.id)
             else:
                 view.add_reply(message.parts)
@@ -86,9 +88,11 @@ class View:
         return self._messages
 
     @property
-    def answered(self) -> str | None:
+    def last_answer(self) -> str | None:
         """What the model has said last; none while it has said nothing."""
-        last = next((message for message in reversed(self._messages) if message.startswith(_SAID)), None)
+        last = next(
+            (message for message in reversed(self._messages) if message.startswith(_ASSISTANT_TEXT_PREFIX)), None
+        )
         return from_json(last)["content"] if last is not None else None
 
     @property
@@ -103,16 +107,16 @@ class View:
 
     def results(self, start: CutPoint) -> Iterator[CallResult]:
         """The results of tools from there on, as they are shown."""
-        places = [place for place in self.places if place.index >= start.index]
+        places = [place for place in self.cut_points if place.index >= start.index]
         for place, end in zip(places, [*(place.index for place in places[1:]), len(self._messages)], strict=True):
             for message in map(from_json, self._messages[place.index : end]):
                 if message["role"] == "tool":
                     yield CallResult(place.message_id, message["tool_call_id"], message["content"])
 
-    def unmoved(self, shortened: tuple[Shortened, ...]) -> Marker | None:
+    def marker_without_cut(self, shortened: tuple[Shortened, ...]) -> Marker | None:
         """A marker behind which all is shown that is shown now, but for these results; none where there is no message
         to begin with."""
-        first = self.places[0] if self.places else None
+        first = self.cut_points[0] if self.cut_points else None
         if first is None or first.step:
             return None
         known = self._marker or Marker("", 0, auto=True)
@@ -140,12 +144,12 @@ class View:
     ) -> None:
         """A message to an agent, above what the runtime has noted; when that is another agent than before, it says
         so."""
-        self.places.append(CutPoint(len(self._messages), message_id, 0, self._agent))
+        self.cut_points.append(CutPoint(len(self._messages), message_id, 0, self._agent))
         was, self._agent = self._agent, agent or self._agent
         self._turn, self._step = message_id, 0
         if was != self._agent:
-            notes = (*notes, Note("agent", SWITCHED.format(was=was, now=self._agent)))
-        self._add([lower_user(parts, notes)])
+            notes = (*notes, Note("agent", AGENT_SWITCH_TEXT.format(was=was, now=self._agent)))
+        self._add([serialize_user_message(parts, notes)])
 
     def add_reply(self, parts: Sequence[dict[str, Any]]) -> None:
         """All steps of a recorded reply."""
@@ -154,20 +158,20 @@ class View:
 
     def add_step(self, step: Step) -> None:
         """The next step of the turn of the last user message. One that was left out by a compaction is only counted."""
-        messages = lower_step(step, self._kept)
+        messages = serialize_step(step, self._kept_characters)
         if not messages:
             return
         self._step += 1
         if self._marker is None or not self._marker.leaves_out(self._turn, self._step):
-            self.places.append(CutPoint(len(self._messages), self._turn, self._step, self._agent))
+            self.cut_points.append(CutPoint(len(self._messages), self._turn, self._step, self._agent))
             self._add(messages)
 
-    def become(self, other: View) -> None:
+    def replace_with(self, other: View) -> None:
         """Takes over what the other one shows: whoever holds this view sees the compacted conversation."""
-        for name in ("_marker", "_messages", "_agent", "_turn", "_step", "_shortened", "places", "size"):
+        for name in ("_marker", "_messages", "_agent", "_turn", "_step", "_shortened", "cut_points", "size"):
             setattr(self, name, getattr(other, name))
 
-    def _kept(self, call_id: str) -> int | None:
+    def _kept_characters(self, call_id: str) -> int | None:
         """Characters of a call's result that are shown; none: all."""
         return self._shortened.get((self._turn, call_id))
 
@@ -180,32 +184,32 @@ def _system(prompt: str) -> bytes:
     return to_json({"role": "system", "content": prompt})
 
 
-def lower_tools(specs: Sequence[ToolSpec]) -> bytes | None:
+def serialize_tools(specs: Sequence[ToolSpec]) -> bytes | None:
     """Tool definitions in OpenAI's function format, in the order given."""
     if not specs:
         return None
     key = tuple(map(id, specs))
-    known = _lowered.get(key)
+    known = _serialized_tools.get(key)
     if known is None:
-        if len(_lowered) >= _MOST_LOWERED:
-            _lowered.clear()
-        known = _lowered[key] = (tuple(specs), _visible([definition(spec) for spec in specs]))
+        if len(_serialized_tools) >= _MAX_SERIALIZED:
+            _serialized_tools.clear()
+        known = _serialized_tools[key] = (tuple(specs), _visible([tool_definition(spec) for spec in specs]))
     return known[1]
 
 
-_lowered: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], bytes]] = {}
+_serialized_tools: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], bytes]] = {}
 """Turn after turn has the same tools. The specs are held, so that their ids mean them and no others."""
-_MOST_LOWERED = 64
+_MAX_SERIALIZED = 64
 
 
 def _visible(definitions: list[dict[str, Any]]) -> bytes:
     """Descriptions come from servers and skills as well."""
     lowered = to_json(definitions)
     text = lowered.decode()
-    return lowered if result_json(text) == text else to_json(in_words(definitions))
+    return lowered if escape_result_json(text) == text else to_json(escape_json_texts(definitions))
 
 
-def definition(spec: ToolSpec) -> dict[str, Any]:
+def tool_definition(spec: ToolSpec) -> dict[str, Any]:
     """One tool in OpenAI's function format."""
     function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return {"type": "function", "function": function}

@@ -4,8 +4,8 @@ from .compaction.agent import SummarizerModels
 from .compaction.service import CompactionService
 from .core.authority import AuthorityResolver
 from .core.events import EventBus
-from .core.limits import IN_ERROR, TurnLimits, TurnOutcome, UsageBudget
-from .core.live_sessions import MAIN, LiveSession, LiveSessions
+from .core.limits import ERROR_STATUSES, TurnLimits, TurnOutcome, UsageBudget
+from .core.live_sessions import MAIN_ALIAS, LiveSession, LiveSessions
 from .core.turn_state import ExternalWork, Turn, WorkRecorder
 from .core.turn_stream import StreamInterrupted, TurnStream
 from .notes.memory import MemoryNotes
@@ -14,20 +14,19 @@ from .requests.chats import ChatService, CompletedTurn, IncomingMessage, reply_o
 from .requests.human_answers import HumanAnswer, HumanAnswers
 from .requests.message_size import MessageSizeCheck
 from .requests.recovery import Recovery, WorkStore
-from .requests.tasks import MIGRATIONS, TaskAdmission, TaskService, record_of
-from .requests.tasks import forget as forget_tasks
+from .requests.tasks import MIGRATIONS, TaskAdmission, TaskService, delete_tasks, record_of
 from .scheduling.admission import Admission
 from .scheduling.finalizer import TurnFinalizer
 from .scheduling.runner import Counters, TurnRunner
 from .services import LoopServices
 from .sessions.session_cost import PriceCheck
 from .sessions.session_service import PromptView, SessionService, archive_session, close_session
-from .sessions.session_status import standing
+from .sessions.session_status import compute_session_status
 from .subagents.service import Subagents
 
 __all__ = [
-    "IN_ERROR",
-    "MAIN",
+    "ERROR_STATUSES",
+    "MAIN_ALIAS",
     "MIGRATIONS",
     "Admission",
     "AuthorityResolver",
@@ -66,8 +65,8 @@ __all__ = [
     "WorkStore",
     "archive_session",
     "close_session",
-    "forget_tasks",
+    "compute_session_status",
+    "delete_tasks",
     "record_of",
     "reply_of",
-    "standing",
 ]

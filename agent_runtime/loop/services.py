@@ -21,16 +21,16 @@ class LoopServices:
 
     database: Database
     admission: Admission
-    conversations: LiveSessions
+    live_sessions: LiveSessions
     ids: Ids
     clock: Clock
     home: Home
-    snapshots: SnapshotGuard | None = None
+    snapshot_guard: SnapshotGuard | None = None
     learnings: Learnings = field(default_factory=NoLearnings)
-    fitting: MessageSizeCheck | None = None
+    message_size_check: MessageSizeCheck | None = None
     """None: no message is too long."""
 
     async def require_fit(self, turn: Turn) -> None:
         """Call this before a turn is admitted. Raises TooLarge for a message that cannot fit its model's window."""
-        if self.fitting is not None:
-            await self.fitting.require(turn)
+        if self.message_size_check is not None:
+            await self.message_size_check.require(turn)

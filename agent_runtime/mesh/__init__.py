@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from .greeting import MeshCheck
     from .model import ModelClient, RetryPolicy
     from .search import MeshSearch
-    from .usage import priced
+    from .usage import with_cost
 
-__all__ = ["MeshCheck", "MeshClient", "MeshSearch", "ModelCatalog", "ModelClient", "RetryPolicy", "priced"]
+__all__ = ["MeshCheck", "MeshClient", "MeshSearch", "ModelCatalog", "ModelClient", "RetryPolicy", "with_cost"]
 
 _HOMES = {
     "ModelCatalog": "catalog",
@@ -19,7 +19,7 @@ _HOMES = {
     "MeshSearch": "search",
     "ModelClient": "model",
     "RetryPolicy": "model",
-    "priced": "usage",
+    "with_cost": "usage",
 }
 
 

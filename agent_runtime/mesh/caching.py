@@ -15,13 +15,13 @@ from agent_common.telemetry import logger
 
 from ..ports import Clock, ModelRequest
 
-LEAST_TOKENS = 1024
+MIN_CACHED_TOKENS = 1024
 """A shorter prompt is cached by nobody."""
 WARM_SECONDS = 240.0
 """For so long a prompt is surely still in the cache; providers promise five minutes."""
-MISSES = 5
+COLD_AFTER_MISSES = 5
 """Steps in a row that read nothing from the cache, after which the model counts as cold."""
-MOST_SESSIONS = 256
+MAX_SESSIONS = 256
 """That are watched."""
 _CONTENT, _TEXT = b'"content":"', b'"content":[{"type":"text","text":"'
 _MARK = b',"cache_control":{"type":"ephemeral"}}]}'
@@ -34,14 +34,14 @@ def cache_key(session: str) -> str:
     return hashlib.blake2s(session.encode(), digest_size=16).hexdigest()
 
 
-def marked(messages: Sequence[bytes]) -> Sequence[bytes]:
+def with_cache_marks(messages: Sequence[bytes]) -> Sequence[bytes]:
     """The messages with a mark on the first and the last: up to there the provider is to keep what it has read."""
     if len(messages) < 2:
-        return [_marked(message) for message in messages]
-    return [_marked(messages[0]), *messages[1:-1], _marked(messages[-1])]
+        return [_with_mark(message) for message in messages]
+    return [_with_mark(messages[0]), *messages[1:-1], _with_mark(messages[-1])]
 
 
-def _marked(message: bytes) -> bytes:
+def _with_mark(message: bytes) -> bytes:
     """The message with its text as a part that carries the mark. One without text stays as it is."""
     head, key, rest = message.partition(_CONTENT)  # in no string: there the quotes would be escaped
     if not key or not rest.endswith(b'"}') or rest == b'"}':
@@ -54,36 +54,36 @@ class CacheWatch:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.cold: set[str] = set()
+        self.cold_models: set[str] = set()
         """Models that are known for it now."""
-        self._told: set[str] = set()
+        self._warned_models: set[str] = set()
         self._misses: Counter[str] = Counter()
         self._prompts: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
         """When a session has asked a model last, and how long that prompt was."""
 
-    def answered(self, request: ModelRequest, usage: Usage) -> None:
+    def record_usage(self, request: ModelRequest, usage: Usage) -> None:
         """Takes what a capable model reports of a request."""
         now, asked = self._clock.monotonic(), (request.model, request.session)
         before = self._prompts.pop(asked, None)
         self._prompts[asked] = (now, usage.input + usage.cache_read + usage.cache_write)
-        if len(self._prompts) > MOST_SESSIONS:
+        if len(self._prompts) > MAX_SESSIONS:
             self._prompts.popitem(last=False)
         if usage.cache_read:
             self._misses[request.model] = 0
-            self.cold.discard(request.model)
-        elif before is not None and now - before[0] <= WARM_SECONDS and before[1] >= LEAST_TOKENS:
+            self.cold_models.discard(request.model)
+        elif before is not None and now - before[0] <= WARM_SECONDS and before[1] >= MIN_CACHED_TOKENS:
             self._missed(request.model)
 
     def _missed(self, model: str) -> None:
         self._misses[model] += 1
-        if self._misses[model] < MISSES:
+        if self._misses[model] < COLD_AFTER_MISSES:
             return
-        self.cold.add(model)
-        if model not in self._told:
-            self._told.add(model)
+        self.cold_models.add(model)
+        if model not in self._warned_models:
+            self._warned_models.add(model)
             log.warning("the provider's prompt cache is never hit: every step pays for its whole prompt", model=model)
 
 
-def additions(caching: Caching, request: ModelRequest) -> dict[str, str]:
+def cache_fields(caching: Caching, request: ModelRequest) -> dict[str, str]:
     """What else the head of a request says."""
     return {"prompt_cache_key": cache_key(request.session)} if caching == "key" and request.session else {}

@@ -15,13 +15,13 @@ from ..errors import InvalidRequest, MeshUnavailable
 from ..ports import Clock
 from .caching import CacheWatch
 
-OK, REFUSALS = 200, (401, 403)
+HTTP_OK, REFUSED_STATUSES = 200, (401, 403)
 TOKEN_HINT = "set AGENT_MESH_TOKEN to one that `agent-host token ID` has made, or to the endpoint's own key"  # noqa: S105
 FRESH_SECONDS = 60.0
-DOUBT_SECONDS = 1.0
+RECHECK_SECONDS = 1.0
 """The same before a model is said not to be there: the operator may have added it just now."""
 _TIMEOUT_SECONDS = 5.0
-MOST_NAMED = 20
+MAX_LISTED = 20
 """Models that an error lists."""
 
 
@@ -33,36 +33,36 @@ class ModelCatalog:
         out aliases and deployments."""
         self._url, self._complete = url, complete
         self._http = HttpPool(url, headers, idle=_TIMEOUT_SECONDS, connect=_TIMEOUT_SECONDS)
-        self._clock, self.watch = clock, CacheWatch(clock)
+        self._clock, self.cache_watch = clock, CacheWatch(clock)
         self._cards: dict[str, ModelCard] = {}
         self._fetched: float | None = None
         self._lock = asyncio.Lock()
         self.reachable: bool | None = None
         """Whether the mesh answered the last time it was asked; none before that."""
-        self.refused = False
+        self.token_refused = False
         """Whether it refused our token then."""
-        self.doubt = asyncio.Event()
+        self.token_doubted = asyncio.Event()
         """A model call was refused: the token may hold no longer."""
 
-    def heard(self, status: int) -> None:
+    def record_status(self, status: int) -> None:
         """A model call was answered. One that was refused may be refused for itself: the list tells about the token."""
         self.reachable = True
-        if status == OK:
-            self.refused = False
-        elif status in REFUSALS:
-            self.doubt.set()
+        if status == HTTP_OK:
+            self.token_refused = False
+        elif status in REFUSED_STATUSES:
+            self.token_doubted.set()
 
-    async def ask(self) -> None:
+    async def refresh(self) -> None:
         """Fetches the list now. Raises MeshUnavailable."""
         async with self._lock:
             await self._fetch()
             self._fetched = self._clock.monotonic()
 
-    def known(self, name: str) -> ModelCard | None:
+    def cached_card(self, name: str) -> ModelCard | None:
         """The card as of the last answer, without asking."""
         return self._cards.get(name)
 
-    def all_known(self) -> Sequence[ModelCard]:
+    def cached_cards(self) -> Sequence[ModelCard]:
         """All cards as of the last answer."""
         return list(self._cards.values())
 
@@ -82,7 +82,7 @@ class ModelCatalog:
         """The card of one model; none when the mesh cannot say."""
         with contextlib.suppress(MeshUnavailable):
             await self.models(age)
-        return self.known(name)
+        return self.cached_card(name)
 
     async def require(self, name: str) -> None:
         """Raises InvalidRequest `unknown_model`, which lists what there is, for a model that certainly is not there."""
@@ -91,24 +91,28 @@ class ModelCatalog:
         with contextlib.suppress(MeshUnavailable):
             if name in {card.id for card in await self.models()}:
                 return
-            if name not in {card.id for card in await self.models(DOUBT_SECONDS)}:
-                text = f"there is no model {name!r}; {self.listed()}"
+            if name not in {card.id for card in await self.models(RECHECK_SECONDS)}:
+                text = f"there is no model {name!r}; {self.describe_names()}"
                 raise InvalidRequest(text, code="unknown_model", faults=[("model", text)])
 
-    async def explained(self, refusal: str, name: str) -> str:
+    async def explain_refusal(self, refusal: str, name: str) -> str:
         """What an endpoint said of a model that it does not have, with what to do about it."""
-        card = await self.card(name, DOUBT_SECONDS)
+        card = await self.card(name, RECHECK_SECONDS)
         if card is None:
-            return f"there is no model {name!r}; {self.listed()}" if self._complete else f"{refusal}; {self.listed()}"
+            return (
+                f"there is no model {name!r}; {self.describe_names()}"
+                if self._complete
+                else f"{refusal}; {self.describe_names()}"
+            )
         if card.upstream in (None, name):
             return refusal
         return f"{refusal}; {name!r} stands for {card.upstream!r}: correct the host's OPENAI_MODEL or catalog"
 
-    def listed(self) -> str:
+    def describe_names(self) -> str:
         """The names, for a person who chose a wrong one."""
         names = sorted(name for name, card in self._cards.items() if card.chats)
-        rest = f" and {len(names) - MOST_NAMED} more (GET /capabilities lists all)" if len(names) > MOST_NAMED else ""
-        return f"{self._url} lists {', '.join(names[:MOST_NAMED]) or 'none'}{rest}"
+        rest = f" and {len(names) - MAX_LISTED} more (GET /capabilities lists all)" if len(names) > MAX_LISTED else ""
+        return f"{self._url} lists {', '.join(names[:MAX_LISTED]) or 'none'}{rest}"
 
     async def close(self) -> None:
         await self._http.close()
@@ -121,10 +125,10 @@ class ModelCatalog:
             self.reachable = False
             raise MeshUnavailable(f"the mesh cannot be reached at {self._url}: {error or 'it is silent'}") from error
         self.reachable = True
-        self.refused = status in REFUSALS
-        if self.refused:
+        self.token_refused = status in REFUSED_STATUSES
+        if self.token_refused:
             raise MeshUnavailable(f"{self._url} refuses the token ({status}): {TOKEN_HINT}")
-        if status != OK:
+        if status != HTTP_OK:
             raise MeshUnavailable(f"the mesh does not list its models: it answered {status}")
         try:
             cards = ModelList.model_validate_json(body).data

@@ -14,18 +14,18 @@ from agent_common.protocol import ModelCard, is_object
 from ..errors import MeshUnavailable
 from ..ports import ModelMeter, OpenGate, SideEffectGate
 from .catalog import ModelCatalog
-from .usage import priced, usage_of
+from .usage import usage_of, with_cost
 
 if TYPE_CHECKING:
     import httpx
     from openai import AsyncOpenAI
 
 TIMEOUT_SECONDS = 120.0
-OPTIONS = frozenset({"model", "temperature", "top_p", "max_tokens", "stop", "seed", "response_format"})
+CHAT_OPTIONS = frozenset({"model", "temperature", "top_p", "max_tokens", "stop", "seed", "response_format"})
 """Options of `chat` that are passed on; anything else is refused by name."""
-MEMBERS = ("role", "content", "name")
+MESSAGE_MEMBERS = ("role", "content", "name")
 """Members that a message may have."""
-TEXT_PART = "{'type': 'text', 'text': '...'}"
+TEXT_PART_EXAMPLE = "{'type': 'text', 'text': '...'}"
 
 
 class MeshClient:
@@ -47,10 +47,10 @@ class MeshClient:
         self, messages: Sequence[Mapping[str, Any]], meter: ModelMeter | None = None, /, **options: Any
     ) -> dict[str, Any]:
         """One completion: `{content, finish_reason, usage}`. Raises ToolFailure when the meter does not admit it."""
-        if unknown := sorted(set(options) - OPTIONS):
-            raise MeshUnavailable(f"chat has no option {unknown[0]!r}; it takes {', '.join(sorted(OPTIONS))}")
-        _check("messages", messages, dict, "objects such as {'role': 'user', 'content': '...'}")
-        _check_words(messages)
+        if unknown := sorted(set(options) - CHAT_OPTIONS):
+            raise MeshUnavailable(f"chat has no option {unknown[0]!r}; it takes {', '.join(sorted(CHAT_OPTIONS))}")
+        _require_list("messages", messages, dict, "objects such as {'role': 'user', 'content': '...'}")
+        _require_text_only(messages)
         client = await self._client()
         body = {"model": self._model, **options, "messages": list(messages)}
         raw = await self._metered("/chat/completions", body, client, meter)
@@ -65,7 +65,7 @@ class MeshClient:
     async def embed(
         self, texts: Sequence[str], meter: ModelMeter | None = None, /, *, model: str | None = None
     ) -> list[list[float]]:
-        _check("texts", texts, str, "texts")
+        _require_list("texts", texts, str, "texts")
         client = await self._client()
         body = {"model": model or self._model, "input": list(texts)}
         raw = await self._metered("/embeddings", body, client, meter)
@@ -84,7 +84,7 @@ class MeshClient:
         raw = await self._call(client.post(path, cast_to=object, body=body))
         if meter is not None and is_object(raw) and is_object(report := raw.get("usage")):
             card = await self._catalog.card(model)
-            meter.spend(priced(usage_of(report), card.pricing if card else None))
+            meter.spend(with_cost(usage_of(report), card.pricing if card else None))
         return raw
 
     async def _call(self, call: Any) -> Any:
@@ -123,25 +123,29 @@ class MeshClient:
             return self._openai
 
 
-def _check(name: str, given: object, kind: type, what: str) -> None:
+def _require_list(name: str, given: object, kind: type, what: str) -> None:
     """Skills hand in what they like; a text is a sequence too, and would be asked about letter by letter."""
     if not isinstance(given, list | tuple) or not all(isinstance(one, kind) for one in given):  # pyright: ignore[reportUnknownVariableType]
         raise MeshUnavailable(f"{name}: must be a list of {what}")
 
 
-def _check_words(messages: Sequence[Mapping[str, Any]]) -> None:
+def _require_text_only(messages: Sequence[Mapping[str, Any]]) -> None:
     """Refuse all but text: skills have no network, and a provider would fetch the address of an image for them."""
     for index, message in enumerate(messages):
-        if unknown := [name for name in message if name not in MEMBERS]:
-            raise MeshUnavailable(f"messages[{index}].{unknown[0]}: a message of a skill has {', '.join(MEMBERS)} only")
+        if unknown := [name for name in message if name not in MESSAGE_MEMBERS]:
+            raise MeshUnavailable(
+                f"messages[{index}].{unknown[0]}: a message of a skill has {', '.join(MESSAGE_MEMBERS)} only"
+            )
         content: Any = message.get("content")
         if isinstance(content, str):
             continue
         if not isinstance(content, list):
-            raise MeshUnavailable(f"messages[{index}].content: must be text, or a list of {TEXT_PART}")
+            raise MeshUnavailable(f"messages[{index}].content: must be text, or a list of {TEXT_PART_EXAMPLE}")
         for number, part in enumerate(cast("list[Any]", content)):
             if part != {"type": "text", "text": _text_of(part)}:
-                raise MeshUnavailable(f"messages[{index}].content[{number}]: a skill sends text only: {TEXT_PART}")
+                raise MeshUnavailable(
+                    f"messages[{index}].content[{number}]: a skill sends text only: {TEXT_PART_EXAMPLE}"
+                )
 
 
 def _text_of(part: Any) -> str | None:

@@ -27,7 +27,7 @@ _OVERFLOW_WORDS = (
     "maximum prompt length",  # xAI
     "model token limit",  # Moonshot
 )
-_ASKED = ("input", "prompt", "messages")
+_PROMPT_WORDS = ("input", "prompt", "messages")
 """Words for what was sent. An error without them that tells of sizes is about the answer."""
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 _RATE_CODES = {"rate_limit_exceeded", "rate_limit_error", "too_many_requests", "429"}
@@ -42,21 +42,21 @@ _BASE_URL = (
     " or base_url, or AGENT_LLM_BASE_URL)"
 )
 _DETAIL_CHARACTERS = 500
-ERROR_BODY = JsonLimits(max_bytes=64 * 1024)
+ERROR_BODY_LIMITS = JsonLimits(max_bytes=64 * 1024)
 """A larger one is taken for text."""
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
     """The error behind an HTTP status."""
-    message, code = told(body)
+    message, code = parse_error_body(body)
     text = f"the model endpoint answered {status}: {message}"
     if status in (401, 403) or code == "provider_auth":
         return ModelError(text, code="model_auth")
-    worded = status != 429 and _tells_of_overflow(message)  # 429 means: per minute
+    worded = status != 429 and _is_overflow(message)  # 429 means: per minute
     if status == 413 or code in _OVERFLOW_CODES or worded:
         return ModelError(text, code="context_overflow")
     wait = _retry_after(headers.get("retry-after"))
-    if status == 402 or _tells_of_quota(code, message):
+    if status == 402 or _is_quota(code, message):
         return ModelError(text, code="model_quota", retry_after=wait)
     if status in _TRANSIENT:
         kind = "model_rate_limited" if status == 429 or code in _RATE_CODES else "model_unavailable"
@@ -76,9 +76,9 @@ def from_event(error: Any) -> ModelError:
     message, code = str(body.get("message") or error)[:_DETAIL_CHARACTERS], _code(body)
     if code == "provider_auth":
         return ModelError(message, code="model_auth")
-    if code in _OVERFLOW_CODES or _tells_of_overflow(message):
+    if code in _OVERFLOW_CODES or _is_overflow(message):
         return ModelError(message, code="context_overflow")
-    if _tells_of_quota(code, message):
+    if _is_quota(code, message):
         return ModelError(message, code="model_quota")
     kind = "model_rate_limited" if code in _RATE_CODES else "model_unavailable"
     return ModelError(f"the model's stream reported an error: {message}", code=kind, transient=True)
@@ -91,10 +91,10 @@ def from_transport(fault: TransportFault, url: str, idle_seconds: float) -> Mode
     return ModelError(f"the model endpoint {url} cannot be reached: {fault.message}", transient=True)
 
 
-def told(body: bytes) -> tuple[str, str]:
+def parse_error_body(body: bytes) -> tuple[str, str]:
     """Message and code of an OpenAI-style error body, or whatever text there is."""
     try:
-        parsed: Any = read_json(body, ERROR_BODY)
+        parsed: Any = read_json(body, ERROR_BODY_LIMITS)
     except ValueError:
         return body[:_DETAIL_CHARACTERS].decode(errors="replace").strip() or "no reason given", ""
     error = parsed.get("error", parsed) if is_object(parsed) else parsed
@@ -109,16 +109,16 @@ def _code(error: dict[str, Any]) -> str:
     return str(error.get("type") if code is None else code)
 
 
-def _tells_of_quota(code: str, message: str) -> bool:
+def _is_quota(code: str, message: str) -> bool:
     return code in _QUOTA_CODES or any(words in message.lower() for words in _QUOTA_WORDS)
 
 
-def _tells_of_overflow(message: str) -> bool:
+def _is_overflow(message: str) -> bool:
     """Whether it says that the prompt is too long, in words or by both sizes."""
     worded = message.lower()
     if any(words in worded for words in _OVERFLOW_WORDS):
         return True
-    told = overflow_of(message) if any(word in worded for word in _ASKED) else None
+    told = overflow_of(message) if any(word in worded for word in _PROMPT_WORDS) else None
     return told is not None and told.limit is not None and told.actual is not None
 
 

@@ -11,7 +11,7 @@ from ..errors import InvalidRequest, MeshUnavailable
 from .catalog import ModelCatalog
 
 log = logger(__name__)
-AGAIN_SECONDS = 5.0
+RETRY_SECONDS = 5.0
 """Between two looks while something is wrong. A turn that succeeds ends that as well."""
 
 
@@ -37,10 +37,10 @@ class MeshCheck:
     async def _ask(self) -> None:
         told: str | None = None
         while True:
-            if not self._catalog.reachable or self._catalog.refused or self._catalog.doubt.is_set():
-                self._catalog.doubt.clear()
+            if not self._catalog.reachable or self._catalog.token_refused or self._catalog.token_doubted.is_set():
+                self._catalog.token_doubted.clear()
                 try:
-                    await self._catalog.ask()
+                    await self._catalog.refresh()
                     await self._catalog.require(self._model)
                     wrong = None
                 except InvalidRequest as error:
@@ -53,5 +53,5 @@ class MeshCheck:
                     log.info("the mesh can be used again", url=self._url)
                 told = wrong
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(AGAIN_SECONDS):
-                    await self._catalog.doubt.wait()
+                async with asyncio.timeout(RETRY_SECONDS):
+                    await self._catalog.token_doubted.wait()

@@ -25,17 +25,17 @@ from agent_common.telemetry import logger
 from ..errors import ModelError
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
 from . import errors
-from .caching import additions, marked
+from .caching import cache_fields, with_cache_marks
 from .catalog import ModelCatalog
 from .stream_parser import EventLines, StreamParser, read_event, read_large_event
-from .usage import priced
+from .usage import with_cost
 
 log = logger(__name__)
-LONGEST_WAIT = 60.0
+MAX_RETRY_SECONDS = 60.0
 """Seconds; a provider that asks for more is given up on."""
-TAIL_SECONDS = 0.5
+DRAIN_SECONDS = 0.5
 """Longest wait for the connection to be handed back after the last event."""
-_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.5, 16.0
+_FIRST_BACKOFF, _MAX_BACKOFF = 0.5, 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class RetryPolicy:
     idle_seconds: float = 120.0
 
 
-class _Line:
+class _AttemptLog:
     """The log line that each attempt at a model call ends with."""
 
     def __init__(self, request: ModelRequest, attempt: int) -> None:
@@ -54,15 +54,15 @@ class _Line:
         ids = {"session_id": request.session, "message_id": request.turn}
         self._facts: dict[str, Any] = {"model": request.model, "attempt": attempt, **ids}
 
-    def answered(self, reply: HttpResponse) -> None:
+    def add_response(self, reply: HttpResponse) -> None:
         """The host's request id leads to its own line of this call."""
         self._facts |= {"http_status": reply.status, "request_id": reply.headers.get("x-request-id")}
 
-    def ended(self, completion: Completion) -> None:
+    def log_completion(self, completion: Completion) -> None:
         used = {"input": completion.usage.input, "output": completion.usage.output}
         log.info("model call ended", **self._done(), stop_reason=completion.stop_reason, **used)
 
-    def failed(self, error: ModelError, delay: float | None) -> None:
+    def log_failure(self, error: ModelError, delay: float | None) -> None:
         why = {"code": error.code, "error": error.message, "retry_after": error.retry_after, "again_in": delay}
         log.warning("model call failed", **self._done(), **why)
 
@@ -73,18 +73,18 @@ class _Line:
 class ModelClient:
     """Implements ports.Model."""
 
-    def __init__(self, url: str, headers: dict[str, str], catalog: ModelCatalog, patience: RetryPolicy) -> None:
-        self._url, self._catalog, self._patience = url, catalog, patience
+    def __init__(self, url: str, headers: dict[str, str], catalog: ModelCatalog, retry_policy: RetryPolicy) -> None:
+        self._url, self._catalog, self._retry_policy = url, catalog, retry_policy
         wanted = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
-        self._http = HttpPool(url, wanted | headers, idle=patience.idle_seconds)
+        self._http = HttpPool(url, wanted | headers, idle=retry_policy.idle_seconds)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Retries with backoff before the first token only: what the caller has seen is never taken back."""
-        card = self._catalog.known(request.model)
+        card = self._catalog.cached_card(request.model)
         body = _body(request, card.caching if card is not None else "none")
-        attempts = request.attempts or self._patience.attempts
+        attempts = request.attempts or self._retry_policy.attempts
         for attempt in range(1, attempts + 1):
-            started, line = False, _Line(request, attempt)
+            started, line = False, _AttemptLog(request, attempt)
             try:
                 async for event in self._once(request, body, line):
                     started = True
@@ -92,7 +92,7 @@ class ModelClient:
                 return
             except ModelError as error:
                 delay = None if started or attempt == attempts else _delay(attempt, error)
-                line.failed(error, delay)
+                line.log_failure(error, delay)
                 if delay is None:
                     raise
                 yield Retrying(attempt, error.message, delay)
@@ -101,50 +101,52 @@ class ModelClient:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _once(self, request: ModelRequest, body: bytes, line: _Line) -> AsyncIterator[ModelEvent]:
+    async def _once(self, request: ModelRequest, body: bytes, line: _AttemptLog) -> AsyncIterator[ModelEvent]:
         assembly, lines = StreamParser(sent=len(body)), EventLines()
         try:
             async with self._http.request("POST", "/chat/completions", body) as reply:
-                self._catalog.heard(reply.status)
-                line.answered(reply)
+                self._catalog.record_status(reply.status)
+                line.add_response(reply)
                 if reply.status != 200:
                     error = errors.from_response(reply.status, reply.headers, await reply.body())
-                    raise await self._explained(error, request.model)
+                    raise await self._explain_unknown_model(error, request.model)
                 _check_encoding(reply)
                 if reply.headers.get("content-type", "").startswith("application/json"):
-                    for event in assembly.take_whole(await read_large_event(await reply.body())):
+                    for event in assembly.feed_response(await read_large_event(await reply.body())):
                         yield event
                 async for data in reply.pieces:
                     for payload in lines.feed(data):
                         small = len(payload) <= INLINE_BYTES  # nearly all: hundreds a turn
-                        for event in assembly.take(read_event(payload) if small else await read_large_event(payload)):
+                        for event in assembly.feed_event(
+                            read_event(payload) if small else await read_large_event(payload)
+                        ):
                             yield event
                     if assembly.done:
                         break
-                await _finish(reply)
+                await _drain(reply)
         except TransportFault as error:
             self._catalog.reachable = False
-            if not assembly.whole:  # what breaks behind the end of the answer breaks nothing
-                raise errors.from_transport(error, self._url, self._patience.idle_seconds) from error
-        completion = self._priced(request.model, assembly.completion())
+            if not assembly.complete:  # what breaks behind the end of the answer breaks nothing
+                raise errors.from_transport(error, self._url, self._retry_policy.idle_seconds) from error
+        completion = self._with_cost(request.model, assembly.completion())
         self._watch(request, completion, reported=assembly.report is not None)
-        line.ended(completion)
+        line.log_completion(completion)
         yield completion
 
-    async def _explained(self, error: ModelError, model: str) -> ModelError:
+    async def _explain_unknown_model(self, error: ModelError, model: str) -> ModelError:
         """Return the error; that of an unknown model lists the known names, or the upstream model of a known name."""
         if error.code != "unknown_model":
             return error
-        return ModelError(await self._catalog.explained(error.message, model), code=error.code)
+        return ModelError(await self._catalog.explain_refusal(error.message, model), code=error.code)
 
     def _watch(self, request: ModelRequest, completion: Completion, *, reported: bool) -> None:
-        card = self._catalog.known(request.model)
+        card = self._catalog.cached_card(request.model)
         if reported and card is not None and card.caching != "none" and request.session:
-            self._catalog.watch.answered(request, completion.usage)
+            self._catalog.cache_watch.record_usage(request, completion.usage)
 
-    def _priced(self, model: str, completion: Completion) -> Completion:
-        card = self._catalog.known(model)
-        return replace(completion, usage=priced(completion.usage, card.pricing if card else None))
+    def _with_cost(self, model: str, completion: Completion) -> Completion:
+        card = self._catalog.cached_card(model)
+        return replace(completion, usage=with_cost(completion.usage, card.pricing if card else None))
 
 
 def _check_encoding(reply: HttpResponse) -> None:
@@ -153,10 +155,10 @@ def _check_encoding(reply: HttpResponse) -> None:
         raise ModelError(f"the model endpoint sent {coding}, though plain text was asked for", code="model_config")
 
 
-async def _finish(reply: HttpResponse) -> None:
+async def _drain(reply: HttpResponse) -> None:
     """Reads what is behind the last event, so that the connection can be kept; but not for long."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(TAIL_SECONDS):
+        async with asyncio.timeout(DRAIN_SECONDS):
             async for _ in reply.pieces:
                 pass
 
@@ -168,8 +170,8 @@ def _body(request: ModelRequest, caching: Caching) -> bytes:
         head["max_tokens"] = request.max_tokens
     if request.temperature is not None:
         head["temperature"] = request.temperature
-    head |= additions(caching, request)
-    messages = marked(request.messages) if caching == "breakpoints" else request.messages
+    head |= cache_fields(caching, request)
+    messages = with_cache_marks(request.messages) if caching == "breakpoints" else request.messages
     pieces = [to_json(head)[:-1], b',"messages":[', b",".join(messages), b"]"]
     if request.tools is not None:
         pieces += [b',"tools":', request.tools, b',"tool_choice":"', request.tool_choice.encode(), b'"']
@@ -178,9 +180,9 @@ def _body(request: ModelRequest, caching: Caching) -> bytes:
 
 def _delay(attempt: int, error: ModelError) -> float | None:
     """Seconds until the next attempt: what the provider asks for, else doubling; with jitter. None: no next one."""
-    if not error.transient or (error.retry_after or 0) > LONGEST_WAIT:
+    if not error.transient or (error.retry_after or 0) > MAX_RETRY_SECONDS:
         return None
     jitter = random.random()  # noqa: S311  spreads load, guards nothing
     if error.retry_after is not None:
         return error.retry_after + jitter * 0.25
-    return min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** (attempt - 1)) * (0.5 + jitter / 2)
+    return min(_MAX_BACKOFF, _FIRST_BACKOFF * 2 ** (attempt - 1)) * (0.5 + jitter / 2)

@@ -11,9 +11,9 @@ from agent_common.net import HttpPool, TransportFault
 from agent_common.protocol import SearchHit, SearchRequest, SearchResults
 
 from ..errors import MeshUnavailable, ToolFailure, ToolFailureKind
-from .errors import told
+from .errors import parse_error_body
 
-SECONDS = 15.0
+TIMEOUT_SECONDS = 15.0
 _KINDS: Mapping[int, ToolFailureKind] = {400: "invalid", 422: "invalid", 429: "denied", 504: "timeout"}
 _NOT_OFFERED = frozenset({401, 403, 404, 405, 501, 503})
 
@@ -21,7 +21,7 @@ _NOT_OFFERED = frozenset({401, 403, 404, 405, 501, 503})
 class MeshSearch:
     """Implements ports.Search."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], seconds: float = SECONDS) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], seconds: float = TIMEOUT_SECONDS) -> None:
         self._http = HttpPool(url, {"content-type": "application/json", **headers}, idle=seconds, connect=seconds)
         self._seconds = seconds
 
@@ -54,7 +54,7 @@ def _late(seconds: float) -> ToolFailure:
 
 
 def _refused(status: int, answer: bytes) -> ToolFailure | MeshUnavailable:
-    message, _ = told(answer)
+    message, _ = parse_error_body(answer)
     if status in _NOT_OFFERED:
         return MeshUnavailable(f"the mesh does not offer search: {message}")
     return ToolFailure(f"the search failed: {message}", kind=_KINDS.get(status, "backend"))

@@ -28,11 +28,11 @@ _STOP: dict[str, Literal["stop", "length", "content-filter", "tool-calls", "othe
 }
 
 
-LONGEST_LINE = 8 * 1024 * 1024
-EVENT = JsonLimits(max_bytes=LONGEST_LINE, max_values=100_000, refuse_ambiguous=False)
-MOST_CALLS = 256
+MAX_LINE_BYTES = 8 * 1024 * 1024
+EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
+MAX_CALLS = 256
 """Tool calls in one answer."""
-_CUT_IN_TWO = re.compile(rb"\\u[dD]")
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD]")
 
 
 class EventLines:
@@ -50,8 +50,8 @@ class EventLines:
             for line in lines:
                 if line.startswith(b"data:"):
                     yield line[5:].strip()
-        if len(self._rest) > LONGEST_LINE:
-            raise ModelError(f"the model's stream holds a line of more than {LONGEST_LINE} bytes")
+        if len(self._rest) > MAX_LINE_BYTES:
+            raise ModelError(f"the model's stream holds a line of more than {MAX_LINE_BYTES} bytes")
 
 
 def read_event(payload: bytes) -> dict[str, Any] | None:
@@ -81,14 +81,14 @@ class StreamParser:
     sent: int
     """Bytes of the request, for providers that report no usage."""
     received: int = 0
-    finish: str | None = None
+    finish_reason: str | None = None
     done: bool = False
     model: str | None = None
     report: dict[str, Any] | None = None
     _calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
     _ids: set[str] = field(default_factory=set[str])
 
-    def take(self, event: dict[str, Any] | None) -> Iterator[ModelEvent]:
+    def feed_event(self, event: dict[str, Any] | None) -> Iterator[ModelEvent]:
         """The model events in an event of the stream. Raises ModelError for what is not a completion chunk."""
         if event is None:
             self.done = True
@@ -100,14 +100,14 @@ class StreamParser:
         except (AttributeError, TypeError) as error:
             raise _not_a_chunk() from error
 
-    def take_whole(self, reply: dict[str, Any] | None) -> Iterator[ModelEvent]:
+    def feed_response(self, reply: dict[str, Any] | None) -> Iterator[ModelEvent]:
         """The events of a whole reply, from an endpoint that does not stream."""
         given: Any = reply.get("choices") if reply else None
         spoken = [{**choice, "delta": choice.get("message")} for choice in _objects(given)]
         if reply and spoken:
             reply = {**reply, "choices": spoken}
             self.done = True
-        yield from self.take(reply)
+        yield from self.feed_event(reply)
 
     def _event(self, event: dict[str, Any]) -> Iterator[ModelEvent]:
         if event.get("usage"):
@@ -115,7 +115,7 @@ class StreamParser:
         self.model = _text(event.get("model")) or self.model
         for choice in event.get("choices") or ():
             if reason := choice.get("finish_reason"):
-                self.finish = _text(reason)
+                self.finish_reason = _text(reason)
             delta: dict[str, Any] = choice.get("delta") or {}
             if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
                 yield ReasoningPiece(self._counted(reasoning))
@@ -125,18 +125,18 @@ class StreamParser:
                 yield from self._call(call)
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether the answer came to its end; a usage report may still follow."""
-        return self.finish is not None or self.done
+        return self.finish_reason is not None or self.done
 
     def completion(self) -> Completion:
         """What it all came to. Raises ModelError when the stream broke off before its end."""
-        if not self.whole:
+        if not self.complete:
             raise ModelError("the model's stream broke off before its end", transient=True)
         calls = tuple(ToolCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
         counted = is_object(self.report)
         usage = usage_of(self.report) if is_object(self.report) else Usage.estimated(self.sent, self.received)
-        stop = _STOP.get(self.finish or "stop", "other")
+        stop = _STOP.get(self.finish_reason or "stop", "other")
         return Completion("tool-calls" if calls and stop == "stop" else stop, calls, usage, self.model, counted)
 
     def _call(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
@@ -148,8 +148,8 @@ class StreamParser:
             raise TypeError("the index of a call must be a number")
         call = self._calls.get(index)
         if call is None:
-            if len(self._calls) == MOST_CALLS:
-                raise ModelError(f"the model's answer has more than {MOST_CALLS} tool calls")
+            if len(self._calls) == MAX_CALLS:
+                raise ModelError(f"the model's answer has more than {MAX_CALLS} tool calls")
             name = self._counted(function.get("name") or "")
             call = self._calls[index] = _Call(self._call_id(_text(delta.get("id")), index), name)
             yield CallStarted(call.id, call.name)
@@ -189,11 +189,11 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 def _parse(payload: bytes) -> dict[str, Any]:
     try:
         # A byte holds no more than one value, and the parser itself ends nesting: a small event needs no count before.
-        small = len(payload) <= EVENT.max_values
-        event: Any = from_json(payload, allow_inf_nan=False) if small else read_json(payload, EVENT)
+        small = len(payload) <= EVENT_LIMITS.max_values
+        event: Any = from_json(payload, allow_inf_nan=False) if small else read_json(payload, EVENT_LIMITS)
     except ValueError as refusal:
         too_costly = isinstance(refusal, JsonRefused) and refusal.code != "invalid_json"
-        if too_costly or not _CUT_IN_TWO.search(payload):
+        if too_costly or not _SURROGATE_ESCAPE.search(payload):
             raise ModelError(f"the model's stream is not JSON ({refusal}): {payload[:100]!r}", transient=True) from None
         event = _parse_with_lone_surrogates(payload)
     if not is_object(event):
@@ -209,6 +209,6 @@ def _parse_with_lone_surrogates(payload: bytes) -> Any:
     """Some providers cut an emoji in two; the halves are replaced, for nothing else could be stored or sent."""
     try:
         text = json.dumps(json.loads(payload), ensure_ascii=False)
-        return read_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(), EVENT)
+        return read_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(), EVENT_LIMITS)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"the model's stream is not JSON: {payload[:100]!r}", transient=True) from error

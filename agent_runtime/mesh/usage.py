@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_common.protocol import Pricing, Usage, is_object
 
-MOST_TOKENS = 2**40
+MAX_TOKENS = 2**40
 """More than any call can use; a provider's odd number must not outgrow the columns that add it up."""
 
 
@@ -29,7 +29,7 @@ def usage_of(report: Mapping[str, Any]) -> Usage:
     )
 
 
-def priced(usage: Usage, pricing: Pricing | None) -> Usage:
+def with_cost(usage: Usage, pricing: Pricing | None) -> Usage:
     """The usage with its cost, where the provider gave none and the model has a price."""
     if pricing is None or usage.cost_usd is not None:
         return usage
@@ -51,4 +51,4 @@ def _cost(value: Any) -> float | None:
 
 
 def _count(value: Any) -> int:
-    return min(value, MOST_TOKENS) if type(value) is int and value > 0 else 0
+    return min(value, MAX_TOKENS) if type(value) is int and value > 0 else 0

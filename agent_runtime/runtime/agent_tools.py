@@ -25,8 +25,8 @@ from ..skills import (
 from ..store import Database
 from ..tools import QuotaCheck, Tool, ToolGate, ToolRegistry, builtin_tools, choose_watchdog
 from ..workspace import Home
-from .mcp_servers import named_servers, room, servers_ground
-from .secrets import bearer, mesh_token, skill_grants
+from .mcp_servers import connector_deps, named_servers, sandbox_limits
+from .secrets import bearer_headers, mesh_token, skill_grants
 from .skill_search import skill_search
 from .storage_services import RegisterClosable, StorageServices
 
@@ -42,7 +42,7 @@ class AgentTools:
     """What the turns of one agent share."""
 
     tools: ToolRegistry
-    library: SkillLibrary
+    skill_library: SkillLibrary
     connectors: ConnectorManager
 
 
@@ -56,15 +56,15 @@ class AgentToolsBuilder:
     clock: Clock
     events: Events
     confinement: Confinement
-    own: RegisterClosable
-    household: StorageServices
+    register_closable: RegisterClosable
+    storage: StorageServices
 
-    async def equip(self, mesh: Mesh, helpers: Spawner) -> AgentTools:
+    async def build(self, mesh: Mesh, spawner: Spawner) -> AgentTools:
         """Raises StartError."""
         settings = self.settings
         library, connectors = self._library(), self._connectors()
         await asyncio.to_thread(library.packages)  # so that no session waits for files to be read for the first time
-        own = self._own_tools(helpers, library)
+        own = self._own_tools(spawner, library)
         watchdog = await asyncio.to_thread(choose_watchdog, settings.watchdog)
         gate = ToolGate(timeout=settings.tool_timeout, watchdog=watchdog)
         skills = self._skills(mesh, skill_search(gate, own))
@@ -72,7 +72,7 @@ class AgentToolsBuilder:
         tools = ToolRegistry((*own, *authoring_tools(skills)), connectors, skills, gate=gate)
         return AgentTools(tools, library, connectors)
 
-    def _own_tools(self, helpers: Spawner, library: SkillLibrary) -> tuple[Tool, ...]:
+    def _own_tools(self, spawner: Spawner, library: SkillLibrary) -> tuple[Tool, ...]:
         from agent_common.net import WebClient
 
         from ..mesh import MeshSearch
@@ -81,23 +81,23 @@ class AgentToolsBuilder:
         return builtin_tools(
             self.confinement,
             timeout=settings.tool_timeout,
-            limits=self._room,
+            limits=self._sandbox_limits,
             egress=WebClient.through(settings.egress_url, mesh_token(settings)),
-            search=self.own(MeshSearch(settings.mesh_url, bearer(settings))),
-            spawner=helpers,
+            search=self.register_closable(MeshSearch(settings.mesh_url, bearer_headers(settings))),
+            spawner=spawner,
             agent_timeout=settings.subagent_timeout,
             skills=library,
-            learnings=self.household.learnings,
-            memory=self.household.memory,
-            locks=self.household.locks,
-            backups=self.household.backups,
+            learnings=self.storage.learnings,
+            memory=self.storage.memory,
+            locks=self.storage.locks,
+            backups=self.storage.backups,
         )
 
     def _skills(self, mesh: Mesh, search: SkillSearch) -> SkillManager:
         settings, workspace = self.settings, self.home.workspace
-        limits = replace(self._room, memory=settings.skill_memory_mb * 2**20, processes=SKILL_PROCESSES)
+        limits = replace(self._sandbox_limits, memory=settings.skill_memory_mb * 2**20, processes=SKILL_PROCESSES)
         upstream = self._upstream if settings.egress_url else None
-        return self.own(
+        return self.register_closable(
             SkillManager(
                 settings.skills_path,
                 WorkerSetup(self.confinement, mesh, workspace, limits, upstream=upstream, search=search),
@@ -121,17 +121,17 @@ class AgentToolsBuilder:
         return Environments(self.home.skill_environments, self.confinement, settings.skill_dependencies, index)
 
     def _library(self) -> SkillLibrary:
-        space = QuotaCheck(self.confinement, self._room)
+        space = QuotaCheck(self.confinement, self._sandbox_limits)
         return SkillLibrary(self.home.workspace, _user_home(), self.settings.skill_paths or (), admit=space.admit)
 
     def _connectors(self) -> ConnectorManager:
         """The MCP servers that the operator has named. Raises StartError."""
-        ground = servers_ground(self.settings, self.home, self.confinement)
-        return self.own(ConnectorManager(named_servers(self.settings, self.home), ground))
+        ground = connector_deps(self.settings, self.home, self.confinement)
+        return self.register_closable(ConnectorManager(named_servers(self.settings, self.home), ground))
 
     @property
-    def _room(self) -> SandboxLimits:
-        return room(self.settings)
+    def _sandbox_limits(self) -> SandboxLimits:
+        return sandbox_limits(self.settings)
 
 
 def _user_home() -> Path | None:

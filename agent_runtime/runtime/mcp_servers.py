@@ -15,7 +15,7 @@ from ..workspace import Home
 from .secrets import mesh_token
 
 
-def room(settings: Settings) -> SandboxLimits:
+def sandbox_limits(settings: Settings) -> SandboxLimits:
     """What the folders that commands write may hold."""
     return SandboxLimits(scratch=settings.scratch_mb * 2**20, workspace=settings.workspace_mb * 2**20)
 
@@ -25,12 +25,12 @@ def named_servers(settings: Settings, home: Home) -> tuple[ServerConfig, ...]:
     return read_servers(settings.mcp_path, home.data_dir, os.environ, required=settings.mcp_file is not None)
 
 
-def servers_ground(settings: Settings, home: Home, confinement: Confinement) -> ConnectorDeps:
+def connector_deps(settings: Settings, home: Home, confinement: Confinement) -> ConnectorDeps:
     from agent_common.net import WebClient
 
     token = mesh_token(settings)
     return ConnectorDeps(
-        *(confinement, home.workspace, room(settings), home.data_dir),
+        *(confinement, home.workspace, sandbox_limits(settings), home.data_dir),
         upstream=WebClient.through(settings.egress_url, token).upstream,
         egress_url=settings.egress_url,
         egress_token=token,
@@ -50,7 +50,7 @@ async def try_servers(settings: Settings, name: str | None) -> tuple[list[str], 
     home.prepare()
     confinement = await choose_confinement(settings.confinement, home.data_dir)
     home = home.owned_by(confinement.uid, by_path=confinement.by_path)
-    ground = servers_ground(settings, home, confinement)
+    ground = connector_deps(settings, home, confinement)
     seconds = Timeouts().connect * (1 + len(wanted) // AT_ONCE)
     connectors = ConnectorManager(servers, ground, Timeouts(wait=seconds))
     try:

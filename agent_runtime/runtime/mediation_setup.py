@@ -36,7 +36,7 @@ class MediationSetup:
         self._settings = settings
         self.gate = ChannelGate(required=settings.mediation_required)
         self.constraints = ConstraintService(home.data_dir / "constraints", settings.constraints_file)
-        self.clerk: WorkService | None = None
+        self.work_service: WorkService | None = None
         self.channel: MediationChannel | None = None
 
     def load(self) -> None:
@@ -44,19 +44,19 @@ class MediationSetup:
         self.constraints.load()
 
     def wire(
-        self, hall: LoopServices, chats: ChatService, tasks: TaskService, events: EventBus, *, confined: bool
+        self, services: LoopServices, chats: ChatService, tasks: TaskService, events: EventBus, *, confined: bool
     ) -> Sequence[WorkStore]:
         """Those who keep records of what the last life left."""
         settings = self._settings
-        worker = TurnWorker(hall, chats, tasks)
+        worker = TurnWorker(services, chats, tasks)
         loose = settings.mediation_dialect == "loose"
-        self.clerk = WorkService(
-            database=hall.database,
-            clock=hall.clock,
+        self.work_service = WorkService(
+            database=services.database,
+            clock=services.clock,
             worker=worker,
             constraints=self.constraints,
             rules=WorkRules(settings.mediation_window, loose, confined),
-            outbox=Outbox(settings.id, hall.database, hall.clock),
+            outbox=Outbox(settings.id, services.database, services.clock),
         )
         if settings.mediation_url is not None:
             endpoint = parse_endpoint(settings.mediation_url)
@@ -68,7 +68,9 @@ class MediationSetup:
                 settings.mediation_max_line,
                 tuple(secrets(settings)),
             )
-            self.channel = MediationChannel(endpoint, me, self.clerk, self.gate, events, grace=settings.mediation_grace)
+            self.channel = MediationChannel(
+                endpoint, me, self.work_service, self.gate, events, grace=settings.mediation_grace
+            )
         return (worker,)
 
     async def start(self) -> None:
@@ -76,17 +78,17 @@ class MediationSetup:
         if self.channel is not None:
             await self.channel.start()
 
-    async def answer_file(self, source: Path, target: Path) -> bool:
+    async def run_file(self, source: Path, target: Path) -> bool:
         """One request from a file, its result into another: whether it was completed. Raises StartError."""
-        assert self.clerk is not None  # noqa: S101  the runtime is warm
-        await self.clerk.open()
+        assert self.work_service is not None  # noqa: S101  the runtime is warm
+        await self.work_service.open()
         held = self.constraints.held.version
-        request = await asyncio.to_thread(read_request, source, self.clerk.clock, held)
-        result = await answer(self.clerk, request, Redactor(secrets(self._settings)))
+        request = await asyncio.to_thread(read_request, source, self.work_service.clock, held)
+        result = await answer(self.work_service, request, Redactor(secrets(self._settings)))
         await asyncio.to_thread(write_result, target, result)
         return result.status == "completed"
 
-    def stop_taking(self) -> None:
+    def stop_accepting(self) -> None:
         """No new work from the host; what runs is drained with all other turns."""
         if self.channel is not None:
             self.channel.stop_taking()
@@ -94,5 +96,5 @@ class MediationSetup:
     async def close(self) -> None:
         if self.channel is not None:
             await self.channel.close()
-        elif self.clerk is not None:
-            await self.clerk.close()
+        elif self.work_service is not None:
+            await self.work_service.close()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..loop import MIGRATIONS as LOOP
 from ..mediation import MIGRATIONS as MEDIATION
-from ..memory import MIGRATIONS as WORKSPACE
+from ..memory import MIGRATIONS as MEMORY
 from ..sessions import MIGRATIONS as SESSIONS
 from ..skills import MIGRATIONS as SKILLS
 
-MIGRATIONS = (*SESSIONS, *LOOP, *SKILLS, *WORKSPACE, *MEDIATION)
+MIGRATIONS = (*SESSIONS, *LOOP, *SKILLS, *MEMORY, *MEDIATION)

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from agent_common.telemetry import logger
 
 from ..errors import AgentRuntimeError
-from ..loop import MAIN, forget_tasks
+from ..loop import MAIN_ALIAS, delete_tasks
 from ..mediation import needed_sessions
 from ..ports import Clock
 from ..sessions import retention
@@ -44,16 +44,16 @@ class RetentionLimits:
 class SessionsInUse(Protocol):
     """The sessions in memory."""
 
-    def in_use(self) -> Sequence[str]: ...
+    def ids_in_use(self) -> Sequence[str]: ...
 
-    def drop(self, session_id: str) -> None: ...
+    def evict(self, session_id: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SessionData:
     """What other rooms keep of sessions."""
 
-    held: SessionsInUse
+    sessions_in_use: SessionsInUse
     home: Home
     forget_messages: Callable[[Sequence[str]], Awaitable[None]]
     """Takes messages out of memory's index."""
@@ -66,15 +66,15 @@ class SessionRetention:
         self,
         database: Database,
         clock: Clock,
-        keep: RetentionLimits,
-        elsewhere: SessionData,
+        limits: RetentionLimits,
+        session_data: SessionData,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._database, self._clock, self._keep, self._elsewhere = database, clock, keep, elsewhere
+        self._database, self._clock, self._limits, self._session_data = database, clock, limits, session_data
         self._sleep = sleep
-        self._reached: int | None = None
+        self._aging_time_ms: int | None = None
         """The time by which sessions are aged; none before the first look."""
-        self._stored = self._looked = 0.0
+        self._stored_time_ms = self._last_pass = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -88,13 +88,13 @@ class SessionRetention:
 
     async def sweep(self) -> int:
         """Delete all sessions that are too old now; how many. Raises StoreError."""
-        gone = await self._finish()
-        if self._keep.days or self._keep.rows:
-            now = await self._now()
+        gone = await self._delete_marked()
+        if self._limits.days or self._limits.rows:
+            now = await self._advance_clock()
             old = await self._old(now)
             while found := await self._read(lambda connection: retention.find(connection, old, SESSIONS_AT_ONCE)):
                 marked = await self._mark(found, old)
-                gone += await self._finish()
+                gone += await self._delete_marked()
                 if not marked:  # all of them are in use
                     break
         return gone
@@ -103,56 +103,56 @@ class SessionRetention:
 
     async def _old(self, now: int) -> OldSessions:
         """What no setting can shorten is the week in which ids are known."""
-        needed = [*self._elsewhere.held.in_use(), *await self._read(needed_sessions)]
-        latest = OldSessions(now - ID_DAYS * DAY_MS, needed, MAIN)
-        by_age = now - max(self._keep.days, ID_DAYS) * DAY_MS if self._keep.days else 0
-        most = self._keep.rows
+        needed = [*self._session_data.sessions_in_use.ids_in_use(), *await self._read(needed_sessions)]
+        latest = OldSessions(now - ID_DAYS * DAY_MS, needed, MAIN_ALIAS)
+        by_age = now - max(self._limits.days, ID_DAYS) * DAY_MS if self._limits.days else 0
+        most = self._limits.rows
         by_rows = await self._read(lambda connection: retention.beyond(connection, most, latest)) if most else 0
-        return OldSessions(max(by_age, by_rows), needed, MAIN)
+        return OldSessions(max(by_age, by_rows), needed, MAIN_ALIAS)
 
-    async def _now(self) -> int:
+    async def _advance_clock(self) -> int:
         """The time by which sessions are aged: it follows the wall clock, at twice the speed of time at most, so that
         no jump of the wall clock makes everything old at once."""
         wall, lived = self._clock.now_ms(), self._clock.monotonic()
-        if self._reached is None:
+        if self._aging_time_ms is None:
             reached = await self._read(lambda connection: retention.read_clock(connection, wall))
         else:
-            reached = min(wall, self._reached + round(2000 * (lived - self._looked)))
-        if self._reached is None or abs(reached - self._stored) >= DAY_MS:
+            reached = min(wall, self._aging_time_ms + round(2000 * (lived - self._last_pass)))
+        if self._aging_time_ms is None or abs(reached - self._stored_time_ms) >= DAY_MS:
             await self._database.write(lambda connection: retention.keep_clock(connection, wall, reached))
-            self._stored = reached
-        self._reached, self._looked = reached, lived
+            self._stored_time_ms = reached
+        self._aging_time_ms, self._last_pass = reached, lived
         return reached
 
     # -- deleting
 
     async def _mark(self, session_ids: Sequence[str], old: OldSessions) -> list[str]:
         now = self._clock.now_ms()
-        needed = [*old.needed, *self._elsewhere.held.in_use()]
+        needed = [*old.needed, *self._session_data.sessions_in_use.ids_in_use()]
         sure = OldSessions(old.before, needed, old.main)
         return await self._database.write(lambda connection: retention.mark(connection, session_ids, sure, now))
 
-    async def _finish(self) -> int:
+    async def _delete_marked(self) -> int:
         """Delete what is marked, also by an earlier life; how many sessions."""
         going = await self._read(retention.marked)
         if not going:
             return 0
         for session_id in going:
-            self._elsewhere.held.drop(session_id)
+            self._session_data.sessions_in_use.evict(session_id)
             await self._remove_scratch(session_id)
         while messages := await self._read(lambda connection: retention.next_messages(connection, MESSAGES_AT_ONCE)):
-            await self._elsewhere.forget_messages(messages)
+            await self._session_data.forget_messages(messages)
             await self._step(lambda connection, ids=messages: _delete(connection, ids))
         prompts = await self._read(retention.unused_prompts)
         gone = await self._step(lambda connection: retention.delete_sessions(connection, prompts))
         for session_id in going:  # a request may have read it at the last moment
-            self._elsewhere.held.drop(session_id)
+            self._session_data.sessions_in_use.evict(session_id)
         while await self._step(lambda connection: give_back(connection, _timer())):
             pass
         return gone
 
     async def _remove_scratch(self, session_id: str) -> None:
-        home = self._elsewhere.home
+        home = self._session_data.home
         try:
             if home.scratch(session_id).is_dir():
                 await asyncio.to_thread(home.remove_scratch, session_id)
@@ -181,7 +181,7 @@ class SessionRetention:
 
 def _delete(connection: sqlite3.Connection, message_ids: Sequence[str]) -> int:
     gone = retention.delete_messages(connection, message_ids, _timer())
-    forget_tasks(connection, gone)
+    delete_tasks(connection, gone)
     return len(gone)
 
 

@@ -13,7 +13,7 @@ def mesh_token(settings: Settings) -> str | None:
     return settings.mesh_token.get_secret_value() if settings.mesh_token else None
 
 
-def bearer(settings: Settings) -> dict[str, str]:
+def bearer_headers(settings: Settings) -> dict[str, str]:
     token = mesh_token(settings)
     return {"authorization": f"Bearer {token}"} if token else {}
 

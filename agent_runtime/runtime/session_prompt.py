@@ -29,16 +29,16 @@ class SessionPromptBuilder:
     settings: Settings
     home: Home
     clock: Clock
-    powers: AuthorityResolver
-    equipment: AgentTools
+    authority_resolver: AuthorityResolver
+    agent_tools: AgentTools
     learnings: LearningService
     confinement: ConfinementName
 
     def __call__(self, manifest: Manifest, principal: str) -> AgentPrompt:
-        authority = self.powers.alone(manifest)
-        names = tuple(spec.name for spec in self.equipment.tools.snapshot(authority=authority).specs)
+        authority = self.authority_resolver.resolve_standalone(manifest)
+        names = tuple(spec.name for spec in self.agent_tools.tools.snapshot(authority=authority).specs)
         directions = instructions(self.home)
-        packages = self.equipment.library.offered(authority, names)
+        packages = self.agent_tools.skill_library.offered(authority, names)
         material = PromptInputs(
             agent_id=self.settings.id,
             role=self.settings.role,
@@ -47,7 +47,7 @@ class SessionPromptBuilder:
             files=bootstrap(self.home, principal),
             learnings=self.learnings.section(principal),
             skills=[(package.name, package.description) for package in packages],
-            servers=self.equipment.connectors.offered(authority) if "tool_search" in names else (),
+            servers=self.agent_tools.connectors.offered(authority) if "tool_search" in names else (),
         )
         around = PromptEnvironment(
             now_ms=self.clock.now_ms(),

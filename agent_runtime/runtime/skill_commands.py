@@ -30,7 +30,9 @@ from ..workspace import Home
 from .secrets import mesh_token, skill_grants
 
 _ARGUMENTS = """must be a JSON object, as in '{"path": "notes.md"}'"""
-_WANTING = re.compile(r"(?m)KeyError: '[A-Z][A-Z0-9_]*'$|(Connection|Connect|URL|gai)Error|Temporary failure in name")
+_MISSING_ACCESS = re.compile(
+    r"(?m)KeyError: '[A-Z][A-Z0-9_]*'$|(Connection|Connect|URL|gai)Error|Temporary failure in name"
+)
 """How a call ends that misses a secret or the network."""
 _ALLOW = "It has no secret and no network unless `agent-runtime skill allow` gives it some"
 
@@ -42,9 +44,9 @@ def test_skill(settings: Settings, file: Path, skill: str | None, arguments: str
     if arguments is not None:
         test = SmokeTest(_parsed(arguments), skill)
     try:
-        return asyncio.run(_tried(settings, source, test))
+        return asyncio.run(_run_test(settings, source, test))
     except ToolFailure as fault:
-        if _WANTING.search(str(fault)) and not _has_grant(settings, source):
+        if _MISSING_ACCESS.search(str(fault)) and not _has_grant(settings, source):
             raise StartError(f"{str(fault).rstrip()}\n{_ALLOW}") from fault
         raise
 
@@ -89,8 +91,8 @@ def _parsed(arguments: str) -> Mapping[str, Any]:
     return parsed  # pyright: ignore[reportUnknownVariableType]
 
 
-async def _tried(settings: Settings, source: PluginSource, test: SmokeTest | None) -> str:
-    async with _trials(settings) as trials:
+async def _run_test(settings: Settings, source: PluginSource, test: SmokeTest | None) -> str:
+    async with _open_trials(settings) as trials:
         build, tested = await trials.run(source, test)
         try:
             lines = [f"{source.file} passes ({source.build[:12]})"]
@@ -106,7 +108,7 @@ async def _tried(settings: Settings, source: PluginSource, test: SmokeTest | Non
 
 
 @asynccontextmanager
-async def _trials(settings: Settings) -> AsyncGenerator[SkillValidator]:
+async def _open_trials(settings: Settings) -> AsyncGenerator[SkillValidator]:
     """Everything that a plugin is tried with, over a workspace of its own that is deleted afterwards."""
     from agent_common.net import WebClient
 

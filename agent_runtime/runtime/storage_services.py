@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Closable)
 class RegisterClosable(Protocol):
     """Takes over what must be closed in the end, and hands it back."""
 
-    def __call__(self, thing: T) -> T: ...
+    def __call__(self, closable: T) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,20 @@ class StorageServices:
 
     locks: PathLocks
     backups: FileBackups
-    shelf: FileService
+    files: FileService
     learnings: LearningService
-    diary: DailyLogWriter
+    daily_log: DailyLogWriter
     memory: MemoryService
 
     @classmethod
-    def set_up(
+    def start(
         cls,
         settings: Settings,
         home: Home,
         database: Database,
         clock: Clock,
         confinement: Confinement,
-        own: RegisterClosable,
+        register_closable: RegisterClosable,
         mesh: Mesh,
     ) -> StorageServices:
         """All at work; `own` closes them in the end. The home has been given to the user whom commands run as."""
@@ -55,11 +55,13 @@ class StorageServices:
         locks, backups = PathLocks(), FileBackups(clock, most=min(MOST_BACKUPS, room // 10))
         ration = WriteQuota(confinement, home.workspace, room)
         shelf = FileService(home, locks, backups, FileBackups(clock, most=OWN_BACKUPS), ration)
-        learnings = own(LearningService(home.workspace, clock, hidden))
-        diary = own(DailyLogWriter(home, clock, locks, ration.admit, days=settings.daily_log_days, secrets=hidden))
+        learnings = register_closable(LearningService(home.workspace, clock, hidden))
+        diary = register_closable(
+            DailyLogWriter(home, clock, locks, ration.admit, days=settings.daily_log_days, secrets=hidden)
+        )
         model = settings.embedding_model
         meaning = EmbeddingSearch(database, mesh, model, clock) if model is not None else None
-        memory = own(MemoryService(database, home, clock, hidden, meaning=meaning))
+        memory = register_closable(MemoryService(database, home, clock, hidden, meaning=meaning))
         for keeper in (learnings, diary, memory):
             keeper.start()
         return cls(locks, backups, shelf, learnings, diary, memory)

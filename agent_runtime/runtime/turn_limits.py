@@ -19,14 +19,14 @@ class TurnLimitPolicy:
 
     def window(self, model: str) -> ContextWindow:
         """What the operator says of the agent's own model counts; of any other model he only sets the most."""
-        card, most = self._catalog.known(model), self._settings.context_limit
+        card, most = self._catalog.cached_card(model), self._settings.context_limit
         told = card.context_limit if card else None
         if most is not None and told is not None and model != self._settings.model:
             most = min(most, told)
         limit = most or told or DEFAULT_CONTEXT
         reserve = self._settings.compaction.reserve_tokens
         known = most is not None or told is not None
-        return ContextWindow.of(limit, card.max_output_tokens if card else None, reserve, known=known)
+        return ContextWindow.from_limit(limit, card.max_output_tokens if card else None, reserve, known=known)
 
     def chat(self) -> TurnLimits:
         return TurnLimits(self._settings.max_rounds, self._settings.turn_timeout, max_output=self._max_output())
@@ -56,5 +56,5 @@ class TurnLimitPolicy:
         )
 
     def _max_output(self) -> int | None:
-        card = self._catalog.known(self._settings.model)
+        card = self._catalog.cached_card(self._settings.model)
         return card.max_output_tokens if card else None

@@ -17,7 +17,7 @@ from agent_common.telemetry import logger
 
 from ..errors import StartError
 from ..settings import Settings
-from .memory_tuning import Config, Server, one_heap, without_v1
+from .memory_tuning import Config, Server, disable_pydantic_v1, limit_malloc_arenas
 from .startup_app import StartupApp
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 log = logger(__name__)
 BACKLOG = 2048
-GOODBYE_SECONDS = 5
+SHUTDOWN_SECONDS = 5
 """What open connections get to finish after the drain."""
-MOST_CONNECTIONS = 2048
+MAX_CONNECTIONS = 2048
 
 
 class _Server(Server):
@@ -51,9 +51,9 @@ def serve(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT. Raises StartError when it cannot start."""
     import uvloop
 
-    one_heap()
-    without_v1()
-    connections = min(MOST_CONNECTIONS, raise_file_limit() // 2)  # the others: database, calls, commands, files
+    limit_malloc_arenas()
+    disable_pydantic_v1()
+    connections = min(MAX_CONNECTIONS, raise_file_limit() // 2)  # the others: database, calls, commands, files
     with _listen(settings) as listening:
         uvloop.run(_main(settings, listening, connections))
 
@@ -66,18 +66,18 @@ async def _main(settings: Settings, listening: socket.socket, connections: int) 
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     runtime: Runtime | None = None
     try:
-        await _first(serving, server.opened)
+        await _wait_for_either(serving, server.opened)
         runtime = await _load(settings)
         await asyncio.to_thread(runtime.open)  # the probes answer while a large database is checked
         mediated = settings.mediation_url is not None  # then work comes that way, and need not wait for the routes
         if not mediated:
-            entrance.open(await asyncio.to_thread(runtime.face))
-        if await _warm(runtime, told):
+            entrance.set_app(await asyncio.to_thread(runtime.create_http_app))
+        if await _start_runtime(runtime, told):
             if mediated:
-                entrance.open(await asyncio.to_thread(runtime.face))
+                entrance.set_app(await asyncio.to_thread(runtime.create_http_app))
             tune_interpreter()
             _announce(settings, listening)
-            await _first(serving, told)
+            await _wait_for_either(serving, told)
             await runtime.drain()
     finally:
         server.should_exit = True
@@ -100,7 +100,7 @@ def _config(app: StartupApp, connections: int) -> Config:
         date_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        timeout_graceful_shutdown=GOODBYE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
 
 
@@ -113,9 +113,9 @@ async def _load(settings: Settings) -> Runtime:
     return Runtime(settings)
 
 
-async def _warm(runtime: Runtime, told: asyncio.Event) -> bool:
+async def _start_runtime(runtime: Runtime, stop_requested: asyncio.Event) -> bool:
     """Warms up; False when the server was told to stop meanwhile. Raises StartError."""
-    warming, telling = asyncio.create_task(runtime.warm()), asyncio.create_task(told.wait())
+    warming, telling = asyncio.create_task(runtime.start()), asyncio.create_task(stop_requested.wait())
     await asyncio.wait((warming, telling), return_when=asyncio.FIRST_COMPLETED)
     telling.cancel()
     if warming.done():
@@ -126,7 +126,7 @@ async def _warm(runtime: Runtime, told: asyncio.Event) -> bool:
     return False
 
 
-async def _first(serving: asyncio.Task[None], event: asyncio.Event) -> None:
+async def _wait_for_either(serving: asyncio.Task[None], event: asyncio.Event) -> None:
     """Returns when the event is set, or the server has ended by itself."""
     waiting = asyncio.ensure_future(event.wait())
     await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)

@@ -25,19 +25,19 @@ else:
             del sys.modules["uvicorn.main"]
             sys.modules["uvicorn"].Server = Server
 
-__all__ = ["Config", "Server", "one_heap", "without_v1"]
+__all__ = ["Config", "Server", "disable_pydantic_v1", "limit_malloc_arenas"]
 
 _ARENA_MAX = -8
 """Of mallopt(3)."""
 
 
-def without_v1() -> None:
+def disable_pydantic_v1() -> None:
     """FastAPI asks of every annotation whether it is a model of pydantic's first version, and loads all of that to find
     out. We have none; where that version cannot be loaded it takes the answer for no."""
     sys.modules.setdefault("pydantic.v1", cast(ModuleType, None))
 
 
-def one_heap() -> None:
+def limit_malloc_arenas() -> None:
     """Threads share one heap, in place of one for each that is never as full. Before any thread is there."""
     with suppress(AttributeError):  # not glibc
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)

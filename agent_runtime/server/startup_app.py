@@ -17,7 +17,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON, PROBLEM_JSON = b"application/json", b"application/problem+json"
-PATIENCE = 30.0
+WAIT_SECONDS = 30.0
 """Seconds a request waits for the application."""
 _PROBES = {
     "/healthz": (200, JSON, b'{"status":"ok"}'),
@@ -28,12 +28,12 @@ _PROBES = {
 class StartupApp:
     """An ASGI application that becomes another one."""
 
-    def __init__(self, patience: float = PATIENCE) -> None:
-        self._patience = patience
+    def __init__(self, wait_seconds: float = WAIT_SECONDS) -> None:
+        self._wait_seconds = wait_seconds
         self._app: App | None = None
         self._opened = asyncio.Event()
 
-    def open(self, app: App) -> None:
+    def set_app(self, app: App) -> None:
         """From now on every request goes to `app`."""
         self._app = app
         self._opened.set()
@@ -42,15 +42,15 @@ class StartupApp:
         if self._app is None:
             path: str = scope.get("path", "")
             known = _PROBES.get(path)
-            if known is not None or not await self._soon():
+            if known is not None or not await self._wait_for_app():
                 await _answer(send, *(known or _starting(path)))
                 return
         assert self._app is not None  # noqa: S101  it was waited for
         await self._app(scope, receive, send)
 
-    async def _soon(self) -> bool:
+    async def _wait_for_app(self) -> bool:
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._wait_seconds):
                 return await self._opened.wait()
         except TimeoutError:
             return False

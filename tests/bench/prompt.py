@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent_runtime.context import PromptEnvironment, PromptInputs, Step, ToolCallRecord, system_prompt
-from agent_runtime.context.provider_messages import lower_step, lower_user
+from agent_runtime.context.provider_messages import serialize_step, serialize_user_message
 from agent_runtime.ports import Note
 from agent_runtime.workspace import PROMPT_CAPS, Home, bootstrap, instructions
 
@@ -67,12 +67,12 @@ def _prompt(home: Home) -> str:
 def _result(text: str) -> Callable[[], object]:
     data = {"content": text * (8 * KIB // len(text.encode()))}
     step = Step("", [ToolCallRecord("c", "read", {"path": "notes"}, {"type": "output", "data": data, "metadata": {}})])
-    return lambda: lower_step(step)
+    return lambda: serialize_step(step)
 
 
 def _message() -> bytes:
     notes = (Note("sent", "2026-11-05 09:30 UTC, Thursday"), Note("memory", PROSE, "fact 12"))
-    return lower_user([{"type": "text", "text": PROSE}], notes)
+    return serialize_user_message([{"type": "text", "text": PROSE}], notes)
 
 
 def _taken(what: Callable[[], object], rounds: int) -> list[float]:

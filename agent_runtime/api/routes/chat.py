@@ -22,11 +22,11 @@ from agent_common.protocol import (
 )
 
 from ...errors import Conflict, InvalidRequest
-from ...loop import IN_ERROR, CompletedTurn, IncomingMessage, Turn, reply_of
+from ...loop import ERROR_STATUSES, CompletedTurn, IncomingMessage, Turn, reply_of
 from ...sessions import is_session_id
-from ..dependencies import Services, body, one_of, open_desk, principal
+from ..dependencies import Services, principal, read_body, read_body_as, require_accepting
 from ..problems import problem
-from ..responses import continued_stream, live_stream, message, recorded_stream
+from ..responses import continued_stream, live_stream, model_response, recorded_stream
 from . import use_chat
 
 router = APIRouter(tags=["chat"])
@@ -35,12 +35,12 @@ _STATUSES = {"unknown_model": 422, "deadline_exceeded": 504}
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _ReplyOptions:
     """How the caller wants the reply."""
 
-    wait: float
+    wait_seconds: float
     stream: bool
-    waits: bool = True
+    through_waits: bool = True
     """A stream stays open while the turn waits for a person."""
 
 
@@ -59,49 +59,51 @@ async def chat_stream(request: Request) -> Response:
 @router.post("/chat/steer")
 async def steer(request: Request) -> Response:
     """Sends a message that joins the running turn at its next step; with none running it is an ordinary message."""
-    at = open_desk(request)
-    asked = await body(request, ChatRequest)
+    at = require_accepting(request)
+    asked = await read_body(request, ChatRequest)
     if "on_busy" in asked.model_fields_set and asked.on_busy != "steer":
         raise InvalidRequest("this route steers", faults=[("on_busy", "remove it, or post to /chat")])
     await _check_model(at, asked)
     sent = await at.chats.send(_incoming(request, asked.model_copy(update={"on_busy": "steer"})))
     stream = "text/event-stream" in request.headers.get("accept", "")
-    return await _reply(sent, at, _Wish(asked.wait, stream), request.scope["path"])
+    return await _reply(sent, at, _ReplyOptions(asked.wait, stream), request.scope["path"])
 
 
 @router.post("/chat/reset")
 async def reset(request: Request) -> Response:
     """Archives a session (the main one unless named) and begins its successor."""
-    at = open_desk(request)
-    asked = await body(request, ResetRequest)
+    at = require_accepting(request)
+    asked = await read_body(request, ResetRequest)
     fresh, archived = await at.chats.reset(principal(request, asked.user), asked.session_id)
     name = asked.session_id if asked.session_id and not is_session_id(asked.session_id) else fresh
-    return message(ResetReply(session_id=name, archived=archived))
+    return model_response(ResetReply(session_id=name, archived=archived))
 
 
-BUSIEST = {"/chat": chat, "/chat/stream": chat_stream}
+FAST_ROUTES = {"/chat": chat, "/chat/stream": chat_stream}
 """Served without FastAPI's own machinery, of which they use nothing and which costs a twentieth of a turn; it goes on
 describing them."""
 
 
 async def _chat(request: Request, *, stream: bool) -> Response:
-    at = open_desk(request)
-    posted = await one_of(request, use_chat.shape_of)
+    at = require_accepting(request)
+    posted = await read_body_as(request, use_chat.shape_of)
     if isinstance(posted, UseChatRequest):
         only_json = request.headers.get("accept", "").strip() == "application/json"
-        wish = _Wish(DEFAULT_WAIT_SECONDS, stream=not only_json or request.scope["path"] == "/chat/stream", waits=False)
+        wish = _ReplyOptions(
+            DEFAULT_WAIT_SECONDS, stream=not only_json or request.scope["path"] == "/chat/stream", through_waits=False
+        )
         if posted.messages[-1].role == "assistant":
-            return await _answered(request, at, posted, wish)
+            return await _submit_answers(request, at, posted, wish)
         return await _reply(await at.chats.send(use_chat.incoming(request, posted)), at, wish, request.scope["path"])
     await _check_model(at, posted)
     sent = await at.chats.send(_incoming(request, posted))
-    return await _reply(sent, at, _Wish(posted.wait, stream), request.scope["path"])
+    return await _reply(sent, at, _ReplyOptions(posted.wait, stream), request.scope["path"])
 
 
-async def _check_model(at: Services, asked: ChatRequest) -> None:
+async def _check_model(services: Services, asked: ChatRequest) -> None:
     """Nothing is admitted for a model that does not exist."""
     if asked.model is not None:
-        await at.models.require(asked.model)
+        await services.models.require(asked.model)
 
 
 def _incoming(request: Request, own: ChatRequest) -> IncomingMessage:
@@ -116,58 +118,62 @@ def _incoming(request: Request, own: ChatRequest) -> IncomingMessage:
     )
 
 
-async def _answered(request: Request, at: Services, posted: UseChatRequest, wish: _Wish) -> Response:
+async def _submit_answers(
+    request: Request, services: Services, posted: UseChatRequest, options: _ReplyOptions
+) -> Response:
     """An assistant's message as the last one carries answers; the stream goes on with that very message."""
     given = tuple(use_chat.answers(posted.messages[-1]))
     if not given:
         raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
-    turn = await at.answers.give_all(principal(request), posted.id, given, reply_id=posted.messages[-1].id)
+    turn = await services.human_answers.submit_all(
+        principal(request), posted.id, given, reply_id=posted.messages[-1].id
+    )
     if turn is None:
         raise Conflict("nothing waits for these answers", code="not_waiting")
-    if wish.stream:
-        return continued_stream(turn, turn.live.mark)
-    return await _collected(turn, at, wish.wait, request.scope["path"])
+    if options.stream:
+        return continued_stream(turn, turn.stream.resume_position)
+    return await _respond_json(turn, services, options.wait_seconds, request.scope["path"])
 
 
-async def _reply(sent: Turn | CompletedTurn, at: Services, wish: _Wish, path: str) -> Response:
-    if not wish.stream:
-        return await _collected(sent, at, wish.wait, path)
+async def _reply(sent: Turn | CompletedTurn, services: Services, options: _ReplyOptions, path: str) -> Response:
+    if not options.stream:
+        return await _respond_json(sent, services, options.wait_seconds, path)
     if isinstance(sent, Turn):
-        return live_stream(sent, at.hallway.admission, waits=wish.waits)
+        return live_stream(sent, services.loop_services.admission, through_waits=options.through_waits)
     return recorded_stream(sent.reply, sent.outcome.get("error"))
 
 
-async def _collected(sent: Turn | CompletedTurn, at: Services, wait: float, path: str) -> Response:
+async def _respond_json(sent: Turn | CompletedTurn, services: Services, wait: float, path: str) -> Response:
     """The reply as JSON; 202 when it takes longer than the caller waits, a problem when the turn failed."""
     if isinstance(sent, CompletedTurn):
         if "status" not in sent.outcome:  # its end is not on record yet
-            return message(ChatPending(status="running", pending=[], **sent.names), 202)
+            return model_response(ChatPending(status="running", pending=[], **sent.public_ids), 202)
         parts = sent.reply.parts if sent.reply else []
         usage = Usage.model_validate(sent.reply.metadata.get("usage", {}) if sent.reply else {})
-        return _answer(reply_of(sent.names, parts, usage, sent.outcome), sent.outcome, path)
-    turn, names = sent, sent.names()
+        return _finished_response(reply_of(sent.public_ids, parts, usage, sent.outcome), sent.outcome, path)
+    turn, names = sent, sent.public_ids()
     try:
         async with asyncio.timeout(wait):
-            await turn.quiet.wait()
-            if turn.joined is not None:
-                turn = turn.joined
-                await turn.quiet.wait()
+            await turn.paused_or_ended.wait()
+            if turn.joined_turn is not None:
+                turn = turn.joined_turn
+                await turn.paused_or_ended.wait()
     except TimeoutError:
         pass
     if turn.outcome is None or not turn.ended.is_set():
-        return message(_pending(turn, at, names), 202)
+        return model_response(_pending(turn, services, names), 202)
     outcome = turn.outcome.json()
-    return _answer(reply_of(names, turn.reply, turn.books.usage, outcome), outcome, path)
+    return _finished_response(reply_of(names, turn.reply_parts, turn.budget.usage, outcome), outcome, path)
 
 
-def _pending(turn: Turn, at: Services, names: dict[str, str]) -> ChatPending:
+def _pending(turn: Turn, services: Services, names: dict[str, str]) -> ChatPending:
     status = "waiting" if turn.state == "waiting" else "queued" if turn.state == "queued" else "running"
-    return ChatPending(**names, status=status, pending=at.hallway.admission.pending(turn))
+    return ChatPending(**names, status=status, pending=services.loop_services.admission.pending(turn))
 
 
-def _answer(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:
-    if outcome.get("status") not in IN_ERROR:
-        return message(reply)
+def _finished_response(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:
+    if outcome.get("status") not in ERROR_STATUSES:
+        return model_response(reply)
     code, wait = str(outcome.get("error_code")), outcome.get("retry_after")
     known = code.startswith("model_") or code == "context_overflow"
     status = _STATUSES.get(code, 502 if known else 500)

@@ -22,8 +22,8 @@ from agent_common.protocol import (
     SessionsQuery,
 )
 
-from ..dependencies import body, desk, open_desk, principal, query
-from ..responses import message
+from ..dependencies import get_services, parse_query, principal, read_body, require_accepting
+from ..responses import model_response
 
 router = APIRouter(tags=["sessions"])
 JSONL = "application/jsonl"
@@ -33,58 +33,58 @@ PIECE = 64 * 1024
 @router.get("/sessions")
 async def sessions(request: Request) -> Response:
     """The caller's sessions, the one that changed last first."""
-    asked = query(request, SessionsQuery)
-    return message(await desk(request).sessions.page(principal(request), asked))
+    asked = parse_query(request, SessionsQuery)
+    return model_response(await get_services(request).sessions.page(principal(request), asked))
 
 
 @router.post("/sessions/import", status_code=201)
 async def take_in(request: Request) -> Response:
     """Stores a session that was exported, here or elsewhere."""
-    at = open_desk(request)
-    return _made(await at.sessions.take_in(principal(request), io.BytesIO(await request.body())))
+    at = require_accepting(request)
+    return _made(await at.sessions.import_session(principal(request), io.BytesIO(await request.body())))
 
 
 @router.get("/sessions/{session_id}")
 async def session(request: Request, session_id: str) -> Response:
     """One session: how it stands, what waits in it, what it has used."""
-    return message(await desk(request).sessions.get(principal(request), session_id))
+    return model_response(await get_services(request).sessions.get(principal(request), session_id))
 
 
 @router.patch("/sessions/{session_id}")
 async def patch(request: Request, session_id: str) -> Response:
     """Changes title, metadata, model, or whether it is archived."""
-    at = open_desk(request)
-    asked = await body(request, SessionPatch)
+    at = require_accepting(request)
+    asked = await read_body(request, SessionPatch)
     if "model" in asked.model_fields_set:
         await at.models.require(asked.model)
-    return message(await at.sessions.patch(principal(request), session_id, asked))
+    return model_response(await at.sessions.patch(principal(request), session_id, asked))
 
 
 @router.delete("/sessions/{session_id}")
 async def archive(request: Request, session_id: str) -> Response:
     """Puts the session away and stops what runs in it; nothing is deleted."""
-    return message(await desk(request).sessions.archive(principal(request), session_id))
+    return model_response(await get_services(request).sessions.archive(principal(request), session_id))
 
 
 @router.get("/sessions/{session_id}/messages")
 async def messages(request: Request, session_id: str) -> Response:
     """The messages as an AI SDK frontend holds them, oldest first."""
-    asked = query(request, MessagesQuery)
-    return message(await desk(request).sessions.messages(principal(request), session_id, asked))
+    asked = parse_query(request, MessagesQuery)
+    return model_response(await get_services(request).sessions.messages(principal(request), session_id, asked))
 
 
 @router.get("/sessions/{session_id}/export")
 async def export(request: Request, session_id: str) -> Response:
     """All rows of the session: JSON Lines, or one JSON document."""
-    whole = query(request, ExportQuery).format == "json"
-    file = await desk(request).sessions.export(principal(request), session_id, whole=whole)
+    whole = parse_query(request, ExportQuery).format == "json"
+    file = await get_services(request).sessions.export(principal(request), session_id, whole=whole)
     return StreamingResponse(_pieces(file), media_type="application/json" if whole else JSONL)
 
 
 @router.get("/sessions/{session_id}/prompt")
 async def prompt(request: Request, session_id: str) -> Response:
     """What the model sees, as the next call would send it."""
-    seen = await desk(request).sessions.seen(principal(request), session_id)
+    seen = await get_services(request).sessions.prompt_view(principal(request), session_id)
     known = {"session_id": session_id, "digest": seen.digest, "prompt": seen.prompt, "model": seen.model}
     head = to_json({**known, "context_tokens": seen.context_tokens, "tools": seen.tools})
     whole = b"".join((head[:-1], b',"messages":[', b",".join(seen.messages), b"]}"))  # the very bytes of the view
@@ -94,48 +94,48 @@ async def prompt(request: Request, session_id: str) -> Response:
 @router.get("/sessions/{session_id}/permissions")
 async def permissions(request: Request, session_id: str) -> Response:
     """What the agent may do in this session, and by whose word."""
-    return message(await desk(request).sessions.permissions(principal(request), session_id))
+    return model_response(await get_services(request).sessions.permissions(principal(request), session_id))
 
 
 @router.put("/sessions/{session_id}/permissions")
 async def permit(request: Request, session_id: str) -> Response:
     """Sets the session's own rules, all of them."""
-    at = open_desk(request)
-    asked = await body(request, PermissionsUpdate)
-    return message(await at.sessions.permit(principal(request), session_id, asked))
+    at = require_accepting(request)
+    asked = await read_body(request, PermissionsUpdate)
+    return model_response(await at.sessions.set_permissions(principal(request), session_id, asked))
 
 
 @router.post("/sessions/{session_id}/fork", status_code=201)
 async def fork(request: Request, session_id: str) -> Response:
     """A new session that begins with the messages of this one."""
-    at = open_desk(request)
-    return _made(await at.sessions.fork(principal(request), session_id, await body(request, ForkRequest)))
+    at = require_accepting(request)
+    return _made(await at.sessions.fork(principal(request), session_id, await read_body(request, ForkRequest)))
 
 
 @router.post("/sessions/{session_id}/rewind")
 async def rewind(request: Request, session_id: str) -> Response:
     """Hides a user message and everything after it."""
-    at = open_desk(request)
-    asked = await body(request, RewindRequest)
-    return message(await at.sessions.rewind(principal(request), session_id, asked.message_id))
+    at = require_accepting(request)
+    asked = await read_body(request, RewindRequest)
+    return model_response(await at.sessions.rewind(principal(request), session_id, asked.message_id))
 
 
 @router.post("/sessions/{session_id}/compact")
 async def compact(request: Request, session_id: str) -> Response:
     """Sums up all that was said so far; what the model is sent begins with the summary from then on."""
-    at = open_desk(request)
-    return message(await at.sessions.compact(principal(request), session_id))
+    at = require_accepting(request)
+    return model_response(await at.sessions.compact(principal(request), session_id))
 
 
 @router.post("/sessions/{session_id}/unrewind")
 async def unrewind(request: Request, session_id: str) -> Response:
     """Takes back the latest rewind."""
-    at = open_desk(request)
-    return message(await at.sessions.unrewind(principal(request), session_id))
+    at = require_accepting(request)
+    return model_response(await at.sessions.unrewind(principal(request), session_id))
 
 
 def _made(made: SessionDetail) -> Response:
-    reply = message(made, 201)
+    reply = model_response(made, 201)
     reply.headers["Location"] = f"/sessions/{made.id}"
     return reply
 

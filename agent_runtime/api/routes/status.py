@@ -10,12 +10,12 @@ from fastapi.responses import Response
 from agent_common.protocol import AgentStatus, Capabilities, EffectiveLimits, SessionCounts
 
 from ... import __version__
-from ...context import definition
+from ...context import tool_definition
 from ...errors import MeshUnavailable
 from ...settings import DEFAULT_CONTEXT
 from ...tools import with_aliases
-from ..dependencies import AppState, Services, desk, front
-from ..responses import as_json, message
+from ..dependencies import AppState, Services, get_app_state, get_services
+from ..responses import as_json, model_response
 
 router = APIRouter(tags=["status"])
 _MESH = {True: "reachable", False: "unreachable", None: "unknown"}
@@ -31,87 +31,87 @@ async def healthz() -> Response:
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
     """Whether this server should get work now, and why not."""
-    reasons = list(front(request).reasons())
+    reasons = list(get_app_state(request).not_ready_reasons())
     return as_json({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
 
 @router.get("/status")
 async def status(request: Request) -> Response:
     """What the agent does right now, answered from memory in any weather."""
-    at = front(request)
-    return message(_running(at, at.desk, request) if at.desk else _starting(at, request))
+    at = get_app_state(request)
+    return model_response(_running(at, at.services, request) if at.services else _starting(at, request))
 
 
 @router.get("/capabilities")
 async def capabilities(request: Request) -> Response:
     """The agent's card: its tools with their schemas, its skills, its models."""
-    at = desk(request)
+    at = get_services(request)
     specs = with_aliases(at.tools.every())
     try:
         models = [card.id for card in await at.models.models()]
     except MeshUnavailable:
         models = at.models.names()
-    packages = await asyncio.to_thread(at.packages.names)
+    packages = await asyncio.to_thread(at.skill_index.names)
     card = Capabilities(
         agent_id=at.settings.id,
         role=at.settings.role,
         tools=[spec.name for spec in specs],
-        tool_definitions=[definition(spec) for spec in specs],
+        tool_definitions=[tool_definition(spec) for spec in specs],
         tool_sources={spec.name: spec.source for spec in specs},
         tool_contracts=dict(at.tools.contracts()),
         agents=at.agents.cards(),
         skills=list(at.tools.skills()),
-        mcp_servers=list(at.servers()),
+        mcp_servers=list(at.mcp_servers()),
         packages=[{"name": name, "description": description} for name, description in packages],
         models=models,
         protocols=PROTOCOLS,
     )
-    return message(card)
+    return model_response(card)
 
 
-def _running(at: AppState, the: Services, request: Request) -> AgentStatus:
-    admission, counters = the.hallway.admission, the.counters
+def _running(state: AppState, services: Services, request: Request) -> AgentStatus:
+    admission, counters = services.loop_services.admission, services.counters
     running, queued = admission.turns("running"), admission.turns("queued")
     waiting = admission.turns("waiting")
     tasks = [turn.task_id for turn in running if turn.task_id]
-    model = counters.model or at.settings.model
-    limit = the.window(model).limit
+    model = counters.model or state.settings.model
+    limit = services.window_of(model).limit
     found = {
-        "state": "draining" if at.draining else "working" if running else "blocked" if waiting else "idle",
+        "state": "draining" if state.draining else "working" if running else "blocked" if waiting else "idle",
         "current_task": tasks[0] if tasks else None,
         "current_tasks": tasks,
-        "capabilities": [spec.name for spec in the.tools.every()],
-        "tasks_completed": counters.completed,
-        "tasks_failed": counters.failed,
+        "capabilities": [spec.name for spec in services.tools.every()],
+        "tasks_completed": counters.completed_tasks,
+        "tasks_failed": counters.failed_tasks,
         "context_tokens": counters.context_tokens,
         "context_pct": round(100 * counters.context_tokens / limit, 2),
         "last_iteration_ts": counters.last_step_ms,
         "iterations_since_boot": counters.steps,
-        "retrying": next((turn.retrying for turn in running if turn.retrying), None),
+        "retrying": next((turn.retry_reason for turn in running if turn.retry_reason), None),
         "sessions": SessionCounts(running=len(running), queued=len(queued), waiting=len(waiting)),
-        "mesh": "refused" if the.models.refused else _MESH[the.models.reachable],
-        "cold_models": sorted(the.models.watch.cold),
-        "confinement": the.confinement,
+        "mesh": "refused" if services.models.token_refused else _MESH[services.models.reachable],
+        "cold_models": sorted(services.models.cache_watch.cold_models),
+        "confinement": services.confinement,
     }
-    return AgentStatus.model_validate({**_identity(at, request, model, limit), **found})
+    return AgentStatus.model_validate({**_identity(state, request, model, limit), **found})
 
 
-def _starting(at: AppState, request: Request) -> AgentStatus:
-    limit = at.settings.context_limit or DEFAULT_CONTEXT
-    return AgentStatus.model_validate({**_identity(at, request, at.settings.model, limit), "state": "starting"})
+def _starting(state: AppState, request: Request) -> AgentStatus:
+    limit = state.settings.context_limit or DEFAULT_CONTEXT
+    return AgentStatus.model_validate({**_identity(state, request, state.settings.model, limit), "state": "starting"})
 
 
-def _identity(at: AppState, request: Request, model: str, context_limit: int) -> dict[str, object]:
+def _identity(state: AppState, request: Request, model: str, context_limit: int) -> dict[str, object]:
     """What is known from the first moment on."""
-    settings = at.settings
+    settings = state.settings
     return {
         "agent_id": settings.id,
         "role": settings.role,
-        "uptime_seconds": round(request.app.state.clock.monotonic() - at.started_at, 3),
+        "uptime_seconds": round(request.app.state.clock.monotonic() - state.started_at, 3),
         "model": model,
         "context_max": context_limit,
         "queue_limit": settings.max_queue,
-        "channel": at.channel.state if at.channel is not None else "off",
+        "channel": state.channel.state if state.channel is not None else "off",
         "version": __version__,
         "limits": EffectiveLimits(
             max_iterations=settings.max_iterations,

@@ -11,8 +11,8 @@ from fastapi.responses import Response
 from agent_common.protocol import RecordStatus, TaskAssignment, TaskRecord, TaskResult
 
 from ...errors import InvalidRequest, NotFound
-from ..dependencies import Services, body, desk, open_desk, principal
-from ..responses import as_json, live_stream, message, recorded_stream
+from ..dependencies import Services, get_services, principal, read_body, require_accepting
+from ..responses import as_json, live_stream, model_response, recorded_stream
 
 router = APIRouter(tags=["tasks"])
 MAX_WAIT_SECONDS = 600.0
@@ -22,31 +22,31 @@ UNFINISHED: frozenset[RecordStatus] = frozenset({"queued", "running", "waiting"}
 @router.post("/task", status_code=202)
 async def assign(request: Request) -> Response:
     """Admits a task. The same task again gives its record; the same id with other content is a conflict."""
-    at = open_desk(request)
+    at = require_accepting(request)
     assignment = await _assignment(request)
     assigned = await at.tasks.assign(assignment, principal(request))
-    return message(assigned.accepted, 202) if assigned.accepted else message(assigned.record)
+    return model_response(assigned.accepted, 202) if assigned.accepted else model_response(assigned.record)
 
 
 @router.get("/task/{task_id}")
 async def record(request: Request, task_id: str) -> Response:
     """The task as it stands."""
-    return message(await desk(request).tasks.record(task_id, principal(request)))
+    return model_response(await get_services(request).tasks.record(task_id, principal(request)))
 
 
 @router.post("/task/{task_id}/cancel")
 async def cancel(request: Request, task_id: str) -> Response:
     """Cancels a task, queued or running. A second cancel changes nothing."""
-    return message(await desk(request).tasks.cancel(task_id, principal(request)))
+    return model_response(await get_services(request).tasks.cancel(task_id, principal(request)))
 
 
 @router.get("/task/{task_id}/stream")
 async def stream(request: Request, task_id: str) -> Response:
     """The task's chunks from the first one, live while it runs."""
-    at = desk(request)
+    at = get_services(request)
     turn = await at.tasks.turn(task_id, principal(request))
     if turn is not None:
-        return live_stream(turn, at.hallway.admission)
+        return live_stream(turn, at.loop_services.admission)
     found = await at.tasks.record(task_id, principal(request))
     return recorded_stream(await at.tasks.reply(task_id, principal(request)), found.error)
 
@@ -54,31 +54,31 @@ async def stream(request: Request, task_id: str) -> Response:
 @router.get("/result")
 async def result(request: Request, task_id: str | None = None, wait: str | None = None) -> Response:
     """The result of a task, or of the one that finished last. 202 while it is under way."""
-    at, user, seconds = desk(request), principal(request), _seconds(wait)
+    at, user, seconds = get_services(request), principal(request), _seconds(wait)
     if task_id is None:
         latest = await at.tasks.latest(user)
         if latest is None:
             raise NotFound("no task has finished yet", code="no_result")
-        return message(_result(latest))
+        return model_response(_result(latest))
     if seconds:
         await _wait(at, task_id, user, seconds)
     found = await at.tasks.record(task_id, user)
     if found.status in UNFINISHED:
         return as_json({"task_id": task_id, "status": found.status}, 202)
-    return message(_result(found))
+    return model_response(_result(found))
 
 
 async def _assignment(request: Request) -> TaskAssignment:
     """The assignment; without an id of its own the Idempotency-Key is its id."""
-    assignment = await body(request, TaskAssignment)
+    assignment = await read_body(request, TaskAssignment)
     key = request.headers.get("idempotency-key")
     if key and "task_id" not in assignment.model_fields_set:
         return TaskAssignment.model_validate({**assignment.model_dump(exclude_unset=True), "task_id": key})
     return assignment
 
 
-async def _wait(at: Services, task_id: str, user: str, seconds: float) -> None:
-    turn = await at.tasks.turn(task_id, user)
+async def _wait(services: Services, task_id: str, user: str, seconds: float) -> None:
+    turn = await services.tasks.turn(task_id, user)
     if turn is not None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -12,8 +12,8 @@ from agent_common.protocol import AbortReply, AnswerReply, AnswerRequest, Cancel
 from ...errors import Conflict, NotFound
 from ...loop import HumanAnswer, LiveSession
 from ...sessions import branches, history, is_session_id, unknown_session
-from ..dependencies import Services, body, desk, principal
-from ..responses import EventStream, live_stream, message
+from ..dependencies import Services, get_services, principal, read_body
+from ..responses import EventStream, live_stream, model_response
 
 router = APIRouter(tags=["turns"])
 
@@ -22,70 +22,72 @@ router = APIRouter(tags=["turns"])
 async def stream(request: Request, session: str, follow: Annotated[str, Query()] = "") -> Response:
     """The running turn from its first chunk, then live; 204 when none runs. While a person is waited for the stream
     ends, unless it is to `follow` the turn through that."""
-    at = desk(request)
-    conversation = await at.hallway.conversations.get(principal(request), session)
+    at = get_services(request)
+    conversation = await at.loop_services.live_sessions.get(principal(request), session)
     if conversation is None and is_session_id(session):
         raise unknown_session(session)
-    turn = at.hallway.admission.busy_with(conversation) if conversation else None
+    turn = at.loop_services.admission.active_turn(conversation) if conversation else None
     if turn is None:
         return Response(status_code=204)
-    return live_stream(turn, at.hallway.admission, waits=follow in ("1", "true"))
+    return live_stream(turn, at.loop_services.admission, through_waits=follow in ("1", "true"))
 
 
 @router.post("/chat/{session}/abort")
 async def abort(request: Request, session: str) -> Response:
     """Stops the session's turn, whatever it is at; what it has said is kept. Nothing to stop is no error."""
-    at = desk(request)
-    conversation = await _conversation(request, at, session)
-    turn = at.hallway.admission.busy_with(conversation)
+    at = get_services(request)
+    conversation = await _require_session(request, at, session)
+    turn = at.loop_services.admission.active_turn(conversation)
     if turn is None:
-        return message(AbortReply(session_id=session, aborted=False), exclude_none=True)
-    await at.hallway.admission.stop(turn)
+        return model_response(AbortReply(session_id=session, aborted=False), exclude_none=True)
+    await at.loop_services.admission.stop(turn)
     aborted = turn.outcome is not None and turn.outcome.status == "cancelled"
-    return message(AbortReply(session_id=session, message_id=turn.message_name, aborted=aborted))
+    return model_response(AbortReply(session_id=session, message_id=turn.message_name, aborted=aborted))
 
 
 @router.post("/chat/{session}/answer")
 async def answer(request: Request, session: str) -> Response:
     """Answers a question or an approval by its id. The turn goes on once it has all its answers."""
-    at = desk(request)
-    given = await body(request, AnswerRequest)
-    turn = await at.answers.give(
+    at = get_services(request)
+    given = await read_body(request, AnswerRequest)
+    turn = await at.human_answers.submit(
         principal(request), session, HumanAnswer(given.id, given.answers, given.decision, given.reason)
     )
-    status = "waiting" if turn.waits else "running"
+    status = "waiting" if turn.pending_requests else "running"
     reply = AnswerReply(session_id=session, message_id=turn.message_name, status=status, pending=turn.pending())
-    return message(reply)
+    return model_response(reply)
 
 
 @router.delete("/chat/{session}/queue/{message_id:path}")
 async def cancel(request: Request, session: str, message_id: str) -> Response:
     """Takes a message out of the queue. One that has begun is not queued any more: abort it."""
-    at = desk(request)
-    conversation = await _conversation(request, at, session)
-    for turn in at.hallway.admission.queue(conversation):
-        if message_id in (turn.message_name, turn.message_id) and await at.hallway.admission.cancel_queued(turn):
-            return message(CancelReply(session_id=session, message_id=message_id))
-    row = await at.hallway.database.read(lambda connection: branches.turn(connection, conversation.id, message_id))
+    at = get_services(request)
+    conversation = await _require_session(request, at, session)
+    for turn in at.loop_services.admission.queue(conversation):
+        if message_id in (turn.message_name, turn.message_id) and await at.loop_services.admission.cancel_queued(turn):
+            return model_response(CancelReply(session_id=session, message_id=message_id))
+    row = await at.loop_services.database.read(
+        lambda connection: branches.turn(connection, conversation.id, message_id)
+    )
     if row is None:
         raise NotFound(f"there is no message {message_id}", code="unknown_message")
     if row.outcome is not None and row.outcome.get("finish_reason") == "abort" and row.state == "ended":
-        reply = await at.hallway.database.read(lambda connection: history.message(connection, row.reply_id))
+        reply = await at.loop_services.database.read(lambda connection: history.message(connection, row.reply_id))
         if reply is None:  # it never ran: this is the second time that it is taken back
-            return message(CancelReply(session_id=session, message_id=message_id))
+            return model_response(CancelReply(session_id=session, message_id=message_id))
     raise Conflict(f"message {message_id} does not wait in the queue", code="not_queued")
 
 
 @router.get("/events")
 async def events(request: Request) -> Response:
     """What happens to turns from now on: of the user that the header names, or of all."""
-    at = desk(request)
+    at = get_services(request)
     named = request.headers.get("x-agent-user")
     return EventStream(at.events.watch(principal(request) if named else None))
 
 
-async def _conversation(request: Request, at: Services, session: str) -> LiveSession:
-    found = await at.hallway.conversations.get(principal(request), session)
+async def _require_session(request: Request, services: Services, session: str) -> LiveSession:
+    found = await services.loop_services.live_sessions.get(principal(request), session)
     if found is None:
         raise unknown_session(session)
     return found

@@ -36,8 +36,8 @@ def incoming(request: Request, asked: UseChatRequest) -> IncomingMessage:
         message_id=last.id or None,
         agent=_agent(asked, last),
         on_busy=asked.on_busy,
-        again=asked.trigger == "regenerate-message",
-        edited=edited,
+        regenerate=asked.trigger == "regenerate-message",
+        is_edit=edited,
     )
 
 
@@ -61,7 +61,7 @@ def answers(last: UIMessage) -> Iterator[HumanAnswer]:
         elif part.get("state") == "output-available" and isinstance(call_id, str):
             yield HumanAnswer(call_id, answers=_texts(part.get("output")))
         elif part.get("state") == "output-error" and isinstance(call_id, str):
-            yield HumanAnswer(call_id, refused=str(part.get("errorText") or "no answer"))
+            yield HumanAnswer(call_id, no_answer_reason=str(part.get("errorText") or "no answer"))
 
 
 def _texts(output: Any) -> list[list[str]] | None:

@@ -17,10 +17,10 @@ from agent_common.protocol import NoQuery, WorkspaceQuery
 
 from ...errors import InvalidRequest
 from ...workspace import OpenedFile, Preconditions
-from ..dependencies import desk, open_desk, principal, query
+from ..dependencies import get_services, parse_query, principal, require_accepting
 from ..problems import problem
-from ..range_requests import RangeNotSatisfiable, piece
-from ..responses import PacedStreamingResponse, message
+from ..range_requests import RangeNotSatisfiable, parse_range
+from ..responses import PacedStreamingResponse, model_response
 
 
 class _File(Convertor[str]):
@@ -39,9 +39,9 @@ register_url_convertor("file", _File())
 router = APIRouter(tags=["workspace"])
 PIECE = 64 * 1024
 BINARY = "application/octet-stream"
-TEXTS = {".md": "text/markdown", ".csv": "text/csv", ".json": "application/json"}
+TEXT_TYPES = {".md": "text/markdown", ".csv": "text/csv", ".json": "application/json"}
 """What no browser runs; all other text is plain."""
-HARMLESS = {
+SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -67,11 +67,11 @@ async def workspace_head(request: Request) -> Response:
 async def read(request: Request, path: str) -> Response:
     """A file, or a page of what lies in a folder."""
     name = path.removesuffix("/")
-    found = await asyncio.to_thread(desk(request).shelf.open, principal(request), name) if name else None
+    found = await asyncio.to_thread(get_services(request).files.open, principal(request), name) if name else None
     if found is None:
         return await _listing(request, name)
     try:
-        _only_for_folders(request)
+        _refuse_parameters(request)
         return _file(request, name, found)
     except BaseException:
         found.file.close()
@@ -82,11 +82,11 @@ async def read(request: Request, path: str) -> Response:
 async def about(request: Request, path: str) -> Response:
     """What GET would say, without the content."""
     name = path.removesuffix("/")
-    found = await asyncio.to_thread(desk(request).shelf.open, principal(request), name) if name else None
+    found = await asyncio.to_thread(get_services(request).files.open, principal(request), name) if name else None
     if found is None:
         return await _listing(request, name)
     found.file.close()
-    _only_for_folders(request)
+    _refuse_parameters(request)
     return Response(headers={**_headers(name, found), "Content-Length": str(found.size)})
 
 
@@ -94,12 +94,12 @@ async def about(request: Request, path: str) -> Response:
 async def write(request: Request, path: str) -> Response:
     """Puts a whole file in place. `If-Match` and `If-None-Match: *` keep it from replacing what the caller does not
     know."""
-    at = open_desk(request)
-    query(request, NoQuery)
+    at = require_accepting(request)
+    parse_query(request, NoQuery)
     for header in ("content-range", "content-encoding"):
         if request.headers.get(header, "identity") != "identity":
             raise InvalidRequest("the body must be the whole file, as it is", faults=[(header, "is not understood")])
-    stored = await at.shelf.put(principal(request), path, await request.body(), _conditions(request))
+    stored = await at.files.put(principal(request), path, await request.body(), _conditions(request))
     if not stored.created:
         return Response(status_code=204, headers={"ETag": stored.etag})
     return Response(status_code=201, headers={"ETag": stored.etag, "Location": f"/workspace/{quote(path)}"})
@@ -108,16 +108,16 @@ async def write(request: Request, path: str) -> Response:
 @router.delete("/workspace/{path:file}", status_code=204)
 async def remove(request: Request, path: str) -> Response:
     """Deletes a file, with `If-Match` only the version that the caller knows."""
-    at = open_desk(request)
-    query(request, NoQuery)
-    await at.shelf.remove(principal(request), path, _conditions(request))
+    at = require_accepting(request)
+    parse_query(request, NoQuery)
+    await at.files.remove(principal(request), path, _conditions(request))
     return Response(status_code=204)
 
 
 async def _listing(request: Request, path: str) -> Response:
-    at, asked = desk(request), query(request, WorkspaceQuery)
-    found = await asyncio.to_thread(at.shelf.listing, principal(request), path, asked.after, asked.limit)
-    return message(found)
+    at, asked = get_services(request), parse_query(request, WorkspaceQuery)
+    found = await asyncio.to_thread(at.files.listing, principal(request), path, asked.after, asked.limit)
+    return model_response(found)
 
 
 def _file(request: Request, path: str, found: OpenedFile) -> Response:
@@ -129,7 +129,7 @@ def _file(request: Request, path: str, found: OpenedFile) -> Response:
     if request.headers.get("if-range", found.etag) != found.etag:
         wanted = None
     try:
-        part = piece(wanted, found.size)
+        part = parse_range(wanted, found.size)
     except RangeNotSatisfiable:
         found.file.close()
         detail = f"{path} has {found.size} bytes"
@@ -147,11 +147,13 @@ def _file(request: Request, path: str, found: OpenedFile) -> Response:
 
 def _headers(path: str, found: OpenedFile) -> dict[str, str]:
     name = PurePosixPath(path).name
-    kind = f"{TEXTS.get(PurePosixPath(path).suffix.lower(), 'text/plain')}; charset=utf-8" if found.text else BINARY
+    kind = (
+        f"{TEXT_TYPES.get(PurePosixPath(path).suffix.lower(), 'text/plain')}; charset=utf-8" if found.text else BINARY
+    )
     shown = "inline" if found.text else "attachment"
     disposition = f"{shown}; filename*=UTF-8''{quote(name, safe='')}"
     return {
-        **HARMLESS,
+        **SAFE_HEADERS,
         "Content-Type": kind,
         "Content-Disposition": disposition,
         "ETag": found.etag,
@@ -163,7 +165,7 @@ def _conditions(request: Request) -> Preconditions:
     return Preconditions.of(request.headers.get("if-match"), request.headers.get("if-none-match"))
 
 
-def _only_for_folders(request: Request) -> None:
+def _refuse_parameters(request: Request) -> None:
     if request.query_params:
         faults = [(name, "is for folders; a Range header gives a piece of a file") for name in request.query_params]
         raise InvalidRequest("a file takes no parameters", faults=faults)

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from .models import EncodingName, encoding_of
 
-LOWEST, HIGHEST = 0.25, 4.0
+MIN_FACTOR, MAX_FACTOR = 0.25, 4.0
 """Tokens of a model per estimated one. What is reported beyond that is no count of what was sent."""
-TOLD = 200
+MIN_SAMPLE = 200
 """Estimated tokens below which a report says little about the factor: the frames of messages weigh too much."""
-MEMORY = 4_000
+MAX_WEIGHT = 4_000
 """Estimated tokens of earlier reports that the latest one is weighed against."""
-WHOLE = 500
+MAX_WHOLE_WEIGHT = 500
 """The same for reports of whole requests: these contain tools, which each model is shown in a way of its own."""
-SURPRISE = 1.6
+OUTLIER_RATIO = 1.6
 """A factor so many times as high or as low as the one so far must be reported twice to be believed."""
 
 
@@ -42,25 +42,25 @@ class TokenCalibration:
         """The factor has been learnt."""
         return self._weight > 0
 
-    def learn(self, estimated: float, reported: int, *, whole: bool = False, sure: bool = False) -> None:
+    def learn(self, estimated: float, reported: int, *, whole_request: bool = False, trusted: bool = False) -> None:
         """Takes in that a text estimated at so many tokens, without the factor, cost so many. `whole`: that was a
         request with its tools, and not what one request had more than another. `sure`: it is believed at once. Nonsense
         changes nothing."""
-        if estimated < TOLD or not LOWEST <= reported / estimated <= HIGHEST:
+        if estimated < MIN_SAMPLE or not MIN_FACTOR <= reported / estimated <= MAX_FACTOR:
             return
-        if whole and self._compared and not sure:
+        if whole_request and self._compared and not trusted:
             return
         sample = reported / estimated
-        weight = min(estimated, WHOLE if whole else MEMORY)
-        if self._weight and not near(sample, self.factor, SURPRISE):
-            if not sure and (self._doubt is None or not near(sample, self._doubt, SURPRISE)):
+        weight = min(estimated, MAX_WHOLE_WEIGHT if whole_request else MAX_WEIGHT)
+        if self._weight and not near(sample, self.factor, OUTLIER_RATIO):
+            if not trusted and (self._doubt is None or not near(sample, self._doubt, OUTLIER_RATIO)):
                 self._doubt = sample
                 return
             self._weight = 0.0  # it is another model behind the same name
         self._doubt = None
         self.factor = (self.factor * self._weight + sample * weight) / (self._weight + weight)
-        self._weight = min(self._weight + weight, WHOLE if whole else MEMORY)
-        self._compared = self._compared or not whole
+        self._weight = min(self._weight + weight, MAX_WHOLE_WEIGHT if whole_request else MAX_WEIGHT)
+        self._compared = self._compared or not whole_request
 
 
 def near(one: float, other: float, times: float) -> bool:
@@ -72,16 +72,16 @@ class TokenCalibrations:
     """The meters of all models that are spoken to. Callers choose the names, so there is a bound: the one that was
     asked for longest ago goes."""
 
-    def __init__(self, behind: Callable[[str], str | None] = lambda _: None, most: int = 64) -> None:
+    def __init__(self, upstream_of: Callable[[str], str | None] = lambda _: None, max_models: int = 64) -> None:
         """`behind`: the model behind a name; none where that is not known."""
-        self._behind, self._most = behind, most
-        self._meters: dict[str, TokenCalibration] = {}
+        self._upstream_of, self._max_models = upstream_of, max_models
+        self._by_model: dict[str, TokenCalibration] = {}
 
-    def of(self, model: str) -> TokenCalibration:
+    def for_model(self, model: str) -> TokenCalibration:
         """The meter of that model, always the same one while it is kept."""
-        meter = self._meters.pop(model, None) or TokenCalibration(model)
-        meter.encoding = encoding_of(self._behind(model) or model)
-        if len(self._meters) >= self._most:
-            del self._meters[next(iter(self._meters))]
-        self._meters[model] = meter
+        meter = self._by_model.pop(model, None) or TokenCalibration(model)
+        meter.encoding = encoding_of(self._upstream_of(model) or model)
+        if len(self._by_model) >= self._max_models:
+            del self._by_model[next(iter(self._by_model))]
+        self._by_model[model] = meter
         return meter

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 from agent_common.protocol import Usage
 
-from .calibration import HIGHEST, LOWEST, TokenCalibration, near
+from .calibration import MAX_FACTOR, MIN_FACTOR, TokenCalibration, near
 from .estimate import estimate, estimate_json, estimate_text
 from .exact import ExactCounter
 from .overflow import OverflowReport, overflow_of
 
-FEWER, MORE = 0.6, 2.0
+MIN_EXPECTED_RATIO, MAX_EXPECTED_RATIO = 0.6, 2.0
 """Times what was expected: a report beyond that must come twice to be believed."""
-AGREED = 1.15
+AGREEMENT_RATIO = 1.15
 """Two such reports are one and the same when they differ less than so many times."""
-SHOWN = 0.7
+SHOWN_SCHEMA_SHARE = 0.7
 """What of the JSON of tools OpenAI's models are shown (see `recipe`); others are mostly shown all of it."""
 
 
@@ -41,8 +41,8 @@ class ContextUsage:
     `reset` tells of a conversation that was written anew (compaction, rewind); one that has become shorter, or has
     another message where it ended, is noticed without it."""
 
-    def __init__(self, meter: TokenCalibration) -> None:
-        self._meter = meter
+    def __init__(self, calibration: TokenCalibration) -> None:
+        self._calibration = calibration
         self.reset()
 
     @property
@@ -51,9 +51,9 @@ class ContextUsage:
         return self._base is not None
 
     @property
-    def meter(self) -> TokenCalibration:
+    def calibration(self) -> TokenCalibration:
         """Of the model that answers."""
-        return self._meter
+        return self._calibration
 
     def reset(self) -> None:
         """The conversation has been written anew. What was learnt about the model stays."""
@@ -68,10 +68,10 @@ class ContextUsage:
         """Reported per estimated token, of a report that was not believed."""
         self._exact: ExactCounter | None = None
 
-    def use(self, meter: TokenCalibration) -> None:
+    def switch_calibration(self, calibration: TokenCalibration) -> None:
         """From now on another model answers: what the one before has reported says little about it."""
-        if meter is not self._meter:
-            self._meter, self._exact = meter, None
+        if calibration is not self._calibration:
+            self._calibration, self._exact = calibration, None
             self._tools, self._schemas = None, 0.0
             self._base = self._doubt = None
 
@@ -81,55 +81,55 @@ class ContextUsage:
         """Tokens of the prompt that these messages and tools make. Takes time for what is new since the last time."""
         self._measure(messages)
         if tools != self._tools:
-            shown = SHOWN if self._meter.encoding else 1.0
+            shown = SHOWN_SCHEMA_SHARE if self._calibration.encoding else 1.0
             self._tools, self._schemas = tools, estimate_json(tools) * shown if tools else 0.0
         return self._tokens(self._sums[-1] + self._schemas)
 
     def costs(self, messages: Sequence[bytes]) -> list[int]:
         """Tokens of each message by itself."""
         self._measure(messages)
-        factor = self._meter.factor
+        factor = self._calibration.factor
         return [round((upto - before) * factor) for before, upto in zip(self._sums, self._sums[1:], strict=False)]
 
-    def text(self, text: str) -> int:
+    def text_tokens(self, text: str) -> int:
         """Tokens of a text by itself, at least one."""
-        return max(1, round(estimate_text(text) * self._meter.factor))
+        return max(1, round(estimate_text(text) * self._calibration.factor))
 
-    async def exact(self, messages: Sequence[bytes], tools: bytes | None = None) -> int:
+    async def exact_occupancy(self, messages: Sequence[bytes], tools: bytes | None = None) -> int:
         """As `occupancy`, but counted and not estimated where the model's encoding is known: what came since the last
         report, or all. For other models the estimate is the best there is."""
         now = self.occupancy(messages, tools)
-        if self._meter.encoding is None:
+        if self._calibration.encoding is None:
             return now
-        if self._exact is None or self._exact.name != self._meter.encoding:
-            self._exact = ExactCounter(self._meter.encoding)
+        if self._exact is None or self._exact.name != self._calibration.encoding:
+            self._exact = ExactCounter(self._calibration.encoding)
         base = self._base
-        if base is not None and self._holds(base):
-            return base.reported + await self._exact.messages(messages, base.messages)
-        return await self._exact.request(messages, tools)
+        if base is not None and self._is_prefix(base):
+            return base.reported + await self._exact.count_messages(messages, base.messages)
+        return await self._exact.count_request(messages, tools)
 
     # -- what the model says
 
-    def reported(self, messages_sent: int, usage: Usage) -> None:
+    def record_report(self, messages_sent: int, usage: Usage) -> None:
         """Takes in what the model says it was sent: the request that `occupancy` was asked about last, with so many
         messages. A report that cannot be true changes nothing."""
-        self.counted(messages_sent, usage.input + usage.cache_read + usage.cache_write)
+        self.record_count(messages_sent, usage.input + usage.cache_read + usage.cache_write)
 
-    def counted(self, messages_sent: int, prompt_tokens: int) -> None:
+    def record_count(self, messages_sent: int, prompt_tokens: int) -> None:
         """The same from the number itself."""
         if not 0 < messages_sent < len(self._sums):
             return
         estimated = self._sums[messages_sent] + self._schemas
-        if not LOWEST * estimated <= prompt_tokens <= HIGHEST * estimated:
+        if not MIN_FACTOR * estimated <= prompt_tokens <= MAX_FACTOR * estimated:
             return
         if not self._believes(estimated, prompt_tokens):
             return
-        if self._base is not None and self._holds(self._base):
-            self._meter.learn(estimated - self._base.estimated, prompt_tokens - self._base.reported)
-        self._meter.learn(estimated, prompt_tokens, whole=True)
+        if self._base is not None and self._is_prefix(self._base):
+            self._calibration.learn(estimated - self._base.estimated, prompt_tokens - self._base.reported)
+        self._calibration.learn(estimated, prompt_tokens, whole_request=True)
         self._base = _Base(messages_sent, estimated, prompt_tokens, self._first, self._tools)
 
-    def refused(self, why: str) -> OverflowReport | None:
+    def record_overflow(self, why: str) -> OverflowReport | None:
         """Takes in that the request that `occupancy` was asked about last did not fit: it had as many tokens as the
         error says, or more than the window that the error speaks of. That is believed at once. Returns the sizes in the
         error, none when it has none."""
@@ -140,31 +140,31 @@ class ContextUsage:
         estimated = self._sums[-1] + self._schemas
         if estimated and at_least > self._tokens(estimated):
             if not said.with_reply:
-                self._meter.learn(estimated, at_least, whole=True, sure=True)
+                self._calibration.learn(estimated, at_least, whole_request=True, trusted=True)
             self._base = _Base(len(self._sums) - 1, estimated, at_least, self._first, self._tools)
         return said
 
     # -- helpers
 
-    def _holds(self, base: _Base) -> bool:
+    def _is_prefix(self, base: _Base) -> bool:
         """What was counted then is still the beginning of what is sent."""
         return base.first == self._first and base.tools == self._tools
 
     def _believes(self, estimated: float, reported: int) -> bool:
         """Whether a report is near to what was expected, or the second one in a row to say the same."""
         expected, ratio = self._tokens(estimated), reported / estimated
-        unknown = self._base is None and not self._meter.calibrated
-        if unknown or expected * FEWER <= reported <= expected * MORE:
+        unknown = self._base is None and not self._calibration.calibrated
+        if unknown or expected * MIN_EXPECTED_RATIO <= reported <= expected * MAX_EXPECTED_RATIO:
             self._doubt = None
             return True
         doubted, self._doubt = self._doubt, ratio
-        return doubted is not None and near(doubted, ratio, AGREED)
+        return doubted is not None and near(doubted, ratio, AGREEMENT_RATIO)
 
     def _tokens(self, estimated: float) -> int:
         """Tokens of this model: on top of the last report, where there is one."""
         if self._base is None:
-            return round(estimated * self._meter.factor)
-        return max(0, round(self._base.reported + (estimated - self._base.estimated) * self._meter.factor))
+            return round(estimated * self._calibration.factor)
+        return max(0, round(self._base.reported + (estimated - self._base.estimated) * self._calibration.factor))
 
     def _measure(self, messages: Sequence[bytes]) -> None:
         known = len(self._sums) - 1

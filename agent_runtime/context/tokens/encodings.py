@@ -20,7 +20,7 @@ from .models import EncodingName
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
-PIECE = 32 * 1024
+PIECE_CHARACTERS = 32 * 1024
 """Characters that are counted at once, up to twice as many where there is no good place to cut. tiktoken falls over a
 megabyte of spaces, and needs more than a second for each megabyte of one long word."""
 
@@ -78,9 +78,9 @@ class Encoder:
 def pieces(text: str) -> Iterator[str]:
     """A text in pieces of `PIECE` to twice as many characters, cut where no token lies across."""
     begin = 0
-    while len(text) - begin > 2 * PIECE:
-        seam = _SEAM.search(text, begin + PIECE, begin + 2 * PIECE)
-        end = seam.end() if seam else begin + 2 * PIECE
+    while len(text) - begin > 2 * PIECE_CHARACTERS:
+        seam = _SEAM.search(text, begin + PIECE_CHARACTERS, begin + 2 * PIECE_CHARACTERS)
+        end = seam.end() if seam else begin + 2 * PIECE_CHARACTERS
         yield text[begin:end]
         begin = end
     yield text[begin:]

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from pydantic_core import to_json
 
-SAMPLED = 8 * 1024
+SAMPLE_BYTES = 8 * 1024
 """Bytes that are looked at; of a longer message so many, in slices from all over it."""
 SLICE = 128
-LEAST = 4
+MIN_TOKENS = 4
 """Tokens of an empty message."""
 
 # What the JSON around a text weighs, which the model does not see: of any message, of a tool's, and of each call.
@@ -81,23 +81,23 @@ def estimate(message: bytes) -> float:
         frame = _RESULT
     elif message.startswith(b'{"role":"assistant"'):
         frame += _CALL * message.count(b'"type":"function","function":{')
-    return max(LEAST, estimate_json(message) - frame)
+    return max(MIN_TOKENS, estimate_json(message) - frame)
 
 
 def estimate_json(data: bytes) -> float:
     """The same of JSON that the model sees, as that of tools."""
-    if len(data) <= SAMPLED:
+    if len(data) <= SAMPLE_BYTES:
         return _weigh(data)
-    step = len(data) * SLICE // SAMPLED
+    step = len(data) * SLICE // SAMPLE_BYTES
     sample = b"".join(data[start : start + SLICE] for start in range(0, len(data) - SLICE, step))
     return _weigh(sample) * len(data) / len(sample)
 
 
 def estimate_text(text: str) -> float:
     """The same of a text by itself."""
-    if len(text) <= SAMPLED:
+    if len(text) <= SAMPLE_BYTES:
         return _weigh(_inside(text))
-    step = len(text) * SLICE // SAMPLED
+    step = len(text) * SLICE // SAMPLE_BYTES
     sample = "".join(text[start : start + SLICE] for start in range(0, len(text) - SLICE, step))
     return _weigh(_inside(sample)) * len(text) / len(sample)
 

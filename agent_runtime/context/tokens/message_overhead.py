@@ -36,7 +36,7 @@ _TOOLS = 12
 _TOOL: dict[EncodingName, int] = {"o200k_base": 7, "cl100k_base": 10}
 _PROPERTIES = _PROPERTY = 3
 _ENUM, _VALUE = -3, 3
-_DEEPEST = 32
+_MAX_DEPTH = 32
 """Levels of a schema; what lies deeper is not shown to a model in any way we know."""
 
 
@@ -103,7 +103,7 @@ def _tool(tool: Any, frame: int, count: Count) -> int:
 
 def _properties(schema: Any, count: Count, depth: int) -> int:
     """What stands inside of an object, an array or a choice."""
-    if depth > _DEEPEST or not is_object(schema):
+    if depth > _MAX_DEPTH or not is_object(schema):
         return 0
     total = 0
     properties = schema.get("properties")

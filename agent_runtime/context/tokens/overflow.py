@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MOST_CHARACTERS = 4_000
+MAX_CHARACTERS = 4_000
 """Of an error that are looked at."""
-SMALLEST, LARGEST = 256, 100_000_000
+MIN_TOKENS, MAX_TOKENS = 256, 100_000_000
 """Tokens of a window that there may be."""
 
 _RATES = re.compile(r"per (?:minute|hour|day)|rate.?limit|\btpm\b|quota|throttl", re.IGNORECASE)
@@ -29,16 +29,16 @@ class OverflowReport:
 
 def overflow_of(text: str) -> OverflowReport | None:
     """The sizes in an error about a prompt that is too long; none when it states none, or speaks of a rate."""
-    text = text[:MOST_CHARACTERS]
+    text = text[:MAX_CHARACTERS]
     if _RATES.search(text):
         return None
     limit, actual = _found(_LIMITS, text), _found(_ACTUALS, text)
     with_reply = actual is None
     if actual is None:
         actual = _found(_TOTALS, text)
-    if limit is not None and not SMALLEST <= limit <= LARGEST:
+    if limit is not None and not MIN_TOKENS <= limit <= MAX_TOKENS:
         limit = None
-    if actual is not None and not 0 < actual <= LARGEST:
+    if actual is not None and not 0 < actual <= MAX_TOKENS:
         actual = None
     return (
         None if limit is None and actual is None else OverflowReport(limit, actual, with_reply and actual is not None)

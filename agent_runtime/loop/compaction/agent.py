@@ -18,17 +18,19 @@ from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.live_sessions import LiveSession
 from ..core.turn_state import Turn
 from ..scheduling.runner import TurnRunner
-from ..subagents.inline import play
+from ..subagents.inline import run_inline
 from ..turn.summary_strategies import Summary
 
 _CODES: dict[str, ModelErrorCode] = {code: code for code in get_args(ModelErrorCode)}
-AGENT = "compaction"
-SECONDS = 120.0
-MARGIN = 0.93
+AGENT_NAME = "compaction"
+TIMEOUT_SECONDS = 120.0
+USED_SHARE = 0.93
 """Of the room that counting says there is: counts are estimates."""
-WORDS = 0.6
+WORDS_PER_TOKEN = 0.6
 """Of a token: what the model is asked for, so that its answer is not cut off in the middle."""
-ASKED = "<conversation>\n{record}\n</conversation>\n\nWrite the summary of this conversation, in at most {words} words."
+PROMPT_TEMPLATE = (
+    "<conversation>\n{record}\n</conversation>\n\nWrite the summary of this conversation, in at most {words} words."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,114 +38,138 @@ class SummarizerModels:
     """Who may sum up, and how much each may be shown."""
 
     agents: AgentDirectory
-    windows: Callable[[str], ContextWindow]
+    window_of: Callable[[str], ContextWindow]
     """By model."""
-    cards: Callable[[], Sequence[ModelCard]]
+    known_cards: Callable[[], Sequence[ModelCard]]
     """The models that are known."""
-    chosen: str | None = None
+    configured_model: str | None = None
     """The operator's choice."""
 
-    def behind(self, model: str) -> str | None:
+    def upstream_name(self, model: str) -> str | None:
         """The provider's own name for a model; none where that is not known."""
-        return next((card.upstream for card in self.cards() if card.id == model), None)
+        return next((card.upstream for card in self.known_cards() if card.id == model), None)
 
     def manifest(self) -> Manifest:
-        found = self.agents.get(AGENT)
+        found = self.agents.get(AGENT_NAME)
         if found is None:
-            raise ModelError(f"there is no agent {AGENT}", code="model_config")
+            raise ModelError(f"there is no agent {AGENT_NAME}", code="model_config")
         return found
 
-    def model(self, own: str, needed: int, *, price_needed: bool = False) -> str:
+    def choose_model(self, session_model: str, needed_tokens: int, *, price_needed: bool = False) -> str:
         """The cheapest one that can be shown so many tokens and whose price and window are known; else the session's
         own. `price_needed`: a model that was set is passed over where its price is not known."""
-        priced = {card.id: price for card in self.cards() if (price := _price(card)) is not None}
-        set_by = self.manifest().model or self.chosen
+        priced = {card.id: price for card in self.known_cards() if (price := _price(card)) is not None}
+        set_by = self.manifest().model or self.configured_model
         if set_by and (set_by in priced or not price_needed):
             return set_by
-        if own not in priced:
-            return own
-        large = {card.id for card in self.cards() if card.context_limit and self.windows(card.id).usable >= needed}
-        return min(priced.keys() & (large | {own}), key=lambda name: (priced[name], name != own, name))
+        if session_model not in priced:
+            return session_model
+        large = {
+            card.id
+            for card in self.known_cards()
+            if card.context_limit and self.window_of(card.id).usable >= needed_tokens
+        }
+        return min(
+            priced.keys() & (large | {session_model}), key=lambda name: (priced[name], name != session_model, name)
+        )
 
 
 class SummarizerAgent:
     """Fills `Summarizer` for one compaction."""
 
     def __init__(
-        self, runner: TurnRunner, cast: SummarizerModels, conversation: LiveSession, model: str, *, needed: int,
-        most: int, meters: TokenCalibrations, trials: CompactionHistory, retries: int, parent: Turn | None = None,
+        self, runner: TurnRunner, models: SummarizerModels, session: LiveSession, session_model: str, *,
+        needed_tokens: int, max_tokens: int, calibrations: TokenCalibrations, history: CompactionHistory, retries: int,
+        parent: Turn | None = None,
     ) -> None:  # fmt: skip
-        """`needed`: about how many tokens are to be summed up; `most`: tokens of the summary, as the session's model
-        counts. Raises ModelError where there is nobody to do it."""
-        self._runner, self._cast, self._conversation, self._parent = runner, cast, conversation, parent
-        self._retries, self._most = retries, most
-        self._manifest = cast.manifest()
-        price_needed = parent is not None and parent.books.price_needed
-        self._own, self._model = model, cast.model(model, needed, price_needed=price_needed)
-        self._session_meter, self._meter = meters.of(model), meters.of(self._model)
+        """`needed_tokens`: about how many tokens are to be summed up; `max_tokens`: tokens of the summary, as the
+        session's model counts. Raises ModelError where there is nobody to do it."""
+        self._runner, self._models, self._session, self._parent = runner, models, session, parent
+        self._retries, self._max_tokens = retries, max_tokens
+        self._manifest = models.manifest()
+        price_needed = parent is not None and parent.budget.price_needed
+        self._session_model, self._model = (
+            session_model,
+            models.choose_model(session_model, needed_tokens, price_needed=price_needed),
+        )
+        self._session_calibration, self._calibration = (
+            calibrations.for_model(session_model),
+            calibrations.for_model(self._model),
+        )
         self._temperature = self._manifest.temperature
-        self._gave_way = False
-        self._trials = trials
-        self.spent = Usage()
+        self._fell_back = False
+        self._history = history
+        self.total_usage = Usage()
 
     @property
-    def room(self) -> int:
-        overhead = self.cost(self._manifest.prompt) + self.cost(ASKED) + 64
-        return max(0, int((self._window.limit - self._answer) * MARGIN) - overhead)
+    def max_input_tokens(self) -> int:
+        overhead = self.count_tokens(self._manifest.prompt) + self.count_tokens(PROMPT_TEMPLATE) + 64
+        return max(0, int((self._window.limit - self._max_summary_tokens) * USED_SHARE) - overhead)
 
-    def cost(self, text: str) -> int:
+    def count_tokens(self, text: str) -> int:
         """A model that was never heard of counts as the session's own, for all we know."""
-        return ContextUsage(self._meter if self._meter.calibrated else self._session_meter).text(text)
+        return ContextUsage(
+            self._calibration if self._calibration.calibrated else self._session_calibration
+        ).text_tokens(text)
 
     @property
-    def _answer(self) -> int:
+    def _max_summary_tokens(self) -> int:
         """Tokens that it may write: what the session has room for, and no more than it can itself."""
-        return min(self._most, self._window.summary)
+        return min(self._max_tokens, self._window.max_summary)
 
     @property
     def _window(self) -> ContextWindow:
         """Of the model, or what it has let us know by now."""
-        refused = self._trials.refused if self._trials.model == self._model else None
-        return self._cast.windows(self._model).narrowed(self._meter.limit).narrowed(refused)
+        refused = self._history.refused_tokens if self._history.model == self._model else None
+        return self._models.window_of(self._model).narrowed(self._calibration.limit).narrowed(refused)
 
-    async def write(self, record: str) -> Summary:
+    async def summarize(self, transcript: str) -> Summary:
         """One attempt. Where the cheap model cannot do it, the session's own one does, from then on."""
         try:
-            return await self._written(record)
+            return await self._summarize_once(transcript)
         except ModelError as error:
-            if error.code not in ("model_config", "model_auth", "unknown_model") or self._gave_way:
+            if error.code not in ("model_config", "model_auth", "unknown_model") or self._fell_back:
                 raise
-        self._gave_way = True
-        self._model, self._meter, self._temperature = self._own, self._session_meter, None
-        return await self._written(record)
+        self._fell_back = True
+        self._model, self._calibration, self._temperature = self._session_model, self._session_calibration, None
+        return await self._summarize_once(transcript)
 
-    async def _written(self, record: str) -> Summary:
-        turn = self._turn(record)
+    async def _summarize_once(self, transcript: str) -> Summary:
+        turn = self._turn(transcript)
         try:
-            parts = await play(turn, self._runner, self._context(turn), whole=True)
+            parts = await run_inline(turn, self._runner, self._context(turn), without_compaction=True)
         finally:
-            self.spent = self.spent.plus(turn.books.usage)
+            self.total_usage = self.total_usage.plus(turn.budget.usage)
         outcome = turn.outcome
         if outcome is None or outcome.status != "complete":
             raise _error(outcome)
         text = text_of(parts).strip()
-        return Summary(text, ContextUsage(self._session_meter).text(text), model=turn.model)
+        return Summary(text, ContextUsage(self._session_calibration).text_tokens(text), model=turn.model)
 
-    def _turn(self, record: str) -> Turn:
-        model, manifest, conversation, ids = self._model, self._manifest, self._conversation, self._runner.ids
+    def _turn(self, transcript: str) -> Turn:
+        model, manifest, conversation, ids = self._model, self._manifest, self._session, self._runner.ids
         told = LiveSession(
             conversation.id, conversation.principal, manifest.name, model, manifest.prompt, digest(manifest.prompt), ()
         )
         message_id = ids.new("msg")
-        books = self._parent.books if self._parent is not None else None
-        seconds = SECONDS if self._parent is None else min(SECONDS, self._runner.seconds_left(self._parent))
-        limits = TurnLimits(1, seconds, attempts=1 + self._retries, answer=self._answer)
+        books = self._parent.budget if self._parent is not None else None
+        seconds = (
+            TIMEOUT_SECONDS if self._parent is None else min(TIMEOUT_SECONDS, self._runner.seconds_left(self._parent))
+        )
+        limits = TurnLimits(1, seconds, attempts=1 + self._retries, answer_tokens=self._max_summary_tokens)
         return Turn(
-            conversation=told,
+            session=told,
             message_id=message_id,
             reply_id=ids.new("msg"),
-            parts=[{"type": "text", "text": ASKED.format(record=record, words=int(self._answer * WORDS))}],
-            books=UsageBudget(limits, caller=books, apart=conversation.stored),
+            parts=[
+                {
+                    "type": "text",
+                    "text": PROMPT_TEMPLATE.format(
+                        record=transcript, words=int(self._max_summary_tokens * WORDS_PER_TOKEN)
+                    ),
+                }
+            ],
+            budget=UsageBudget(limits, caller_budget=books, recorded_separately=conversation.stored),
             model=model,
             session_name=conversation.id,
             message_name=message_id,
@@ -153,7 +179,7 @@ class SummarizerAgent:
         )
 
     def _context(self, turn: Turn) -> ToolContext:
-        home, session_id = self._runner.home, self._conversation.id
+        home, session_id = self._runner.home, self._session.id
         return ToolContext(session_id, "", home.workspace, home.scratch(session_id), turn.message_id, agent=turn.agent)
 
 

@@ -30,38 +30,38 @@ from ..notes.memory import NullMemory, durable_facts
 from ..scheduling.runner import TurnRunner
 from ..turn.context_budget import AutoCompaction, CompactionDeps, ContextBudget, ObserveOnly
 from ..turn.summary_strategies import FallbackSummarizer, NoSummary, Summary
-from .agent import AGENT, SummarizerAgent, SummarizerModels
+from .agent import AGENT_NAME, SummarizerAgent, SummarizerModels
 
-SECONDS = 600.0
+TIMEOUT_SECONDS = 600.0
 """For all calls of the model that one summary takes."""
 BYTES_PER_TOKEN = 3
 """Rather too few: a window that seems too small is passed over for a larger one."""
 
-SumUp = Callable[[Sequence[bytes], int], Awaitable[Summary]]
-Keep = Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
+Summarize = Callable[[Sequence[bytes], int], Awaitable[Summary]]
+SaveMarker = Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
 
 
 @dataclass(slots=True)
 class CompactionService:
     """Fills runner.Rooms. `attach` it before the first turn runs."""
 
-    cast: SummarizerModels
+    models: SummarizerModels
     policy: CompactionPolicy
     memory: Memory = field(default_factory=NullMemory)
-    meters: TokenCalibrations = field(init=False)
-    _asked_for: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
+    calibrations: TokenCalibrations = field(init=False)
+    _request_timeouts: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
     """How long those are waited for that somebody has asked for."""
     _runner: TurnRunner = field(init=False)
 
     def __post_init__(self) -> None:
-        self.meters = TokenCalibrations(self.cast.behind)
+        self.calibrations = TokenCalibrations(self.models.upstream_name)
 
     def attach(self, runner: TurnRunner) -> None:
         self._runner = runner
 
     def window(self, model: str) -> ContextWindow:
         """That model's window, as far as is known: the model may have told of it when it refused a request."""
-        return self.cast.windows(model).narrowed(self.meters.of(model).limit)
+        return self.models.window_of(model).narrowed(self.calibrations.for_model(model).limit)
 
     def usable(self, model: str) -> int:
         """Tokens of that model's window that a conversation may take before it is compacted, as far as is known."""
@@ -69,169 +69,173 @@ class CompactionService:
 
     # -- while a turn is at work
 
-    def room(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
-        conversation, own = turn.conversation, CurrentTurn(turn.message_id, turn.reply_id, last=True)
+    def open_budget(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
+        conversation, own = turn.session, CurrentTurn(turn.message_id, turn.reply_id, exclude_later=True)
 
         async def keep(marker: Marker, summary: Summary) -> tuple[str, View]:
-            await self._remember(conversation, summary)
+            await self._save_facts(conversation, summary)
             row, part_id = self._row(conversation, summary), self._runner.ids.new("prt")
             await recorder.save(lambda connection, _: markers.insert(connection, row, part_id, marker))
             after = await self._read(conversation, own)
             after.begin_with(prompt)
-            after.add_user(turn.parts, turn.agent, turn.noted, turn.message_id)
+            after.add_user(turn.parts, turn.agent, turn.all_notes, turn.message_id)
             after.add_reply(past_steps(recorder.data()))
             return row.id, after
 
-        conversation.gauge.use(self.meters.of(turn.model))
-        if conversation.trials.model != turn.model:
-            conversation.trials = CompactionHistory(turn.model)
-        return self._watched(turn, view, conversation.gauge, conversation.trials, keep)
+        conversation.context_usage.switch_calibration(self.calibrations.for_model(turn.model))
+        if conversation.compaction_history.model != turn.model:
+            conversation.compaction_history = CompactionHistory(turn.model)
+        return self._auto_compaction(turn, view, conversation.context_usage, conversation.compaction_history, keep)
 
-    def nested_room(self, turn: Turn, view: View, again: Callable[[Marker], View] | None) -> ContextBudget:
+    def open_inline_budget(
+        self, turn: Turn, view: View, rebuild_view: Callable[[Marker], View] | None
+    ) -> ContextBudget:
         """Of a turn without rows: its compactions are remembered as long as it runs."""
-        gauge = ContextUsage(self.meters.of(turn.model))
-        if again is None:
+        gauge = ContextUsage(self.calibrations.for_model(turn.model))
+        if rebuild_view is None:
             return ObserveOnly(view, gauge)
 
         async def keep(marker: Marker, _: Summary) -> tuple[str, View]:
-            return self._runner.ids.new("msg"), again(marker)
+            return self._runner.ids.new("msg"), rebuild_view(marker)
 
-        return self._watched(turn, view, gauge, CompactionHistory(turn.model), keep)
+        return self._auto_compaction(turn, view, gauge, CompactionHistory(turn.model), keep)
 
-    def _watched(
-        self, turn: Turn, view: View, gauge: ContextUsage, trials: CompactionHistory, keep: Keep
+    def _auto_compaction(
+        self, turn: Turn, view: View, context_usage: ContextUsage, history: CompactionHistory, save_marker: SaveMarker
     ) -> ContextBudget:
-        windows = partial(self.cast.windows, turn.model)
-        sum_up = self._summing_up(turn.conversation, turn.model, trials, turn)
-        switched = turn.model != turn.conversation.model
-        return AutoCompaction(CompactionDeps(view, gauge, windows, self.policy, sum_up, keep, trials, switched))
+        windows = partial(self.models.window_of, turn.model)
+        sum_up = self._build_summarize(turn.session, turn.model, history, turn)
+        switched = turn.model != turn.session.model
+        return AutoCompaction(
+            CompactionDeps(view, context_usage, windows, self.policy, sum_up, save_marker, history, switched)
+        )
 
     # -- when somebody asks for it
 
-    async def by_hand(self, conversation: LiveSession, name: str) -> CompactReply:
+    async def compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
         """Summarize the whole conversation and keep nothing verbatim (docs/compaction.md#asked-for). The caller must
         keep the session from running. Raises Conflict `nothing_to_compact`, ModelError, StoreError, NotReady."""
         patience = asyncio.timeout(None)
-        self._asked_for.add(patience)
+        self._request_timeouts.add(patience)
         try:
             async with patience:
-                return await self._by_hand(conversation, name)
+                return await self._compact_on_request(session, name)
         except TimeoutError:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"}) from None
         finally:
-            self._asked_for.discard(patience)
+            self._request_timeouts.discard(patience)
 
     def drain(self, grace: float) -> None:
         """Whoever waits for a compaction that he asked for does so for so many seconds more."""
-        for patience in self._asked_for:
+        for patience in self._request_timeouts:
             patience.reschedule(asyncio.get_running_loop().time() + grace)
 
-    async def _by_hand(self, conversation: LiveSession, name: str) -> CompactReply:
-        view, last = await self._read_whole(conversation)
-        gauge = conversation.gauge
-        gauge.use(self.meters.of(conversation.model))
-        cut = cut_all(view.places, len(view.messages))
+    async def _compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
+        view, last = await self._read_whole(session)
+        gauge = session.context_usage
+        gauge.switch_calibration(self.calibrations.for_model(session.model))
+        cut = cut_all(view.cut_points, len(view.messages))
         if cut is None:
             raise Conflict("nothing was said since the last compaction", code="nothing_to_compact")
         before = gauge.occupancy(view.messages)
-        around = max(0, conversation.context_tokens - before)  # the tools, as the last call had them
+        around = max(0, session.context_tokens - before)  # the tools, as the last call had them
         try:
-            sum_up = self._summing_up(conversation, conversation.model, conversation.trials)
-            summary = await sum_up([view.messages[at] for at in cut.head], self.window(conversation.model).summary)
+            sum_up = self._build_summarize(session, session.model, session.compaction_history)
+            summary = await sum_up([view.messages[at] for at in cut.head], self.window(session.model).max_summary)
         except NoSummary as failure:
             raise ModelError(f"the conversation could not be compacted: {failure}") from failure
-        await self._remember(conversation, summary)
-        row, part_id = self._row(conversation, summary), self._runner.ids.new("prt")
+        await self._save_facts(session, summary)
+        row, part_id = self._row(session, summary), self._runner.ids.new("prt")
 
         def unit(connection: sqlite3.Connection) -> None:
-            came = history.shown_behind(connection, conversation.id, last)  # a report of an agent in the background
+            came = history.shown_behind(connection, session.id, last)  # a report of an agent in the background
             marker = Marker(summary.text, summary.tokens, auto=False, tail_start_id=came, spoken_to=view.spoken_to)
             markers.insert(connection, row, part_id, marker)
 
-        conversation.view = None  # whatever becomes of this call: the disk knows from here on
+        session.view = None  # whatever becomes of this call: the disk knows from here on
         await self._runner.database.write(unit, durable=True)
-        conversation.view = after = await self._read(conversation)
+        session.view = after = await self._read(session)
         gauge.reset()
-        conversation.trials.not_before = 0
-        conversation.context_tokens = gauge.occupancy(after.messages) + around
+        session.compaction_history.not_before = 0
+        session.context_tokens = gauge.occupancy(after.messages) + around
         counters = self._runner.counters
-        counters.model, counters.context_tokens = conversation.model, conversation.context_tokens
+        counters.model, counters.context_tokens = session.model, session.context_tokens
         return CompactReply(
             session_id=name,
             message_id=row.id,
             summary=summary.text,
             summary_tokens=summary.tokens,
             tokens_before=before + around,
-            tokens_after=conversation.context_tokens,
+            tokens_after=session.context_tokens,
         )
 
     # -- helpers
 
-    async def _remember(self, conversation: LiveSession, summary: Summary) -> None:
+    async def _save_facts(self, session: LiveSession, summary: Summary) -> None:
         """Before what was said goes out of sight. A crash behind it has the next compaction say it again, and memory
         keeps it once."""
         if facts := durable_facts(summary.text):
-            await self.memory.keep(facts, principal=conversation.principal, session_id=conversation.id)
+            await self.memory.keep(facts, principal=session.principal, session_id=session.id)
 
-    async def _read(self, conversation: LiveSession, own: CurrentTurn | None = None) -> View:
-        prompt, agent = conversation.prompt, conversation.agent
+    async def _read(self, session: LiveSession, own: CurrentTurn | None = None) -> View:
+        prompt, agent = session.prompt, session.agent
         return await self._runner.database.read(
-            lambda connection: read_view(connection, conversation.id, prompt, agent, own)
+            lambda connection: read_view(connection, session.id, prompt, agent, own)
         )
 
-    async def _read_whole(self, conversation: LiveSession) -> tuple[View, tuple[int, str]]:
+    async def _read_whole(self, session: LiveSession) -> tuple[View, tuple[int, str]]:
         """The view as it is on disk, and the place of the last message in it."""
 
         def unit(connection: sqlite3.Connection) -> tuple[View, tuple[int, str]]:
             with listing.snapshot(connection):
-                view = read_view(connection, conversation.id, conversation.prompt, conversation.agent)
-                return view, history.last_shown(connection, conversation.id)
+                view = read_view(connection, session.id, session.prompt, session.agent)
+                return view, history.last_shown(connection, session.id)
 
         return await self._runner.database.read(unit)
 
-    def _row(self, conversation: LiveSession, summary: Summary) -> MessageRow:
+    def _row(self, session: LiveSession, summary: Summary) -> MessageRow:
         """The message that a marker is stored as: behind all others."""
-        now = conversation.stamp(self._runner.clock.now_ms())
-        conversation.stamp(now + 1)  # what is said next comes behind it, also in the same millisecond
+        now = session.next_timestamp(self._runner.clock.now_ms())
+        session.next_timestamp(now + 1)  # what is said next comes behind it, also in the same millisecond
         metadata: dict[str, Any] = {
             "compaction": True,
-            "agent": AGENT,
+            "agent": AGENT_NAME,
             "usage": summary.usage.model_dump(),
             "schema_version": 1,
         }
         if summary.model:
             metadata["model"] = {"provider_id": "mesh", "model_id": summary.model}
-        return MessageRow(self._runner.ids.new("msg"), conversation.id, "assistant", metadata, now, now)
+        return MessageRow(self._runner.ids.new("msg"), session.id, "assistant", metadata, now, now)
 
-    def _summing_up(
-        self, conversation: LiveSession, model: str, trials: CompactionHistory, turn: Turn | None = None
-    ) -> SumUp:
+    def _build_summarize(
+        self, session: LiveSession, model: str, history: CompactionHistory, turn: Turn | None = None
+    ) -> Summarize:
         async def sum_up(messages: Sequence[bytes], most: int) -> Summary:
-            writer = self._writer(messages, most, conversation, model, trials, turn)
+            writer = self._build_summarizer(messages, most, session, model, history, turn)
             try:
-                async with asyncio.timeout(SECONDS):
-                    return await FallbackSummarizer(writer, self.policy).sum_up(messages)
+                async with asyncio.timeout(TIMEOUT_SECONDS):
+                    return await FallbackSummarizer(writer, self.policy).summarize(messages)
             except BaseException as failure:
-                if turn is not None and conversation.stored:  # there is no marker to say what it has cost
-                    turn.books.take_over(writer.spent)
+                if turn is not None and session.stored:  # there is no marker to say what it has cost
+                    turn.budget.adopt_helper_usage(writer.total_usage)
                 if isinstance(failure, TimeoutError):
-                    raise NoSummary(f"there was no summary within {SECONDS:g} s") from None
+                    raise NoSummary(f"there was no summary within {TIMEOUT_SECONDS:g} s") from None
                 raise
 
         return sum_up
 
-    def _writer(
-        self, messages: Sequence[bytes], most: int, conversation: LiveSession, model: str, trials: CompactionHistory,
+    def _build_summarizer(
+        self, messages: Sequence[bytes], max_tokens: int, session: LiveSession, model: str, history: CompactionHistory,
         turn: Turn | None,
     ) -> SummarizerAgent:  # fmt: skip
         """Raises NoSummary where there is nobody who could do it."""
         try:
             return SummarizerAgent(
-                *(self._runner, self.cast, conversation, model),
-                needed=sum(map(len, messages)) // BYTES_PER_TOKEN,
-                most=most,
-                meters=self.meters,
-                trials=trials,
+                *(self._runner, self.models, session, model),
+                needed_tokens=sum(map(len, messages)) // BYTES_PER_TOKEN,
+                max_tokens=max_tokens,
+                calibrations=self.calibrations,
+                history=history,
                 retries=self.policy.retry_on_transient,
                 parent=turn,
             )

@@ -21,7 +21,7 @@ class AuthorityResolver:
 
     agents: AgentDirectory
     project: ProjectRules
-    host: Callable[[], Layer | None] = lambda: None
+    host_layer: Callable[[], Layer | None] = lambda: None
     """What the host's constraints leave, right now."""
 
     def manifest(self, turn: Turn) -> Manifest:
@@ -31,22 +31,22 @@ class AuthorityResolver:
             raise UnknownAgent(f"agent {turn.agent} does not exist any more")
         return found
 
-    def of(self, turn: Turn) -> Authority:
+    def resolve(self, turn: Turn) -> Authority:
         """Raises GoneAgent."""
-        above = self.of(turn.parent) if turn.parent is not None else self._top()
-        if turn.mandate is not None and turn.mandate.layer is not None:
-            above = above.under(turn.mandate.layer)
-        return above.under(self._layer(self.manifest(turn), turn))
+        above = self.resolve(turn.parent) if turn.parent is not None else self._operator_authority()
+        if turn.external_work is not None and turn.external_work.layer is not None:
+            above = above.under(turn.external_work.layer)
+        return above.under(self._agent_layer(self.manifest(turn), turn))
 
-    def alone(self, manifest: Manifest) -> Authority:
+    def resolve_standalone(self, manifest: Manifest) -> Authority:
         """What an agent may do that nobody has called, before anybody has allowed it more."""
         rules = (*(manifest.layer.rules or ()), *self.project.rules)
-        return self._top().under(replace(manifest.layer, rules=rules))
+        return self._operator_authority().under(replace(manifest.layer, rules=rules))
 
-    def _top(self) -> Authority:
-        ceiling, host = Layer(self.project.ceiling), self.host()
+    def _operator_authority(self) -> Authority:
+        ceiling, host = Layer(self.project.ceiling), self.host_layer()
         return Authority((ceiling,)) if host is None else Authority((ceiling, host))
 
-    def _layer(self, manifest: Manifest, turn: Turn) -> Layer:
-        rules = (*(manifest.layer.rules or ()), *self.project.rules, *turn.conversation.rules)
+    def _agent_layer(self, manifest: Manifest, turn: Turn) -> Layer:
+        rules = (*(manifest.layer.rules or ()), *self.project.rules, *turn.session.rules)
         return replace(manifest.layer, rules=rules)

@@ -12,23 +12,25 @@ from ...ports import EgressMeter
 class TurnEgress:
     """Fills EgressMeter: of a turn, or of one call of it."""
 
-    most: int | None = None
+    max_bytes: int | None = None
     """Bytes; none: it has no bound of its own."""
-    above: EgressMeter | None = None
+    parent: EgressMeter | None = None
     """Where the same bytes count too: the turn of the call, or the call of the turn that was called."""
-    sent: int = 0
-    refused: bool = False
+    sent_bytes: int = 0
+    exceeded: bool = False
     """More was wanted than may leave."""
 
     @property
     def bounded(self) -> bool:
-        return self.most is not None or (self.above is not None and self.above.bounded)
+        return self.max_bytes is not None or (self.parent is not None and self.parent.bounded)
 
     def let_out(self, count: int) -> None:
-        if self.most is not None and self.sent + count > self.most:
-            self.refused = True
-            text = f"{self.sent} of the {self.most} bytes that may leave were sent, and {count} more are wanted"
+        if self.max_bytes is not None and self.sent_bytes + count > self.max_bytes:
+            self.exceeded = True
+            text = (
+                f"{self.sent_bytes} of the {self.max_bytes} bytes that may leave were sent, and {count} more are wanted"
+            )
             raise ToolFailure(text, kind="denied")
-        if self.above is not None:
-            self.above.let_out(count)
-        self.sent += count
+        if self.parent is not None:
+            self.parent.let_out(count)
+        self.sent_bytes += count

@@ -12,18 +12,18 @@ from pydantic_core import to_json
 
 from ...errors import Busy
 from ...ports import Clock
-from .turn_stream import HEARTBEAT, SILENCE_SECONDS
+from .turn_stream import HEARTBEAT, HEARTBEAT_SECONDS
 
-MOST_WATCHERS = 256
-MOST_WAITING = 1024
+MAX_WATCHERS = 256
+MAX_QUEUED_EVENTS = 1024
 """Events that a watcher may be behind; one who is further behind is dropped and may come again."""
 
 
 @dataclass(slots=True, eq=False)
 class _Watcher:
     principal: str | None
-    waiting: deque[bytes] = field(default_factory=deque[bytes])
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    queue: deque[bytes] = field(default_factory=deque[bytes])
+    wakeup: asyncio.Event = field(default_factory=asyncio.Event)
     dropped: bool = False
 
 
@@ -32,58 +32,58 @@ class EventBus:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._count = 0
+        self._last_id = 0
         self._watchers: set[_Watcher] = set()
         self._closed = False
 
     def emit(self, kind: str, principal: str | None, /, **facts: Any) -> None:
-        self._count += 1
+        self._last_id += 1
         if not self._watchers:
             return
         body = to_json({"type": kind, **facts, "at": self._clock.now_ms()})
-        event = b"id: %d\nevent: %b\ndata: %b\n\n" % (self._count, kind.encode(), body)
+        event = b"id: %d\nevent: %b\ndata: %b\n\n" % (self._last_id, kind.encode(), body)
         for watcher in self._watchers:
             if principal is None or watcher.principal in (None, principal):
-                _hand(watcher, event)
+                _enqueue(watcher, event)
 
     def watch(self, principal: str | None) -> AsyncIterator[bytes]:
         """Server-sent events from now on, of one principal or of all. Raises Busy when too many watch."""
-        if len(self._watchers) >= MOST_WATCHERS:
-            raise Busy(f"{MOST_WATCHERS} are watching already", code="too_many_watchers", headers={"Retry-After": "5"})
+        if len(self._watchers) >= MAX_WATCHERS:
+            raise Busy(f"{MAX_WATCHERS} are watching already", code="too_many_watchers", headers={"Retry-After": "5"})
         return self._follow(_Watcher(principal))
 
     def close(self) -> None:
         """Lets every watcher go."""
         self._closed = True
         for watcher in self._watchers:
-            watcher.news.set()
+            watcher.wakeup.set()
 
     async def _follow(self, watcher: _Watcher) -> AsyncIterator[bytes]:
         self._watchers.add(watcher)
         try:
             yield b": watching\n\n"
             while not watcher.dropped:
-                if watcher.waiting:
-                    events = b"".join(watcher.waiting)
-                    watcher.waiting.clear()
+                if watcher.queue:
+                    events = b"".join(watcher.queue)
+                    watcher.queue.clear()
                     yield events
                     continue
                 if self._closed:
                     return
-                watcher.news.clear()
+                watcher.wakeup.clear()
                 try:
-                    async with asyncio.timeout(SILENCE_SECONDS):
-                        await watcher.news.wait()
+                    async with asyncio.timeout(HEARTBEAT_SECONDS):
+                        await watcher.wakeup.wait()
                 except TimeoutError:
                     yield HEARTBEAT
         finally:
             self._watchers.discard(watcher)
 
 
-def _hand(watcher: _Watcher, event: bytes) -> None:
-    if len(watcher.waiting) >= MOST_WAITING:
+def _enqueue(watcher: _Watcher, event: bytes) -> None:
+    if len(watcher.queue) >= MAX_QUEUED_EVENTS:
         watcher.dropped = True
-        watcher.waiting.clear()
+        watcher.queue.clear()
     if not watcher.dropped:
-        watcher.waiting.append(event)
-    watcher.news.set()
+        watcher.queue.append(event)
+    watcher.wakeup.set()

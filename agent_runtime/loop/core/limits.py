@@ -12,8 +12,8 @@ from agent_common.protocol.chunks import FinishReason
 from .egress_meter import TurnEgress
 
 Status = Literal["complete", "failed", "timeout", "cancelled"]
-IN_ERROR: tuple[Status, ...] = ("failed", "timeout")
-USUAL_OUTPUT = 8192
+ERROR_STATUSES: tuple[Status, ...] = ("failed", "timeout")
+DEFAULT_MAX_OUTPUT = 8192
 """Tokens in one answer that nearly every model can give."""
 
 
@@ -33,7 +33,7 @@ class TurnLimits:
     """The limit on cost was set explicitly: only models whose price is known may be called."""
     max_output: int | None = None
     """Tokens the model gives at most in one answer, where known."""
-    answer: int | None = None
+    answer_tokens: int | None = None
     """Tokens that one answer may have; none: what the model gives."""
     retries: int = 0
     """Further attempts after a transient model failure that the model client could not get over."""
@@ -81,18 +81,20 @@ class TurnOutcome:
     @property
     def in_error(self) -> bool:
         """The session rests: what waits in it runs only behind the next message that somebody sends."""
-        return self.status in IN_ERROR
+        return self.status in ERROR_STATUSES
 
     def json(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in fields.items() if value is not None}
 
 
-INTERNAL = TurnOutcome("failed", "error", "internal_error", "the runtime failed; its log says more")
+INTERNAL_FAILURE = TurnOutcome("failed", "error", "internal_error", "the runtime failed; its log says more")
 """The outcome of a turn that met a bug of ours, or a disk that is gone."""
 
 
-UNRECORDED = TurnOutcome("failed", "error", "store_unavailable", "nothing can be recorded: the disk is full or broken")
+STORE_FAILURE = TurnOutcome(
+    "failed", "error", "store_unavailable", "nothing can be recorded: the disk is full or broken"
+)
 """The outcome of a turn whose record the disk refused."""
 
 
@@ -116,12 +118,12 @@ class UsageBudget:
     retries: int = 0
     calls: int = 0
     """Tool calls that were begun."""
-    caller: UsageBudget | None = None
+    caller_budget: UsageBudget | None = None
     """Of a turn that helps another one: the books of that one, whose budget it uses too."""
-    apart: bool = False
+    recorded_separately: bool = False
     """Its usage is on a record of its own and not on its caller's."""
-    helpers_tokens: int = 0
-    helpers_cost_usd: float = 0.0
+    helper_tokens: int = 0
+    helper_cost_usd: float = 0.0
     """What turns have used that helped this one and have a record of their own."""
     egress: TurnEgress = field(init=False)
 
@@ -131,60 +133,60 @@ class UsageBudget:
     def narrow(self, limit: Callable[[TurnLimits], TurnLimits]) -> None:
         """Puts narrower limits in the place of its own."""
         self.limits = limit(self.limits)
-        self.egress.most = self.limits.egress
+        self.egress.max_bytes = self.limits.egress
 
     @property
     def price_needed(self) -> bool:
         """Only models whose price is known may be called: its own limits say so, or those of a caller."""
-        return self.limits.price_needed or (self.caller is not None and self.caller.price_needed)
+        return self.limits.price_needed or (self.caller_budget is not None and self.caller_budget.price_needed)
 
     @property
     def tokens(self) -> int:
         """All that count against a budget, those included that others have used who helped."""
-        return self.usage.total + self.helpers_tokens
+        return self.usage.total + self.helper_tokens
 
     def spend(self, usage: Usage) -> None:
         """Adds a model call."""
         self.usage = self.usage.plus(usage)
         self.cost_usd += usage.cost_usd or 0.0
-        if self.caller is not None and self.apart:
-            self.caller.charge(usage)
-        elif self.caller is not None:
-            self.caller.spend(usage)
+        if self.caller_budget is not None and self.recorded_separately:
+            self.caller_budget.add_helper_usage(usage)
+        elif self.caller_budget is not None:
+            self.caller_budget.spend(usage)
 
-    def charge(self, usage: Usage) -> None:
+    def add_helper_usage(self, usage: Usage) -> None:
         """Adds a model call of a turn that helps this one."""
-        self.helpers_tokens += usage.total
-        self.helpers_cost_usd += usage.cost_usd or 0.0
-        if self.caller is not None:
-            self.caller.charge(usage)
+        self.helper_tokens += usage.total
+        self.helper_cost_usd += usage.cost_usd or 0.0
+        if self.caller_budget is not None:
+            self.caller_budget.add_helper_usage(usage)
 
-    def take_over(self, usage: Usage) -> None:
+    def adopt_helper_usage(self, usage: Usage) -> None:
         """What a helper has used without a record of its own goes on this one's."""
-        self.helpers_tokens -= usage.total
-        self.helpers_cost_usd -= usage.cost_usd or 0.0
+        self.helper_tokens -= usage.total
+        self.helper_cost_usd -= usage.cost_usd or 0.0
         self.usage = self.usage.plus(usage)
         self.cost_usd += usage.cost_usd or 0.0
 
     def check(self, *, for_another_call: bool = False) -> None:
         """Raises LimitReached when the budget is overdrawn, or used up and another call is due."""
-        if self.caller is not None:
-            self.caller.check(for_another_call=for_another_call)
+        if self.caller_budget is not None:
+            self.caller_budget.check(for_another_call=for_another_call)
         limits = self.limits
         tokens = limits.tokens_before + self.tokens
         if limits.tokens is not None and (tokens > limits.tokens or (for_another_call and tokens == limits.tokens)):
             raise LimitReached(_exhausted("tokens", f"{tokens} of {limits.tokens} tokens"))
-        cost = limits.cost_before + self.cost_usd + self.helpers_cost_usd
+        cost = limits.cost_before + self.cost_usd + self.helper_cost_usd
         if limits.cost_usd is not None and (cost > limits.cost_usd or (for_another_call and cost >= limits.cost_usd)):
             raise LimitReached(_exhausted("cost", f"{cost:.6f} of {limits.cost_usd:g} US dollars"))
-        if self.egress.refused:
-            sent = f"{self.egress.sent} of {limits.egress} bytes of egress, and more wanted"
+        if self.egress.exceeded:
+            sent = f"{self.egress.sent_bytes} of {limits.egress} bytes of egress, and more wanted"
             raise LimitReached(_exhausted("egress_bytes", sent))
 
     def begin_calls(self, count: int) -> None:
         """Raises LimitReached when not all of these calls may be made; then none is."""
-        if self.caller is not None:
-            self.caller.begin_calls(count)
+        if self.caller_budget is not None:
+            self.caller_budget.begin_calls(count)
         most = self.limits.calls
         if most is not None and self.calls + count > most:
             raise LimitReached(_exhausted("tool_calls", f"{self.calls} of {most} tool calls, and {count} more wanted"))
@@ -192,15 +194,15 @@ class UsageBudget:
 
     def output_cap(self) -> int | None:
         """Tokens the next answer may have; none unless the budget leaves less than the model would give anyway."""
-        caps = [cap for cap in (self.limits.answer, self._budget_cap()) if cap is not None]
+        caps = [cap for cap in (self.limits.answer_tokens, self._budget_cap()) if cap is not None]
         return min(caps, default=None)
 
     def _budget_cap(self) -> int | None:
         limits = self.limits
         if limits.tokens is None:
-            return self.caller.output_cap() if self.caller is not None else None
+            return self.caller_budget.output_cap() if self.caller_budget is not None else None
         left = limits.tokens - limits.tokens_before - self.tokens
-        return left if left < (limits.max_output or USUAL_OUTPUT) else None
+        return left if left < (limits.max_output or DEFAULT_MAX_OUTPUT) else None
 
 
 def _exhausted(limit: str, spent: str) -> TurnOutcome:

@@ -16,11 +16,11 @@ from ...ports import Clock
 from ...sessions import AgentPrompt, Ids, NewSession, SessionRow, history, is_session_id, unknown_session
 from ...store import Database
 
-MAIN = "main"
+MAIN_ALIAS = "main"
 """The alias under which a principal's default session is found."""
-MOST_BYTES = 64 * 1024 * 1024
-MOST_SESSIONS = 1024
-SHRINK_EVERY = 8
+MAX_VIEW_BYTES = 64 * 1024 * 1024
+MAX_SESSIONS = 1024
+EVICT_EVERY = 8
 """Sessions that come into memory between two looks at how many there are: a look costs as much as all of them."""
 
 
@@ -38,44 +38,44 @@ class LiveSession:
     aliases: tuple[str, ...] = ()
     stored: bool = False
     archived: bool = False
-    blank: bool = False
+    empty: bool = False
     """Nothing was ever said in it."""
     view: View | None = None
     """None until a turn needs it, and again after a turn that did not end well: then it is read back from disk."""
-    gauge: ContextUsage = field(default_factory=lambda: ContextUsage(TokenCalibration("")))
+    context_usage: ContextUsage = field(default_factory=lambda: ContextUsage(TokenCalibration("")))
     """How full the window is."""
-    trials: CompactionHistory = field(default_factory=CompactionHistory)
+    compaction_history: CompactionHistory = field(default_factory=CompactionHistory)
     """What came of compacting it."""
     rules: tuple[Rule, ...] = ()
     """What a person has allowed or forbidden for the rest of the session."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """The skill packages that the prompt tells of: name -> where it was found."""
-    briefs: dict[str, AgentPrompt] = field(default_factory=dict[str, AgentPrompt])
+    other_prompts: dict[str, AgentPrompt] = field(default_factory=dict[str, AgentPrompt])
     """What other agents than its own were told in it."""
     parent: tuple[str, str] | None = None
     """Of a subagent's session: the session and the user message that it was called from."""
-    called: bool = False
+    is_subagent: bool = False
     """It is a subagent's session: nobody else speaks in it."""
-    users: int = 0
+    use_count: int = 0
     """Turns that hold this conversation; it stays in memory while there are any."""
     context_tokens: int = 0
-    found_as: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    known_names: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Principal and name, for each name under which it is found in memory."""
     _last_ms: int = field(default=0)
 
-    def brief(self, agent: str) -> AgentPrompt | None:
+    def prompt_of(self, agent: str) -> AgentPrompt | None:
         """What that agent was told in this session; none when it was never here."""
         own = AgentPrompt(self.prompt, self.digest, self.tools, self.packages)
-        return own if agent == self.agent else self.briefs.get(agent)
+        return own if agent == self.agent else self.other_prompts.get(agent)
 
     def reorder(self, agent: str, tools: tuple[str, ...]) -> None:
         """The order in which that agent's tools are shown from now on."""
         if agent == self.agent:
             self.tools = tools
-        elif agent in self.briefs:
-            self.briefs[agent] = replace(self.briefs[agent], tools=tools)
+        elif agent in self.other_prompts:
+            self.other_prompts[agent] = replace(self.other_prompts[agent], tools=tools)
 
-    def stamp(self, now_ms: int) -> int:
+    def next_timestamp(self, now_ms: int) -> int:
         """A time for the next row: never earlier than the one before, whatever the clock does."""
         self._last_ms = max(self._last_ms, now_ms)
         return self._last_ms
@@ -110,17 +110,17 @@ class LiveSessions:
         self.agents, self._model, self.draft = agents, model, draft
         self._known: OrderedDict[str, LiveSession] = OrderedDict()
         self._aliases: dict[tuple[str, str], str] = {}
-        self._came = 0
+        self._added_count = 0
         self._lock = asyncio.Lock()
 
-    async def find(self, principal: str, name: str | None, agent: str = DEFAULT) -> LiveSession:
+    async def find_or_create(self, principal: str, name: str | None, agent: str = DEFAULT) -> LiveSession:
         """The session of that id or alias; an unknown alias begins a session with that agent, an unknown id is
         NotFound. Raises InvalidRequest where that needs an agent that people may not choose."""
-        name = name or MAIN
+        name = name or MAIN_ALIAS
         known = self._known.get(self._aliases.get((principal, name), name))
         if known is None:
             async with self._lock:  # two first messages of one session must not begin two
-                known = await self._load(principal, name) or self._begin(principal, name, agent)
+                known = await self._load(principal, name) or self._create_named(principal, name, agent)
         if known.principal != principal:
             raise unknown_session(name)
         self._known.move_to_end(known.id)
@@ -128,67 +128,67 @@ class LiveSessions:
 
     async def get(self, principal: str, name: str | None) -> LiveSession | None:
         """As `find`, but begins nothing."""
-        name = name or MAIN
+        name = name or MAIN_ALIAS
         known = self._known.get(self._aliases.get((principal, name), name))
         if known is None:
             async with self._lock:
                 known = await self._load(principal, name)
         return known if known is not None and known.principal == principal else None
 
-    def begin(
+    def create(
         self, principal: str, *aliases: str, agent: str = DEFAULT, parent: tuple[str, str] | None = None
     ) -> LiveSession:
         """A session that begins now; it is stored with its first message."""
-        manifest = self.agents.get(agent) or self.agents.primary(DEFAULT)
+        manifest = self.agents.get(agent) or self.agents.require_selectable(DEFAULT)
         brief, model = self.draft(manifest, principal), manifest.model or self._model
         conversation = LiveSession(
             self._ids.new("ses"), principal, manifest.name, model, brief.prompt, brief.digest, brief.tools, aliases
         )
         conversation.packages = brief.packages
-        conversation.blank, conversation.parent, conversation.called = True, parent, parent is not None
-        self._remember(conversation)
+        conversation.empty, conversation.parent, conversation.is_subagent = True, parent, parent is not None
+        self._add(conversation)
         return conversation
 
-    def enter(self, conversation: LiveSession, agent: str) -> Manifest:
+    def add_agent(self, session: LiveSession, agent: str) -> Manifest:
         """The agent that is to answer in a session, with its brief made if it was never there. Raises InvalidRequest
         for one that people may not choose."""
-        if agent == conversation.agent and self.agents.get(agent) is None:
+        if agent == session.agent and self.agents.get(agent) is None:
             text = f"agent {agent} of this session does not exist any more: name another one"
             raise InvalidRequest(text, faults=[("agent", text)])
-        manifest = self.agents.primary(agent)
-        if conversation.brief(agent) is None:
-            conversation.briefs[agent] = self.draft(manifest, conversation.principal)
+        manifest = self.agents.require_selectable(agent)
+        if session.prompt_of(agent) is None:
+            session.other_prompts[agent] = self.draft(manifest, session.principal)
         return manifest
 
-    def most_steps(self, agent: str) -> int | None:
+    def max_steps(self, agent: str) -> int | None:
         """What the agent's manifest says; none when it says nothing, or is there no longer."""
         manifest = self.agents.get(agent)
         return manifest.max_steps if manifest is not None else None
 
-    def forget(self, conversation: LiveSession) -> None:
+    def mark_archived(self, session: LiveSession) -> None:
         """An archived session is found by its id only."""
-        conversation.archived = True
-        self._unname(conversation)
+        session.archived = True
+        self._unmap_names(session)
 
-    def release(self, conversation: LiveSession) -> None:
+    def discard_unstored(self, session: LiveSession) -> None:
         """Forgets a session that never came to be, because its first message was refused."""
-        if not conversation.stored and conversation.users == 0 and conversation.id in self._known:
-            self._drop(conversation.id)
+        if not session.stored and session.use_count == 0 and session.id in self._known:
+            self._drop(session.id)
 
-    def in_use(self) -> list[str]:
+    def ids_in_use(self) -> list[str]:
         """Ids of the sessions that a turn or a request holds."""
-        return [known.id for known in self._known.values() if known.users]
+        return [known.id for known in self._known.values() if known.use_count]
 
-    def drop(self, session_id: str) -> None:
+    def evict(self, session_id: str) -> None:
         """Forgets a session that is being deleted, unless it is held: then its rows refuse what is about to come."""
         known = self._known.get(session_id)
-        if known is not None and not known.users:
+        if known is not None and not known.use_count:
             self._drop(session_id)
 
-    def _begin(self, principal: str, name: str, agent: str) -> LiveSession:
+    def _create_named(self, principal: str, name: str, agent: str) -> LiveSession:
         if is_session_id(name):
             raise unknown_session(name)
-        return self.begin(principal, name, agent=self.agents.primary(agent).name)
+        return self.create(principal, name, agent=self.agents.require_selectable(agent).name)
 
     async def _load(self, principal: str, name: str) -> LiveSession | None:
         known = self._known.get(self._aliases.get((principal, name), name))
@@ -201,47 +201,47 @@ class LiveSessions:
             return None
         conversation = self._known.get(row.id) or self._restore(row)
         if name != row.id and not conversation.archived:
-            self._name(conversation, name)
+            self._map_name(conversation, name)
         return conversation
 
     def _restore(self, row: SessionRow) -> LiveSession:
         conversation = LiveSession(row.id, row.principal, row.agent, row.model, row.prompt, row.digest, row.tools)
         conversation.stored, conversation.archived, conversation.rules = True, row.archived, row.rules
         conversation.packages = row.packages
-        conversation.briefs.update(row.briefs)
-        conversation.called = row.called
-        conversation.stamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
-        self._remember(conversation)
+        conversation.other_prompts.update(row.briefs)
+        conversation.is_subagent = row.called
+        conversation.next_timestamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
+        self._add(conversation)
         return conversation
 
-    def _remember(self, conversation: LiveSession) -> None:
-        self._known[conversation.id] = conversation
-        for alias in conversation.aliases:
-            self._name(conversation, alias)
-        self._came += 1
-        if self._came % SHRINK_EVERY == 0:
+    def _add(self, session: LiveSession) -> None:
+        self._known[session.id] = session
+        for alias in session.aliases:
+            self._map_name(session, alias)
+        self._added_count += 1
+        if self._added_count % EVICT_EVERY == 0:
             self._shrink()
 
-    def _name(self, conversation: LiveSession, name: str) -> None:
-        key = (conversation.principal, name)
-        self._aliases[key] = conversation.id
-        conversation.found_as.add(key)
+    def _map_name(self, session: LiveSession, name: str) -> None:
+        key = (session.principal, name)
+        self._aliases[key] = session.id
+        session.known_names.add(key)
 
-    def _unname(self, conversation: LiveSession) -> None:
-        for key in conversation.found_as:
-            if self._aliases.get(key) == conversation.id:
+    def _unmap_names(self, session: LiveSession) -> None:
+        for key in session.known_names:
+            if self._aliases.get(key) == session.id:
                 del self._aliases[key]
-        conversation.found_as.clear()
+        session.known_names.clear()
 
     def _shrink(self) -> None:
         """Forgets the sessions that were not used for longest until the rest fits."""
         size = sum(known.view.size for known in self._known.values() if known.view)
         for session_id, known in list(self._known.items())[:-1]:
-            if len(self._known) <= MOST_SESSIONS and size <= MOST_BYTES:
+            if len(self._known) <= MAX_SESSIONS and size <= MAX_VIEW_BYTES:
                 return
-            if known.users == 0 and known.stored:
+            if known.use_count == 0 and known.stored:
                 size -= known.view.size if known.view else 0
                 self._drop(session_id)
 
     def _drop(self, session_id: str) -> None:
-        self._unname(self._known.pop(session_id))
+        self._unmap_names(self._known.pop(session_id))

@@ -13,7 +13,7 @@ from ...ports import Note
 from ...sessions import TURN_ERROR, Ids, MessageRow, history, rows, text_of
 from .turn_state import Turn
 
-LONGEST = 20_000
+MAX_REPORT_CHARACTERS = 20_000
 """Characters of an answer that a report repeats; the session has it all."""
 
 
@@ -30,7 +30,7 @@ class ParentCall:
         return asdict(self)
 
 
-def called(turn: Turn) -> tuple[Note, ...]:
+def caller_notes(turn: Turn) -> tuple[Note, ...]:
     """What a subagent is told of its caller; nothing for other turns."""
     if turn.parent is None:
         return ()
@@ -45,32 +45,36 @@ def fingerprint(parts: list[dict[str, Any]]) -> str:
     return hashlib.sha256(to_json(parts)).hexdigest()
 
 
-def report(connection: sqlite3.Connection, ids: Ids, turn: Turn, now: int) -> None:
+def report_to_parent(connection: sqlite3.Connection, ids: Ids, turn: Turn, now: int) -> None:
     """Tells the caller's session how its background agent ended: in the transaction that ends it."""
-    if turn.conversation.parent is None or turn.outcome is None:
+    if turn.session.parent is None or turn.outcome is None:
         return
     ended = turn.outcome
-    text = text_of(turn.reply) if ended.status == "complete" else ended.error or "it was stopped"
-    _tell(connection, ids, (turn.conversation.parent[0], turn.conversation.id, turn.agent), (ended.status, text), now)
+    text = text_of(turn.reply_parts) if ended.status == "complete" else ended.error or "it was stopped"
+    _insert_report(connection, ids, (turn.session.parent[0], turn.session.id, turn.agent), (ended.status, text), now)
 
 
-def report_lost(connection: sqlite3.Connection, ids: Ids, row: history.TurnRow, now: int) -> None:
+def report_interrupted(connection: sqlite3.Connection, ids: Ids, row: history.TurnRow, now: int) -> None:
     """The same for one that a crash has ended."""
     session = history.session(connection, row.session_id)
     if session is not None and row.caller is not None and row.caller.get("background") is True:
         who = (str(row.caller.get("session_id")), row.session_id, session.agent)
-        _tell(connection, ids, who, ("failed", TURN_ERROR), now)
+        _insert_report(connection, ids, who, ("failed", TURN_ERROR), now)
 
 
-def _tell(connection: sqlite3.Connection, ids: Ids, who: tuple[str, str, str], what: tuple[str, str], now: int) -> None:
-    session_id, child_id, agent = who
-    status, text = what
+def _insert_report(
+    connection: sqlite3.Connection, ids: Ids, subagent: tuple[str, str, str], result: tuple[str, str], now: int
+) -> None:
+    session_id, child_id, agent = subagent
+    status, text = result
     last = history.session(connection, session_id)
     if last is None:
         return
     at = max(now, last.last_ms + 1)
     outcome = "has finished" if status == "complete" else f"did not finish ({status})"
-    said = f"[Agent {agent}, called in the background as session {child_id}, {outcome}.]\n\n{text[:LONGEST]}"
+    said = (
+        f"[Agent {agent}, called in the background as session {child_id}, {outcome}.]\n\n{text[:MAX_REPORT_CHARACTERS]}"
+    )
     metadata = {"subagent": {"session_id": child_id, "agent": agent, "status": status}, "schema_version": 1}
     message_id = ids.new("msg")
     rows.upsert_message(connection, MessageRow(message_id, session_id, "assistant", metadata, at, at))

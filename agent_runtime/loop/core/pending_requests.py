@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ...sessions import ASKED, tool_name
 
-QUESTION = "question"
+QUESTION_TOOL = "question"
 """The tool that asks."""
 
 
@@ -23,20 +23,20 @@ class PendingRequest:
     tool: str
     input: dict[str, Any]
     reason: str = ""
-    always: Sequence[dict[str, Any]] | None = None
+    always_rules: Sequence[dict[str, Any]] | None = None
     """The rules that an approval for good adds, where there is a record of them."""
 
     @property
     def rules(self) -> Sequence[dict[str, Any]]:
-        if self.always is None:
+        if self.always_rules is None:
             return [{"permission": self.tool, "pattern": "*", "action": "allow"}]
-        return self.always
+        return self.always_rules
 
     @property
     def questions(self) -> list[dict[str, Any]]:
         return self.input.get("questions", [])
 
-    def shown(self) -> dict[str, Any]:
+    def serialize(self) -> dict[str, Any]:
         """As callers see it."""
         what: dict[str, Any] = {"questions": self.questions}
         if self.kind == "approval":
@@ -46,19 +46,19 @@ class PendingRequest:
         return {"id": self.id, "kind": self.kind, "tool_call_id": self.call_id, **what}
 
 
-def waits_of(parts: Sequence[dict[str, Any]]) -> dict[str, PendingRequest]:
+def pending_requests_of(parts: Sequence[dict[str, Any]]) -> dict[str, PendingRequest]:
     """The open waits of a recorded reply, by id."""
     asked: dict[str, dict[str, Any]] = {part["id"]: part["data"] for part in parts if part.get("type") == ASKED}
-    found = [_wait(part, asked) for part in parts]
+    found = [_pending_request(part, asked) for part in parts]
     return {wait.id: wait for wait in found if wait is not None}
 
 
-def _wait(part: dict[str, Any], asked: dict[str, dict[str, Any]]) -> PendingRequest | None:
+def _pending_request(part: dict[str, Any], asked: dict[str, dict[str, Any]]) -> PendingRequest | None:
     name, state = tool_name(part), part.get("state")
     if name is not None and state == "approval-requested":
         about = asked.get(part["approval"]["id"], {})
         ids = (part["approval"]["id"], "approval", part["toolCallId"])
         return PendingRequest(*ids, name, part["input"], about.get("reason", ""), about.get("always"))
-    if name == QUESTION and state == "input-available":
+    if name == QUESTION_TOOL and state == "input-available":
         return PendingRequest(part["toolCallId"], "question", part["toolCallId"], name, part["input"])
     return None

@@ -11,22 +11,22 @@ from typing import Protocol
 from ...learnings import NoLearnings
 from ...ports import Learnings
 from ...sessions import Recorder, rows
-from .corrections import overhear
+from .corrections import detect_correction
 from .turn_state import Turn
 
 
 class SessionQueue(Protocol):
     """The queue of a session, as far as the running turn may reach into it."""
 
-    def claim(self, turn: Turn) -> list[Turn]:
+    def claim_steering(self, turn: Turn) -> list[Turn]:
         """Takes the messages out of the queue that want to join the turn. Whoever cancels one now comes too late."""
         ...
 
-    def joined(self, message: Turn, turn: Turn) -> None:
+    def mark_joined(self, message: Turn, turn: Turn) -> None:
         """The message is part of the turn, for good."""
         ...
 
-    def unclaim(self, message: Turn) -> None:
+    def requeue(self, message: Turn) -> None:
         """It could not be written down: the message queues again."""
         ...
 
@@ -35,17 +35,17 @@ class SessionQueue(Protocol):
 class SteeringInbox:
     """Lets messages join one turn. What they say and that they left the queue is one transaction."""
 
-    lane: SessionQueue
+    queue: SessionQueue
     turn: Turn
     recorder: Recorder
     learnings: Learnings = field(default_factory=NoLearnings)
 
-    def take(self) -> Sequence[Turn]:
-        return self.lane.claim(self.turn)
+    def claim_messages(self) -> Sequence[Turn]:
+        return self.queue.claim_steering(self.turn)
 
-    async def delivered(self, messages: Sequence[Turn]) -> None:
+    async def record_joined(self, messages: Sequence[Turn]) -> None:
         def unit(connection: sqlite3.Connection, now: int) -> None:
-            at, into = self.turn.conversation.stamp(now), (self.turn.message_id, self.turn.reply_id)
+            at, into = self.turn.session.next_timestamp(now), (self.turn.message_id, self.turn.reply_id)
             for message in messages:
                 rows.steer_turn(connection, message.message_id, into, {"status": "steered"}, at)
 
@@ -53,10 +53,10 @@ class SteeringInbox:
             failed = written.cancelled() or written.exception() is not None
             for message in messages:
                 if failed:
-                    self.lane.unclaim(message)
+                    self.queue.requeue(message)
                 else:
-                    self.lane.joined(message, self.turn)
-                    overhear(message, None, self.learnings)
+                    self.queue.mark_joined(message, self.turn)
+                    detect_correction(message, None, self.learnings)
 
         # An abort that comes meanwhile does not undo what is on its way to the disk.
         writing = asyncio.ensure_future(self.recorder.save(unit))

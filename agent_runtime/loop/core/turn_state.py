@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from agent_common.protocol.authority import Layer
 
 from ...agents import DEFAULT
-from ...context import sent_at
+from ...context import sent_note
 from ...ports import Note
 from ...store import Unit
 from .limits import TurnLimits, TurnOutcome, UsageBudget
@@ -23,18 +23,18 @@ StopReason = Literal["cancelled", "caller", "deadline", "unanswered", "shutdown"
 State = Literal["queued", "running", "settling", "waiting", "resuming", "ended"]
 """`settling`: its end, or its wait for a person, is on the way to the disk. `waiting`: put away until a person has
 answered. `resuming`: gone on with as soon as there is a slot."""
-Settling = Callable[[sqlite3.Connection, "Turn", int], None]
+TurnHook = Callable[[sqlite3.Connection, "Turn", int], None]
 """What else belongs into the transaction that starts or ends a turn; gets the time in epoch milliseconds."""
 
 
 class WorkRecorder(Protocol):
     """Keeps a record of work that was handed in, in the very transactions that admit and end its turn."""
 
-    def admitted(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+    def record_admission(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
         """The turn is about to be stored. What this raises stops it."""
         ...
 
-    def ended(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+    def record_end(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
         """The turn has its outcome, and its task, if it has one, its record."""
         ...
 
@@ -46,8 +46,8 @@ class ExternalWork:
     source: str
     """The door it came through."""
     work_id: str
-    duty: WorkRecorder
-    limit: Callable[[TurnLimits], TurnLimits]
+    recorder: WorkRecorder
+    narrow_limits: Callable[[TurnLimits], TurnLimits]
     """Narrows the limits of its turn."""
     layer: Layer | None = None
     """What it may use, beside what the agent may."""
@@ -57,16 +57,16 @@ class ExternalWork:
 class Turn:
     """One user message on its way to a finished reply."""
 
-    conversation: LiveSession
+    session: LiveSession
     message_id: str
     reply_id: str
     parts: list[dict[str, Any]]
-    books: UsageBudget
+    budget: UsageBudget
     model: str
     session_name: str
     """The session as the caller named it; replies and streams use this name."""
     message_name: str
-    model_by: Literal["message", "agent", "session"] = "agent"
+    model_chosen_by: Literal["message", "agent", "session"] = "agent"
     """Who chose the model. A session keeps its message's choice once a call with it has succeeded; a message that
     leaves the choice to the session uses what that has when the turn starts."""
     agent: str = DEFAULT
@@ -85,79 +85,77 @@ class Turn:
     """What else the model is told below the message; none until the turn starts."""
     steers: bool = False
     """It joins the turn that runs, if that comes to another step."""
-    start: Unit[None] | None = None
+    unrecorded_start: Unit[None] | None = None
     """What is still to be recorded of its start."""
-    starting: asyncio.Future[None] | None = None
+    start_write: asyncio.Future[None] | None = None
     """The write that records it."""
-    on_start: Settling | None = None
-    on_end: Settling | None = None
-    mandate: ExternalWork | None = None
+    on_start: TurnHook | None = None
+    on_end: TurnHook | None = None
+    external_work: ExternalWork | None = None
     state: State = "queued"
     was_queued: bool = False
     """It could not start when it came."""
-    begun: bool = False
+    has_run_before: bool = False
     """It has run before: in an earlier life, or until it had to wait for a person."""
-    admission: asyncio.Future[None] | None = None
+    admission_write: asyncio.Future[None] | None = None
     """The write that makes it durable."""
-    durable: bool = False
+    admitted: bool = False
     """Its admission is on disk."""
     interruptible: bool = False
     """The loop has begun. A turn that is stopped before that ends as soon as it begins, so that its end is settled."""
     stop_reason: StopReason | None = None
-    waits: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
+    pending_requests: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
     """The open questions and approvals by id, while it waits."""
-    answering: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    answer_writes: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     """Answers that are on their way to the disk."""
-    asked: set[str] = field(default_factory=set[str])
+    answerable_ids: set[str] = field(default_factory=set[str])
     """Calls and approvals of the step at work that a person may answer already."""
-    waiting_since: int | None = None
+    waiting_since_ms: int | None = None
     """Epoch milliseconds."""
-    expiry: asyncio.TimerHandle | None = None
+    wait_timer: asyncio.TimerHandle | None = None
     """Ends the wait."""
-    joined: Turn | None = None
+    joined_turn: Turn | None = None
     """The turn that this message has joined."""
     outcome: TurnOutcome | None = None
-    settled: bool = False
+    end_recorded: bool = False
     """It has come to its end here, and that is on the disk."""
-    retrying: str | None = None
+    retry_reason: str | None = None
     """Why the model call is being made again, while it is."""
-    attempt: int | None = None
+    retry_attempt: int | None = None
     """Which attempt that is."""
     started_ms: int | None = None
-    started_at: float | None = None
+    started_monotonic: float | None = None
     duration_ms: int = 0
-    announced: bool = False
+    start_announced: bool = False
     """Those who watch know that it has started."""
-    reply: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    reply_parts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The recorded parts, once the turn has ended or waits."""
-    live: TurnStream = field(default_factory=TurnStream)
+    stream: TurnStream = field(default_factory=TurnStream)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    quiet: asyncio.Event = field(default_factory=asyncio.Event)
+    paused_or_ended: asyncio.Event = field(default_factory=asyncio.Event)
     """It has ended, or waits for a person."""
-    runner: asyncio.Task[None] | None = None
+    run_task: asyncio.Task[None] | None = None
 
     @property
     def could_start(self) -> bool:
-        return self.state in ("queued", "resuming") and self.durable
+        return self.state in ("queued", "resuming") and self.admitted
 
     def would_join(self, running: Turn) -> bool:
         """Whether this message steers that turn. One for another agent does not: that may be one that may do less."""
-        return self.steers and self.state == "queued" and self.durable and self.agent == running.agent
+        return self.steers and self.state == "queued" and self.admitted and self.agent == running.agent
 
-    def works_for(self, conversation: LiveSession) -> bool:
+    def is_called_from(self, session: LiveSession) -> bool:
         """Whether it was called, directly or not, by a turn of that session."""
-        return self.parent is not None and (
-            self.parent.conversation is conversation or self.parent.works_for(conversation)
-        )
+        return self.parent is not None and (self.parent.session is session or self.parent.is_called_from(session))
 
-    def names(self) -> dict[str, str]:
+    def public_ids(self) -> dict[str, str]:
         """How this turn is called on the wire."""
         names = {"session_id": self.session_name, "message_id": self.message_name}
         return {**names, "task_id": self.task_id} if self.task_id else names
 
-    def about(self) -> dict[str, Any]:
+    def reply_metadata(self) -> dict[str, Any]:
         """What is kept with the reply whatever becomes of it: what it cost can be worked out from that."""
-        brief = self.conversation.brief(self.agent)
+        brief = self.session.prompt_of(self.agent)
         return {
             "model": {"provider_id": "mesh", "model_id": self.model},
             "agent": self.agent,
@@ -170,31 +168,31 @@ class Turn:
         return self.parent.depth + 1 if self.parent is not None else 0
 
     @property
-    def noted(self) -> tuple[Note, ...]:
+    def all_notes(self) -> tuple[Note, ...]:
         """All that the model is told below the message."""
-        return (sent_at(self.sent_ms), *(self.notes or ()))
+        return (sent_note(self.sent_ms), *(self.notes or ()))
 
     def pending(self) -> list[dict[str, Any]]:
         """What it waits for, as callers see it."""
-        return [wait.shown() for wait in self.waits.values()]
+        return [wait.serialize() for wait in self.pending_requests.values()]
 
-    def settle(self, connection: sqlite3.Connection, now: int) -> None:
+    def run_end_hooks(self, connection: sqlite3.Connection, now: int) -> None:
         """What else belongs into the transaction that ends it."""
         if self.on_end is not None:
             self.on_end(connection, self, now)
-        if self.mandate is not None:
-            self.mandate.duty.ended(connection, self, now)
+        if self.external_work is not None:
+            self.external_work.recorder.record_end(connection, self, now)
 
     def stop(self, reason: StopReason) -> None:
         """Cancels whatever the turn waits for. The first reason counts; a turn that is being settled goes on."""
         if self.state == "running" and self.stop_reason is None:
             self.stop_reason = reason
-            if self.interruptible and self.runner is not None:
-                self.runner.cancel()
+            if self.interruptible and self.run_task is not None:
+                self.run_task.cancel()
 
-    def end(self) -> None:
+    def mark_ended(self) -> None:
         """Nothing more will be heard of it."""
         self.state = "ended"
-        self.live.close()
-        self.quiet.set()
+        self.stream.close()
+        self.paused_or_ended.set()
         self.ended.set()

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from agent_common.protocol.chunks import DONE, Chunk, ToolApprovalRequest
 
-SILENCE_SECONDS = 15.0
+HEARTBEAT_SECONDS = 15.0
 HEARTBEAT = b": keep-alive\n\n"
 PIECE_BYTES = 64 * 1024
 
@@ -25,26 +25,26 @@ class TurnStream:
 
     def __init__(self) -> None:
         self._log: list[bytes] = []
-        self._requests: dict[str, int] = {}
+        self._approval_requests: dict[str, int] = {}
         """Where in the log an approval is requested, by the id of its call."""
-        self._closed = self._cut = False
-        self._ending: bytes | None = None
+        self._closed = self._interrupted = False
+        self._waiting_ending: bytes | None = None
         """While the turn waits for a person: what those are told who do not wait with it."""
-        self.mark = 0
+        self.resume_position = 0
         """Where the log stood when the turn last began to wait."""
-        self._continued: tuple[TurnStream, int, Chunk | None] | None = None
+        self._redirect: tuple[TurnStream, int, Chunk | None] | None = None
         self._waiters: list[asyncio.Future[bool]] = []
 
     def publish(self, chunk: Chunk) -> None:
         if isinstance(chunk, ToolApprovalRequest):
-            self._requests[chunk.toolCallId] = len(self._log)
+            self._approval_requests[chunk.toolCallId] = len(self._log)
         self._log.append(chunk.event())
         self._wake()
 
-    def approved(self, call_id: str) -> None:
+    def drop_approval_request(self, call_id: str) -> None:
         """The call has its approval. Later readers are not sent the request: no chunk takes one back, and a page would
         ask again while the call runs."""
-        if (at := self._requests.pop(call_id, None)) is not None:
+        if (at := self._approval_requests.pop(call_id, None)) is not None:
             self._log[at] = b""
 
     def close(self) -> None:
@@ -54,34 +54,36 @@ class TurnStream:
             self._log.append(DONE)
             self._wake()
 
-    def cut(self) -> None:
+    def interrupt(self) -> None:
         """This life ends before the turn does: its readers are cut off, so that nobody takes that for its end."""
         if not self._closed:
-            self._closed = self._cut = True
+            self._closed = self._interrupted = True
             self._wake()
 
     def pause(self, ending: Iterable[Chunk]) -> None:
         """The turn waits for a person. Some readers wait with it; the others hear `ending` and the terminator."""
-        self._ending = b"".join([*(chunk.event() for chunk in ending), DONE])
-        self.mark_here()
+        self._waiting_ending = b"".join([*(chunk.event() for chunk in ending), DONE])
+        self.set_resume_position()
         self._wake()
 
-    def mark_here(self) -> None:
+    def set_resume_position(self) -> None:
         """What was said so far is known to whoever answers."""
-        self.mark = len(self._log)
+        self.resume_position = len(self._log)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """The turn waits no longer."""
-        self._ending = None
+        self._waiting_ending = None
 
-    def continue_as(self, other: TurnStream, *, since: int = 0, fresh: Chunk | None = None) -> None:
+    def continue_as(self, other: TurnStream, *, since: int = 0, first_chunk: Chunk | None = None) -> None:
         """What was to be heard here is heard there: the message has joined another turn. `since` and `fresh` as in
         `follow`."""
         if not self._closed:
-            self._closed, self._continued = True, (other, since, fresh)
+            self._closed, self._redirect = True, (other, since, first_chunk)
             self._wake()
 
-    async def follow(self, *, waits: bool = True, since: int = 0, fresh: Chunk | None = None) -> AsyncIterator[bytes]:
+    async def follow(
+        self, *, through_waits: bool = True, since: int = 0, first_chunk: Chunk | None = None
+    ) -> AsyncIterator[bytes]:
         """Replays from the first chunk, then goes on live until the end. Chunks that wait together come as one;
         a comment fills each long silence, so that nobody on the way takes the connection for dead.
 
@@ -89,24 +91,24 @@ class TurnStream:
         `fresh`, a new beginning, and then only what came behind it. Raises CutOff when this life ends before the turn.
         """
         seen = since
-        if fresh is not None:
-            yield fresh.event()
+        if first_chunk is not None:
+            yield first_chunk.event()
         while True:
             if seen < len(self._log):
                 piece, seen = self._piece(seen)
                 yield piece
             elif self._closed:
                 break
-            elif self._ending is not None and not waits:
-                yield self._ending
+            elif self._waiting_ending is not None and not through_waits:
+                yield self._waiting_ending
                 return
-            elif not await self._news():
+            elif not await self._wait_for_chunk():
                 yield HEARTBEAT
-        if self._cut:
+        if self._interrupted:
             raise StreamInterrupted
-        if self._continued is not None:
-            other, at, beginning = self._continued
-            async for piece in other.follow(waits=waits, since=at, fresh=beginning):
+        if self._redirect is not None:
+            other, at, beginning = self._redirect
+            async for piece in other.follow(through_waits=through_waits, since=at, first_chunk=beginning):
                 yield piece
 
     def _piece(self, start: int) -> tuple[bytes, int]:
@@ -117,12 +119,12 @@ class TurnStream:
             end += 1
         return b"".join(self._log[start:end]), end
 
-    async def _news(self) -> bool:
+    async def _wait_for_chunk(self) -> bool:
         """Waits for the next chunk, or long enough for a heartbeat."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiters.append(waiter)
-        alarm = loop.call_later(SILENCE_SECONDS, _tell, waiter, False)
+        alarm = loop.call_later(HEARTBEAT_SECONDS, _resolve, waiter, False)
         try:
             return await waiter
         finally:
@@ -133,9 +135,9 @@ class TurnStream:
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
-            _tell(waiter, True)
+            _resolve(waiter, True)
 
 
-def _tell(waiter: asyncio.Future[bool], news: bool) -> None:
+def _resolve(waiter: asyncio.Future[bool], news: bool) -> None:
     if not waiter.done():
         waiter.set_result(news)

@@ -9,18 +9,18 @@ from typing import Protocol
 
 from agent_common.telemetry import logger
 
-from ...context import NOTES_KEY, View, a_time, bounded, kept, user_text
+from ...context import NOTES_KEY, View, bound_notes, format_time, serialize_notes, user_text
 from ...errors import StoreError
 from ...ports import Clock, Note, NoteContext, NoteProvider
 from ...sessions import rows
 from ...store import Database
-from ..core.parent_call import called
+from ..core.parent_call import caller_notes
 from ..core.turn_state import Turn
 
 log = logger(__name__)
-TAKER_SECONDS = 1.0
+PROVIDERS_SECONDS = 1.0
 """For all who have something to note, one after the other: the turn waits for them."""
-LATE_MS = 60_000
+LATE_MESSAGE_MS = 60_000
 """A message that waited longer than this is told what time it is by now."""
 
 
@@ -34,57 +34,57 @@ class NoteSources(Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def note_takers(self) -> Sequence[NoteProvider]: ...
+    def note_providers(self) -> Sequence[NoteProvider]: ...
 
 
-async def note(turn: Turn, view: View, desk: NoteSources) -> None:
+async def compose_notes(turn: Turn, view: View, sources: NoteSources) -> None:
     """Sees to it that the turn has its notes. Most turns have none. Others have them on disk before the model is asked:
     what it was shown once, it is shown again by the next life."""
     if turn.notes is None:
-        turn.notes = () if turn.begun else await _composed(turn, view, desk)
+        turn.notes = () if turn.has_run_before else await _compose(turn, view, sources)
 
 
-async def _composed(turn: Turn, view: View, desk: NoteSources) -> tuple[Note, ...]:
-    now = desk.clock.now_ms()
-    late = [Note("now", a_time(now))] if now - turn.sent_ms > LATE_MS else []
-    notes = bounded((*late, *called(turn), *await _taken(turn, view, desk.note_takers)))
+async def _compose(turn: Turn, view: View, sources: NoteSources) -> tuple[Note, ...]:
+    now = sources.clock.now_ms()
+    late = [Note("now", format_time(now))] if now - turn.sent_ms > LATE_MESSAGE_MS else []
+    notes = bound_notes((*late, *caller_notes(turn), *await _collect_notes(turn, view, sources.note_providers)))
     if not notes:
         return ()
 
     def unit(connection: sqlite3.Connection) -> None:
-        rows.add_metadata(connection, turn.message_id, NOTES_KEY, kept(notes))
+        rows.add_metadata(connection, turn.message_id, NOTES_KEY, serialize_notes(notes))
 
     try:
-        await desk.database.write(unit)
+        await sources.database.write(unit)
     except (StoreError, sqlite3.Error) as error:
         log.warning("what was noted could not be recorded", message_id=turn.message_id, error=str(error))
         return ()
     return notes
 
 
-async def _taken(turn: Turn, view: View, takers: Sequence[NoteProvider]) -> list[Note]:
+async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvider]) -> list[Note]:
     """What the takers say in time, in their order."""
     taken: list[Note] = []
-    if not takers:
+    if not providers:
         return taken
-    conversation = turn.conversation
+    conversation = turn.session
     occasion = NoteContext(
         *(conversation.id, conversation.principal, turn.agent, turn.model, user_text(turn.parts)),
         first=view.empty,
         context_tokens=conversation.context_tokens,
     )
     try:
-        async with asyncio.timeout(TAKER_SECONDS):
-            for taker in takers:
-                taken += await _one(taker, occasion)
+        async with asyncio.timeout(PROVIDERS_SECONDS):
+            for taker in providers:
+                taken += await _notes_of_provider(taker, occasion)
     except TimeoutError:
         log.warning("not all that could be noted was found in time", message_id=turn.message_id)
     return taken
 
 
-async def _one(taker: NoteProvider, occasion: NoteContext) -> Sequence[Note]:
+async def _notes_of_provider(provider: NoteProvider, context: NoteContext) -> Sequence[Note]:
     try:
-        return await taker.notes(occasion)
+        return await provider.notes(context)
     except Exception:  # a turn goes on without what it could have been told
-        log.exception("nothing can be noted", taker=type(taker).__name__)
+        log.exception("nothing can be noted", taker=type(provider).__name__)
         return ()

@@ -6,7 +6,7 @@ from ...ports import DailyLog, DailyLogEntry
 from ...sessions import text_of
 from ..core.turn_state import Turn
 
-KEPT = 2000
+MAX_TEXT_CHARACTERS = 2000
 """Characters of a text that go on to the log; it keeps fewer."""
 
 
@@ -17,17 +17,17 @@ class NoDailyLog:
         return
 
 
-def jot(turn: Turn, diary: DailyLog) -> None:
+def log_turn(turn: Turn, daily_log: DailyLog) -> None:
     """Notes a turn of a person or a task. What agents do for each other shows in the answer of the first one."""
     if turn.parent is not None or turn.outcome is None:
         return
-    conversation, outcome = turn.conversation, turn.outcome
+    conversation, outcome = turn.session, turn.outcome
     how = outcome.error_code or outcome.limit
     entry = DailyLogEntry(
         principal=conversation.principal,
         who=turn.task_id or next(iter(conversation.aliases), conversation.id),
         status=outcome.status if how in (None, outcome.status) else f"{outcome.status} ({how})",
-        asked=text_of(turn.parts)[:KEPT],
-        answered=text_of(turn.reply)[:KEPT],
+        asked=text_of(turn.parts)[:MAX_TEXT_CHARACTERS],
+        answered=text_of(turn.reply_parts)[:MAX_TEXT_CHARACTERS],
     )
-    diary.note(entry)
+    daily_log.note(entry)

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 from ...ports import Memory, MemoryHit, Note, NoteContext
 
-MOST_RECALLED = 5
-MOST_KEPT = 50
+MAX_RECALLED = 5
+MAX_SAVED_FACTS = 50
 """Facts of one summary that are saved."""
-_REMEMBER = re.compile(r"^#+ *Remember *\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
+_REMEMBER_SECTION = re.compile(r"^#+ *Remember *\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 """The section of a summary that outlives its session."""
 
 
@@ -26,7 +26,7 @@ class MemoryNotes:
         if not occasion.first:
             return ()
         found = await self.memory.recall(
-            occasion.words, principal=occasion.principal, session_id=occasion.session_id, most=MOST_RECALLED
+            occasion.words, principal=occasion.principal, session_id=occasion.session_id, most=MAX_RECALLED
         )
         return [Note("memory", one.text, f"{one.source}, {_day(one.when)}") for one in found]
 
@@ -43,10 +43,10 @@ class NullMemory:
 
 def durable_facts(summary: str) -> list[str]:
     """What a summary says should be remembered, a fact a line."""
-    section = _REMEMBER.search(summary)
+    section = _REMEMBER_SECTION.search(summary)
     lines = section[1].splitlines() if section is not None else []
     facts = (line.strip().lstrip("-*\u2022").strip() for line in lines)
-    return [fact for fact in facts if fact][:MOST_KEPT]
+    return [fact for fact in facts if fact][:MAX_SAVED_FACTS]
 
 
 def _day(when_ms: int) -> str:

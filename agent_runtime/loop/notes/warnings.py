@@ -10,13 +10,13 @@ from agent_common.protocol import SkillState
 
 from ...ports import Note, NoteContext
 
-FULL = 0.8
+WARN_FILL_SHARE = 0.8
 """Of what is usable of a window: from there on it is worth a warning."""
-MOST_SKILLS = 5
+MAX_SKILLS = 5
 """Broken skills that are told of at once."""
-FAULT_CAP = 500
+MAX_FAULT_CHARACTERS = 500
 """Characters of what is wrong with one of them."""
-MOST_SESSIONS = 4096
+MAX_SESSIONS = 4096
 """That are remembered; of the one that spoke longest ago it is forgotten what it was told."""
 
 
@@ -26,23 +26,23 @@ class Warnings:
 
     usable: Callable[[str], int]
     """Tokens of a model's window that conversations may take."""
-    skills: Callable[[], Sequence[SkillState]]
-    _told: OrderedDict[str, frozenset[str]] = field(default_factory=OrderedDict[str, frozenset[str]])
+    skill_states: Callable[[], Sequence[SkillState]]
+    _active_warnings: OrderedDict[str, frozenset[str]] = field(default_factory=OrderedDict[str, frozenset[str]])
     """By session: what held when its latest turn started."""
 
     async def notes(self, occasion: NoteContext) -> Sequence[Note]:
         holds = {**self._window(occasion), **self._skills()}
-        told = self._told.pop(occasion.session_id, frozenset[str]())
+        told = self._active_warnings.pop(occasion.session_id, frozenset[str]())
         if holds:
-            self._told[occasion.session_id] = frozenset(holds)
-        if len(self._told) > MOST_SESSIONS:
-            self._told.popitem(last=False)
+            self._active_warnings[occasion.session_id] = frozenset(holds)
+        if len(self._active_warnings) > MAX_SESSIONS:
+            self._active_warnings.popitem(last=False)
         return [note for key, note in holds.items() if key not in told]
 
     def _window(self, occasion: NoteContext) -> dict[str, Note]:
         """None where it is so full that there is going to be room before the model reads this."""
         used, usable = occasion.context_tokens, self.usable(occasion.model)
-        if not FULL * usable <= used < usable:
+        if not WARN_FILL_SHARE * usable <= used < usable:
             return {}
         full = 100 * used // usable
         text = f"the window is {full} % full; when it is full, all but the latest messages are summed up"
@@ -50,12 +50,12 @@ class Warnings:
 
     def _skills(self) -> dict[str, Note]:
         """What is wrong was written by whoever wrote the skill, so it is shown as data."""
-        broken = {one.file: one for one in self.skills() if one.error and one.state != "disabled"}
+        broken = {one.file: one for one in self.skill_states() if one.error and one.state != "disabled"}
         return {
             f"skill {file}: {one.error}": Note("warning", f"failed to load: {_cut(one.error or '')}", f"skill {file}")
-            for file, one in list(broken.items())[:MOST_SKILLS]
+            for file, one in list(broken.items())[:MAX_SKILLS]
         }
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= FAULT_CAP else f"{text[:FAULT_CAP]} [cut]"
+    return text if len(text) <= MAX_FAULT_CHARACTERS else f"{text[:MAX_FAULT_CHARACTERS]} [cut]"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...context import View, lower_tools, too_long
+from ...context import View, serialize_tools, too_long
 from ...errors import TooLarge
 from ...ports import ToolCatalog
 from ..compaction.service import CompactionService
 from ..core.authority import AuthorityResolver
 from ..core.turn_state import Turn
 
-SMALL = 8
+SKIP_FACTOR = 8
 """A message with fewer bytes than the window has tokens, divided by this, is not looked at."""
 
 
@@ -19,21 +19,21 @@ SMALL = 8
 class MessageSizeCheck:
     """Looks at messages before they are admitted, at every entry point."""
 
-    compactions: CompactionService
-    catalog: ToolCatalog
-    powers: AuthorityResolver
+    compaction: CompactionService
+    tool_catalog: ToolCatalog
+    authority_resolver: AuthorityResolver
 
     async def require(self, turn: Turn) -> None:
         """Raises TooLarge for a message that would not fit even if nothing had been said before. Where nothing is known
         of the window, or prompt and tools alone do not fit, the provider has the word."""
-        window = self.compactions.window(turn.model)
-        limit, brief = window.limit, turn.conversation.brief(turn.agent)
-        if brief is None or not window.known or sum(len(str(part)) for part in turn.parts) * SMALL <= limit:
+        window = self.compaction.window(turn.model)
+        limit, brief = window.limit, turn.session.prompt_of(turn.agent)
+        if brief is None or not window.known or sum(len(str(part)) for part in turn.parts) * SKIP_FACTOR <= limit:
             return
         view = View(brief.prompt, turn.agent)
         view.add_user(turn.parts, turn.agent, (), turn.message_id)
-        tools = lower_tools(self.catalog.snapshot(brief.tools, self.powers.of(turn)).specs)
-        sizes = await too_long(self.compactions.meters.of(turn.model), view.messages, tools, limit)
+        tools = serialize_tools(self.tool_catalog.snapshot(brief.tools, self.authority_resolver.resolve(turn)).specs)
+        sizes = await too_long(self.compaction.calibrations.for_model(turn.model), view.messages, tools, limit)
         if sizes is None:
             return
         tokens, room = sizes

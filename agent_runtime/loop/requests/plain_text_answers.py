@@ -19,17 +19,17 @@ _DECISIONS: dict[str, Decision] = {
     "always": "always",
     **dict.fromkeys(("no", "n", "reject"), "reject"),
 }
-_NO_BECAUSE = re.compile(r"(?:no|reject)\s*[,.:;!]+\s*(?P<reason>\S.*)", re.IGNORECASE | re.DOTALL)
+_REJECT_WITH_REASON = re.compile(r"(?:no|reject)\s*[,.:;!]+\s*(?P<reason>\S.*)", re.IGNORECASE | re.DOTALL)
 _REASON_CHARACTERS = 2000
 
 
-def spoken_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> HumanAnswer:
+def parse_plain_text_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> HumanAnswer:
     """The answer to the one request that `turn` waits for. Raises Conflict `not_an_answer`, which shows what is open,
     when there are several or the text does not answer it."""
     text = user_text(parts).strip()
-    if len(turn.waits) > 1:
-        raise _refused(turn, f"{len(turn.waits)} requests are open: answer each by its id")
-    [wait] = turn.waits.values()
+    if len(turn.pending_requests) > 1:
+        raise _refused(turn, f"{len(turn.pending_requests)} requests are open: answer each by its id")
+    [wait] = turn.pending_requests.values()
     if wait.kind == "approval":
         return _decision(turn, wait, text)
     if len(wait.questions) != 1:
@@ -38,7 +38,7 @@ def spoken_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> HumanAnswer:
     return HumanAnswer(wait.id, answers=[_choice(wait.questions[0], text)])
 
 
-def refuse_other(turn: Turn, *, agent: str | None, model: str | None) -> None:
+def require_same_agent_and_model(turn: Turn, *, agent: str | None, model: str | None) -> None:
     """An answer goes to the turn that asked: it cannot choose another agent or model. Raises Conflict."""
     if agent not in (None, turn.agent):
         raise _refused(turn, f"agent {turn.agent} waits for the answer, so agent {agent} cannot take it")
@@ -46,12 +46,12 @@ def refuse_other(turn: Turn, *, agent: str | None, model: str | None) -> None:
         raise _refused(turn, f"the turn that waits for the answer uses model {turn.model}, not {model}")
 
 
-def _decision(turn: Turn, wait: PendingRequest, text: str) -> HumanAnswer:
+def _decision(turn: Turn, request: PendingRequest, text: str) -> HumanAnswer:
     if (decision := _DECISIONS.get(text.rstrip(".! ").lower())) is not None:
-        return HumanAnswer(wait.id, decision=decision)
-    if (no := _NO_BECAUSE.fullmatch(text)) is not None:
-        return HumanAnswer(wait.id, decision="reject", reason=no["reason"][:_REASON_CHARACTERS])
-    raise _refused(turn, f"a call of {wait.tool} waits for approval: answer yes, no or always")
+        return HumanAnswer(request.id, decision=decision)
+    if (no := _REJECT_WITH_REASON.fullmatch(text)) is not None:
+        return HumanAnswer(request.id, decision="reject", reason=no["reason"][:_REASON_CHARACTERS])
+    raise _refused(turn, f"a call of {request.tool} waits for approval: answer yes, no or always")
 
 
 def _choice(question: dict[str, Any], text: str) -> list[str]:

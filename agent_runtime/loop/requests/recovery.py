@@ -18,8 +18,8 @@ from ...context import notes_of
 from ...errors import BrokenRecord, NotFound
 from ...sessions import Message, TurnRow, history, interrupt, reopen, replay_parts, rows
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
-from ..core.parent_call import report_lost
-from ..core.pending_requests import waits_of
+from ..core.parent_call import report_interrupted
+from ..core.pending_requests import pending_requests_of
 from ..core.turn_state import ExternalWork, Turn
 from ..scheduling.runner import waiting_end
 from ..services import LoopServices
@@ -27,18 +27,20 @@ from . import tasks
 from .tasks import TaskService
 
 log = logger(__name__)
-MOST_LIVES = 3
+MAX_LIFETIMES_WITHOUT_PROGRESS = 3
 """Lives in a row that end without having completed anything: then a task is given up."""
 
 
 class WorkStore(Protocol):
     """Keeps records of work that was handed in, over lives."""
 
-    def mandate(self, connection: sqlite3.Connection, turn: TurnRow) -> ExternalWork | None:
+    def load_external_work(self, connection: sqlite3.Connection, turn: TurnRow) -> ExternalWork | None:
         """What this turn came with; none when it is not this keeper's."""
         ...
 
-    def interrupted(self, connection: sqlite3.Connection, turn: TurnRow, outcome: TurnOutcome, now: int) -> None:
+    def record_interruption(
+        self, connection: sqlite3.Connection, turn: TurnRow, outcome: TurnOutcome, now: int
+    ) -> None:
         """The turn is given up, in this transaction; its task, if it has one, has its record."""
         ...
 
@@ -47,20 +49,20 @@ class WorkStore(Protocol):
 class Recovery:
     """Brings the ledger of turns back in step with the truth: nothing of an earlier life is running now."""
 
-    hall: LoopServices
+    services: LoopServices
     tasks: TaskService
     limits: TurnLimits
     """Of a chat turn."""
-    keepers: Sequence[WorkStore] = ()
+    work_stores: Sequence[WorkStore] = ()
 
     async def run(self) -> None:
-        left = await self.hall.database.read(history.unfinished)
+        left = await self.services.database.read(history.unfinished)
         if not left:
             return
         running = [row for row in left if row.state == "running" or row.caller is not None]
-        given_up = await self._settled(running)
+        given_up = await self._end_or_reopen_each(running)
         kept = [row for row in left if row.message_id not in given_up]
-        lost = [row for row in kept if not await self._take_back(row)]
+        lost = [row for row in kept if not await self._readmit(row)]
         if lost:
             await self._interrupt(lost)
         for row in left:
@@ -69,82 +71,83 @@ class Recovery:
                 log.warning("turn ended", status="failed", code="interrupted", **ids)
         log.info("recovered", found=len(left), interrupted=len(given_up), lost=len(lost))
 
-    async def _settled(self, running: list[TurnRow]) -> set[str]:
+    async def _end_or_reopen_each(self, running: list[TurnRow]) -> set[str]:
         """As `_settle`. A turn whose rows cannot be read holds up no other."""
         try:
-            return await self._settle(running) if running else set()
+            return await self._end_or_reopen(running) if running else set()
         except BrokenRecord:
             ended: set[str] = set()
             for row in running:
                 with contextlib.suppress(BrokenRecord):
-                    ended |= await self._settle([row])
+                    ended |= await self._end_or_reopen([row])
             return ended
 
-    async def _settle(self, running: list[TurnRow]) -> set[str]:
+    async def _end_or_reopen(self, running: list[TurnRow]) -> set[str]:
         """Decides about the turns that were cut off, in one transaction. The message ids of those that end here."""
-        now = self.hall.clock.now_ms()
+        now = self.services.clock.now_ms()
 
         def unit(connection: sqlite3.Connection) -> set[str]:
             ended: set[str] = set()
             for row in running:
-                lives = MOST_LIVES  # chats are not gone on with, nor are agents whose caller waits no longer
+                # Chats are not resumed, nor are agents whose caller waits no longer.
+                lives = MAX_LIFETIMES_WITHOUT_PROGRESS
                 if row.task_id is not None:
-                    done = reopen(connection, row, self.hall.ids, now)
+                    done = reopen(connection, row, self.services.ids, now)
                     lives = 0 if done > row.done else row.lives + 1
                     rows.count_life(connection, row.message_id, done, lives, now)
-                if lives >= MOST_LIVES:
+                if lives >= MAX_LIFETIMES_WITHOUT_PROGRESS:
                     self._end(connection, row, now)
-                    report_lost(connection, self.hall.ids, row, now)
+                    report_interrupted(connection, self.services.ids, row, now)
                     ended.add(row.message_id)
             return ended
 
-        return await self.hall.database.write(unit, durable=True)
+        return await self.services.database.write(unit, durable=True)
 
     async def _interrupt(self, lost: list[TurnRow]) -> None:
-        now = self.hall.clock.now_ms()
+        now = self.services.clock.now_ms()
 
         def unit(row: TurnRow) -> Callable[[sqlite3.Connection], None]:
             return lambda connection: self._end(connection, row, now)
 
         for row in lost:
             with contextlib.suppress(BrokenRecord):  # it stays as it is until its rows are mended
-                await self.hall.database.write(unit(row), durable=True)
+                await self.services.database.write(unit(row), durable=True)
 
-    async def _take_back(self, row: TurnRow) -> bool:
+    async def _readmit(self, row: TurnRow) -> bool:
         """Gives the turn to the scheduler again; False when its rows cannot be read any more."""
         try:
             turn = await self._restore(row)
             if turn is None:
                 return False
             if row.state != "queued":
-                reply = await self.hall.database.read(lambda connection: history.message(connection, row.reply_id))
-                _go_on(turn, row, reply)
+                reply = await self.services.database.read(lambda connection: history.message(connection, row.reply_id))
+                _resume(turn, row, reply)
         except BrokenRecord as error:
             log.error("a turn cannot be read", session_id=row.session_id, message_id=row.message_id, error=str(error))
             return False
-        self.hall.admission.readmit(turn, self.hall.clock.now_ms())
+        self.services.admission.readmit(turn, self.services.clock.now_ms())
         return True
 
     async def _restore(self, row: TurnRow) -> Turn | None:
-        session = await self.hall.database.read(lambda connection: history.session(connection, row.session_id))
-        message = await self.hall.database.read(lambda connection: history.message(connection, row.message_id))
+        session = await self.services.database.read(lambda connection: history.session(connection, row.session_id))
+        message = await self.services.database.read(lambda connection: history.message(connection, row.message_id))
         if session is None or message is None:
             return None
         try:
-            conversation = await self.hall.conversations.find(session.principal, session.id)
+            conversation = await self.services.live_sessions.find_or_create(session.principal, session.id)
         except NotFound:
             return None
         agent = message.metadata.get("agent", conversation.agent)
-        manifest = self.hall.conversations.agents.get(agent)
+        manifest = self.services.live_sessions.agents.get(agent)
         chosen = message.metadata.get("model", {})
         turn = Turn(
-            conversation=conversation,
+            session=conversation,
             message_id=row.message_id,
             reply_id=row.reply_id,
             parts=message.parts,
-            books=UsageBudget(self.limits.at_most(self.hall.conversations.most_steps(agent))),
+            budget=UsageBudget(self.limits.at_most(self.services.live_sessions.max_steps(agent))),
             model=chosen.get("model_id", conversation.model),
-            model_by=chosen.get("chosen_by", "agent"),
+            model_chosen_by=chosen.get("chosen_by", "agent"),
             session_name=message.metadata.get("session_name", conversation.id),
             message_name=row.client_id or row.message_id,
             agent=agent,
@@ -157,46 +160,46 @@ class Recovery:
         )
         if row.task_id is not None and row.state != "queued":
             turn.started_ms = message.created_at  # its deadline counts on
-        return turn if row.task_id is None or await self._bind(row, turn) else None
+        return turn if row.task_id is None or await self._restore_task_and_work(row, turn) else None
 
-    async def _bind(self, row: TurnRow, turn: Turn) -> bool:
+    async def _restore_task_and_work(self, row: TurnRow, turn: Turn) -> bool:
         """Gives the turn of a task, or of work that was handed in, its duties again."""
 
         def read(connection: sqlite3.Connection) -> tuple[tasks.StoredTask | None, ExternalWork | None]:
-            found = (keeper.mandate(connection, row) for keeper in self.keepers)
+            found = (keeper.load_external_work(connection, row) for keeper in self.work_stores)
             mandate = next((one for one in found if one is not None), None)
             return tasks.assignment_of(connection, row.message_id), mandate
 
         try:
-            task, mandate = await self.hall.database.read(read)
+            task, mandate = await self.services.database.read(read)
         except ValidationError as error:
             log.error("a task cannot be read", task_id=row.task_id, error=str(error))
             return False
         if task is not None:
             self.tasks.restore(turn, task)
         if mandate is not None:
-            turn.mandate = mandate
-            turn.books.narrow(mandate.limit)
+            turn.external_work = mandate
+            turn.budget.narrow(mandate.narrow_limits)
         return True
 
     def _end(self, connection: sqlite3.Connection, row: TurnRow, now: int) -> None:
         outcome = TurnOutcome(**interrupt(connection, row, now))
         if row.task_id is not None:
-            tasks.interrupted(connection, row, outcome, now)
-            for keeper in self.keepers:
-                keeper.interrupted(connection, row, outcome, now)
+            tasks.record_interruption(connection, row, outcome, now)
+            for keeper in self.work_stores:
+                keeper.record_interruption(connection, row, outcome, now)
 
 
-def _go_on(turn: Turn, row: TurnRow, reply: Message | None) -> None:
+def _resume(turn: Turn, row: TurnRow, reply: Message | None) -> None:
     """What was said before stands at the beginning of the stream; what is open is waited for, or gone on with."""
-    turn.begun, turn.state = True, "resuming"
+    turn.has_run_before, turn.state = True, "resuming"
     if reply is None:
         return
-    for chunk in (c.Start(messageId=reply.id, messageMetadata=turn.names()), *replay_parts(reply.parts)):
-        turn.live.publish(chunk)
-    turn.live.mark_here()
-    turn.reply = reply.parts
-    if row.state == "waiting" and (waits := waits_of(reply.parts)):
-        turn.state, turn.waits, turn.waiting_since = "waiting", waits, row.updated_at
-        turn.live.pause(waiting_end(turn))
-        turn.quiet.set()
+    for chunk in (c.Start(messageId=reply.id, messageMetadata=turn.public_ids()), *replay_parts(reply.parts)):
+        turn.stream.publish(chunk)
+    turn.stream.set_resume_position()
+    turn.reply_parts = reply.parts
+    if row.state == "waiting" and (waits := pending_requests_of(reply.parts)):
+        turn.state, turn.pending_requests, turn.waiting_since_ms = "waiting", waits, row.updated_at
+        turn.stream.pause(waiting_end(turn))
+        turn.paused_or_ended.set()

@@ -12,7 +12,7 @@ from agent_common.protocol import TaskAssignment, TaskRecord, Usage, is_object
 from ...sessions import text_of, tool_name
 from ..core.limits import TurnOutcome
 
-_CONTRACT = """\
+_RESULT_CONTRACT = """\
 When the work is done, answer with one JSON object and nothing else: \
 {"result": {...}, "promote": {...}}. `result` holds what was asked for; `promote` holds facts that other agents \
 should see and may be empty. If you cannot give JSON, answer in plain text."""
@@ -26,7 +26,7 @@ def task_message(assignment: TaskAssignment) -> str:
     ]
     if assignment.context:
         sections.append(f"Context:\n```json\n{json.dumps(assignment.context, ensure_ascii=False, indent=1)}\n```")
-    return "\n\n".join([*sections, _CONTRACT])
+    return "\n\n".join([*sections, _RESULT_CONTRACT])
 
 
 def result_of(outcome: TurnOutcome, parts: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -54,7 +54,7 @@ def parse_answer(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return result, promote if is_object(promote) else {}
 
 
-def ended(record: TaskRecord, outcome: TurnOutcome, parts: list[dict[str, Any]], usage: Usage) -> TaskRecord:
+def finished_record(record: TaskRecord, outcome: TurnOutcome, parts: list[dict[str, Any]], usage: Usage) -> TaskRecord:
     """The record with its result."""
     result, promote = result_of(outcome, parts)
     changes = {

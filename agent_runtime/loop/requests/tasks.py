@@ -18,7 +18,7 @@ from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.turn_state import ExternalWork, Turn
 from ..services import LoopServices
 from ..sessions.session_cost import PriceCheck
-from .task_result import ended, task_message
+from .task_result import finished_record, task_message
 
 _TABLE = """
 CREATE TABLE tasks (
@@ -39,7 +39,7 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX tasks_finished ON tasks (principal, finished_at)")
 
 
-_EXPLICIT = "cost_limit_is_explicit"
+_EXPLICIT_COST_KEY = "cost_limit_is_explicit"
 MIGRATIONS = (Migration(2, "tasks", _create),)
 
 
@@ -61,7 +61,7 @@ class StoredTask:
     record: TaskRecord
 
 
-class _Known(Exception):
+class _DuplicateTask(Exception):
     """The task id is taken: somebody posted it before or at the same moment."""
 
 
@@ -69,64 +69,64 @@ class TaskService:
     """Admits assignments and answers for them."""
 
     def __init__(
-        self, hallway: LoopServices, limits: Callable[[TaskAssignment], TurnLimits], prices: PriceCheck
+        self, services: LoopServices, limits: Callable[[TaskAssignment], TurnLimits], price_check: PriceCheck
     ) -> None:
-        self._hall, self._limits, self._prices = hallway, limits, prices
+        self._services, self._limits, self._price_check = services, limits, price_check
 
     async def assign(
         self,
         assignment: TaskAssignment,
         principal: str,
-        mandate: ExternalWork | None = None,
+        external_work: ExternalWork | None = None,
     ) -> TaskAdmission:
         """Admits the task, or finds it.
 
         Raises Conflict for other content under the same id, InvalidRequest for a limit on cost that cannot be watched
         (MeshUnavailable where that is not known), TooLarge for one that does not fit its model's window, Busy.
         """
-        if (known := await self._known(assignment, principal)) is not None:
+        if (known := await self._find_existing(assignment, principal)) is not None:
             return known
         turn = self._turn(assignment, principal)
-        if mandate is not None:
-            turn.mandate = mandate
-            turn.books.narrow(mandate.limit)
+        if external_work is not None:
+            turn.external_work = external_work
+            turn.budget.narrow(external_work.narrow_limits)
         try:
-            await self._prices.require(turn.model, turn.books)
-            await self._hall.require_fit(turn)
-            await self._hall.admission.admit(turn, lambda admitted: self._unit(assignment, admitted))
-        except _Known:
-            known = await self._known(assignment, principal)
+            await self._price_check.require(turn.model, turn.budget)
+            await self._services.require_fit(turn)
+            await self._services.admission.admit(turn, lambda admitted: self._unit(assignment, admitted))
+        except _DuplicateTask:
+            known = await self._find_existing(assignment, principal)
             assert known is not None  # noqa: S101  its row has just been seen
             return known
         finally:
-            self._hall.conversations.release(turn.conversation)
+            self._services.live_sessions.discard_unstored(turn.session)
         record = await self.record(assignment.task_id, principal)
         accepted = TaskAccepted(
             task_id=record.task_id,
-            session_id=turn.conversation.id,
+            session_id=turn.session.id,
             status=record.status,
-            queued_behind=self._hall.admission.ahead(turn),
+            queued_behind=self._services.admission.count_ahead(turn),
         )
         return TaskAdmission(accepted, record, turn)
 
     async def record(self, task_id: str, principal: str) -> TaskRecord:
         """The task as it stands. Raises NotFound."""
-        row = await self._hall.database.read(lambda connection: _row(connection, principal, task_id))
+        row = await self._services.database.read(lambda connection: _row(connection, principal, task_id))
         if row is None:
             raise NotFound(f"there is no task {task_id}", code="unknown_task")
-        return self._fresh(row)
+        return self._with_live_usage(row)
 
     async def latest(self, principal: str) -> TaskRecord | None:
         """The task that finished last."""
-        row = await self._hall.database.read(lambda connection: _latest(connection, principal))
-        return self._fresh(row) if row else None
+        row = await self._services.database.read(lambda connection: _latest(connection, principal))
+        return self._with_live_usage(row) if row else None
 
     async def turn(self, task_id: str, principal: str) -> Turn | None:
         """The task's turn while it has not ended. Raises NotFound for an unknown task."""
-        row = await self._hall.database.read(lambda connection: _row(connection, principal, task_id))
+        row = await self._services.database.read(lambda connection: _row(connection, principal, task_id))
         if row is None:
             raise NotFound(f"there is no task {task_id}", code="unknown_task")
-        return self._hall.admission.turn(row["message_id"])
+        return self._services.admission.turn(row["message_id"])
 
     async def reply(self, task_id: str, principal: str) -> Message | None:
         """The recorded reply of a task; none when it never said anything. Raises NotFound for an unknown task."""
@@ -136,7 +136,7 @@ class TaskService:
             turn = history.turn(connection, row["message_id"]) if row else None
             return row is not None, history.message(connection, turn.reply_id) if turn else None
 
-        found, reply = await self._hall.database.read(unit)
+        found, reply = await self._services.database.read(unit)
         if not found:
             raise NotFound(f"there is no task {task_id}", code="unknown_task")
         return reply
@@ -145,34 +145,34 @@ class TaskService:
         """Cancels a task, queued or running; one that has ended stays as it is."""
         turn = await self.turn(task_id, principal)
         if turn is not None:
-            await self._hall.admission.stop(turn)
+            await self._services.admission.stop(turn)
         return await self.record(task_id, principal)
 
     def restore(self, turn: Turn, stored: StoredTask) -> None:
         """Gives a turn of an earlier life the duties of its task, and the time at which that began."""
-        most = self._hall.conversations.most_steps(turn.agent)
-        turn.books = UsageBudget(self._limits(stored.assignment).at_most(most))
+        most = self._services.live_sessions.max_steps(turn.agent)
+        turn.budget = UsageBudget(self._limits(stored.assignment).at_most(most))
         turn.started_ms = stored.record.started_at
-        self._bind(turn, stored.assignment.task_id, stored.principal)
+        self._install_hooks(turn, stored.assignment.task_id, stored.principal)
 
-    async def _known(self, assignment: TaskAssignment, principal: str) -> TaskAdmission | None:
-        row = await self._hall.database.read(lambda connection: _row(connection, principal, assignment.task_id))
+    async def _find_existing(self, assignment: TaskAssignment, principal: str) -> TaskAdmission | None:
+        row = await self._services.database.read(lambda connection: _row(connection, principal, assignment.task_id))
         if row is None:
             return None
         if row["fingerprint"] != assignment.fingerprint():
             raise Conflict(f"task {assignment.task_id} exists with other content", code="task_conflict")
-        return TaskAdmission(None, self._fresh(row), self._hall.admission.turn(row["message_id"]))
+        return TaskAdmission(None, self._with_live_usage(row), self._services.admission.turn(row["message_id"]))
 
     def _turn(self, assignment: TaskAssignment, principal: str) -> Turn:
-        agent = self._hall.conversations.agents.primary(assignment.agent or DEFAULT)
-        conversation = self._hall.conversations.begin(principal, agent=agent.name)
-        message_id = self._hall.ids.new("msg")
+        agent = self._services.live_sessions.agents.require_selectable(assignment.agent or DEFAULT)
+        conversation = self._services.live_sessions.create(principal, agent=agent.name)
+        message_id = self._services.ids.new("msg")
         turn = Turn(
-            conversation=conversation,
+            session=conversation,
             message_id=message_id,
-            reply_id=self._hall.ids.new("msg"),
+            reply_id=self._services.ids.new("msg"),
             parts=[{"type": "text", "text": task_message(assignment)}],
-            books=UsageBudget(self._limits(assignment).at_most(agent.max_steps)),
+            budget=UsageBudget(self._limits(assignment).at_most(agent.max_steps)),
             model=conversation.model,
             agent=agent.name,
             temperature=agent.temperature,
@@ -180,17 +180,17 @@ class TaskService:
             message_name=message_id,
             task_id=assignment.task_id,
         )
-        self._bind(turn, assignment.task_id, principal)
+        self._install_hooks(turn, assignment.task_id, principal)
         return turn
 
-    def _bind(self, turn: Turn, task_id: str, principal: str) -> None:
+    def _install_hooks(self, turn: Turn, task_id: str, principal: str) -> None:
         key = (principal, task_id)
-        turn.on_start = lambda connection, _, now: _started(connection, key, now)
-        turn.on_end = lambda connection, turn, now: _ended(connection, key, turn, now)
+        turn.on_start = lambda connection, _, now: _record_start(connection, key, now)
+        turn.on_end = lambda connection, turn, now: _record_end(connection, key, turn, now)
 
     def _unit(self, assignment: TaskAssignment, turn: Turn) -> Unit[None]:
-        now = turn.sent_ms = turn.conversation.stamp(self._hall.clock.now_ms())
-        conversation, queued, task_id = turn.conversation, turn.was_queued, assignment.task_id
+        now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
+        conversation, queued, task_id = turn.session, turn.was_queued, assignment.task_id
         record = TaskRecord(
             task_id=task_id,
             status="queued" if queued else "running",
@@ -199,38 +199,38 @@ class TaskService:
             started_at=None if queued else now,
             attempts=0 if queued else 1,
         )
-        parts = tuple((self._hall.ids.new("prt"), part) for part in turn.parts)
-        source = turn.mandate.source if turn.mandate is not None else "api"
+        parts = tuple((self._services.ids.new("prt"), part) for part in turn.parts)
+        source = turn.external_work.source if turn.external_work is not None else "api"
         trigger = {"source": source, "fired_at": now, "delivery_id": task_id}
         row = NewTurn(
             turn.message_id, conversation.id, turn.reply_id, parts, assignment.fingerprint(), queued,
             task_id=task_id, metadata={"trigger": trigger, "agent": turn.agent},
         )  # fmt: skip
-        values = (conversation.principal, task_id, row.fingerprint, _written(assignment), turn.message_id)
+        values = (conversation.principal, task_id, row.fingerprint, _assignment_json(assignment), turn.message_id)
 
         def unit(connection: sqlite3.Connection) -> None:
             if _row(connection, conversation.principal, task_id) is not None:
-                raise _Known
-            rows.insert_session(connection, conversation.new_row(str(self._hall.home.workspace)), now)
+                raise _DuplicateTask
+            rows.insert_session(connection, conversation.new_row(str(self._services.home.workspace)), now)
             rows.insert_turn(connection, row, now)
             connection.execute("INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, NULL)", (*values, record.model_dump_json()))
-            if turn.mandate is not None:
-                turn.mandate.duty.admitted(connection, turn, now)
+            if turn.external_work is not None:
+                turn.external_work.recorder.record_admission(connection, turn, now)
 
         return unit
 
-    def _fresh(self, row: sqlite3.Row) -> TaskRecord:
+    def _with_live_usage(self, row: sqlite3.Row) -> TaskRecord:
         """The stored record, with what only memory knows of a task that is under way."""
         record = TaskRecord.model_validate_json(row["record_json"])
-        turn = self._hall.admission.turn(row["message_id"])
-        if turn is None or record.finished_at is not None or turn.started_at is None:
+        turn = self._services.admission.turn(row["message_id"])
+        if turn is None or record.finished_at is not None or turn.started_monotonic is None:
             return record
-        running = round((self._hall.clock.monotonic() - turn.started_at) * 1000)
-        live = {"duration_ms": running, "tokens_used": turn.books.tokens, "usage": turn.books.usage}
+        running = round((self._services.clock.monotonic() - turn.started_monotonic) * 1000)
+        live = {"duration_ms": running, "tokens_used": turn.budget.tokens, "usage": turn.budget.usage}
         return record.model_copy(update=live)
 
 
-def interrupted(connection: sqlite3.Connection, turn: history.TurnRow, outcome: TurnOutcome, now: int) -> None:
+def record_interruption(connection: sqlite3.Connection, turn: history.TurnRow, outcome: TurnOutcome, now: int) -> None:
     """Ends the record of a task that is given up, with what there is of a result."""
     row = connection.execute("SELECT * FROM tasks WHERE message_id = ?", (turn.message_id,)).fetchone()
     if row is None:
@@ -238,7 +238,7 @@ def interrupted(connection: sqlite3.Connection, turn: history.TurnRow, outcome: 
     record = TaskRecord.model_validate_json(row["record_json"])
     reply = history.message(connection, turn.reply_id)
     usage = Usage.model_validate(reply.metadata.get("usage", {})) if reply else record.usage
-    done = ended(record, outcome, reply.parts if reply else [], usage)
+    done = finished_record(record, outcome, reply.parts if reply else [], usage)
     known = max(0, (history.last_saved(connection, turn.reply_id) or 0) - (record.started_at or now))
     changes = {"finished_at": now, "duration_ms": known}
     _store(connection, (row["principal"], record.task_id), done.model_copy(update=changes), now)
@@ -250,7 +250,7 @@ def record_of(connection: sqlite3.Connection, message_id: str) -> TaskRecord | N
     return TaskRecord.model_validate_json(row[0]) if row is not None else None
 
 
-def forget(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
+def delete_tasks(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
     """Deletes the tasks behind messages that are deleted."""
     connection.executemany("DELETE FROM tasks WHERE message_id = ?", [(message_id,) for message_id in message_ids])
 
@@ -261,24 +261,24 @@ def assignment_of(connection: sqlite3.Connection, message_id: str) -> StoredTask
     if row is None:
         return None
     # Requests of the channel are called as their host likes, which is more than the id of a posted task may be.
-    known = _read(row["assignment_json"])
+    known = _parse_assignment_json(row["assignment_json"])
     assignment = TaskAssignment.model_validate_json(json.dumps({**known, "task_id": "task"}))
     assignment = assignment.model_copy(update={"task_id": row["task_id"]})
     return StoredTask(row["principal"], assignment, TaskRecord.model_validate_json(row["record_json"]))
 
 
-def _written(assignment: TaskAssignment) -> str:
+def _assignment_json(assignment: TaskAssignment) -> str:
     """The assignment as JSON with its defaults, and whether its limit on cost is one of them."""
     budget = assignment.token_budget
     explicit = budget is not None and "max_cost_usd" in budget.model_fields_set
-    return json.dumps({**assignment.model_dump(mode="json"), **({_EXPLICIT: True} if explicit else {})})
+    return json.dumps({**assignment.model_dump(mode="json"), **({_EXPLICIT_COST_KEY: True} if explicit else {})})
 
 
-def _read(text: str) -> dict[str, Any]:
+def _parse_assignment_json(text: str) -> dict[str, Any]:
     """The members of a stored assignment; a limit on cost that is there by default is left out. Before the mark was
     written, a limit of another value than the default must have been set."""
     known: dict[str, Any] = json.loads(text)
-    explicit, budget = known.pop(_EXPLICIT, False), known.get("token_budget")
+    explicit, budget = known.pop(_EXPLICIT_COST_KEY, False), known.get("token_budget")
     if budget and not explicit and budget.get("max_cost_usd") == TokenBudget().max_cost_usd:
         del budget["max_cost_usd"]
     return known
@@ -297,7 +297,7 @@ def _latest(connection: sqlite3.Connection, principal: str) -> sqlite3.Row | Non
     ).fetchone()
 
 
-def _started(connection: sqlite3.Connection, key: tuple[str, str], now: int) -> None:
+def _record_start(connection: sqlite3.Connection, key: tuple[str, str], now: int) -> None:
     row = _row(connection, *key)
     if row is not None:
         record: dict[str, Any] = json.loads(row["record_json"])
@@ -305,17 +305,17 @@ def _started(connection: sqlite3.Connection, key: tuple[str, str], now: int) -> 
         _store(connection, key, TaskRecord.model_validate(record), None)
 
 
-def _ended(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn, now: int) -> None:
+def _record_end(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn, now: int) -> None:
     row = _row(connection, *key)
     if row is None or turn.outcome is None:
         return
     record = TaskRecord.model_validate_json(row["record_json"])
-    done = ended(record, turn.outcome, turn.reply, turn.books.usage)
+    done = finished_record(record, turn.outcome, turn.reply_parts, turn.budget.usage)
     changes = {
         "finished_at": now,
         "duration_ms": turn.duration_ms,
-        "attempts": record.attempts + turn.books.retries,
-        "tokens_used": turn.books.tokens,
+        "attempts": record.attempts + turn.budget.retries,
+        "tokens_used": turn.budget.tokens,
     }
     _store(connection, key, done.model_copy(update=changes), now)
 

@@ -27,16 +27,16 @@ from .end_log import log_end
 
 log = logger(__name__)
 
-Run = Callable[[Turn, SessionQueue], Awaitable[None]]
+RunTurn = Callable[[Turn, SessionQueue], Awaitable[None]]
 """Brings a turn to its end and settles it: by running it, or by cancelling it before it ran. A run may also end with
 the turn put away, in state `waiting`."""
 CANCEL_SECONDS = 10.0
 ANSWER_SECONDS = 7 * 86_400.0
-MOST_TURNS = 10_000
+MAX_TURNS = 10_000
 """Turns held in all, those included that rest: they do not count against the queue, for only a new one wakes them."""
 
 
-_KINDS = {"queued": ("queued",), "running": ("running", "settling"), "waiting": ("waiting", "resuming")}
+_STATES_BY_KIND = {"queued": ("queued",), "running": ("running", "settling"), "waiting": ("waiting", "resuming")}
 
 
 class Admission:
@@ -45,18 +45,18 @@ class Admission:
     def __init__(
         self,
         database: Database,
-        run: Run,
-        cancel: Run,
+        run: RunTurn,
+        cancel: RunTurn,
         events: Events,
         *,
         slots: int,
-        queue: int,
+        queue_limit: int,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         self._database, self._run, self._cancel, self._events = database, run, cancel, events
-        self._free, self._queue_limit, self._answer_seconds = slots, queue, answer_seconds
-        self._lanes: dict[str, deque[Turn]] = {}
-        self._resting: set[str] = set()
+        self._free, self._queue_limit, self._answer_seconds = slots, queue_limit, answer_seconds
+        self._session_queues: dict[str, deque[Turn]] = {}
+        self._paused_sessions: set[str] = set()
         """Sessions whose queue rests because their last turn ended in error."""
         self._ready: deque[Turn] = deque()
         self._held: set[str] = set()
@@ -74,109 +74,109 @@ class Admission:
         """
         self._reserve(turn)
         try:
-            turn.admission = self._database.write(unit(turn), durable=True)
+            turn.admission_write = self._database.write(unit(turn), durable=True)
         except BaseException:
             self._withdraw(turn)
             raise
-        turn.admission.add_done_callback(lambda written: self._admitted(turn, written))
-        await asyncio.shield(turn.admission)
+        turn.admission_write.add_done_callback(lambda written: self._on_admission_written(turn, written))
+        await asyncio.shield(turn.admission_write)
 
     def readmit(self, turn: Turn, now_ms: int) -> None:
         """Takes back a turn of an earlier life: one that was queued, waited for a person, or is gone on with."""
-        turn.durable = turn.was_queued = True
-        self._hold(turn)
+        turn.admitted = turn.was_queued = True
+        self._register(turn)
         if turn.state == "waiting":
-            self._expect(turn, (now_ms - (turn.waiting_since or now_ms)) / 1000)
-        self._offer(turn.conversation.id)
+            self._start_wait_timer(turn, (now_ms - (turn.waiting_since_ms or now_ms)) / 1000)
+        self._schedule_next(turn.session.id)
 
-    async def stop(self, turn: Turn, why: Literal["cancelled", "caller"] = "cancelled") -> None:
+    async def stop(self, turn: Turn, reason: Literal["cancelled", "caller"] = "cancelled") -> None:
         """Cancels a turn, queued, running or waiting; returns once it has ended. One that has ended stays as it is."""
-        await _admissions([turn])
+        await _wait_for_admissions([turn])
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
                 if turn.state == "settling":
-                    await turn.quiet.wait()
-                while turn.answering:  # what is on its way to the disk counts
-                    await asyncio.wait(turn.answering)
+                    await turn.paused_or_ended.wait()
+                while turn.answer_writes:  # what is on its way to the disk counts
+                    await asyncio.wait(turn.answer_writes)
                 if turn.state == "queued":
-                    await self._drop(turn)
+                    await self._cancel_queued_turn(turn)
                 elif turn.state in ("waiting", "resuming"):
-                    self._stop_waiting(turn, why)
-                turn.stop(why)
+                    self._stop_waiting(turn, reason)
+                turn.stop(reason)
                 await turn.ended.wait()
         except TimeoutError:
             raise NotReady("the turn was told to stop and has not ended yet", headers={"Retry-After": "1"}) from None
 
     async def cancel_queued(self, turn: Turn) -> bool:
         """Takes a message out of the queue; False when it has left the queue already: exactly one of both wins."""
-        await _admissions([turn])
+        await _wait_for_admissions([turn])
         if turn.state == "queued":
-            await self._drop(turn)
+            await self._cancel_queued_turn(turn)
             return True
         return False
 
-    def take_up(self, turn: Turn) -> None:
+    def resume_if_answered(self, turn: Turn) -> None:
         """A turn that waited has all its answers: it goes on as soon as there is a slot."""
-        if turn.state == "waiting" and not turn.waits and not turn.answering:
+        if turn.state == "waiting" and not turn.pending_requests and not turn.answer_writes:
             turn.state = "resuming"
-            if turn.expiry is not None:
-                turn.expiry.cancel()
-            turn.quiet.clear()
-            turn.live.go_on()
-            self._offer(turn.conversation.id)
+            if turn.wait_timer is not None:
+                turn.wait_timer.cancel()
+            turn.paused_or_ended.clear()
+            turn.stream.resume()
+            self._schedule_next(turn.session.id)
 
     # -- steering
 
-    def claim(self, turn: Turn) -> list[Turn]:
-        lane = self._lanes.get(turn.conversation.id, ())
+    def claim_steering(self, turn: Turn) -> list[Turn]:
+        lane = self._session_queues.get(turn.session.id, ())
         found = [message for message in lane if message.would_join(turn)]
         for message in found:
             message.state = "settling"
         return found
 
-    def joined(self, message: Turn, turn: Turn) -> None:
-        message.joined = turn
-        message.live.continue_as(turn.live)
-        self._leave(message)
-        message.end()
+    def mark_joined(self, message: Turn, turn: Turn) -> None:
+        message.joined_turn = turn
+        message.stream.continue_as(turn.stream)
+        self._remove(message)
+        message.mark_ended()
 
-    def unclaim(self, message: Turn) -> None:
+    def requeue(self, message: Turn) -> None:
         message.state = "queued"
-        self._offer(message.conversation.id)
+        self._schedule_next(message.session.id)
 
-    async def clear(self, conversation: LiveSession) -> None:
+    async def stop_all(self, session: LiveSession) -> None:
         """Ends whatever is in a session: what waits in its queue never runs. Raises NotReady when a turn goes on."""
-        session_id = conversation.id
+        session_id = session.id
         mine = session_id not in self._held
         self._held.add(session_id)
         try:
-            while (turn := self.current(conversation)) is not None:
-                for waiting in self.queue(conversation):
+            while (turn := self.head_turn(session)) is not None:
+                for waiting in self.queue(session):
                     await self.cancel_queued(waiting)
                 await self.stop(turn)
-            for helper in [turn for turn in self._turns.values() if turn.works_for(conversation)]:
+            for helper in [turn for turn in self._turns.values() if turn.is_called_from(session)]:
                 await self.stop(helper, "caller")
         finally:
             if mine:
                 self._held.discard(session_id)
-                self._offer(session_id)
+                self._schedule_next(session_id)
 
     @contextlib.contextmanager
-    def hold(self, conversation: LiveSession) -> Generator[None]:
+    def hold(self, session: LiveSession) -> Generator[None]:
         """Keeps a session still while its record is changed. Raises Conflict `session_busy` when a turn is at work or
         waits in it, or somebody else holds it; messages that come meanwhile queue."""
-        busy = self.busy_with(conversation)
-        if busy is not None or conversation.id in self._held:
-            names = busy.names() if busy else {}
+        busy = self.active_turn(session)
+        if busy is not None or session.id in self._held:
+            names = busy.public_ids() if busy else {}
             raise Conflict("the session is busy; wait for its turn or abort it", code="session_busy", running=names)
-        self._held.add(conversation.id)
-        conversation.users += 1
+        self._held.add(session.id)
+        session.use_count += 1
         try:
             yield
         finally:
-            conversation.users -= 1
-            self._held.discard(conversation.id)
-            self._offer(conversation.id)
+            session.use_count -= 1
+            self._held.discard(session.id)
+            self._schedule_next(session.id)
 
     # -- looking
 
@@ -184,47 +184,47 @@ class Admission:
         """A turn that has not ended."""
         return self._turns.get(message_id)
 
-    def current(self, conversation: LiveSession) -> Turn | None:
+    def head_turn(self, session: LiveSession) -> Turn | None:
         """The turn at the head of a session's lane."""
-        lane = self._lanes.get(conversation.id)
+        lane = self._session_queues.get(session.id)
         return lane[0] if lane else None
 
-    def busy_with(self, conversation: LiveSession) -> Turn | None:
+    def active_turn(self, session: LiveSession) -> Turn | None:
         """The turn that a session is at, also when it still waits for a slot. None while the lane rests: what is in it
         then waits for the next message."""
-        return None if conversation.id in self._resting else self.current(conversation)
+        return None if session.id in self._paused_sessions else self.head_turn(session)
 
-    def queue(self, conversation: LiveSession) -> list[Turn]:
+    def queue(self, session: LiveSession) -> list[Turn]:
         """The messages that wait in a session, first come first."""
-        return [turn for turn in self._lanes.get(conversation.id, ()) if turn.state == "queued"]
+        return [turn for turn in self._session_queues.get(session.id, ()) if turn.state == "queued"]
 
     def pending(self, turn: Turn) -> list[dict[str, Any]]:
         """What the turn waits for, or the one that it queues behind: the open questions and approvals."""
-        head = self.current(turn.conversation) if turn.state == "queued" else turn
+        head = self.head_turn(turn.session) if turn.state == "queued" else turn
         return head.pending() if head is not None else []
 
     def turns(self, state: Literal["queued", "running", "waiting"]) -> list[Turn]:
-        wanted = _KINDS[state]
+        wanted = _STATES_BY_KIND[state]
         return [turn for turn in self._turns.values() if turn.state in wanted]
 
-    def ahead(self, turn: Turn) -> int:
+    def count_ahead(self, turn: Turn) -> int:
         """Turns that were admitted before this one and are at work or will be; 0 for one that runs."""
         if turn.state != "queued":
             return 0
         earlier = itertools.takewhile(lambda other: other is not turn, self._turns.values())
-        return sum(1 for other in earlier if other.state != "waiting" and other.conversation.id not in self._resting)
+        return sum(1 for other in earlier if other.state != "waiting" and other.session.id not in self._paused_sessions)
 
     # -- end of this life
 
     async def drain(self, grace: float) -> None:
         """Admits nothing more, gives running turns their grace, then breaks them off: the next life settles them."""
         self._draining = True
-        await _admissions(self._turns.values())
+        await _wait_for_admissions(self._turns.values())
         for turn in (*self.turns("queued"), *self.turns("waiting")):  # nothing more will be heard of them in this life
-            turn.live.cut()
-            turn.quiet.set()
+            turn.stream.interrupt()
+            turn.paused_or_ended.set()
             turn.ended.set()
-        running = [turn.runner for turn in self.turns("running") if turn.runner is not None]
+        running = [turn.run_task for turn in self.turns("running") if turn.run_task is not None]
         if running and grace > 0:
             await asyncio.wait(running, timeout=grace)
         for turn in self.turns("running"):
@@ -232,91 +232,93 @@ class Admission:
         if running:
             await asyncio.wait(running, timeout=CANCEL_SECONDS)
         for turn in list(self._turns.values()):
-            turn.live.cut()
+            turn.stream.interrupt()
 
     # -- lanes
 
     def _reserve(self, turn: Turn) -> None:
         if self._draining:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
-        lane = self._lanes.get(turn.conversation.id)
+        lane = self._session_queues.get(turn.session.id)
         if turn.parent is not None:  # whoever called it has given it a place of its own kind
             turn.state = "running"
-        elif lane or self._free <= 0 or turn.conversation.id in self._held:
-            waiting = sum(1 for queued in self.turns("queued") if queued.conversation.id not in self._resting)
-            if waiting >= self._queue_limit or len(self._turns) >= MOST_TURNS:
+        elif lane or self._free <= 0 or turn.session.id in self._held:
+            waiting = sum(1 for queued in self.turns("queued") if queued.session.id not in self._paused_sessions)
+            if waiting >= self._queue_limit or len(self._turns) >= MAX_TURNS:
                 raise Busy(f"{waiting} turns are waiting; try again later", headers={"Retry-After": "5"})
             turn.was_queued = True
         else:
             turn.state = "running"
-            self._take_slot(turn, 1)
-        self._hold(turn)
+            self._adjust_slots(turn, 1)
+        self._register(turn)
 
-    def _take_slot(self, turn: Turn, count: int) -> None:
+    def _adjust_slots(self, turn: Turn, count: int) -> None:
         """Takes a slot, or with -1 gives it back. Turns that help others need none: they would starve them."""
         if turn.parent is None:
             self._free -= count
 
-    def _hold(self, turn: Turn) -> None:
-        self._lanes.setdefault(turn.conversation.id, deque()).append(turn)
+    def _register(self, turn: Turn) -> None:
+        self._session_queues.setdefault(turn.session.id, deque()).append(turn)
         self._turns[turn.message_id] = turn
-        turn.conversation.users += 1
+        turn.session.use_count += 1
 
-    def _admitted(self, turn: Turn, written: asyncio.Future[None]) -> None:
+    def _on_admission_written(self, turn: Turn, written: asyncio.Future[None]) -> None:
         if written.exception() is not None:
             self._withdraw(turn)
             return
-        turn.durable = turn.conversation.stored = True
-        self._resting.discard(turn.conversation.id)
+        turn.admitted = turn.session.stored = True
+        self._paused_sessions.discard(turn.session.id)
         if turn.state == "running":
             self._start(turn)
         else:
-            self._offer(turn.conversation.id)
+            self._schedule_next(turn.session.id)
 
-    async def _drop(self, turn: Turn) -> None:
+    async def _cancel_queued_turn(self, turn: Turn) -> None:
         """Cancels a turn that waits in its lane. If that cannot be written down, it goes on waiting. Whoever asked for
         it may hang up: what is on its way to the disk counts."""
         turn.state = "settling"
         if turn in self._ready:
             self._ready.remove(turn)
-        turn.runner = asyncio.create_task(self._dropping(turn), name=f"cancel {turn.message_id}")
-        await asyncio.shield(turn.runner)
+        turn.run_task = asyncio.create_task(self._cancel_and_remove(turn), name=f"cancel {turn.message_id}")
+        await asyncio.shield(turn.run_task)
 
-    async def _dropping(self, turn: Turn) -> None:
+    async def _cancel_and_remove(self, turn: Turn) -> None:
         try:
             await self._cancel(turn, self)
         except BaseException:
             turn.state = "queued"
-            self._offer(turn.conversation.id)
+            self._schedule_next(turn.session.id)
             raise
         log_end(turn)
-        self._leave(turn)
-        turn.end()
+        self._remove(turn)
+        turn.mark_ended()
 
     def _withdraw(self, turn: Turn) -> None:
         """The admission failed: its place goes to the next."""
         if turn.state == "running":
-            self._take_slot(turn, -1)
-        self._leave(turn)
-        turn.end()
+            self._adjust_slots(turn, -1)
+        self._remove(turn)
+        turn.mark_ended()
 
-    def _leave(self, turn: Turn) -> None:
-        session_id = turn.conversation.id
-        lane = self._lanes[session_id]
+    def _remove(self, turn: Turn) -> None:
+        session_id = turn.session.id
+        lane = self._session_queues[session_id]
         lane.remove(turn)
         if not lane:
-            del self._lanes[session_id]
-            self._resting.discard(session_id)
+            del self._session_queues[session_id]
+            self._paused_sessions.discard(session_id)
         del self._turns[turn.message_id]
-        turn.conversation.users -= 1
+        turn.session.use_count -= 1
         if turn in self._ready:
             self._ready.remove(turn)
-        self._offer(session_id)
+        self._schedule_next(session_id)
 
-    def _offer(self, session_id: str) -> None:
+    def _schedule_next(self, session_id: str) -> None:
         """Puts the head of a lane forward if it could start, then starts what fits."""
-        lane = self._lanes.get(session_id)
-        resting = session_id in self._resting and lane is not None and lane[0].mandate is None  # work does not rest
+        lane = self._session_queues.get(session_id)
+        resting = (
+            session_id in self._paused_sessions and lane is not None and lane[0].external_work is None
+        )  # work does not rest
         still = resting or session_id in self._held
         if lane and not still and lane[0].could_start and lane[0] not in self._ready:
             self._ready.append(lane[0])
@@ -326,19 +328,19 @@ class Admission:
         """Starts what fits into the slots that are free."""
         while self._free > 0 and self._ready and not self._draining:
             turn = self._ready.popleft()
-            self._take_slot(turn, 1)
+            self._adjust_slots(turn, 1)
             turn.state = "running"
             self._start(turn)
 
-    def _expect(self, turn: Turn, waited: float) -> None:
+    def _start_wait_timer(self, turn: Turn, waited: float) -> None:
         """A person has so long to answer, `waited` seconds of which are gone."""
         left = max(0.0, self._answer_seconds - max(0.0, waited))
-        turn.expiry = asyncio.get_running_loop().call_later(left, self._expire, turn)
+        turn.wait_timer = asyncio.get_running_loop().call_later(left, self._expire, turn)
 
     def _expire(self, turn: Turn) -> None:
-        if turn.answering:
-            next(iter(turn.answering)).add_done_callback(lambda _: self._expire(turn))
-        elif turn.state == "waiting" and turn.waits:
+        if turn.answer_writes:
+            next(iter(turn.answer_writes)).add_done_callback(lambda _: self._expire(turn))
+        elif turn.state == "waiting" and turn.pending_requests:
             self._stop_waiting(turn, "unanswered")
 
     def _stop_waiting(self, turn: Turn, reason: StopReason) -> None:
@@ -349,18 +351,18 @@ class Admission:
             self._ready.remove(turn)
         turn.stop_reason = reason
         turn.state = "running"
-        turn.waits.clear()
-        turn.quiet.clear()
-        turn.live.go_on()
-        self._take_slot(turn, 1)
+        turn.pending_requests.clear()
+        turn.paused_or_ended.clear()
+        turn.stream.resume()
+        self._adjust_slots(turn, 1)
         self._start(turn)
 
     def _start(self, turn: Turn) -> None:
-        if turn.expiry is not None:
-            turn.expiry.cancel()
-        turn.runner = asyncio.create_task(self._own(turn), name=f"turn {turn.message_id}")
+        if turn.wait_timer is not None:
+            turn.wait_timer.cancel()
+        turn.run_task = asyncio.create_task(self._run_and_release(turn), name=f"turn {turn.message_id}")
 
-    async def _own(self, turn: Turn) -> None:
+    async def _run_and_release(self, turn: Turn) -> None:
         try:
             await self._run(turn, self)
         except asyncio.CancelledError:
@@ -368,33 +370,35 @@ class Admission:
         except Exception:
             log.exception("turn could not be settled", message_id=turn.message_id)
         finally:
-            self._take_slot(turn, -1)
+            self._adjust_slots(turn, -1)
             if turn.state == "waiting":
-                self._expect(turn, 0.0)
-                turn.quiet.set()
+                self._start_wait_timer(turn, 0.0)
+                turn.paused_or_ended.set()
                 self._fill()
             else:
-                self._ended(turn)
+                self._on_ended(turn)
 
-    def _ended(self, turn: Turn) -> None:
+    def _on_ended(self, turn: Turn) -> None:
         if turn.outcome is not None:
             log_end(turn)
             if turn.outcome.in_error:
-                self._resting.add(turn.conversation.id)
-            self._events.emit("turn-finished", turn.conversation.principal, **_finish(turn, turn.outcome))
-        elif turn.durable:
-            turn.live.cut()
-        turn.end()
-        self._leave(turn)
+                self._paused_sessions.add(turn.session.id)
+            self._events.emit("turn-finished", turn.session.principal, **_finished_event(turn, turn.outcome))
+        elif turn.admitted:
+            turn.stream.interrupt()
+        turn.mark_ended()
+        self._remove(turn)
 
 
-def _finish(turn: Turn, outcome: TurnOutcome) -> dict[str, Any]:
+def _finished_event(turn: Turn, outcome: TurnOutcome) -> dict[str, Any]:
     reason = "abort" if outcome.status == "cancelled" else "error" if outcome.in_error else "finish"
-    return {**turn.names(), "reason": reason, "pending_approval": False}
+    return {**turn.public_ids(), "reason": reason, "pending_approval": False}
 
 
-async def _admissions(turns: Iterable[Turn]) -> None:
+async def _wait_for_admissions(turns: Iterable[Turn]) -> None:
     """Waits until it is known of each turn whether it was admitted."""
-    under_way = [turn.admission for turn in turns if turn.admission is not None and not turn.admission.done()]
+    under_way = [
+        turn.admission_write for turn in turns if turn.admission_write is not None and not turn.admission_write.done()
+    ]
     if under_way:
         await asyncio.wait(under_way)

@@ -21,14 +21,14 @@ def log_end(turn: Turn) -> None:
         "code": outcome.error_code,
         "limit": outcome.limit,
         "error": outcome.error,
-        "session_id": turn.conversation.id,
+        "session_id": turn.session.id,
         "message_id": turn.message_id,
         "task_id": turn.task_id,
-        "principal": turn.conversation.principal,
+        "principal": turn.session.principal,
         "agent": turn.agent,
         "model": turn.model,
-        "steps": turn.books.steps,
-        "tokens": turn.books.tokens,
+        "steps": turn.budget.steps,
+        "tokens": turn.budget.tokens,
         "seconds": turn.duration_ms / 1000,
     }
     known = {name: value for name, value in facts.items() if value is not None}

@@ -13,14 +13,14 @@ from ...errors import StoreError
 from ...ports import Clock
 from ...sessions import Recorder, history, interrupt, rows
 from ...store import Database
-from ..core.limits import INTERNAL, UNRECORDED, TurnOutcome
+from ..core.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
 from ..core.steering import SessionQueue
-from ..core.turn_state import Settling, Turn
+from ..core.turn_state import Turn, TurnHook
 
 log = logger(__name__)
-WAITS = (0.5, 1.0, 2.0, 4.0)
+RETRY_SECONDS = (0.5, 1.0, 2.0, 4.0)
 """Seconds between attempts at what the disk refuses for a moment."""
-LATE_SECONDS = 5.0
+LATE_RETRY_SECONDS = 5.0
 """The same once the callers of a turn have been told that it failed."""
 
 
@@ -30,45 +30,45 @@ class TurnFinalizer:
 
     database: Database
     clock: Clock
-    _late: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _late_tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     """Ends that could not be recorded yet."""
 
-    async def settle(self, turn: Turn, recorder: Recorder) -> None:
+    async def finalize(self, turn: Turn, recorder: Recorder) -> None:
         """The reply, the end of the turn, and what else belongs to it. Raises StoreError."""
-        await self.store(turn, recorder, _end)
+        await self.save_with_retries(turn, recorder, _record_end)
 
-    async def store(self, turn: Turn, recorder: Recorder, end: Settling) -> None:
+    async def save_with_retries(self, turn: Turn, recorder: Recorder, record_end: TurnHook) -> None:
         """A database that refuses for a moment, for a backup or a full disk, must not falsify how a turn ended."""
-        if turn.starting is not None:
-            await asyncio.wait([turn.starting])
-        for wait in (*WAITS, None):
+        if turn.start_write is not None:
+            await asyncio.wait([turn.start_write])
+        for wait in (*RETRY_SECONDS, None):
             try:
-                await recorder.save(lambda connection, now: end(connection, turn, now))
+                await recorder.save(lambda connection, now: record_end(connection, turn, now))
                 return
             except StoreError as error:
-                if wait is None or turn.outcome in (INTERNAL, UNRECORDED):
+                if wait is None or turn.outcome in (INTERNAL_FAILURE, STORE_FAILURE):
                     raise
                 log.warning("the end of a turn could not be recorded yet", message_id=turn.message_id, error=str(error))
                 await asyncio.sleep(wait)
 
-    async def drop(self, turn: Turn, _lane: SessionQueue) -> None:
+    async def finalize_cancelled(self, turn: Turn, _queue: SessionQueue) -> None:
         """Settles a turn that never ran: a hidden tombstone stays in its place."""
         turn.outcome = TurnOutcome("cancelled", "abort", "cancelled", "the turn was cancelled before it started")
 
         def unit(connection: sqlite3.Connection) -> None:
             now = self.clock.now_ms()
             rows.cancel_queued(connection, turn.message_id, now)
-            _end(connection, turn, now)
+            _record_end(connection, turn, now)
 
         try:
             await self.database.write(unit, durable=True)
         except BaseException:
             turn.outcome = None
             raise
-        turn.live.publish(c.Abort(reason=turn.outcome.error))
-        turn.live.close()
+        turn.stream.publish(c.Abort(reason=turn.outcome.error))
+        turn.stream.close()
 
-    async def abandon(self, turn: Turn) -> None:
+    async def finalize_unreadable(self, turn: Turn) -> None:
         """Ends a turn whose record cannot be read: it is closed as it lies on disk."""
 
         def unit(connection: sqlite3.Connection) -> None:
@@ -76,25 +76,25 @@ class TurnFinalizer:
             if row is not None:
                 now = self.clock.now_ms()
                 turn.outcome = TurnOutcome(**interrupt(connection, row, now))
-                turn.settle(connection, now)
+                turn.run_end_hooks(connection, now)
 
         await self.database.write(unit, durable=True)
-        outcome = turn.outcome or INTERNAL
-        turn.live.publish(c.ErrorChunk(errorText=outcome.error or ""))
-        turn.live.publish(c.Finish(finishReason="error", messageMetadata={"outcome": outcome.json()}))
+        outcome = turn.outcome or INTERNAL_FAILURE
+        turn.stream.publish(c.ErrorChunk(errorText=outcome.error or ""))
+        turn.stream.publish(c.Finish(finishReason="error", messageMetadata={"outcome": outcome.json()}))
 
-    def settle_late(self, turn: Turn, recorder: Recorder) -> None:
+    def finalize_later(self, turn: Turn, recorder: Recorder) -> None:
         """Records the end that callers were told already, as soon as the disk takes it; what dies before that is
         repaired by the next start."""
-        late = asyncio.create_task(self._settle_late(turn, recorder), name=f"late end {turn.message_id}")
-        self._late.add(late)
-        late.add_done_callback(self._late.discard)
+        late = asyncio.create_task(self._finalize_later(turn, recorder), name=f"late end {turn.message_id}")
+        self._late_tasks.add(late)
+        late.add_done_callback(self._late_tasks.discard)
 
-    async def _settle_late(self, turn: Turn, recorder: Recorder) -> None:
+    async def _finalize_later(self, turn: Turn, recorder: Recorder) -> None:
         while True:
-            await asyncio.sleep(LATE_SECONDS)
+            await asyncio.sleep(LATE_RETRY_SECONDS)
             try:
-                await recorder.save(lambda connection, now: _end(connection, turn, now))
+                await recorder.save(lambda connection, now: _record_end(connection, turn, now))
                 return
             except StoreError:
                 continue
@@ -104,21 +104,21 @@ class TurnFinalizer:
 
     async def close(self) -> None:
         """Gives up on what could not be recorded."""
-        for late in self._late:
+        for late in self._late_tasks:
             late.cancel()
-        await asyncio.gather(*self._late, return_exceptions=True)
+        await asyncio.gather(*self._late_tasks, return_exceptions=True)
 
 
-def _end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-    if turn.start is not None:  # the disk refused it when it began
-        turn.start(connection)
-    rows.end_turn(connection, turn.message_id, (turn.outcome or INTERNAL).json(), now)
-    keep_model(connection, turn, now)
-    turn.settle(connection, now)
+def _record_end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+    if turn.unrecorded_start is not None:  # the disk refused it when it began
+        turn.unrecorded_start(connection)
+    rows.end_turn(connection, turn.message_id, (turn.outcome or INTERNAL_FAILURE).json(), now)
+    save_session_model(connection, turn, now)
+    turn.run_end_hooks(connection, now)
 
 
-def keep_model(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+def save_session_model(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
     """The session keeps the model that its message chose, once a call with it has succeeded and unless a person has set
     another one meanwhile."""
-    if turn.model_by == "message" and turn.books.steps and turn.model == turn.conversation.model:
-        rows.set_model(connection, turn.conversation.id, turn.model, now)
+    if turn.model_chosen_by == "message" and turn.budget.steps and turn.model == turn.session.model:
+        rows.set_model(connection, turn.session.id, turn.model, now)

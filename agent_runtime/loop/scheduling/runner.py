@@ -22,13 +22,13 @@ from ...sessions import Ids, Message, MessageParts, MessageRow, Recorder, histor
 from ...store import Database, Unit
 from ...workspace import Home
 from ..core.authority import AuthorityResolver, UnknownAgent
-from ..core.corrections import overhear
-from ..core.limits import INTERNAL, UNRECORDED, TurnOutcome
-from ..core.pending_requests import QUESTION, waits_of
+from ..core.corrections import detect_correction
+from ..core.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
+from ..core.pending_requests import QUESTION_TOOL, pending_requests_of
 from ..core.steering import SessionQueue, SteeringInbox
 from ..core.turn_state import Turn
-from ..notes.compose import note
-from ..notes.daily_log import DailyLog, NoDailyLog, jot
+from ..notes.compose import compose_notes
+from ..notes.daily_log import DailyLog, NoDailyLog, log_turn
 from ..sessions.session_cost import PriceCheck
 from ..turn.chunk_writer import ChunkWriter
 from ..turn.context_budget import ContextBudgets, NoContextBudgets
@@ -36,12 +36,12 @@ from ..turn.deps import TurnDeps
 from ..turn.resume_state import ResumeState
 from ..turn.tool_model_calls import TurnMeter
 from ..turn.turn import run_turn
-from ..turn.turn_tools import open_toolbox
-from .finalizer import WAITS, TurnFinalizer, keep_model
+from ..turn.turn_tools import open_turn_tools
+from .finalizer import RETRY_SECONDS, TurnFinalizer, save_session_model
 
 log = logger(__name__)
 T = TypeVar("T")
-_TERMINAL = (c.ErrorChunk, c.Finish, c.Abort)
+_TERMINAL_CHUNKS = (c.ErrorChunk, c.Finish, c.Abort)
 
 
 @dataclass(slots=True)
@@ -49,18 +49,18 @@ class Counters:
     """What the agent has done since it started."""
 
     steps: int = 0
-    completed: int = 0
-    failed: int = 0
+    completed_tasks: int = 0
+    failed_tasks: int = 0
     last_step_ms: int | None = None
     context_tokens: int = 0
     """In the window of `model`, as of its last call in that session."""
     model: str | None = None
     """Of the turn that began last; none before the first one. Subagents do not count."""
 
-    def in_use(self, turn: Turn) -> None:
+    def update_model(self, turn: Turn) -> None:
         """Notes which model works, and how full its window is."""
         if turn.parent is None:
-            self.model, self.context_tokens = turn.model, turn.conversation.context_tokens
+            self.model, self.context_tokens = turn.model, turn.session.context_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,127 +71,127 @@ class TurnRunner:
     ids: Ids
     clock: Clock
     model: Model
-    catalog: ToolCatalog
+    tool_catalog: ToolCatalog
     home: Home
-    powers: AuthorityResolver
+    authority_resolver: AuthorityResolver
     parallel_tools: int
     counters: Counters
     events: Events
-    settler: TurnFinalizer
+    finalizer: TurnFinalizer
     learnings: Learnings = field(default_factory=NoLearnings)
-    rooms: ContextBudgets = field(default_factory=NoContextBudgets)
-    note_takers: Sequence[NoteProvider] = ()
+    context_budgets: ContextBudgets = field(default_factory=NoContextBudgets)
+    note_providers: Sequence[NoteProvider] = ()
     """Who is asked for notes when a turn starts, in the order of the block."""
-    diary: DailyLog = field(default_factory=NoDailyLog)
-    gate: SideEffectGate = field(default_factory=OpenGate)
-    prices: PriceCheck | None = None
-    skills: Path | None = None
+    daily_log: DailyLog = field(default_factory=NoDailyLog)
+    side_effect_gate: SideEffectGate = field(default_factory=OpenGate)
+    price_check: PriceCheck | None = None
+    skills_folder: Path | None = None
     """The folder of plugins."""
 
-    async def run(self, turn: Turn, lane: SessionQueue) -> None:
+    async def run(self, turn: Turn, queue: SessionQueue) -> None:
         """The turn from where it stands to its settled end, or to the point where only a person can help."""
         started = self._begin(turn)
         try:
-            progress = await self._progress(turn) if turn.begun else ResumeState()
+            progress = await self._load_resume_state(turn) if turn.has_run_before else ResumeState()
         except Exception:
             log.exception("a turn cannot be gone on with", message_id=turn.message_id)
-            await self.settler.abandon(turn)
+            await self.finalizer.finalize_unreadable(turn)
             return
-        row = MessageRow(turn.reply_id, turn.conversation.id, "assistant", {}, started, started)
+        row = MessageRow(turn.reply_id, turn.session.id, "assistant", {}, started, started)
         recorder = Recorder(self.database, self.ids, self.clock, row, progress.parts)
-        recorder.message.metadata.update(turn.about())
+        recorder.message.metadata.update(turn.reply_metadata())
         deadline = asyncio.get_running_loop().call_later(self.seconds_left(turn), turn.stop, "deadline")
         try:
-            await self._drive(turn, recorder, await self._kit(turn, lane, recorder, progress))
+            await self._drive(turn, recorder, await self._build_deps(turn, queue, recorder, progress))
         except BrokenRecord as error:
             await self._fail(turn, recorder, TurnOutcome("failed", "error", "broken_record", str(error)))
         except StoreError as error:
             log.error("turn failed", message_id=turn.message_id, error=str(error))
-            await self._fail(turn, recorder, UNRECORDED)
+            await self._fail(turn, recorder, STORE_FAILURE)
         except UnknownAgent as gone:
             await self._fail(turn, recorder, TurnOutcome("failed", "error", "unknown_agent", str(gone)))
         except Exception as error:
             log.exception("turn failed", message_id=turn.message_id, error=str(error))
-            await self._fail(turn, recorder, INTERNAL)
+            await self._fail(turn, recorder, INTERNAL_FAILURE)
         finally:
             deadline.cancel()
             recorder.close()
 
-    async def _drive(self, turn: Turn, recorder: Recorder, kit: TurnDeps) -> None:
-        async for chunk in run_turn(turn, kit):
+    async def _drive(self, turn: Turn, recorder: Recorder, deps: TurnDeps) -> None:
+        async for chunk in run_turn(turn, deps):
             recorder.take(chunk)
-            if isinstance(chunk, c.ToolInputAvailable) and chunk.toolName == QUESTION:
-                turn.asked.add(chunk.toolCallId)
+            if isinstance(chunk, c.ToolInputAvailable) and chunk.toolName == QUESTION_TOOL:
+                turn.answerable_ids.add(chunk.toolCallId)
             elif isinstance(chunk, c.ToolApprovalRequest):
-                turn.asked |= {chunk.approvalId, chunk.toolCallId}
+                turn.answerable_ids |= {chunk.approvalId, chunk.toolCallId}
             if isinstance(chunk, c.FinishStep):
-                turn.asked.clear()
-                self.counters.in_use(turn)
+                turn.answerable_ids.clear()
+                self.counters.update_model(turn)
                 self.counters.steps += 1
                 self.counters.last_step_ms = self.clock.now_ms()
-            if isinstance(chunk, _TERMINAL) and turn.state == "running":
-                await self._settle(turn, recorder)  # many stop reading at an error, and may ask again at once
-            turn.live.publish(chunk)
+            if isinstance(chunk, _TERMINAL_CHUNKS) and turn.state == "running":
+                await self._finalize(turn, recorder)  # many stop reading at an error, and may ask again at once
+            turn.stream.publish(chunk)
         if turn.outcome is None:
-            await self._put_away(turn, recorder)
+            await self._pause(turn, recorder)
 
     # -- the beginning
 
     def _begin(self, turn: Turn) -> int:
         """Notes the start; that of a turn that had to wait is also written down. Its time in epoch milliseconds."""
-        now = turn.conversation.stamp(self.clock.now_ms())
-        already = max(0, now - turn.started_ms) / 1000 if turn.begun and turn.started_ms else 0.0
+        now = turn.session.next_timestamp(self.clock.now_ms())
+        already = max(0, now - turn.started_ms) / 1000 if turn.has_run_before and turn.started_ms else 0.0
         started = turn.started_ms = turn.started_ms or now
-        if turn.model_by == "session" and not turn.begun:
-            turn.model = turn.conversation.model
-        turn.started_at = self.clock.monotonic() - already
-        self.counters.in_use(turn)
-        if not turn.announced:
-            turn.announced = True
-            self.events.emit("turn-started", turn.conversation.principal, **turn.names())
+        if turn.model_chosen_by == "session" and not turn.has_run_before:
+            turn.model = turn.session.model
+        turn.started_monotonic = self.clock.monotonic() - already
+        self.counters.update_model(turn)
+        if not turn.start_announced:
+            turn.start_announced = True
+            self.events.emit("turn-started", turn.session.principal, **turn.public_ids())
 
         def unit(connection: sqlite3.Connection) -> None:
-            if turn.begun:
+            if turn.has_run_before:
                 rows.go_on(connection, turn.message_id, now)
                 return
             rows.start_turn(connection, turn.message_id, started)
             if turn.on_start is not None:
                 turn.on_start(connection, turn, started)
 
-        if turn.begun or turn.was_queued:
-            turn.start, turn.starting = unit, self.database.write(unit)
-            turn.starting.add_done_callback(lambda written: _started(turn, written))
+        if turn.has_run_before or turn.was_queued:
+            turn.unrecorded_start, turn.start_write = unit, self.database.write(unit)
+            turn.start_write.add_done_callback(lambda written: _on_start_written(turn, written))
         return started
 
     def seconds_left(self, turn: Turn) -> float:
         """The deadline of a task counts on over restarts; a person who was waited for costs a chat nothing."""
-        used = self.clock.monotonic() - (turn.started_at or 0.0) if turn.task_id else 0.0
-        return max(0.0, turn.books.limits.seconds - used)
+        used = self.clock.monotonic() - (turn.started_monotonic or 0.0) if turn.task_id else 0.0
+        return max(0.0, turn.budget.limits.seconds - used)
 
-    async def _progress(self, turn: Turn) -> ResumeState:
+    async def _load_resume_state(self, turn: Turn) -> ResumeState:
         def unit(connection: sqlite3.Connection) -> tuple[Message | None, list[str], Usage]:
             reply, ids = history.message(connection, turn.reply_id), history.part_ids(connection, turn.reply_id)
-            return reply, ids, _spent_for(connection, turn) if turn.task_id else Usage()
+            return reply, ids, _separately_recorded_usage(connection, turn) if turn.task_id else Usage()
 
-        reply, ids, helpers = await self._read(unit)
-        fresh = not turn.books.tokens  # else the books of this life know more
+        reply, ids, helpers = await self._read_with_retries(unit)
+        fresh = not turn.budget.tokens  # else the books of this life know more
         if fresh:
-            turn.books.charge(helpers)
+            turn.budget.add_helper_usage(helpers)
         if reply is None:
             return ResumeState()
-        progress = ResumeState.of(reply, MessageParts.of(self.ids.new, ids, reply))
-        if progress.usage is not None and not turn.books.steps:
-            turn.books.usage, turn.books.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
-        turn.books.steps = progress.steps
-        turn.books.calls = progress.calls
-        turn.books.egress.sent = progress.egress
+        progress = ResumeState.from_reply(reply, MessageParts.of(self.ids.new, ids, reply))
+        if progress.usage is not None and not turn.budget.steps:
+            turn.budget.usage, turn.budget.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
+        turn.budget.steps = progress.completed_steps
+        turn.budget.calls = progress.calls
+        turn.budget.egress.sent_bytes = progress.egress
         if fresh:
-            turn.books.charge(progress.model_usage)
+            turn.budget.add_helper_usage(progress.model_usage)
         return progress
 
-    async def _read(self, unit: Unit[T]) -> T:
+    async def _read_with_retries(self, unit: Unit[T]) -> T:
         """A disk that stumbles must not end a turn that has come so far."""
-        for wait in WAITS:
+        for wait in RETRY_SECONDS:
             try:
                 return await self.database.read(unit)
             except BrokenRecord:
@@ -201,17 +201,19 @@ class TurnRunner:
                 await asyncio.sleep(wait)
         return await self.database.read(unit)
 
-    async def _kit(self, turn: Turn, lane: SessionQueue, recorder: Recorder, progress: ResumeState) -> TurnDeps:
-        conversation, brief = turn.conversation, turn.conversation.brief(turn.agent)
+    async def _build_deps(
+        self, turn: Turn, queue: SessionQueue, recorder: Recorder, resume_state: ResumeState
+    ) -> TurnDeps:
+        conversation, brief = turn.session, turn.session.prompt_of(turn.agent)
         assert brief is not None  # noqa: S101  it was made when the turn was admitted
         if conversation.view is None:
             conversation.view = await self._read_view(turn)
-            conversation.gauge.reset()
+            conversation.context_usage.reset()
         conversation.view.begin_with(brief.prompt)
-        overhear(turn, conversation.view, self.learnings)
-        await note(turn, conversation.view, self)
-        conversation.view.add_user(turn.parts, turn.agent, turn.noted, turn.message_id)
-        for step in progress.past:
+        detect_correction(turn, conversation.view, self.learnings)
+        await compose_notes(turn, conversation.view, self)
+        conversation.view.add_user(turn.parts, turn.agent, turn.all_notes, turn.message_id)
+        for step in resume_state.past_steps:
             conversation.view.add_step(step)
         context = ToolContext(
             session_id=conversation.id,
@@ -223,76 +225,78 @@ class TurnRunner:
             agent=turn.agent,
             interactive=turn.interactive,
             packages=brief.packages,
-            skills=self.skills,
-            egress=turn.books.egress,
-            model_calls=TurnMeter(turn.books, self.prices),
+            skills=self.skills_folder,
+            egress=turn.budget.egress,
+            model_calls=TurnMeter(turn.budget, self.price_check),
         )
-        tools = await open_toolbox(turn, self.catalog, partial(self.powers.of, turn), self.database)
+        tools = await open_turn_tools(
+            turn, self.tool_catalog, partial(self.authority_resolver.resolve, turn), self.database
+        )
         return TurnDeps(
             self.model,
             tools,
             conversation.view,
             context,
-            partial(self.powers.of, turn),
+            partial(self.authority_resolver.resolve, turn),
             self.parallel_tools,
             before_tools=partial(self.home.make_scratch, conversation.id),
             checkpoint=recorder.save,
-            saved=partial(recorder.save, durable=False),
-            steering=SteeringInbox(lane, turn, recorder, self.learnings),
-            progress=progress,
+            save=partial(recorder.save, durable=False),
+            steering=SteeringInbox(queue, turn, recorder, self.learnings),
+            resume_state=resume_state,
             learnings=self.learnings,
-            room=self.rooms.room(turn, conversation.view, recorder, brief.prompt),
-            gate=self.gate,
+            context_budget=self.context_budgets.open_budget(turn, conversation.view, recorder, brief.prompt),
+            side_effect_gate=self.side_effect_gate,
             has_call=lambda call: self.database.read(
                 lambda connection: history.has_call(connection, conversation.id, call)
             ),
-            prices=self.prices,
+            price_check=self.price_check,
         )
 
     async def _read_view(self, turn: Turn) -> View:
         """The view from disk, without the message that this turn is about and its reply."""
-        conversation = turn.conversation
-        if conversation.blank:
-            conversation.blank = False
+        conversation = turn.session
+        if conversation.empty:
+            conversation.empty = False
             return View(conversation.prompt, conversation.agent)
 
-        own = CurrentTurn(turn.message_id, turn.reply_id, last=turn.begun)
-        return await self._read(
+        own = CurrentTurn(turn.message_id, turn.reply_id, exclude_later=turn.has_run_before)
+        return await self._read_with_retries(
             lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent, own)
         )
 
     # -- the end
 
-    async def _put_away(self, turn: Turn, recorder: Recorder) -> None:
+    async def _pause(self, turn: Turn, recorder: Recorder) -> None:
         """The turn waits for a person. That is durable before anybody is told."""
         turn.state = "settling"
-        turn.reply = recorder.data()
-        turn.waiting_since = self.clock.now_ms()
-        turn.conversation.view = None
-        await self.settler.store(turn, recorder, _put_away)
-        turn.begun = True
-        turn.waits = waits_of(turn.reply)
-        turn.asked.clear()
+        turn.reply_parts = recorder.data()
+        turn.waiting_since_ms = self.clock.now_ms()
+        turn.session.view = None
+        await self.finalizer.save_with_retries(turn, recorder, _record_pause)
+        turn.has_run_before = True
+        turn.pending_requests = pending_requests_of(turn.reply_parts)
+        turn.answerable_ids.clear()
         turn.interruptible = False
         turn.state = "waiting"
-        turn.live.pause(waiting_end(turn))
-        kinds = [wait.kind for wait in turn.waits.values()]
-        log.info("turn waits", session_id=turn.conversation.id, message_id=turn.message_id, pending=kinds)
-        for wait in turn.waits.values():
-            facts = {**turn.names(), "id": wait.id, "kind": wait.kind}
-            self.events.emit("approval-requested", turn.conversation.principal, **facts)
+        turn.stream.pause(waiting_end(turn))
+        kinds = [wait.kind for wait in turn.pending_requests.values()]
+        log.info("turn waits", session_id=turn.session.id, message_id=turn.message_id, pending=kinds)
+        for wait in turn.pending_requests.values():
+            facts = {**turn.public_ids(), "id": wait.id, "kind": wait.kind}
+            self.events.emit("approval-requested", turn.session.principal, **facts)
 
-    async def _settle(self, turn: Turn, recorder: Recorder) -> None:
+    async def _finalize(self, turn: Turn, recorder: Recorder) -> None:
         """The end of the turn and all that hangs on it, in one transaction; only then anyone is told."""
         turn.state = "settling"
-        turn.reply = recorder.data()
-        turn.duration_ms = round((self.clock.monotonic() - (turn.started_at or 0.0)) * 1000)
+        turn.reply_parts = recorder.data()
+        turn.duration_ms = round((self.clock.monotonic() - (turn.started_monotonic or 0.0)) * 1000)
         if turn.outcome is None or turn.outcome.status != "complete":
-            turn.conversation.view = None
-        await self.settler.settle(turn, recorder)
-        turn.settled = True
+            turn.session.view = None
+        await self.finalizer.finalize(turn, recorder)
+        turn.end_recorded = True
         self._count(turn)
-        jot(turn, self.diary)
+        log_turn(turn, self.daily_log)
 
     async def _fail(self, turn: Turn, recorder: Recorder, outcome: TurnOutcome) -> None:
         """The turn could not be carried out or settled: the record says so, and the reader of the stream is told."""
@@ -305,34 +309,34 @@ class TurnRunner:
         for chunk in end:
             recorder.take(chunk)
         try:
-            await self._settle(turn, recorder)
+            await self._finalize(turn, recorder)
         except Exception as error:  # noqa: BLE001  the disk is gone as well
             log.error("the end of a turn is not recorded", message_id=turn.message_id, error=str(error))
-            self.settler.settle_late(turn, recorder)
+            self.finalizer.finalize_later(turn, recorder)
         for chunk in end:
-            turn.live.publish(chunk)
+            turn.stream.publish(chunk)
 
     def _count(self, turn: Turn) -> None:
-        self.counters.in_use(turn)
+        self.counters.update_model(turn)
         if turn.task_id is not None:
             complete = turn.outcome is not None and turn.outcome.status == "complete"
-            self.counters.completed += complete
-            self.counters.failed += not complete
+            self.counters.completed_tasks += complete
+            self.counters.failed_tasks += not complete
 
 
 def _is_open(part: dict[str, Any]) -> bool:
     return tool_name(part) is not None and not part["state"].startswith("output-")
 
 
-def _put_away(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+def _record_pause(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
     rows.put_away(connection, turn.message_id, now)
-    keep_model(connection, turn, now)
+    save_session_model(connection, turn, now)
 
 
-def _spent_for(connection: sqlite3.Connection, turn: Turn) -> Usage:
+def _separately_recorded_usage(connection: sqlite3.Connection, turn: Turn) -> Usage:
     """What summaries and subagents have used for the turn in earlier lives; that is on records of their own."""
-    called = history.spent_by_subagents(connection, turn.conversation.id, turn.message_id)
-    return markers.spent(connection, turn.conversation.id).plus(called)
+    called = history.spent_by_subagents(connection, turn.session.id, turn.message_id)
+    return markers.spent(connection, turn.session.id).plus(called)
 
 
 def waiting_end(turn: Turn) -> tuple[c.Chunk, ...]:
@@ -340,8 +344,8 @@ def waiting_end(turn: Turn) -> tuple[c.Chunk, ...]:
     return c.FinishStep(), c.Finish(finishReason="tool-calls", messageMetadata={"pending": turn.pending()})
 
 
-def _started(turn: Turn, written: asyncio.Future[None]) -> None:
+def _on_start_written(turn: Turn, written: asyncio.Future[None]) -> None:
     if written.cancelled() or (error := written.exception()) is None:
-        turn.start = None
+        turn.unrecorded_start = None
     else:
         log.warning("the start of a turn could not be recorded yet", message_id=turn.message_id, error=str(error))

@@ -12,7 +12,7 @@ from ...errors import InvalidRequest, MeshUnavailable
 from ...ports import ModelCards
 from ..core.limits import UsageBudget
 
-Card = Callable[[str], Awaitable[ModelCard | None]]
+FindCard = Callable[[str], Awaitable[ModelCard | None]]
 """Model -> what the catalog says of it, prices among the rest; none when it says nothing."""
 UNPRICED = "unpriced_model"
 
@@ -21,14 +21,14 @@ UNPRICED = "unpriced_model"
 class PriceCheck:
     """Refuses models without a price to turns whose cost is limited explicitly: such a limit could not be watched."""
 
-    cards: ModelCards
+    model_cards: ModelCards
 
-    async def require(self, model: str, books: UsageBudget) -> None:
+    async def require(self, model: str, budget: UsageBudget) -> None:
         """Raises InvalidRequest `unpriced_model`, or MeshUnavailable when the catalog cannot be read."""
-        if not books.price_needed:
+        if not budget.price_needed:
             return
-        card = await self.cards.card(model)
-        if card is None and self.cards.reachable is False:
+        card = await self.model_cards.card(model)
+        if card is None and self.model_cards.reachable is False:
             raise MeshUnavailable(f"the mesh cannot be asked what model {model} costs")
         if card is None or card.pricing is None:
             raise InvalidRequest(
@@ -38,21 +38,21 @@ class PriceCheck:
             )
 
 
-async def cost_of(spent: Mapping[str, Usage], card: Card) -> tuple[float | None, list[str]]:
+async def cost_of(usage_by_model: Mapping[str, Usage], find_card: FindCard) -> tuple[float | None, list[str]]:
     """Dollars at the catalog's prices, and the models that have none.
 
     Where the catalog has no price, what the mesh counted at the time stands. With an unpriced model that used tokens
     the sum is unknown.
     """
-    from ...mesh import priced
+    from ...mesh import with_cost
 
     total, unpriced = 0.0, list[str]()
-    for model, usage in spent.items():
+    for model, usage in usage_by_model.items():
         if not usage.total:
             continue
-        known = await card(model)
+        known = await find_card(model)
         at_the_time = usage.cost_usd
-        now = priced(usage.model_copy(update={"cost_usd": None}), known.pricing if known else None).cost_usd
+        now = with_cost(usage.model_copy(update={"cost_usd": None}), known.pricing if known else None).cost_usd
         cost = at_the_time if now is None else now
         if cost is None:
             unpriced.append(model)

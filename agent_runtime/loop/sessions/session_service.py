@@ -27,7 +27,7 @@ from agent_common.protocol import (
 )
 from agent_common.telemetry import logger
 
-from ...context import definition, read_view
+from ...context import read_view, tool_definition
 from ...errors import Conflict, StoreError
 from ...ports import ToolCatalog
 from ...sessions import Branch, Message, StoredSession, branches, listing, rows, transfer, unknown_session
@@ -36,12 +36,12 @@ from ..core.authority import AuthorityResolver
 from ..core.live_sessions import LiveSession
 from ..services import LoopServices
 from . import serializers
-from .session_cost import Card, cost_of
-from .session_status import standing
+from .session_cost import FindCard, cost_of
+from .session_status import compute_session_status
 
 log = logger(__name__)
 T = TypeVar("T")
-IN_MEMORY = 1024 * 1024
+MAX_EXPORT_IN_MEMORY = 1024 * 1024
 """An export up to this size never touches the disk."""
 
 
@@ -63,15 +63,20 @@ class SessionService:
 
     def __init__(
         self,
-        hallway: LoopServices,
+        services: LoopServices,
         tools: ToolCatalog,
-        powers: AuthorityResolver,
-        card: Card,
-        compactions: CompactionService,
+        authority_resolver: AuthorityResolver,
+        find_card: FindCard,
+        compaction: CompactionService,
         secrets: Sequence[str] = (),
     ) -> None:
-        self._hall, self._tools, self._powers, self._card = hallway, tools, powers, card
-        self._compactions = compactions
+        self._services, self._tools, self._authority_resolver, self._find_card = (
+            services,
+            tools,
+            authority_resolver,
+            find_card,
+        )
+        self._compaction = compaction
         self._secrets = tuple(secrets)
         """Texts that no export may contain."""
 
@@ -86,7 +91,7 @@ class SessionService:
             wanted = {"archived": query.archived, "ephemeral": query.ephemeral}
             return listing.sessions(connection, principal, limit=query.limit, after=after, **wanted)
 
-        page = await self._hall.database.read(unit)
+        page = await self._services.database.read(unit)
         shown, broken = list[SessionSummary](), page.broken
         for row in page.sessions:
             try:
@@ -105,7 +110,7 @@ class SessionService:
         """A page of messages. A reply that is being made is left out, unless the query wants it: who follows its
         stream would have it twice. Raises InvalidRequest for an `after` that names none."""
         conversation = await self._find(principal, name)
-        turn = self._hall.admission.busy_with(conversation)
+        turn = self._services.admission.active_turn(conversation)
         unfinished = turn.reply_id if turn and turn.state != "waiting" and not query.running else None
 
         def unit(connection: sqlite3.Connection) -> list[Message]:
@@ -114,25 +119,25 @@ class SessionService:
                 connection, conversation.id, limit=query.limit + 1, after=after, hidden=query.hidden
             )
 
-        found = await self._hall.database.read(unit)
+        found = await self._services.database.read(unit)
         page = found[: query.limit]
         more = listing.cursor(page[-1].created_at, page[-1].id) if len(found) > len(page) else None
         return MessageList(messages=[serializers.message(one) for one in page if one.id != unfinished], next=more)
 
-    async def seen(self, principal: str, name: str) -> PromptView:
+    async def prompt_view(self, principal: str, name: str) -> PromptView:
         """What the next model call would be sent, the new message apart."""
         conversation = await self._find(principal, name)
-        manifest = self._powers.agents.get(conversation.agent)
-        authority = self._powers.alone(manifest) if manifest is not None else None
+        manifest = self._authority_resolver.agents.get(conversation.agent)
+        authority = self._authority_resolver.resolve_standalone(manifest) if manifest is not None else None
         toolset = self._tools.snapshot(conversation.tools, authority) if authority is not None else None
-        view = conversation.view or await self._hall.database.read(
+        view = conversation.view or await self._services.database.read(
             lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent)
         )
         return PromptView(
             digest=conversation.digest,
             prompt=conversation.prompt,
             model=conversation.model,
-            tools=[definition(spec) for spec in toolset.specs] if toolset is not None else [],
+            tools=[tool_definition(spec) for spec in toolset.specs] if toolset is not None else [],
             messages=list(view.messages[1:]),
             context_tokens=conversation.context_tokens or None,
         )
@@ -158,25 +163,25 @@ class SessionService:
         if "archived" in asked and not change.archived:
             conversation.archived = False
         if "archived" in asked and change.archived:
-            await archive_session(self._hall, conversation)
+            await archive_session(self._services, conversation)
         return await self._detail(conversation, name)
 
     async def permissions(self, principal: str, name: str) -> Permissions:
         """What may be done in a session, and by whose word."""
         conversation = await self._find(principal, name)
-        manifest = self._powers.agents.get(conversation.agent)
+        manifest = self._authority_resolver.agents.get(conversation.agent)
         return Permissions(
             session_id=name,
             agent=conversation.agent,
             rules=list(conversation.rules),
-            project=list(self._powers.project.rules),
+            project=list(self._authority_resolver.project.rules),
             manifest=list((manifest.layer.rules if manifest else None) or ()),
         )
 
-    async def permit(self, principal: str, name: str, update: PermissionsUpdate) -> Permissions:
+    async def set_permissions(self, principal: str, name: str, update: PermissionsUpdate) -> Permissions:
         """Puts these rules in the place of the session's; they hold from the next call on, also in a turn that runs."""
         conversation = await self._find(principal, name)
-        now = conversation.stamp(self._hall.clock.now_ms())
+        now = conversation.next_timestamp(self._services.clock.now_ms())
         rules = tuple(rule.stored(now) for rule in update.rules)
         before, conversation.rules = conversation.rules, rules
 
@@ -195,28 +200,28 @@ class SessionService:
     async def archive(self, principal: str, name: str) -> SessionDetail:
         """Puts a session away; what runs or waits in it is stopped. One that is away already stays as it is."""
         conversation = await self._find(principal, name)
-        await archive_session(self._hall, conversation)
+        await archive_session(self._services, conversation)
         return await self._detail(conversation, name)
 
     async def fork(self, principal: str, name: str, asked: ForkRequest) -> SessionDetail:
         """A session that begins as a copy of this one. Raises Conflict `session_busy`, NotFound `unknown_message`."""
         conversation = await self._find(principal, name)
         branch = Branch(conversation.id, asked.message_id, asked.title, asked.metadata, asked.ephemeral)
-        with self._hall.admission.hold(conversation):
+        with self._services.admission.hold(conversation):
             child = await self._write(
-                conversation, lambda connection, now: branches.fork(connection, branch, self._hall.ids.new, now)
+                conversation, lambda connection, now: branches.fork(connection, branch, self._services.ids.new, now)
             )
         return await self.get(principal, child)
 
     async def rewind(self, principal: str, name: str, message_id: str) -> RewindReply:
         """Hides a user message and all behind it. Raises Conflict, NotFound `unknown_message`, InvalidRequest."""
         conversation = await self._find(principal, name)
-        with self._hall.admission.hold(conversation):
+        with self._services.admission.hold(conversation):
             done = await self._write(
                 conversation,
                 lambda connection, now: branches.rewind(connection, conversation.id, message_id, now),
             )
-            _look_again(conversation)
+            _discard_view(conversation)
         message = done.message
         shown = UIMessage(id=message.id, role="user", metadata=message.metadata, parts=message.parts)
         return RewindReply(session_id=name, hidden=done.hidden, message=shown, snapshot_id=done.snapshot_id)
@@ -224,19 +229,19 @@ class SessionService:
     async def unrewind(self, principal: str, name: str) -> UnrewindReply:
         """Takes back the latest rewind. Raises Conflict `session_busy`, `nothing_to_unrewind`."""
         conversation = await self._find(principal, name)
-        with self._hall.admission.hold(conversation):
+        with self._services.admission.hold(conversation):
             restored = await self._write(
                 conversation, lambda connection, now: branches.unrewind(connection, conversation.id, now)
             )
-            _look_again(conversation)
+            _discard_view(conversation)
         return UnrewindReply(session_id=name, restored=restored)
 
     async def compact(self, principal: str, name: str) -> CompactReply:
         """Puts a summary in the place of all that was said. Raises Conflict `session_busy`, `nothing_to_compact`,
         ModelError."""
         conversation = await self._find(principal, name)
-        with self._hall.admission.hold(conversation):
-            return await self._compactions.by_hand(conversation, name)
+        with self._services.admission.hold(conversation):
+            return await self._compaction.compact_on_request(conversation, name)
 
     # -- carrying
 
@@ -245,7 +250,7 @@ class SessionService:
         conversation = await self._find(principal, name)
 
         def unit(connection: sqlite3.Connection) -> BinaryIO:
-            file = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(self._hall.home.data_dir))  # noqa: SIM115  it is handed on
+            file = tempfile.SpooledTemporaryFile(MAX_EXPORT_IN_MEMORY, dir=str(self._services.home.data_dir))  # noqa: SIM115  it is handed on
             try:
                 out = cast(BinaryIO, file)
                 transfer.export(connection, conversation.id, out, self._secrets, whole=whole)
@@ -257,30 +262,32 @@ class SessionService:
                 raise
             return out
 
-        return await self._hall.database.read_long(unit)
+        return await self._services.database.read_long(unit)
 
-    async def take_in(self, principal: str, file: BinaryIO) -> SessionDetail:
+    async def import_session(self, principal: str, file: BinaryIO) -> SessionDetail:
         """Stores an exported session. Raises InvalidRequest that names the line, Conflict `session_exists` or
         `other_principal`."""
         parcel = await asyncio.to_thread(transfer.check, file)
         if parcel.principal != principal:
             text = f"the session belongs to {parcel.principal}: send X-Agent-User: {parcel.principal}"
             raise Conflict(text, code="other_principal")
-        now = self._hall.clock.now_ms()
-        await self._hall.database.write(lambda connection: transfer.store(connection, file, parcel, now), durable=True)
+        now = self._services.clock.now_ms()
+        await self._services.database.write(
+            lambda connection: transfer.store(connection, file, parcel, now), durable=True
+        )
         return await self.get(principal, parcel.session_id)
 
     # -- helpers
 
     async def _find(self, principal: str, name: str) -> LiveSession:
-        found = await self._hall.conversations.get(principal, name)
+        found = await self._services.live_sessions.get(principal, name)
         if found is None:
             raise unknown_session(name)
         return found
 
-    async def _detail(self, conversation: LiveSession, name: str) -> SessionDetail:
-        admission, session_id = self._hall.admission, conversation.id
-        turn = admission.busy_with(conversation)  # before the record is read: its end is on disk before it is gone
+    async def _detail(self, session: LiveSession, name: str) -> SessionDetail:
+        admission, session_id = self._services.admission, session.id
+        turn = admission.active_turn(session)  # before the record is read: its end is on disk before it is gone
 
         def unit(connection: sqlite3.Connection) -> tuple[StoredSession, Any, Any, Any]:
             row = listing.session(connection, session_id)
@@ -290,49 +297,49 @@ class SessionService:
             waiting = listing.waiting(connection, session_id)
             return row, last, waiting, listing.spent(connection, session_id, row.model)
 
-        row, last, waiting, spent = await self._hall.database.read(unit)
-        cost, unpriced = await cost_of(spent, self._card)
+        row, last, waiting, spent = await self._services.database.read(unit)
+        cost, unpriced = await cost_of(spent, self._find_card)
         queued = [one for one in waiting if (it := admission.turn(one.message_id)) and it.state == "queued"]
         return SessionDetail(
             **serializers.summary(row, name),
             cost_usd=cost,
             unpriced_models=unpriced,
-            context_tokens=conversation.context_tokens or None,
-            status=standing(turn, last),
+            context_tokens=session.context_tokens or None,
+            status=compute_session_status(turn, last),
             queue=serializers.queue(queued),
         )
 
-    async def _write(self, conversation: LiveSession, unit: Callable[[sqlite3.Connection, int], T]) -> T:
-        now = conversation.stamp(self._hall.clock.now_ms())
-        return await self._hall.database.write(lambda connection: unit(connection, now), durable=True)
+    async def _write(self, session: LiveSession, unit: Callable[[sqlite3.Connection, int], T]) -> T:
+        now = session.next_timestamp(self._services.clock.now_ms())
+        return await self._services.database.write(lambda connection: unit(connection, now), durable=True)
 
 
-async def close_session(hall: LoopServices, conversation: LiveSession) -> None:
+async def close_session(services: LoopServices, session: LiveSession) -> None:
     """Stops what runs or waits in a session and lets nothing more in; its names are free in memory, not yet on disk.
 
     Raises NotReady when a turn does not end. No turn can have come in between by the time it returns.
     """
-    await hall.admission.clear(conversation)
-    hall.conversations.forget(conversation)
+    await services.admission.stop_all(session)
+    services.live_sessions.mark_archived(session)
 
 
-async def archive_session(hall: LoopServices, conversation: LiveSession) -> None:
+async def archive_session(services: LoopServices, session: LiveSession) -> None:
     """Closes a session, writes down that it is away and removes its scratch folder. One that is away stays as it is,
     but for memory: there what a successor still finds is gone, too."""
-    if conversation.archived:
-        await hall.database.write(lambda connection: rows.withdraw(connection, conversation.id), durable=True)
+    if session.archived:
+        await services.database.write(lambda connection: rows.withdraw(connection, session.id), durable=True)
         return
-    await close_session(hall, conversation)
-    now = conversation.stamp(hall.clock.now_ms())
+    await close_session(services, session)
+    now = session.next_timestamp(services.clock.now_ms())
     try:
-        await hall.database.write(lambda connection: rows.archive(connection, conversation.id, now), durable=True)
+        await services.database.write(lambda connection: rows.archive(connection, session.id, now), durable=True)
     except BaseException:
-        conversation.archived = False
+        session.archived = False
         raise
-    await asyncio.to_thread(hall.home.remove_scratch, conversation.id)
+    await asyncio.to_thread(services.home.remove_scratch, session.id)
 
 
-def _look_again(conversation: LiveSession) -> None:
+def _discard_view(session: LiveSession) -> None:
     """What the model sees is read back from disk for the next turn."""
-    conversation.view = None
-    conversation.context_tokens = conversation.trials.not_before = 0
+    session.view = None
+    session.context_tokens = session.compaction_history.not_before = 0

@@ -20,30 +20,37 @@ from ...tools import Output
 from ..core.authority import AuthorityResolver, UnknownAgent
 from ..core.limits import TurnLimits, UsageBudget
 from ..core.live_sessions import LiveSession
-from ..core.parent_call import ParentCall, called, fingerprint, report
+from ..core.parent_call import ParentCall, caller_notes, fingerprint, report_to_parent
 from ..core.turn_state import Turn
 from ..scheduling.runner import TurnRunner
 from ..services import LoopServices
-from .inline import play
+from .inline import run_inline
 from .transcript import transcript
 
-DEEPEST = 5
+MAX_DEPTH = 5
 
 
 class Subagents:
     """Fills ports.Spawner. `attach` it to the rooms before the first turn runs; `close` it behind the last one."""
 
-    def __init__(self, agents: AgentDirectory, powers: AuthorityResolver, *, at_once: int, limits: TurnLimits) -> None:
+    def __init__(
+        self, agents: AgentDirectory, authority_resolver: AuthorityResolver, *, max_concurrent: int, limits: TurnLimits
+    ) -> None:
         """`at_once` agents may work at each depth: a caller never waits for a place that it holds itself."""
-        self._agents, self._powers, self._at_once, self._limits = agents, powers, at_once, limits
+        self._agents, self._authority_resolver, self._max_concurrent, self._limits = (
+            agents,
+            authority_resolver,
+            max_concurrent,
+            limits,
+        )
         self._slots: dict[int, asyncio.Semaphore] = {}
-        self._nested: dict[str, Turn] = {}
+        self._inline_turns: dict[str, Turn] = {}
         self._background: set[asyncio.Task[None]] = set()
-        self._hall: LoopServices
+        self._services: LoopServices
         self._runner: TurnRunner
 
-    def attach(self, hallway: LoopServices, runner: TurnRunner) -> None:
-        self._hall, self._runner = hallway, runner
+    def attach(self, services: LoopServices, runner: TurnRunner) -> None:
+        self._services, self._runner = services, runner
 
     def callable(self) -> Sequence[tuple[str, str]]:
         return [(agent.name, agent.description) for agent in self._agents.all() if agent.for_agents]
@@ -52,16 +59,16 @@ class Subagents:
         manifest = self._find(errand.agent)  # who asks for one that is not there need not wait for a place
         caller = self._caller(context)
         await self._check_price(manifest, caller)
-        if caller.depth >= DEEPEST:
-            raise ToolFailure(f"agents may call each other {DEEPEST} deep; do the work yourself", kind="denied")
+        if caller.depth >= MAX_DEPTH:
+            raise ToolFailure(f"agents may call each other {MAX_DEPTH} deep; do the work yourself", kind="denied")
         try:
             if errand.background:
-                return await self._send_off(errand, caller, context)
+                return await self._start_background(errand, caller, context)
             async with self._slots_at(caller.depth + 1):
                 manifest = self._find(errand.agent)
                 if manifest.inspectable:
-                    return await self._attend(await self._admit(errand, manifest, caller, context))
-                return await self._play(errand, manifest, caller, context)
+                    return await self._wait_for_result(await self._admit(errand, manifest, caller, context))
+                return await self._run_inline(errand, manifest, caller, context)
         except UnknownAgent as gone:
             raise ToolFailure(str(gone), kind="unavailable") from None
 
@@ -73,106 +80,112 @@ class Subagents:
 
     # -- with a session of its own
 
-    async def _admit(self, errand: SubagentRequest, manifest: Manifest, caller: Turn, context: ToolContext) -> Turn:
-        parent = (caller.conversation.id, self._on_record(caller).message_id)
-        conversation = self._hall.conversations.begin(caller.conversation.principal, agent=manifest.name, parent=parent)
-        turn = self._turn(errand, manifest, caller, conversation)
-        turn.books.egress.above = context.egress
-        turn.books.apart = True
+    async def _admit(self, request: SubagentRequest, manifest: Manifest, caller: Turn, context: ToolContext) -> Turn:
+        parent = (caller.session.id, self._recorded_turn(caller).message_id)
+        conversation = self._services.live_sessions.create(caller.session.principal, agent=manifest.name, parent=parent)
+        turn = self._turn(request, manifest, caller, conversation)
+        turn.budget.egress.parent = context.egress
+        turn.budget.recorded_separately = True
         await self._require_fit(turn)
-        if errand.background:
-            turn.on_end = lambda connection, ended, now: report(connection, self._hall.ids, ended, now)
+        if request.background:
+            turn.on_end = lambda connection, ended, now: report_to_parent(connection, self._services.ids, ended, now)
         try:
-            await self._hall.admission.admit(turn, lambda admitted: self._unit(errand, admitted))
+            await self._services.admission.admit(turn, lambda admitted: self._unit(request, admitted))
         except asyncio.CancelledError:
             turn.stop("caller")  # it is admitted all the same, and ends as soon as it begins
             raise
         finally:
-            self._hall.conversations.release(conversation)
+            self._services.live_sessions.discard_unstored(conversation)
         return turn
 
-    async def _attend(self, turn: Turn) -> Any:
+    async def _wait_for_result(self, turn: Turn) -> Any:
         """Waits for the agent's answer. Whoever stops waiting stops the agent."""
         try:
             await turn.ended.wait()
         except asyncio.CancelledError:
             turn.stop("caller")
             raise
-        return _result(turn, text_of(turn.reply), session_id=turn.conversation.id)
+        return _result(turn, text_of(turn.reply_parts), session_id=turn.session.id)
 
-    async def _send_off(self, errand: SubagentRequest, caller: Turn, context: ToolContext) -> dict[str, Any]:
+    async def _start_background(self, request: SubagentRequest, caller: Turn, context: ToolContext) -> dict[str, Any]:
         slots = self._slots_at(-caller.depth - 1)  # their own: nobody who waits for an agent waits for these
         if slots.locked():
-            raise ToolFailure(f"{self._at_once} agents are at work already; wait for one of them", kind="unavailable")
+            raise ToolFailure(
+                f"{self._max_concurrent} agents are at work already; wait for one of them", kind="unavailable"
+            )
         await slots.acquire()
         try:
-            turn = await self._admit(errand, self._find(errand.agent), caller, context)
+            turn = await self._admit(request, self._find(request.agent), caller, context)
         except BaseException:
             slots.release()
             raise
-        conversation = self._on_record(caller).conversation
-        conversation.users += 1  # what a person takes away in it counts for the agent too, so it must stay the same one
+        conversation = self._recorded_turn(caller).session
+        conversation.use_count += (
+            1  # what a person takes away in it counts for the agent too, so it must stay the same one
+        )
         looking = asyncio.create_task(
-            self._look_after(turn, self._on_record(caller), slots), name=f"background {turn.message_id}"
+            self._watch_background(turn, self._recorded_turn(caller), slots), name=f"background {turn.message_id}"
         )
         self._background.add(looking)
         looking.add_done_callback(self._background.discard)
-        return {"session_id": turn.conversation.id}
+        return {"session_id": turn.session.id}
 
-    async def _look_after(self, turn: Turn, caller: Turn, slots: asyncio.Semaphore) -> None:
-        told = caller.conversation
+    async def _watch_background(self, turn: Turn, caller: Turn, slots: asyncio.Semaphore) -> None:
+        told = caller.session
         try:
-            await _first(turn.ended, caller.ended)
+            await _wait_for_first(turn.ended, caller.ended)
             if caller.stop_reason == "cancelled":  # an abort takes along what the turn has set going
                 turn.stop("caller")
             await turn.ended.wait()
             told.view = None  # the report stands behind what was said so far: it is read back from disk
-            told.stamp(self._hall.clock.now_ms() + 1)  # and before what is said next
+            told.next_timestamp(self._services.clock.now_ms() + 1)  # and before what is said next
         finally:
-            told.users -= 1
+            told.use_count -= 1
             slots.release()
 
-    def _unit(self, errand: SubagentRequest, turn: Turn) -> Unit[None]:
-        now = turn.sent_ms = turn.conversation.stamp(self._hall.clock.now_ms())
-        session = turn.conversation.new_row(str(self._hall.home.workspace))
-        parts = tuple((self._hall.ids.new("prt"), part) for part in turn.parts)
-        session_id, message_id = turn.conversation.parent or ("", "")
-        about = ParentCall(session_id, message_id, turn.depth, errand.background)
+    def _unit(self, request: SubagentRequest, turn: Turn) -> Unit[None]:
+        now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
+        session = turn.session.new_row(str(self._services.home.workspace))
+        parts = tuple((self._services.ids.new("prt"), part) for part in turn.parts)
+        session_id, message_id = turn.session.parent or ("", "")
+        about = ParentCall(session_id, message_id, turn.depth, request.background)
         metadata = {"agent": turn.agent, "subagent": about.json()}
         row = NewTurn(
-            turn.message_id, turn.conversation.id, turn.reply_id, parts, fingerprint(turn.parts), queued=False,
+            turn.message_id, turn.session.id, turn.reply_id, parts, fingerprint(turn.parts), queued=False,
             metadata=metadata,
         )  # fmt: skip
 
         def unit(connection: sqlite3.Connection) -> None:
             rows.insert_session(connection, session, now)
-            branches.describe(connection, session.id, {}, dict(errand.metadata), now)
+            branches.describe(connection, session.id, {}, dict(request.metadata), now)
             rows.insert_turn(connection, row, now)
 
         return unit
 
     # -- inside the call
 
-    async def _play(self, errand: SubagentRequest, manifest: Manifest, caller: Turn, context: ToolContext) -> Output:
-        brief = self._hall.conversations.draft(manifest, caller.conversation.principal)
+    async def _run_inline(
+        self, request: SubagentRequest, manifest: Manifest, caller: Turn, context: ToolContext
+    ) -> Output:
+        brief = self._services.live_sessions.draft(manifest, caller.session.principal)
         conversation = LiveSession(
-            *(caller.conversation.id, caller.conversation.principal, manifest.name, manifest.model or caller.model),
+            *(caller.session.id, caller.session.principal, manifest.name, manifest.model or caller.model),
             *(brief.prompt, brief.digest, brief.tools),
             packages=brief.packages,
         )
-        turn = self._turn(errand, manifest, caller, conversation)
-        turn.notes = called(turn)
+        turn = self._turn(request, manifest, caller, conversation)
+        turn.notes = caller_notes(turn)
         await self._require_fit(turn)
-        turn.books.egress.above = context.egress
-        self._nested[turn.message_id] = turn
+        turn.budget.egress.parent = context.egress
+        self._inline_turns[turn.message_id] = turn
         try:
-            parts = await play(turn, self._runner, context)
+            parts = await run_inline(turn, self._runner, context)
         finally:
-            del self._nested[turn.message_id]
+            del self._inline_turns[turn.message_id]
         metadata = {
             "agent": turn.agent,
             "depth": turn.depth,
-            "usage": turn.books.usage.model_dump(),
+            "usage": turn.budget.usage.model_dump(),
             "transcript": transcript(parts),
         }
         return Output(_result(turn, text_of(parts)), metadata=metadata)
@@ -191,8 +204,8 @@ class Subagents:
         """Raises ToolFailure for an agent whose model the callers' limit on cost does not admit."""
         model = manifest.model or caller.model
         try:
-            if self._runner.prices is not None:
-                await self._runner.prices.require(model, caller.books)
+            if self._runner.price_check is not None:
+                await self._runner.price_check.require(model, caller.budget)
         except InvalidRequest as error:
             text = f"{error.code}: agent {manifest.name} works with model {model}, whose price is not known, and the "
             raise ToolFailure(f"{text}cost of this work is limited; call another agent", kind="denied") from None
@@ -201,37 +214,37 @@ class Subagents:
 
     async def _require_fit(self, turn: Turn) -> None:
         try:
-            await self._hall.require_fit(turn)
+            await self._services.require_fit(turn)
         except TooLarge as error:
-            self._hall.conversations.release(turn.conversation)
+            self._services.live_sessions.discard_unstored(turn.session)
             raise ToolFailure(f"prompt: {error.message}", kind="invalid") from None
 
     def _caller(self, context: ToolContext) -> Turn:
-        turn = self._nested.get(context.message_id) or self._hall.admission.turn(context.message_id)
+        turn = self._inline_turns.get(context.message_id) or self._services.admission.turn(context.message_id)
         if turn is None:
             raise ToolFailure("the turn that calls is over", kind="unavailable")
         return turn
 
-    def _on_record(self, turn: Turn) -> Turn:
+    def _recorded_turn(self, turn: Turn) -> Turn:
         """The turn itself, or the one inside of whose call it runs: that has rows, and the session."""
-        while turn.message_id in self._nested and turn.parent is not None:
+        while turn.message_id in self._inline_turns and turn.parent is not None:
             turn = turn.parent
         return turn
 
-    def _turn(self, errand: SubagentRequest, manifest: Manifest, caller: Turn, conversation: LiveSession) -> Turn:
+    def _turn(self, request: SubagentRequest, manifest: Manifest, caller: Turn, session: LiveSession) -> Turn:
         seconds = min(self._limits.seconds, self._runner.seconds_left(caller))
-        if errand.background:
+        if request.background:
             seconds = self._limits.seconds
         limits = TurnLimits(self._limits.steps, seconds, max_output=self._limits.max_output).at_most(manifest.max_steps)
-        message_id = self._hall.ids.new("msg")
+        message_id = self._services.ids.new("msg")
         return Turn(
-            conversation=conversation,
+            session=session,
             message_id=message_id,
-            reply_id=self._hall.ids.new("msg"),
-            parts=[{"type": "text", "text": errand.prompt}],
-            books=UsageBudget(limits, caller=caller.books),
+            reply_id=self._services.ids.new("msg"),
+            parts=[{"type": "text", "text": request.prompt}],
+            budget=UsageBudget(limits, caller_budget=caller.budget),
             model=manifest.model or caller.model,
-            session_name=conversation.id,
+            session_name=session.id,
             message_name=message_id,
             agent=manifest.name,
             temperature=manifest.temperature,
@@ -239,10 +252,10 @@ class Subagents:
         )
 
     def _slots_at(self, depth: int) -> asyncio.Semaphore:
-        return self._slots.setdefault(depth, asyncio.Semaphore(self._at_once))
+        return self._slots.setdefault(depth, asyncio.Semaphore(self._max_concurrent))
 
 
-async def _first(*events: asyncio.Event) -> None:
+async def _wait_for_first(*events: asyncio.Event) -> None:
     """Waits until one of them has come."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:

@@ -6,18 +6,18 @@ from typing import Any
 
 from ...sessions import NOTICE, rows, tool_name
 
-MOST = 200 * 1024
+MAX_BYTES = 200 * 1024
 """Bytes of a transcript."""
-MOST_PART = 16 * 1024
+MAX_PART_BYTES = 16 * 1024
 """Bytes of one part of it."""
-SHOWN = 2000
+SHOWN_CHARACTERS = 2000
 """Characters that stay of what is too long."""
 
 
 def transcript(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """All parts, long ones shortened; of too many, the last ones, with a notice in place of the others."""
     kept: list[dict[str, Any]] = []
-    left = MOST
+    left = MAX_BYTES
     for part in reversed([_shortened(part) for part in parts]):
         left -= len(rows.dump(part))
         if left < 0:
@@ -28,19 +28,23 @@ def transcript(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _shortened(part: dict[str, Any]) -> dict[str, Any]:
-    if len(rows.dump(part)) <= MOST_PART:
+    if len(rows.dump(part)) <= MAX_PART_BYTES:
         return part
     if tool_name(part) is None:
         return {key: _short(value) for key, value in part.items()}
-    long = {key: _head(part[key]) for key in ("input", "output") if key in part and len(rows.dump(part[key])) > SHOWN}
+    long = {
+        key: _head(part[key])
+        for key in ("input", "output")
+        if key in part and len(rows.dump(part[key])) > SHOWN_CHARACTERS
+    }
     return {**{key: _short(value) for key, value in part.items() if key not in long}, **long}
 
 
 def _head(value: Any) -> dict[str, Any]:
     """What stands in place of an input or an envelope."""
     text = rows.dump(value)
-    return {"head": text[:SHOWN], "total_bytes": len(text), "truncated": True}
+    return {"head": text[:SHOWN_CHARACTERS], "total_bytes": len(text), "truncated": True}
 
 
 def _short(value: Any) -> Any:
-    return value if not isinstance(value, str) or len(value) <= SHOWN else f"{value[:SHOWN]}..."
+    return value if not isinstance(value, str) or len(value) <= SHOWN_CHARACTERS else f"{value[:SHOWN_CHARACTERS]}..."

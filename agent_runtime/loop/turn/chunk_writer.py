@@ -9,10 +9,10 @@ from agent_common.protocol import chunks as c
 
 from ...ports import HumanRequest, ToolSpec
 from ...sessions import ASKED, tool_name
-from ..core.pending_requests import QUESTION
+from ..core.pending_requests import QUESTION_TOOL
 
-APPROVAL = "approval_"
-MOST_ID = 64
+APPROVAL_PREFIX = "approval_"
+MAX_ID_CHARACTERS = 64
 """Characters of a call's id."""
 
 
@@ -77,7 +77,7 @@ class ChunkWriter:
     def call_id(self, provider_id: str) -> str:
         """The id of a call in this turn: the provider's, unless it has used that before, or it could be taken for
         another thing's: an approval that a person gives must mean one call and no other."""
-        if provider_id.startswith(APPROVAL) or not 0 < len(provider_id) <= MOST_ID:
+        if provider_id.startswith(APPROVAL_PREFIX) or not 0 < len(provider_id) <= MAX_ID_CHARACTERS:
             provider_id = f"call_{len(self._ids) + 1}"
         call_id, number = provider_id, 1
         while call_id in self._ids:
@@ -109,14 +109,17 @@ class ChunkWriter:
         meta = {"metadata": metadata or {}}
         yield c.ToolOutputError(toolCallId=call_id, errorText=why, toolMetadata=meta, dynamic=self._dynamic(name))
 
-    def approval_wanted(self, call_id: str, wait: HumanRequest) -> Iterator[c.Chunk]:
+    def approval_wanted(self, call_id: str, request: HumanRequest) -> Iterator[c.Chunk]:
         """Asks for an approval; why, and what `always` would allow, goes before it, for the SDK's own request has no
         place for that."""
-        approval = f"{APPROVAL}{call_id}"
-        if wait.reason or wait.always or wait.touches is not None:
-            about: dict[str, object] = {"reason": wait.reason, "always": [rule.model_dump() for rule in wait.always]}
-            if wait.touches is not None:
-                about["touches"] = list(wait.touches)
+        approval = f"{APPROVAL_PREFIX}{call_id}"
+        if request.reason or request.always or request.touches is not None:
+            about: dict[str, object] = {
+                "reason": request.reason,
+                "always": [rule.model_dump() for rule in request.always],
+            }
+            if request.touches is not None:
+                about["touches"] = list(request.touches)
             yield c.DataChunk(type=ASKED, id=approval, data=about)
         yield c.ToolApprovalRequest(approvalId=approval, toolCallId=call_id)
 
@@ -137,7 +140,7 @@ class ChunkWriter:
 
     def _kind(self, name: str) -> _Kind:
         """Frontends must know which calls are theirs to answer: all but questions are run here."""
-        return {"dynamic": self._dynamic(name), "providerExecuted": None if name == QUESTION else True}
+        return {"dynamic": self._dynamic(name), "providerExecuted": None if name == QUESTION_TOOL else True}
 
     def _new_id(self, kind: str) -> str:
         self._count += 1

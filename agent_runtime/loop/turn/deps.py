@@ -37,27 +37,27 @@ class TurnDeps:
     """Makes ready what tools need; most turns call none and pay nothing for it."""
     checkpoint: Callable[[], Awaitable[None]]
     """Returns once every chunk so far would survive a power cut."""
-    saved: Callable[[], Awaitable[None]]
+    save: Callable[[], Awaitable[None]]
     """Returns once every chunk so far would survive a crash."""
     steering: Steering
-    progress: ResumeState = field(default_factory=ResumeState)
+    resume_state: ResumeState = field(default_factory=ResumeState)
     """How far the turn has come before."""
     learnings: Learnings = field(default_factory=NoLearnings)
-    room: ContextBudget = field(default_factory=NoCompaction)
-    gate: SideEffectGate = field(default_factory=OpenGate)
+    context_budget: ContextBudget = field(default_factory=NoCompaction)
+    side_effect_gate: SideEffectGate = field(default_factory=OpenGate)
     has_call: Callable[[str], Awaitable[bool]] = _no_call
     """Whether an earlier reply of the session has a tool call of that id."""
-    prices: PriceCheck | None = None
+    price_check: PriceCheck | None = None
     """None: no model needs a price."""
 
 
 class Steering(Protocol):
     """The messages that want to join the turn."""
 
-    def take(self) -> Sequence[Turn]:
+    def claim_messages(self) -> Sequence[Turn]:
         """Those that wait now; they are the turn's from here on."""
         ...
 
-    async def delivered(self, messages: Sequence[Turn]) -> None:
+    async def record_joined(self, messages: Sequence[Turn]) -> None:
         """Writes down that they have joined, together with the chunks that say so. Raises StoreError."""
         ...

@@ -26,7 +26,7 @@ class RepeatGuard:
         self.tripped = False
         """The turn gets no more tools."""
 
-    def seen(self, name: str, arguments: dict[str, Any], result: ToolResult) -> str | None:
+    def record(self, name: str, arguments: dict[str, Any], result: ToolResult) -> str | None:
         """Takes a finished call; gives the warning that the model should read with its result."""
         content = to_json([name, sorted(arguments.items()), result.type, result.data, result.error_text])
         key = hashlib.sha256(content).digest()

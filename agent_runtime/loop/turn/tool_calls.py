@@ -18,15 +18,15 @@ from ...ports import HumanRequest, Learnings, SideEffectGate, ToolCall, ToolCont
 from ..core.egress_meter import TurnEgress
 from .chunk_writer import ChunkWriter
 from .repeat_guard import RepeatGuard
-from .resume_state import EGRESS, MODEL_USAGE
+from .resume_state import EGRESS_KEY, MODEL_USAGE_KEY
 from .tool_model_calls import CallMeter
 from .turn_tools import TurnTools
 
 CANCEL_SECONDS = 2.0
 """Longest wait for a tool that was told to stop."""
-SHOWN = 80
+SHOWN_CHARACTERS = 80
 """Characters of arguments that are none, told back."""
-ARGUMENTS = JsonLimits(max_bytes=32 * 2**20)
+ARGUMENT_LIMITS = JsonLimits(max_bytes=32 * 2**20)
 """An answer is bounded in characters, before its calls are read."""
 _BROKE_OFF = ToolResult("error", error_text="the tool broke off: something inside of it was cancelled")
 
@@ -36,21 +36,21 @@ class ToolCallRunner:
     """Runs calls with one turn's tools. A call that needs a person first stays open."""
 
     tools: TurnTools
-    guard: RepeatGuard
-    pen: ChunkWriter
+    repeat_guard: RepeatGuard
+    writer: ChunkWriter
     context: ToolContext
     authority: Callable[[], Authority]
-    gate: SideEffectGate
-    parallel: int
+    side_effect_gate: SideEffectGate
+    max_parallel: int
     learnings: Learnings
 
     async def run(self, step: Step, calls: list[ToolCallRecord]) -> AsyncIterator[c.Chunk]:
         """Runs `calls` (some of `step.calls`) and fills in their outputs."""
         if calls:
-            await self.tools.now.prepare()
-        slots = asyncio.Semaphore(self.parallel)
+            await self.tools.toolset.prepare()
+        slots = asyncio.Semaphore(self.max_parallel)
         joining: dict[str, None] = {}
-        pending = {asyncio.create_task(self._one(call, slots)): call for call in calls}
+        pending = {asyncio.create_task(self._run_one(call, slots)): call for call in calls}
         try:
             while pending:
                 done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -68,10 +68,10 @@ class ToolCallRunner:
         finally:
             await _stop(list(pending))
 
-    async def _one(self, call: ToolCallRecord, slots: asyncio.Semaphore) -> ToolResult | HumanRequest:
+    async def _run_one(self, call: ToolCallRecord, slots: asyncio.Semaphore) -> ToolResult | HumanRequest:
         async with slots:
-            await self.gate.passed()
-            egress = TurnEgress(above=self.context.egress)
+            await self.side_effect_gate.passed()
+            egress = TurnEgress(parent=self.context.egress)
             asked = CallMeter(self.context.model_calls) if self.context.model_calls is not None else None
             context = replace(
                 self.context,
@@ -82,38 +82,38 @@ class ToolCallRunner:
                 approved_for=call.approved_for,
                 authority=self.authority(),
             )
-            result = await self.tools.now.run(call.name, call.input, context)
+            result = await self.tools.toolset.run(call.name, call.input, context)
         if not isinstance(result, ToolResult):
             return result
-        if egress.sent:
-            result = replace(result, metadata={**result.metadata, EGRESS: egress.sent})
-        if asked is not None and asked.used != Usage():
-            used = asked.used.model_dump(exclude_defaults=True)
-            result = replace(result, metadata={**result.metadata, MODEL_USAGE: used})
+        if egress.sent_bytes:
+            result = replace(result, metadata={**result.metadata, EGRESS_KEY: egress.sent_bytes})
+        if asked is not None and asked.usage != Usage():
+            used = asked.usage.model_dump(exclude_defaults=True)
+            result = replace(result, metadata={**result.metadata, MODEL_USAGE_KEY: used})
         return result
 
-    def _waiting(self, call: ToolCallRecord, wait: HumanRequest) -> Iterable[c.Chunk]:
-        return self.pen.approval_wanted(call.id, wait) if wait.kind == "approval" else ()
+    def _waiting(self, call: ToolCallRecord, request: HumanRequest) -> Iterable[c.Chunk]:
+        return self.writer.approval_wanted(call.id, request) if request.kind == "approval" else ()
 
     def _answer(self, call: ToolCallRecord, result: ToolResult) -> Iterable[c.Chunk]:
         result = replace(result, metadata=dict(result.metadata))
-        if warning := self.guard.seen(call.name, call.input, result):
+        if warning := self.repeat_guard.record(call.name, call.input, result):
             result.metadata["warning"] = warning
         self.learnings.observe(call.name, call.input, result, self.context)
         if result.type == "output":
             call.output = result.envelope()
-            return list(self.pen.call_done(call.id, call.output))
+            return list(self.writer.call_done(call.id, call.output))
         why = result.error_text or "the tool failed"
         call.output = error_envelope(why, result.metadata)
-        return list(self.pen.call_failed(call.id, why, result.metadata))
+        return list(self.writer.call_failed(call.id, why, result.metadata))
 
 
-async def parse(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
+async def parse_arguments(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
     """The arguments of a call, or what is wrong with them, in words for the model."""
     if not call.arguments.strip():
         return {}
     try:
-        arguments: Any = await read_json_async(call.arguments.encode(errors="replace"), ARGUMENTS)
+        arguments: Any = await read_json_async(call.arguments.encode(errors="replace"), ARGUMENT_LIMITS)
     except JsonRefused as refusal:
         if cut_off:
             return "the arguments were cut off by the output limit: send less in one call"
@@ -125,7 +125,7 @@ async def parse(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
 
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
 async def _stop(tasks: list[asyncio.Task[ToolResult | HumanRequest]]) -> None:

@@ -16,33 +16,33 @@ from ..sessions.session_cost import PriceCheck
 class TurnMeter:
     """Implements ModelMeter for a turn."""
 
-    books: UsageBudget
-    prices: PriceCheck | None
+    budget: UsageBudget
+    price_check: PriceCheck | None
 
     async def admit(self, model: str) -> None:
         try:
-            self.books.check(for_another_call=True)
-            if self.prices is not None:
-                await self.prices.require(model, self.books)
+            self.budget.check(for_another_call=True)
+            if self.price_check is not None:
+                await self.price_check.require(model, self.budget)
         except LimitReached as reached:
             raise ToolFailure(f"no more model calls in this turn: {reached.outcome.error}", kind="denied") from None
         except InvalidRequest as refusal:
             raise ToolFailure(refusal.message, kind="denied") from None
 
     def spend(self, usage: Usage) -> None:
-        self.books.charge(usage)
+        self.budget.add_helper_usage(usage)
 
 
 @dataclass(slots=True)
 class CallMeter:
     """Implements ModelMeter for one tool call of a turn, and adds up what that call has used."""
 
-    above: ModelMeter
-    used: Usage = field(default_factory=Usage)
+    parent: ModelMeter
+    usage: Usage = field(default_factory=Usage)
 
     async def admit(self, model: str) -> None:
-        await self.above.admit(model)
+        await self.parent.admit(model)
 
     def spend(self, usage: Usage) -> None:
-        self.used = self.used.plus(usage)
-        self.above.spend(usage)
+        self.usage = self.usage.plus(usage)
+        self.parent.spend(usage)

@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Iterator
 from agent_common.protocol import chunks as c
 from agent_common.telemetry import logger
 
-from ...context import Step, ToolCallRecord, error_envelope, told_by_runtime, told_by_user
+from ...context import Step, ToolCallRecord, error_envelope, runtime_message_text, user_message_text
 from ...errors import BrokenRecord, ModelError, StoreError
 from ...sessions import CALL_ERROR, NOTICE, STEER, TURN_ERROR
 from ..core.authority import UnknownAgent
-from ..core.limits import INTERNAL, UNRECORDED, LimitReached, TurnOutcome
+from ..core.limits import INTERNAL_FAILURE, STORE_FAILURE, LimitReached, TurnOutcome
 from ..core.turn_state import Turn
 from .chunk_writer import ChunkWriter
 from .deps import TurnDeps
@@ -28,27 +28,27 @@ from .tool_calls import ToolCallRunner
 
 log = logger(__name__)
 
-LAST_STEP = (
+LAST_STEP_TEXT = (
     "This is the last step you have. Give your final answer now, from what you know; "
     "say plainly what is not finished. Tools are off."
 )
-_LAST_STEP = told_by_runtime(LAST_STEP)
-_CUT = {"length": "output", "content-filter": "content_filter"}
+_LAST_STEP_NOTICE = runtime_message_text(LAST_STEP_TEXT)
+_CUT_OFF_LIMITS = {"length": "output", "content-filter": "content_filter"}
 """Answers that the provider cut off, by its reason."""
-_BY_HOST = {
+_HOST_STOPS = {
     "channel": ("channel_broken", "the channel to the host was broken for too long"),
     "constraints": ("constraints_changed", "the constraints were replaced while it ran"),
 }
 """Error code and text of turns that are stopped for what goes on between this runtime and its host."""
-MOST_INVALID = 2
+MAX_INVALID_STEPS = 2
 """Steps in a row with broken tool calls before tools are switched off: the first is told to the model."""
 
 
-async def run_turn(turn: Turn, kit: TurnDeps) -> AsyncIterator[c.Chunk]:
+async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
     """The whole turn. Sets `turn.outcome` before its terminal chunk; raises only an unexplained cancellation."""
-    loop = _Loop(turn, kit)
-    if kit.progress.parts is None:
-        yield c.Start(messageId=turn.reply_id, messageMetadata=turn.names())
+    loop = _Loop(turn, deps)
+    if deps.resume_state.parts is None:
+        yield c.Start(messageId=turn.reply_id, messageMetadata=turn.public_ids())
     try:
         turn.interruptible = True
         if turn.stop_reason is not None:
@@ -58,12 +58,12 @@ async def run_turn(turn: Turn, kit: TurnDeps) -> AsyncIterator[c.Chunk]:
     except _NeedsHuman:
         return
     except asyncio.CancelledError:
-        turn.outcome = _stopped(turn)
+        turn.outcome = _outcome_of_stop(turn)
     except Exception as error:  # noqa: BLE001  whatever it is, the turn ends truthfully
-        turn.outcome = _failed(turn, error)
+        turn.outcome = _outcome_of_error(turn, error)
     outcome = turn.outcome or TurnOutcome("complete", "stop")
     why = CALL_ERROR if turn.stop_reason == "shutdown" else outcome.error or "the turn ended"
-    for chunk in (*loop.pen.close(why), *_ending(turn, outcome)):
+    for chunk in (*loop.writer.close(why), *_terminal_chunks(turn, outcome)):
         yield chunk
 
 
@@ -71,105 +71,111 @@ class _Loop:
     """The state of one run of the loop."""
 
     def __init__(self, turn: Turn, kit: TurnDeps) -> None:
-        self.turn, self.kit, self.books = turn, kit, turn.books
-        self.pen = ChunkWriter(kit.tools.spec, kit.progress.recorded)
-        self._guard = RepeatGuard()
-        self._runner = ToolCallRunner(
-            *(kit.tools, self._guard, self.pen, kit.context, kit.authority, kit.gate),
-            parallel=kit.parallel_tools,
+        self.turn, self.deps, self.budget = turn, kit, turn.budget
+        self.writer = ChunkWriter(kit.tools.spec, kit.resume_state.recorded_parts)
+        self._repeat_guard = RepeatGuard()
+        self._tool_call_runner = ToolCallRunner(
+            *(kit.tools, self._repeat_guard, self.writer, kit.context, kit.authority, kit.side_effect_gate),
+            max_parallel=kit.parallel_tools,
             learnings=kit.learnings,
         )
-        self._asker = ModelCall(turn, kit, self.pen)
-        self._invalid = 0
+        self._model_call = ModelCall(turn, kit, self.writer)
+        self._invalid_steps = 0
 
     async def steps(self) -> AsyncIterator[c.Chunk]:
         """Step after step until an answer. A turn that has run before begins with what its last model call wanted."""
-        step, last = self.kit.progress.current, self.books.limits.steps
-        limit = "iterations" if step is not None and self.books.steps >= last else None
+        step, last = self.deps.resume_state.current_step, self.budget.limits.steps
+        limit = "iterations" if step is not None and self.budget.steps >= last else None
         if step is not None:
-            for chunk in self._orphans(step):
+            for chunk in self._fail_orphaned_calls(step):
                 yield chunk
         while True:
             if step is None:
-                limit = "iterations" if self.books.steps + 1 >= last else self._tripped()
+                limit = "iterations" if self.budget.steps + 1 >= last else self._tool_stop_limit()
                 step = Step()
-                for chunk in self.pen.begin_step():
+                for chunk in self.writer.begin_step():
                     yield chunk
-                async for chunk in self._asker.ask(step, tools=limit is None):
+                async for chunk in self._model_call.ask(step, tools=limit is None):
                     yield chunk
-                unreadable = step.calls and not step.open
-                self._invalid = self._invalid + 1 if unreadable else 0
-            self.books.check()
+                unreadable = step.calls and not step.open_calls
+                self._invalid_steps = self._invalid_steps + 1 if unreadable else 0
+            self.budget.check()
             if limit or not step.calls:
                 break
-            async for chunk in self._act(step, last_comes_next=self.books.steps + 1 >= last):
+            async for chunk in self._run_tools(step, last_comes_next=self.budget.steps + 1 >= last):
                 yield chunk
             step = None
-        self.kit.view.add_step(step)
-        ended = self._asker.stop_reason
+        self.deps.view.add_step(step)
+        ended = self._model_call.stop_reason
         reason = "stop" if ended == "tool-calls" else ended
         empty = None if step.text or step.calls else "empty_answer"
-        self.turn.outcome = TurnOutcome("complete", reason, limit=limit or _CUT.get(reason) or empty)
+        self.turn.outcome = TurnOutcome("complete", reason, limit=limit or _CUT_OFF_LIMITS.get(reason) or empty)
 
-    async def _act(self, step: Step, *, last_comes_next: bool) -> AsyncIterator[c.Chunk]:
+    async def _run_tools(self, step: Step, *, last_comes_next: bool) -> AsyncIterator[c.Chunk]:
         """Runs the step's calls and closes it. Nothing takes effect before it is on disk that it was asked for, and the
         model hears of nothing that a crash could make unsaid."""
-        ready = step.open
-        self.books.begin_calls(len(ready))
+        ready = step.open_calls
+        self.budget.begin_calls(len(ready))
         if any(not self._may_repeat(call) for call in ready):
-            await self.kit.checkpoint()
+            await self.deps.checkpoint()
         if ready:
-            self.kit.before_tools()
-        async for chunk in self._runner.run(step, ready):
+            self.deps.before_tools()
+        async for chunk in self._tool_call_runner.run(step, ready):
             yield chunk
-        if step.open:
+        if step.open_calls:
             raise _NeedsHuman
-        async for chunk in self._steered(step):
+        async for chunk in self._join_steering(step):
             yield chunk
-        if (last_comes_next or self._tripped()) and _LAST_STEP not in step.notices:
-            step.notices.append(_LAST_STEP)
-            yield c.DataChunk(type=NOTICE, data={"text": LAST_STEP})
-        for chunk in self.pen.end_step():
+        if (last_comes_next or self._tool_stop_limit()) and _LAST_STEP_NOTICE not in step.notices:
+            step.notices.append(_LAST_STEP_NOTICE)
+            yield c.DataChunk(type=NOTICE, data={"text": LAST_STEP_TEXT})
+        for chunk in self.writer.end_step():
             yield chunk
-        await self.kit.saved()
-        self.kit.view.add_step(step)
+        await self.deps.save()
+        self.deps.view.add_step(step)
 
-    async def _steered(self, step: Step) -> AsyncIterator[c.Chunk]:
+    async def _join_steering(self, step: Step) -> AsyncIterator[c.Chunk]:
         """Messages that were sent to steer the turn join it here."""
-        messages = self.kit.steering.take()
+        messages = self.deps.steering.claim_messages()
         for message in messages:
-            step.notices.append(told_by_user(message.parts))
+            step.notices.append(user_message_text(message.parts))
             data = {"message_id": message.message_name, "parts": message.parts}
             yield c.DataChunk(type=STEER, id=message.message_id, data=data)
         try:
             if messages:
-                await self.kit.steering.delivered(messages)
+                await self.deps.steering.record_joined(messages)
         except Exception:  # they queue again, so they must not be said here as well
             for message in messages:
                 data = {"message_id": message.message_name, "parts": list[object]()}
                 yield c.DataChunk(type=STEER, id=message.message_id, data=data)
             raise
 
-    def _orphans(self, step: Step) -> Iterator[c.Chunk]:
+    def _fail_orphaned_calls(self, step: Step) -> Iterator[c.Chunk]:
         """What becomes of calls that were under way when a life ended: only those that do no harm twice run again."""
-        for call in step.open:
+        for call in step.open_calls:
             if not call.approved and not self._may_repeat(call):
                 call.output = error_envelope(CALL_ERROR)
-                yield from self.pen.call_failed(call.id, CALL_ERROR)
+                yield from self.writer.call_failed(call.id, CALL_ERROR)
 
     def _may_repeat(self, call: ToolCallRecord) -> bool:
-        spec = self.kit.tools.spec(call.name)
+        spec = self.deps.tools.spec(call.name)
         return spec is not None and (spec.read_only or spec.idempotent)
 
-    def _tripped(self) -> str | None:
-        return "repeats" if self._guard.tripped else "invalid_calls" if self._invalid >= MOST_INVALID else None
+    def _tool_stop_limit(self) -> str | None:
+        return (
+            "repeats"
+            if self._repeat_guard.tripped
+            else "invalid_calls"
+            if self._invalid_steps >= MAX_INVALID_STEPS
+            else None
+        )
 
 
 class _NeedsHuman(Exception):
     """The step cannot go on without a person."""
 
 
-def _stopped(turn: Turn) -> TurnOutcome:
+def _outcome_of_stop(turn: Turn) -> TurnOutcome:
     """The outcome of a turn that was told to stop. A cancellation that nobody explained goes on up, as does the end of
     this life for a task: then the turn is not over."""
     task = asyncio.current_task()
@@ -182,15 +188,15 @@ def _stopped(turn: Turn) -> TurnOutcome:
     if turn.stop_reason == "unanswered":
         return TurnOutcome("timeout", "other", "deadline_exceeded", "nobody answered in time", "deadline")
     if turn.stop_reason == "deadline":
-        text = f"the deadline of {turn.books.limits.seconds:g} s passed"
+        text = f"the deadline of {turn.budget.limits.seconds:g} s passed"
         return TurnOutcome("timeout", "other", "deadline_exceeded", text, "deadline")
-    if (said := _BY_HOST.get(turn.stop_reason)) is not None:
+    if (said := _HOST_STOPS.get(turn.stop_reason)) is not None:
         return TurnOutcome("failed", "other", *said, "channel")
     text = "aborted by parent" if turn.stop_reason == "caller" else "the turn was cancelled"
     return TurnOutcome("cancelled", "abort", "cancelled", text)
 
 
-def _failed(turn: Turn, error: Exception) -> TurnOutcome:
+def _outcome_of_error(turn: Turn, error: Exception) -> TurnOutcome:
     """The outcome of a turn that a limit or a failure has ended."""
     match error:
         case LimitReached():
@@ -203,18 +209,18 @@ def _failed(turn: Turn, error: Exception) -> TurnOutcome:
             return TurnOutcome("failed", "error", "broken_record", error.message)
         case StoreError():
             log.error("turn failed", message_id=turn.message_id, error=error.message)
-            return UNRECORDED
+            return STORE_FAILURE
         case _:
             log.error("turn failed", message_id=turn.message_id, exc_info=error)
-            return INTERNAL
+            return INTERNAL_FAILURE
 
 
-def _ending(turn: Turn, outcome: TurnOutcome) -> Iterator[c.Chunk]:
+def _terminal_chunks(turn: Turn, outcome: TurnOutcome) -> Iterator[c.Chunk]:
     """The terminal chunk, with the books."""
     turn.outcome = outcome
     books = {
-        **turn.about(),
-        "usage": turn.books.usage.model_dump(),
+        **turn.reply_metadata(),
+        "usage": turn.budget.usage.model_dump(),
         "finish_reason": outcome.finish_reason,
         "outcome": outcome.json(),
     }

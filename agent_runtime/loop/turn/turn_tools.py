@@ -14,12 +14,12 @@ from ...sessions import agent_prompts
 from ...store import Database
 from ..core.turn_state import Turn
 
-MOST_KEPT = 1000
+MAX_ORDER = 1000
 """Names in the order of a session; beyond that only those are kept that are there."""
 
 log = logger(__name__)
 
-Keep = Callable[[tuple[str, ...]], object]
+SaveOrder = Callable[[tuple[str, ...]], object]
 """Is told the order of the session's tools whenever it has grown."""
 
 
@@ -28,26 +28,30 @@ class TurnTools:
     (docs/design.md#the-prompt-prefix-never-changes)."""
 
     def __init__(
-        self, catalog: ToolCatalog, order: Sequence[str], authority: Callable[[], Authority], keep: Keep | None = None
+        self,
+        catalog: ToolCatalog,
+        order: Sequence[str],
+        authority: Callable[[], Authority],
+        save_order: SaveOrder | None = None,
     ) -> None:
-        self._authority, self._keep = authority, keep
+        self._authority, self._save_order = authority, save_order
         self._order = tuple(order)
-        self.now: Toolset = catalog.snapshot(order, authority())
+        self.toolset: Toolset = catalog.snapshot(order, authority())
         """What the step at hand may call."""
         self._grow(None)
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        return self.now.specs
+        return self.toolset.specs
 
     def spec(self, name: str) -> ToolSpec | None:
-        return self.now.spec(name)
+        return self.toolset.spec(name)
 
     def join(self, names: Sequence[str]) -> None:
         """From the next step on these are there too, as they are now."""
         if names:
             before = tuple(spec.name for spec in self.specs)
-            self.now = self.now.joined(names, self._authority())
+            self.toolset = self.toolset.joined(names, self._authority())
             self._grow(before)
 
     def _grow(self, before: Sequence[str] | None) -> None:
@@ -59,19 +63,19 @@ class TurnTools:
         if not new:
             return
         self._order = (*(name for name in self._order if name not in new), *new)
-        if len(self._order) > MOST_KEPT:
+        if len(self._order) > MAX_ORDER:
             self._order = shown
-        if self._keep is not None:
-            self._keep(self._order)
+        if self._save_order is not None:
+            self._save_order(self._order)
 
 
-async def open_toolbox(
+async def open_turn_tools(
     turn: Turn, catalog: ToolCatalog, authority: Callable[[], Authority], database: Database
 ) -> TurnTools:
     """The toolbox of a turn that begins or goes on. The order of its tools is kept with the session; should that fail,
     a later life shows them in another one."""
     await catalog.ready(authority())
-    conversation, agent = turn.conversation, turn.agent
+    conversation, agent = turn.session, turn.agent
 
     def keep(order: tuple[str, ...]) -> None:
         conversation.reorder(agent, order)
@@ -79,12 +83,12 @@ async def open_toolbox(
         written = database.write(
             partial(agent_prompts.reorder, session_id=conversation.id, agent=agent, own=own, tools=order)
         )
-        written.add_done_callback(_noted)
+        written.add_done_callback(_on_order_saved)
 
-    brief = conversation.brief(agent)
+    brief = conversation.prompt_of(agent)
     return TurnTools(catalog, brief.tools if brief is not None else (), authority, keep)
 
 
-def _noted(written: asyncio.Future[None]) -> None:
+def _on_order_saved(written: asyncio.Future[None]) -> None:
     if not written.cancelled() and (error := written.exception()) is not None:
         log.warning("the order of a session's tools could not be kept", error=str(error))

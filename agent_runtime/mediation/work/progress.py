@@ -21,7 +21,7 @@ async def follow(request_id: str, live: TurnStream, usage: Callable[[], WorkUsag
     result has it."""
     text: list[str] = []
     try:
-        async for piece in live.follow(waits=True):
+        async for piece in live.follow(through_waits=True):
             ended = False
             for chunk in _chunks(piece):
                 kind = chunk.get("type")

@@ -86,7 +86,7 @@ class TurnWorker:
         try:
             if request.content_kind == "text":
                 return TurnJob(await self._chat(request, mandate), self.hall, request.request_id)
-            assigned = await self.tasks.assign(_assignment(request), request.principal.name, mandate=mandate)
+            assigned = await self.tasks.assign(_assignment(request), request.principal.name, external_work=mandate)
         except ledger.AlreadyEntered:
             raise WorkRefused("overloaded", "the same request is being taken up at this moment") from None
         except Busy as error:
@@ -110,13 +110,15 @@ class TurnWorker:
 
     # -- loop.Keeper
 
-    def mandate(self, connection: sqlite3.Connection, turn: TurnRow) -> ExternalWork | None:
+    def load_external_work(self, connection: sqlite3.Connection, turn: TurnRow) -> ExternalWork | None:
         entry = ledger.find(connection, turn.task_id) if turn.task_id is not None else None
         if entry is None or entry.message_id != turn.message_id:
             return None
         return self._mandate(entry.request)
 
-    def interrupted(self, connection: sqlite3.Connection, turn: TurnRow, outcome: TurnOutcome, now: int) -> None:
+    def record_interruption(
+        self, connection: sqlite3.Connection, turn: TurnRow, outcome: TurnOutcome, now: int
+    ) -> None:
         entry = ledger.find(connection, turn.task_id) if turn.task_id is not None else None
         if entry is not None and entry.message_id == turn.message_id:
             reply = history.message(connection, turn.reply_id)
@@ -135,10 +137,10 @@ class TurnWorker:
             principal=request.principal.name,
             parts=[{"type": "text", "text": request.content}],
             message_id=request.request_id,
-            mandate=mandate,
+            external_work=mandate,
         )
         sent = await self.chats.send(incoming)
-        if isinstance(sent, CompletedTurn) or sent.mandate is not mandate:
+        if isinstance(sent, CompletedTurn) or sent.external_work is not mandate:
             raise WorkRefused("request_id_conflict", f"there is a message {request.request_id} {_OTHERWISE}")
         return sent
 
@@ -151,12 +153,12 @@ class _Duty:
     result: WorkResult | None = None
     """As it was written last; whether that is on the disk, the turn knows."""
 
-    def admitted(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+    def record_admission(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
         ledger.enter(connection, self.request, turn.message_id, now)
 
-    def ended(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+    def record_end(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
         if turn.outcome is not None:
-            self.result = _result(connection, self.request, turn.message_id, turn.reply, turn.outcome, now)
+            self.result = _result(connection, self.request, turn.message_id, turn.reply_parts, turn.outcome, now)
             ledger.end(connection, self.result)
 
 
@@ -173,8 +175,8 @@ class TurnJob:
         return self.turn.outcome is not None
 
     def result(self) -> WorkResult | None:
-        duty = self.turn.mandate.duty if self.turn.mandate is not None else None
-        return duty.result if self.turn.settled and isinstance(duty, _Duty) else None
+        duty = self.turn.external_work.recorder if self.turn.external_work is not None else None
+        return duty.result if self.turn.end_recorded and isinstance(duty, _Duty) else None
 
     async def stop(self, why: str) -> None:
         if why == "cancelled":
@@ -183,18 +185,18 @@ class TurnJob:
             self.turn.stop("channel" if why == "channel" else "constraints")
 
     def usage(self) -> WorkUsage:
-        books, started = self.turn.books, self.turn.started_at
+        books, started = self.turn.budget, self.turn.started_monotonic
         running = self.hall.clock.monotonic() - started if started is not None else 0.0
         return WorkUsage(
             tokens=books.tokens,
             tool_calls=books.calls,
-            egress_bytes=books.egress.sent if books.egress.bounded else None,
+            egress_bytes=books.egress.sent_bytes if books.egress.bounded else None,
             duration_ms=self.turn.duration_ms or round(max(0.0, running) * 1000),
             cost_usd=books.usage.cost_usd,
         )
 
     def progress(self) -> AsyncIterator[Progress] | None:
-        return None if self.turn.ended.is_set() else follow(self.request_id, self.turn.live, self.usage)
+        return None if self.turn.ended.is_set() else follow(self.request_id, self.turn.stream, self.usage)
 
 
 def refused(request: WorkRequest, code: str, text: str, now: int, *, failed: bool = False) -> WorkResult:

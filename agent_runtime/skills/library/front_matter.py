@@ -105,7 +105,7 @@ def _text(fields: dict[str, str], key: str) -> str:
     if len(written) > LONGEST_BLOCK:
         raise InvalidPackage(f"{key}: takes more than {LONGEST_BLOCK} characters")
     try:
-        return safe_yaml.pair(written)[1]
+        return safe_yaml.load_pair(written)[1]
     except safe_yaml.UnsafeYaml as error:
         words = written.partition(":")[2].strip()
         if not words or words.startswith(_STRUCTURE) or words.startswith("- "):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from ...context import meant
+from ...context import unescape
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
 from ...workspace import FileBackups, PathLocks
@@ -89,8 +89,8 @@ def _change(data: bytes, old: str, new: str) -> tuple[bytes, bytes]:
     so: where the text itself is not in the file, they stand for those characters, also where the new text repeats
     them."""
     exact = old.encode(errors="replace")
-    if exact not in data and (true := meant(old)) != old and true.encode(errors="replace") in data:
-        return true.encode(errors="replace"), meant(new, only=true).encode(errors="replace")
+    if exact not in data and (true := unescape(old)) != old and true.encode(errors="replace") in data:
+        return true.encode(errors="replace"), unescape(new, only=true).encode(errors="replace")
     return exact, new.encode(errors="replace")
 
 

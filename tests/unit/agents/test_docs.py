@@ -12,11 +12,11 @@ from agent_common.protocol import NewRule, RequirementSet, Rule, authority
 from agent_common.protocol.authority import Access, decide
 from agent_common.protocol.permission import MOST_RULES
 from agent_runtime.agents import AgentDirectory, ProjectRules
-from agent_runtime.agents.directory import LARGEST, SUFFIXES, builtin
-from agent_runtime.agents.manifest import _Written  # pyright: ignore[reportPrivateUsage]  the fields are its table
+from agent_runtime.agents.directory import MAX_MANIFEST_BYTES, SUFFIXES, builtin_agents
+from agent_runtime.agents.manifest import _ManifestFile  # pyright: ignore[reportPrivateUsage]  the fields are its table
 from agent_runtime.agents.safe_yaml import load
-from agent_runtime.loop.subagents.service import DEEPEST
-from agent_runtime.loop.subagents.transcript import MOST as MOST_TRANSCRIPT
+from agent_runtime.loop.subagents.service import MAX_DEPTH
+from agent_runtime.loop.subagents.transcript import MAX_BYTES as MOST_TRANSCRIPT
 from agent_runtime.settings import Settings
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -33,21 +33,21 @@ def default(name: str) -> Any:
 
 def test_the_agents_of_the_product_are_in_the_table() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| `(primary|all|subagent|internal)` \| ", AGENTS, re.MULTILINE))
-    assert rows == {agent.name: agent.mode for agent in builtin().values()}
+    assert rows == {agent.name: agent.mode for agent in builtin_agents().values()}
 
 
 def test_every_field_has_a_row() -> None:
     table = AGENTS.partition("| field | default |")[2].partition("\n\n")[0]
-    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(_Written.model_fields)
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(_ManifestFile.model_fields)
     assert "`system_prompt` means the same" in table
 
 
 def test_the_limits_are_those_of_the_code() -> None:
     assert f"`metadata.transcript` of the call's result, up to {MOST_TRANSCRIPT // 1024} KiB" in AGENTS
-    assert f"| depth | {DEEPEST};" in AGENTS
+    assert f"| depth | {MAX_DEPTH};" in AGENTS
     assert f"`AGENT_MAX_SUBAGENTS` ({default('max_subagents')})" in AGENTS
     assert f"`AGENT_SUBAGENT_TIMEOUT` ({default('subagent_timeout'):g} s)" in AGENTS
-    assert f"above {LARGEST // 1024} KiB" in AGENTS
+    assert f"above {MAX_MANIFEST_BYTES // 1024} KiB" in AGENTS
     assert all(f"`{suffix}`" in AGENTS for suffix in SUFFIXES if suffix != ".md")
     assert f"at most {MOST_RULES}" in PERMISSIONS
 

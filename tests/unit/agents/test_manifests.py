@@ -179,13 +179,13 @@ def test_of_two_files_with_one_name_the_first_is_the_agent(tmp_path: Path) -> No
 
 def test_a_file_may_take_the_place_of_an_agent_of_the_product(tmp_path: Path) -> None:
     agents = AgentDirectory(tmp_path)
-    before = agents.primary("explore")
+    before = agents.require_selectable("explore")
     (tmp_path / "explore.yaml").write_text("description: Mine.\nmode: subagent\n")
     assert agents.get("explore") != before
     with pytest.raises(InvalidRequest, match="agent explore is for other agents only"):
-        agents.primary("explore")
+        agents.require_selectable("explore")
     (tmp_path / "explore.yaml").unlink()
-    assert agents.primary("explore") == before
+    assert agents.require_selectable("explore") == before
 
 
 def test_the_folder_may_come_change_and_go_at_any_time(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_the_folder_may_come_change_and_go_at_any_time(tmp_path: Path) -> None:
     (folder / "x.md").unlink()
     assert {card.name for card in agents.cards()} == BUILTIN
     folder.rmdir()
-    assert agents.primary(DEFAULT).source == "builtin"
+    assert agents.require_selectable(DEFAULT).source == "builtin"
 
 
 def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
 def test_who_is_not_there_or_not_for_people_cannot_be_chosen(tmp_path: Path) -> None:
     (tmp_path / "helper.yaml").write_text("description: Helps.\nmode: subagent\n")
     with pytest.raises(InvalidRequest) as refused:
-        AgentDirectory(tmp_path).primary("nobody")
+        AgentDirectory(tmp_path).require_selectable("nobody")
     assert refused.value.faults == (("agent", "must be one of: build, default, explore, plan"),)
     with pytest.raises(InvalidRequest, match="agent helper is for other agents only"):
-        AgentDirectory(tmp_path).primary("helper")
+        AgentDirectory(tmp_path).require_selectable("helper")

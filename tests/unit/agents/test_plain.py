@@ -22,7 +22,7 @@ from agent_runtime.agents import safe_yaml
     ],
 )
 def test_any_scalar_is_a_text(text: str, found: tuple[str, str]) -> None:
-    assert safe_yaml.pair(text) == found
+    assert safe_yaml.load_pair(text) == found
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,14 @@ def test_any_scalar_is_a_text(text: str, found: tuple[str, str]) -> None:
 )
 def test_all_else_is_refused(text: str) -> None:
     with pytest.raises(safe_yaml.UnsafeYaml):
-        safe_yaml.pair(text)
+        safe_yaml.load_pair(text)
 
 
 @given(st.text(max_size=200))
 def test_nothing_else_is_raised(text: str) -> None:
     for one in (text, f"d: {text}", f'd: "{text}"', f'd: "\\U{text}"'):
         try:
-            key, value = safe_yaml.pair(one)
+            key, value = safe_yaml.load_pair(one)
         except safe_yaml.UnsafeYaml:
             continue
         assert isinstance(key, str)
@@ -50,5 +50,5 @@ def test_nothing_else_is_raised(text: str) -> None:
 def test_it_stops_at_once(text: str) -> None:
     began = time.monotonic()
     with pytest.raises(safe_yaml.UnsafeYaml):
-        safe_yaml.pair(text)
+        safe_yaml.load_pair(text)
     assert time.monotonic() - began < 5, "it would be minutes"

@@ -45,5 +45,5 @@ async def test_who_may_change_something(client: Any, method: str, status: int) -
         "headers": [(b"authorization", b"Bearer t")],
         "client": client,
     }
-    await AuthMiddleware(answered, "t", mediated=True)(scope, nothing, send)
+    await AuthMiddleware(answered, "t", refuse_remote_work=True)(scope, nothing, send)
     assert sent[0]["status"] == status

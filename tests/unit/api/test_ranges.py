@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_runtime.api.range_requests import RangeNotSatisfiable, piece
+from agent_runtime.api.range_requests import RangeNotSatisfiable, parse_range
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from agent_runtime.api.range_requests import RangeNotSatisfiable, piece
     ],
 )
 def test_the_piece_that_is_wanted(header: str | None, size: int, wanted: tuple[int, int] | None) -> None:
-    assert piece(header, size) == wanted
+    assert parse_range(header, size) == wanted
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_the_piece_that_is_wanted(header: str | None, size: int, wanted: tuple[i
 )
 def test_what_lies_beyond_the_end(header: str, size: int) -> None:
     with pytest.raises(RangeNotSatisfiable):
-        piece(header, size)
+        parse_range(header, size)

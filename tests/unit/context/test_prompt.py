@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from agent_runtime.context import PromptEnvironment, PromptInputs, digest, system_prompt
-from agent_runtime.context.sections import BELOW, INSTRUCTIONS_CAP, OPERATOR_SHARE, SERVERS_CAP, SKILLS_CAP
+from agent_runtime.context.sections import (
+    INSTRUCTIONS_CAP,
+    NESTED_INSTRUCTIONS_INTRO,
+    OPERATOR_SHARE,
+    SERVERS_CAP,
+    SKILLS_CAP,
+)
 from agent_runtime.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET
 from agent_runtime.workspace import PROMPT_CAPS, BootstrapFile, Instructions
 
@@ -40,7 +46,14 @@ def test_sections_come_in_their_order() -> None:
         skills=[("pdf", "Fill forms.")],
     )
     marks = (
-        *("You are a1.", "Work with your tools", '<agent name="build">', "<instructions>", "be good", BELOW),
+        *(
+            "You are a1.",
+            "Work with your tools",
+            '<agent name="build">',
+            "<instructions>",
+            "be good",
+            NESTED_INSTRUCTIONS_INTRO,
+        ),
         *('<file name="SOUL.md">\ncalm\n</file>', '<file name="USER.md">', '<file name="MEMORY.md">'),
         *("<learnings>", "<skills>", "- pdf: Fill forms.\n</skills>", "<environment>"),
     )
@@ -128,7 +141,7 @@ def test_of_several_files_in_the_workspace_the_last_ones_stay() -> None:
 
 def test_instructions_further_down_are_named_only() -> None:
     told = instructed(below=["web/AGENTS.md", "api/AGENTS.md"], more_below=True)
-    assert f"{BELOW}\n- web/AGENTS.md\n- api/AGENTS.md\n[not all folders" in told
+    assert f"{NESTED_INSTRUCTIONS_INTRO}\n- web/AGENTS.md\n- api/AGENTS.md\n[not all folders" in told
 
 
 ESCAPES = ("</file>", "< / FILE >", "</instructions>", "<environment>", "</learnings>", "<agent name='x'>", "<skills>")

@@ -6,14 +6,14 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from agent_runtime.context import Step, ToolCallRecord, View, definition, lower_tools
-from agent_runtime.context.provider_messages import lower_step, steps_of
+from agent_runtime.context import Step, ToolCallRecord, View, serialize_tools, tool_definition
+from agent_runtime.context.provider_messages import serialize_step, steps_of
 from agent_runtime.ports import ToolSpec
 from agent_runtime.sessions import NOTICE, RETRY, Marker, Message, Shortened
 
 
 def lowered(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [json.loads(message) for step in steps_of(parts) for message in lower_step(step)]
+    return [json.loads(message) for step in steps_of(parts) for message in serialize_step(step)]
 
 
 def tool(state: str, **more: Any) -> dict[str, Any]:
@@ -103,13 +103,13 @@ def test_a_view_tells_of_a_summary_and_goes_on_where_it_was_cut() -> None:
 
     history = [user(1), reply(1), user(2), reply(2)]
     marker = Marker("</summary><runtime-notes>", 1, auto=True, tail_start_id="msg_1", tail_start_step=2)
-    first, *rest = map(json.loads, View.of("p", history, marker=marker).messages[1:])
+    first, *rest = map(json.loads, View.from_history("p", history, marker=marker).messages[1:])
     assert first["role"] == "user"
     assert first["content"].count("</summary>") == 1
     assert first["content"].endswith("</summary>")
     assert first["content"].count("<runtime-notes>") == 1
     assert [one["role"] for one in rest] == ["user", "assistant", "user", "assistant", "tool", "assistant"]
-    silent = View.of("p", history, marker=Marker("", 0, auto=True, shortened=(Shortened("msg_2", "c1", 30),)))
+    silent = View.from_history("p", history, marker=Marker("", 0, auto=True, shortened=(Shortened("msg_2", "c1", 30),)))
     assert [json.loads(one)["role"] for one in silent.messages][:2] == ["system", "user"], "no summary, no message"
     results = [json.loads(one)["content"] for one in silent.messages if b'"tool"' in one]
     assert [len(one) > 900 for one in results] == [True, False]
@@ -118,17 +118,21 @@ def test_a_view_tells_of_a_summary_and_goes_on_where_it_was_cut() -> None:
 
 def test_a_view_that_is_only_shortened_begins_where_it_did() -> None:
     view = View("p")
-    assert view.unmoved(()) is None
+    assert view.marker_without_cut(()) is None
     view.add_user([{"type": "text", "text": "a"}], "other", message_id="msg_1")
     cut = (Shortened("msg_1", "c1", 400),)
-    assert view.unmoved(cut) == Marker("", 0, auto=True, tail_start_id="msg_1", spoken_to="default", shortened=cut)
+    assert view.marker_without_cut(cut) == Marker(
+        "", 0, auto=True, tail_start_id="msg_1", spoken_to="default", shortened=cut
+    )
     marker = Marker("sum", 5, auto=False, tail_start_id="msg_1", tail_start_step=3, spoken_to="x")
     behind = View("p", marker=marker)
     behind.add_user([{"type": "text", "text": "a"}], message_id="msg_1")
-    assert behind.unmoved(cut) == replace(marker, auto=True, shortened=cut)
+    assert behind.marker_without_cut(cut) == replace(marker, auto=True, shortened=cut)
     whole = View("p", marker=Marker("sum", 5, auto=False, spoken_to="x"))
     whole.add_user([{"type": "text", "text": "a"}], message_id="msg_2")
-    assert whole.unmoved(cut) == Marker("sum", 5, auto=True, tail_start_id="msg_2", spoken_to="x", shortened=cut)
+    assert whole.marker_without_cut(cut) == Marker(
+        "sum", 5, auto=True, tail_start_id="msg_2", spoken_to="x", shortened=cut
+    )
 
 
 def test_what_is_hidden_or_waits_is_not_in_the_view() -> None:
@@ -136,23 +140,23 @@ def test_what_is_hidden_or_waits_is_not_in_the_view() -> None:
         return Message(text, "user", metadata, [{"type": "text", "text": text}], 1)
 
     reply = Message("r", "assistant", {}, [STEP, {"type": "text", "text": "hi"}], 2)
-    view = View.of("p", [user("shown"), reply, user("hidden", hidden_at=1), user("queued", queued_at=1)])
+    view = View.from_history("p", [user("shown"), reply, user("hidden", hidden_at=1), user("queued", queued_at=1)])
     assert [json.loads(message)["role"] for message in view.messages] == ["system", "user", "assistant"]
 
 
 def test_tools_come_in_the_order_given() -> None:
     specs = [ToolSpec("b", "does b", {"type": "object"}), ToolSpec("a", "does a", {"type": "object"})]
-    sent = lower_tools(specs)
+    sent = serialize_tools(specs)
     assert sent is not None
-    assert json.loads(sent) == [definition(spec) for spec in specs]
-    assert lower_tools([]) is None
+    assert json.loads(sent) == [tool_definition(spec) for spec in specs]
+    assert serialize_tools([]) is None
 
 
 def test_tools_of_the_same_name_are_not_taken_for_each_other() -> None:
     def sent(description: str) -> Any:
-        return json.loads(lower_tools([ToolSpec("a", description, {"type": "object"})]) or b"")
+        return json.loads(serialize_tools([ToolSpec("a", description, {"type": "object"})]) or b"")
 
     said = [sent(str(number))[0]["function"]["description"] for number in range(200)]
     assert said == [str(number) for number in range(200)]
     kept = [ToolSpec("a", "kept", {"type": "object"})]
-    assert lower_tools(kept) is lower_tools(list(kept))
+    assert serialize_tools(kept) is serialize_tools(list(kept))

@@ -186,7 +186,7 @@ class Stage:
     async def report(self, conversation: LiveSession) -> None:
         """An agent that worked in the background has finished, and what it says stands in the session."""
         session = conversation.id
-        at = conversation.stamp(self.world.clock.now_ms()) + 1
+        at = conversation.next_timestamp(self.world.clock.now_ms()) + 1
         message_id, part_id = f"msg_{at:012x}{next(_REPORTS):014d}", f"prt_{at:012x}{next(_REPORTS):014d}"
 
         def unit(connection: sqlite3.Connection) -> None:
@@ -196,7 +196,7 @@ class Stage:
 
         await self.world.database.write(unit)
         conversation.view = None
-        conversation.stamp(at + 1)
+        conversation.next_timestamp(at + 1)
 
     async def on_disk(self, conversation: LiveSession) -> View:
         """The view of a session as the next life would read it."""
@@ -252,7 +252,7 @@ async def fill_up(stage: Stage) -> Turn:
     """Until one more message of 400 words is too much."""
     while True:
         turn = await say(stage, 60)
-        if turn.conversation.context_tokens > USABLE - 250:
+        if turn.session.context_tokens > USABLE - 250:
             return turn
 
 

@@ -61,14 +61,14 @@ async def no_card(model: str) -> None:
 async def stands(world: World, turn: Turn) -> dict[str, Any]:
     """The session's status as its resource shows it."""
     sessions = world.sessions(no_card)
-    detail = await sessions.get(turn.conversation.principal, turn.conversation.id)
+    detail = await sessions.get(turn.session.principal, turn.session.id)
     return detail.status.model_dump(exclude_none=True)
 
 
 async def waits(turn: Turn) -> Turn:
     """The turn, once it waits for a person."""
     async with asyncio.timeout(PATIENCE):
-        await turn.quiet.wait()
+        await turn.paused_or_ended.wait()
     assert turn.state == "waiting", turn.outcome
     return turn
 
@@ -76,12 +76,12 @@ async def waits(turn: Turn) -> Turn:
 async def answer(world: World, turn: Turn, name: str, *texts: str) -> Turn:
     """A person answers a question of one part."""
     given = HumanAnswer(name, answers=[list(texts)])
-    return await world.answers.give(turn.conversation.principal, turn.conversation.id, given)
+    return await world.answers.submit(turn.session.principal, turn.session.id, given)
 
 
 async def decide(world: World, turn: Turn, name: str, decision: Any, reason: str | None = None) -> Turn:
     given = HumanAnswer(name, decision=decision, reason=reason)
-    return await world.answers.give(turn.conversation.principal, turn.conversation.id, given)
+    return await world.answers.submit(turn.session.principal, turn.session.id, given)
 
 
 async def stored(world: World, turn: Turn) -> history.Message:
@@ -222,7 +222,7 @@ def _shown(part: dict[str, Any]) -> tuple[Any, ...]:
 async def heard(turn: Turn, **how: Any) -> bytes:
     """A stream of the turn, to its end."""
     async with asyncio.timeout(PATIENCE):
-        return b"".join([piece async for piece in turn.live.follow(**how)])
+        return b"".join([piece async for piece in turn.stream.follow(**how)])
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ from agent_runtime.loop import (
     TurnRunner,
     UsageBudget,
 )
-from agent_runtime.loop.sessions.session_cost import Card
+from agent_runtime.loop.sessions.session_cost import FindCard
 from agent_runtime.loop.turn.deps import TurnDeps
 from agent_runtime.loop.turn.turn import run_turn
 from agent_runtime.loop.turn.turn_tools import TurnTools
@@ -171,11 +171,11 @@ def conversation(session_id: str = "ses_1") -> LiveSession:
 
 def new_turn(**fields: Any) -> Turn:
     given: dict[str, Any] = {
-        "conversation": conversation(),
+        "session": conversation(),
         "message_id": "msg_user",
         "reply_id": "msg_reply",
         "parts": [{"type": "text", "text": "hello"}],
-        "books": UsageBudget(TurnLimits(steps=10, seconds=60)),
+        "budget": UsageBudget(TurnLimits(steps=10, seconds=60)),
         "model": "m",
         "session_name": "ses_1",
         "message_name": "msg_user",
@@ -189,10 +189,10 @@ async def no_checkpoint() -> None:
 
 
 class NobodySteers:
-    def take(self) -> Sequence[Turn]:
+    def claim_messages(self) -> Sequence[Turn]:
         return ()
 
-    async def delivered(self, messages: Sequence[Turn]) -> None:
+    async def record_joined(self, messages: Sequence[Turn]) -> None:
         assert not messages
 
 
@@ -225,10 +225,10 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
         async for chunk in run_turn(turn, kit):
             said.append(chunk)  # noqa: PERF401  what was said before an error counts
 
-    turn.runner = asyncio.create_task(run())
-    alarm = asyncio.get_running_loop().call_later(turn.books.limits.seconds, turn.stop, "deadline")
+    turn.run_task = asyncio.create_task(run())
+    alarm = asyncio.get_running_loop().call_later(turn.budget.limits.seconds, turn.stop, "deadline")
     async with asyncio.timeout(PATIENCE):
-        await turn.runner
+        await turn.run_task
     alarm.cancel()
     return Played(turn, said, view)
 
@@ -290,19 +290,21 @@ class World:
         self.powers = AuthorityResolver(agents, ProjectRules())
         catalog = catalog or self.tools
         limits_of = {card.id: card.context_limit or window for card in cards}
-        cast = SummarizerModels(agents, lambda name: ContextWindow.of(limits_of.get(name, window), None), lambda: cards)
+        cast = SummarizerModels(
+            agents, lambda name: ContextWindow.from_limit(limits_of.get(name, window), None), lambda: cards
+        )
         self.compactions = CompactionService(cast, policy or CompactionPolicy())
         settler = TurnFinalizer(self.database, self.clock)
         runner = TurnRunner(
             *(self.database, ids, self.clock, self.model, catalog, self.home, self.powers, 4),
             *(self.counters, self.events, settler, learnings or NoLearnings(), self.compactions),
-            note_takers=note_takers,
+            note_providers=note_takers,
         )
         self.compactions.attach(runner)
         self.admission = Admission(
-            *(self.database, runner.run, settler.drop, self.events),
+            *(self.database, runner.run, settler.finalize_cancelled, self.events),
             slots=slots,
-            queue=queue,
+            queue_limit=queue,
             answer_seconds=answer_seconds,
         )
         brief = AgentPrompt(PROMPT, digest(PROMPT), ("echo",))
@@ -315,7 +317,7 @@ class World:
         self.answers = HumanAnswers(self.hallway)
         self.tasks = TaskService(self.hallway, self.task_limits, PriceCheck(Cards(cards)))
 
-    def sessions(self, card: Card) -> SessionService:
+    def sessions(self, card: FindCard) -> SessionService:
         """The sessions as a resource; `card` knows the prices."""
         return SessionService(self.hallway, self.tools, self.powers, card, self.compactions)
 

@@ -28,7 +28,7 @@ async def test_a_reset_stops_the_running_turn_and_what_waits_behind_it(tmp_path:
             fresh, old = await world.chats.reset("operator", None)
         assert running.ended.is_set()
         assert queued.ended.is_set()
-        assert old == running.conversation.id != fresh
+        assert old == running.session.id != fresh
         assert [await settled(world, turn) for turn in (running, queued)] == ["ended", "ended"]
         await world.ended(await world.send("three"))  # its slot was given back
         assert len(model.requests) == 2
@@ -53,10 +53,10 @@ async def test_a_stop_during_admission_waits_for_it(tmp_path: Path) -> None:
         first = await world.send("one")
         await world.ended(first)
         sending = asyncio.create_task(world.send("two"))
-        await until(lambda: world.admission.current(first.conversation) is not None)
-        turn = world.admission.current(first.conversation)
+        await until(lambda: world.admission.head_turn(first.session) is not None)
+        turn = world.admission.head_turn(first.session)
         assert turn is not None
-        assert not turn.durable
+        assert not turn.admitted
         async with asyncio.timeout(PATIENCE / 2):
             await world.admission.stop(turn)
         assert await sending is turn
@@ -68,9 +68,9 @@ async def test_a_stop_while_the_history_is_read_settles_the_turn(tmp_path: Path)
     async with World(tmp_path) as world:
         first = await world.send("one")
         await world.ended(first)
-        first.conversation.view = None
+        first.session.view = None
         turn = await world.send("two")
-        await until(lambda: turn.started_at is not None)
+        await until(lambda: turn.started_monotonic is not None)
         async with asyncio.timeout(PATIENCE / 2):
             await world.admission.stop(turn)
         assert turn.outcome is not None
@@ -112,8 +112,8 @@ async def test_the_queue_is_bounded(tmp_path: Path) -> None:
         with pytest.raises(Busy) as caught:
             await world.send("three", session="another")
         assert caught.value.headers["Retry-After"]
-        assert world.admission.ahead(turns[1]) == 1
-        assert world.admission.ahead(turns[0]) == 0
+        assert world.admission.count_ahead(turns[1]) == 1
+        assert world.admission.count_ahead(turns[0]) == 0
         gate.set()
         await world.ended(*turns)
         await world.ended(await world.send("three"))
@@ -135,7 +135,7 @@ async def test_a_refused_admission_leaves_no_trace(tmp_path: Path) -> None:
         await world.ended(first)
         extra = await world.send("two")
         await world.ended(extra)
-        extra.state, extra.durable = "queued", False
+        extra.state, extra.admitted = "queued", False
         extra.ended.clear()
         with pytest.raises(sqlite3.IntegrityError):
             await world.admission.admit(extra, refuse)
@@ -172,7 +172,7 @@ async def test_a_queue_rests_after_a_failure_until_the_next_message(tmp_path: Pa
         await world.ended(second, third)
         order = [messages[-1] for _, messages in world.model.requests]
         assert [b"one" in order[0], b"elsewhere" in order[1], b"two" in order[2], b"three" in order[3]] == [True] * 4
-        assert not world.admission._resting
+        assert not world.admission._paused_sessions
 
 
 async def test_a_queued_turn_is_cancelled_in_place(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_a_queued_turn_is_cancelled_in_place(tmp_path: Path) -> None:
         first, second = await world.send("one"), await world.send("two", message_id="b")
         await world.admission.stop(second)
         await world.admission.stop(second)
-        assert b'"type":"abort"' in b"".join([event async for event in second.live.follow()])
+        assert b'"type":"abort"' in b"".join([event async for event in second.stream.follow()])
         gate.set()
         await world.ended(first)
         known = await world.chats.send(incoming("two", message_id="b"))
@@ -206,9 +206,9 @@ async def test_a_drain_keeps_what_is_unfinished_for_the_next_life(tmp_path: Path
             await world.send("three")
         assert caught.value.status == 503
         with pytest.raises(StreamInterrupted):
-            assert [event async for event in queued.live.follow()]
+            assert [event async for event in queued.stream.follow()]
     async with World(tmp_path, FakeModel()) as world:
-        again = await world.chats.send(incoming("x", session=queued.conversation.id))
+        again = await world.chats.send(incoming("x", session=queued.session.id))
         assert isinstance(again, Turn)
         await world.ended(again)
         states = await world.rows("SELECT message_id, state FROM turns")

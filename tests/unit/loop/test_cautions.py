@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_common.protocol import SkillState
 from agent_runtime.loop import Warnings
-from agent_runtime.loop.notes.warnings import FAULT_CAP, MOST_SESSIONS, MOST_SKILLS
+from agent_runtime.loop.notes.warnings import MAX_FAULT_CHARACTERS, MAX_SESSIONS, MAX_SKILLS
 from agent_runtime.ports import Note, NoteContext
 from tests.unit.loop.long_talks import USABLE, WINDOW, Stage, Talker, is_summary, marked, say
 
@@ -61,11 +61,11 @@ async def test_a_file_with_several_skills_is_told_of_once() -> None:
 async def test_there_is_a_bound_to_all_of_it() -> None:
     taker = cautions([broken(f"bad{number}", "x" * 10_000) for number in range(50)])
     notes = await told(taker)
-    assert len(notes) == MOST_SKILLS
-    assert all(len(note.text) < FAULT_CAP + 40 for note in notes)
-    for number in range(MOST_SESSIONS + 10):
+    assert len(notes) == MAX_SKILLS
+    assert all(len(note.text) < MAX_FAULT_CHARACTERS + 40 for note in notes)
+    for number in range(MAX_SESSIONS + 10):
         await told(taker, session=f"ses_{number + 2}")
-    assert len(await told(taker)) == MOST_SKILLS, "it was forgotten what that session was told"
+    assert len(await told(taker)) == MAX_SKILLS, "it was forgotten what that session was told"
 
 
 async def test_a_warning_stands_in_a_message_and_changes_nothing_before_it(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_a_warning_stands_in_a_message_and_changes_nothing_before_it(tmp_p
     async with stage.open(tmp_path, note_takers=[taker := Relay()]) as world:
         taker.to = Warnings(world.compactions.usable, lambda: ())
         turns = [await say(stage, 60) for _ in range(40)]
-        marks = await marked(world, turns[0].conversation.id)
+        marks = await marked(world, turns[0].session.id)
         requests = [sent for _, sent in model.requests if not is_summary(sent)]
         warned = [at for at, sent in enumerate(requests) if b"warning: the window is 8" in sent[-1]]
         assert len(marks) >= 2
@@ -84,7 +84,7 @@ async def test_a_warning_stands_in_a_message_and_changes_nothing_before_it(tmp_p
         for sent in requests:
             assert json.loads(sent[0]) == json.loads(requests[0][0])
         [*_, last] = turns
-        disk = await stage.on_disk(last.conversation)
+        disk = await stage.on_disk(last.session)
         assert list(disk.messages)[1 : len(requests[-1])] == requests[-1][1:]
 
 

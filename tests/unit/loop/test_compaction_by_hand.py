@@ -35,7 +35,7 @@ async def test_by_hand_all_is_summed_up(tmp_path: Path) -> None:
         reply = await world.sessions(no_card).compact("operator", stage.session)
         assert reply.summary == "## Facts\nsummary 1"
         assert reply.tokens_before > reply.tokens_after
-        [marker] = await marked(world, turns[0].conversation.id)
+        [marker] = await marked(world, turns[0].session.id)
         assert (marker.auto, marker.tail_start_id) == (False, None)
         with pytest.raises(Conflict, match="nothing was said"):
             await world.sessions(no_card).compact("operator", stage.session)
@@ -65,7 +65,7 @@ async def test_what_is_sent_meanwhile_is_answered_behind_it_and_never_lost(tmp_p
         sent = model.requests[-1][1]
         assert b"sent meanwhile" in sent[-1]
         assert len(sent) == 3
-        disk = await stage.on_disk(last.conversation)
+        disk = await stage.on_disk(last.session)
         assert list(disk.messages)[1:3] == sent[1:]
     async with stage.open(tmp_path, clock=world.clock):
         await say(stage, 3)
@@ -79,7 +79,7 @@ async def test_a_report_that_comes_meanwhile_is_shown_behind_it(tmp_path: Path) 
         model.hold()
         compacting = asyncio.create_task(world.sessions(no_card).compact("operator", stage.session))
         await hangs(model)
-        await stage.report(last.conversation)
+        await stage.report(last.session)
         model.may_sum_up.set()
         await compacting
         await say(stage, 3)
@@ -98,7 +98,7 @@ async def test_whoever_hangs_up_takes_nothing_back(tmp_path: Path) -> None:
         compacting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await compacting
-        assert not await marked(world, last.conversation.id)
+        assert not await marked(world, last.session.id)
         turn = await say(stage, 3)
         assert turn.outcome is not None
         assert len(model.requests[-1][1]) == 6
@@ -117,7 +117,7 @@ async def test_a_turn_that_is_stopped_while_it_waits_for_a_summary_ends(tmp_path
         await world.admission.stop(turn)
         assert turn.outcome is not None
         assert turn.outcome.status == "cancelled"
-        assert not await marked(world, turn.conversation.id)
+        assert not await marked(world, turn.session.id)
         await until(lambda: not [task for task in asyncio.all_tasks() if task.get_name().startswith("turn ")])
 
 

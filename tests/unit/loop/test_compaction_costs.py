@@ -54,11 +54,11 @@ async def test_what_a_summary_costs_counts_against_the_budget(tmp_path: Path) ->
             turn = await world.send("go")
             await world.ended(turn)
             sums = await world.rows("SELECT total_tokens FROM chat_sessions")
-            session_id = turn.conversation.id
+            session_id = turn.session.id
             summaries = await world.database.read(partial(markers.spent, session_id=session_id))
-            assert turn.books.tokens == sums[0][0] == turn.books.usage.total + summaries.total
+            assert turn.budget.tokens == sums[0][0] == turn.budget.usage.total + summaries.total
             assert bool(summaries.total) is compacted
-            spent[compacted] = turn.books.tokens
+            spent[compacted] = turn.budget.tokens
 
 
 async def test_a_budget_that_the_summary_uses_up_ends_the_turn(tmp_path: Path) -> None:
@@ -94,15 +94,15 @@ async def test_the_next_life_knows_what_summaries_have_cost(tmp_path: Path) -> N
         given = await world.tasks.assign(assignment(timeout=1000), "operator")
         assert given.turn is not None
         await asyncio.wait_for(asked.wait(), PATIENCE)
-        before = given.turn.books.tokens
-        assert given.turn.books.helpers_tokens > 0
+        before = given.turn.budget.tokens
+        assert given.turn.budget.helper_tokens > 0
     model.look, model.plan = None, deque()
     async with stage.open(tmp_path, clock=world.clock) as world:
         turn = next(iter(world.admission.turns("running")), None) or next(iter(world.admission.turns("queued")))
         await world.ended(turn)
         assert turn.outcome is not None
         assert turn.outcome.status == "complete"
-        assert turn.books.tokens - before == tokens_of_last(model)
+        assert turn.budget.tokens - before == tokens_of_last(model)
 
 
 def tokens_of_last(model: Talker) -> int:
@@ -127,7 +127,7 @@ async def test_the_cheapest_model_that_talks_and_fits_sums_up(tmp_path: Path) ->
         turns = await fill(stage, 6)
         assert {request.model for request, sent in model.requests if is_summary(sent)} == {"cheap"}
         assert {request.model for request, sent in model.requests if not is_summary(sent)} == {"m"}
-        assert len(await marked(world, turns[0].conversation.id)) == 1
+        assert len(await marked(world, turns[0].session.id)) == 1
 
 
 class Picky(Talker):
@@ -147,14 +147,14 @@ async def test_the_sessions_own_model_sums_up_where_the_cheap_one_cannot(tmp_pat
         turns = await fill(stage, 6)
         asked = [(request.model, request.temperature) for request, sent in model.requests if is_summary(sent)]
         assert asked == [("cheap", 0.1), ("m", None)]
-        assert len(await marked(world, turns[0].conversation.id)) == 1
+        assert len(await marked(world, turns[0].session.id)) == 1
 
 
 async def test_without_an_agent_that_sums_up_turns_go_on(tmp_path: Path) -> None:
     stage = Stage(model := Talker())
     async with stage.open(tmp_path, policy=CompactionPolicy(tail_turns=1)) as world:
         nobody: Any = Nobody()
-        world.compactions.cast = replace(world.compactions.cast, agents=nobody)
+        world.compactions.models = replace(world.compactions.models, agents=nobody)
         turns = await fill(stage, 6)
         assert all(turn.outcome is not None and turn.outcome.status == "complete" for turn in turns)
         assert not model.told

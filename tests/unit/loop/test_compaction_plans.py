@@ -32,11 +32,11 @@ async def test_a_large_prompt_leaves_little_room_and_less_of_it_is_kept(tmp_path
     """Two turns would be a fifth of the window, but most of what the prompt leaves."""
     stage = Stage(model := Talker())
     async with stage.open(tmp_path) as world:
-        found = await world.conversations.find("operator", stage.session)
+        found = await world.conversations.find_or_create("operator", stage.session)
         found.prompt = prose(1000)
         turns = [await say(stage, 120) for _ in range(24)]
         assert all(turn.outcome is not None and turn.outcome.status == "complete" for turn in turns)
-        begun = {marker.tail_start_id for marker in await marked(world, turns[0].conversation.id)}
+        begun = {marker.tail_start_id for marker in await marked(world, turns[0].session.id)}
         made = [at for at, turn in enumerate(turns) if turn.message_id in begun]
         assert made
         assert min(later - one for one, later in itertools.pairwise(made)) >= 3, "several turns have room in between"
@@ -46,11 +46,11 @@ async def test_a_large_prompt_leaves_little_room_and_less_of_it_is_kept(tmp_path
 async def test_results_are_shown_as_far_as_half_of_the_room_goes(tmp_path: Path) -> None:
     stage = Stage(model := Talker())
     async with stage.open(tmp_path) as world:
-        found = await world.conversations.find("operator", stage.session)
+        found = await world.conversations.find_or_create("operator", stage.session)
         found.prompt = prose(800)
         fixed = tokens(prose(800).encode())
         turn = await say(stage, 3, Calls((("read", 5000),)), Says(7))
-        [marker] = await marked(world, turn.conversation.id)
+        [marker] = await marked(world, turn.session.id)
         assert marker.shortened
         shown = sizes(model)[-1] - fixed
         assert (USABLE - fixed) * 0.3 < shown < (USABLE - fixed) * 0.65

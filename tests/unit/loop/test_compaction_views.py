@@ -108,23 +108,23 @@ class Teller:
         self._asked = 0
         seen = await self._seen()
         turn = await self.world.send(prose(send.words) or "hm", session=self.session, agent=send.agent)
-        self.session = self.stage.session = turn.conversation.id
+        self.session = self.stage.session = turn.session.id
         self.before.setdefault(self.session, {})[turn.message_id] = seen
         self.taken_back.clear()
         while await self._waits(turn):
-            for name in list(turn.waits):
+            for name in list(turn.pending_requests):
                 await decide(self.world, turn, name, "once" if send.approve else "reject")
         async with asyncio.timeout(PATIENCE):  # one that was to steer may have come too late and have its own turn
-            while (left := self.world.admission.current(turn.conversation)) is not None:
-                if self.world.admission.busy_with(turn.conversation) is None:
+            while (left := self.world.admission.head_turn(turn.session)) is not None:
+                if self.world.admission.active_turn(turn.session) is None:
                     break
                 if await self._waits(left):
-                    for name in list(left.waits):
+                    for name in list(left.pending_requests):
                         await decide(self.world, left, name, "reject")
 
     async def _waits(self, turn: Turn) -> bool:
         async with asyncio.timeout(PATIENCE):
-            await turn.quiet.wait()
+            await turn.paused_or_ended.wait()
         if turn.state != "waiting":
             await self.world.ended(turn)
         return turn.state == "waiting"
@@ -207,7 +207,7 @@ class Teller:
         paired(sent)
         self._asked += 1
         found = await self.world.conversations.get("operator", self.session)
-        running = self.world.admission.current(found) if found is not None else None
+        running = self.world.admission.head_turn(found) if found is not None else None
         broke = self._asked > 1 and isinstance(self._last, Breaks)
         self._last = self.model.plan[0] if self.model.plan else Says(5)
         if running is None or found is None or self._asked == 1 or broke:
@@ -225,13 +225,13 @@ class Teller:
             exported = io.BytesIO(file.read())
         elsewhere = Stage(self.model)
         async with elsewhere.open(self.folder / "elsewhere") as world:
-            await world.sessions(no_card).take_in("operator", exported)
+            await world.sessions(no_card).import_session("operator", exported)
             assert list((await elsewhere.on_disk(found)).messages)[1:] == seen
 
 
 def same(memory: View, disk: View) -> None:
     assert list(memory.messages)[1:] == list(disk.messages)[1:]
-    assert memory.places == disk.places
+    assert memory.cut_points == disk.cut_points
     assert memory.spoken_to == disk.spoken_to
     assert set(memory.shortened) == set(disk.shortened)
     assert memory.size - len(memory.messages[0]) == disk.size - len(disk.messages[0])

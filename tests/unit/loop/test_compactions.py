@@ -41,7 +41,7 @@ async def test_a_conversation_is_compacted_when_its_window_is_full_and_not_befor
     stage = Stage(model := Talker())
     async with stage.open(tmp_path) as world:
         turns = await fill(stage, 6)
-        [marker] = await marked(world, turns[0].conversation.id)
+        [marker] = await marked(world, turns[0].session.id)
         sizes = [sum(map(tokens, sent)) for _, sent in model.requests if not is_summary(sent)]
         assert max(sizes) < USABLE * 1.1
         assert max(sizes) > USABLE * 0.7
@@ -82,7 +82,7 @@ async def test_one_long_turn_is_compacted_again_and_again_and_never_overflows(tm
         turn = await say(stage, 3, *[Calls((("read", 500),), text=f"number {at}") for at in range(25)])
         assert turn.outcome is not None
         assert turn.outcome.status == "complete"
-        found = await marked(world, turn.conversation.id)
+        found = await marked(world, turn.session.id)
         assert 3 <= len(found) <= 13
         assert all(marker.tail_start_id == turn.message_id for marker in found)
         steps = [marker.tail_start_step for marker in found]
@@ -99,16 +99,18 @@ async def test_a_result_larger_than_the_window_is_shown_in_part(tmp_path: Path) 
         turn = await say(stage, 3, Calls((("read", 5000),)), Says(7))
         assert turn.outcome is not None
         assert turn.outcome.status == "complete"
-        [marker] = await marked(world, turn.conversation.id)
+        [marker] = await marked(world, turn.session.id)
         assert marker.summary == ""
         assert not model.told, "no model was asked to sum up nothing"
         assert len(marker.shortened) == 1
         _, sent = model.requests[-1]
         assert sum(map(tokens, sent)) < USABLE
         assert b"the runtime has left out" in sent[-1]
-        [*_, kept] = turn.reply[:-1], (await stage.on_disk(turn.conversation)).messages
+        [*_, kept] = turn.reply_parts[:-1], (await stage.on_disk(turn.session)).messages
         assert list(kept)[1 : len(sent)] == sent[1:]
-        part = next(part for part in turn.reply if part["type"] == "dynamic-tool" or part["type"].startswith("tool-"))
+        part = next(
+            part for part in turn.reply_parts if part["type"] == "dynamic-tool" or part["type"].startswith("tool-")
+        )
         assert len(part["output"]["data"]["text"]) > 20_000, "the transcript has it all"
 
 
@@ -119,7 +121,7 @@ async def test_many_large_results_at_once_each_give_up_some(tmp_path: Path) -> N
         turn = await say(stage, 3, Calls(tuple([("read", 1500)] * 4)), Says(7))
         assert turn.outcome is not None
         assert turn.outcome.status == "complete"
-        [marker] = await marked(world, turn.conversation.id)
+        [marker] = await marked(world, turn.session.id)
         assert marker.summary
         assert len(marker.shortened) >= 2
         assert sum(map(tokens, model.requests[-1][1])) < USABLE
@@ -137,13 +139,13 @@ async def test_what_cannot_be_made_short_is_not_summed_up_at_every_step(tmp_path
         assert turn.outcome is not None
         assert turn.outcome.status == "complete"
         assert len(model.requests) - len(model.told) == 22
-        assert len(await marked(world, turn.conversation.id)) <= 4
+        assert len(await marked(world, turn.session.id)) <= 4
 
 
 async def test_a_prompt_that_fills_the_window_is_not_compacted_away(tmp_path: Path) -> None:
     stage = Stage(model := Talker())
     async with stage.open(tmp_path) as world:
-        found = await world.conversations.find("operator", stage.session)
+        found = await world.conversations.find_or_create("operator", stage.session)
         found.prompt = prose(2600)
         turns = [await say(stage, 20) for _ in range(10)]
         assert all(turn.outcome is not None and turn.outcome.status == "complete" for turn in turns)
@@ -170,7 +172,7 @@ async def test_without_a_summary_the_turn_goes_on_and_it_is_tried_again_later(
         model.summaries = ("good",)
         await say(stage, 150)
         assert len(model.told) > tried
-        [marker] = await marked(world, turns[0].conversation.id)
+        [marker] = await marked(world, turns[0].session.id)
         assert marker.summary.startswith("## Facts")
 
 
@@ -183,7 +185,7 @@ async def test_an_overflow_that_nobody_saw_coming_is_got_over(tmp_path: Path) ->
     async with stage.open(tmp_path, window=100_000) as world:
         turns = await fill(stage, 12)
         assert all(turn.outcome is not None and turn.outcome.status == "complete" for turn in turns)
-        assert len(await marked(world, turns[0].conversation.id)) >= 2
+        assert len(await marked(world, turns[0].session.id)) >= 2
         assert model.refused <= 8
 
 
@@ -193,7 +195,7 @@ async def test_a_window_that_the_provider_tells_is_kept_to(tmp_path: Path) -> No
         turns = await fill(stage, 12)
         assert all(turn.outcome is not None and turn.outcome.status == "complete" for turn in turns)
         assert model.refused <= 2, "one for the turn; the summary knows already"
-        assert len(await marked(world, turns[0].conversation.id)) >= 2
+        assert len(await marked(world, turns[0].session.id)) >= 2
 
 
 class Small(Talker):
@@ -219,8 +221,8 @@ async def test_a_guess_at_the_usage_teaches_nothing(tmp_path: Path) -> None:
     stage = Stage(Small(takes=10**6, reports=False))
     async with stage.open(tmp_path) as world:
         turn = await say(stage, 400)
-        assert turn.conversation.context_tokens > 3000
-        assert world.compactions.meters.of(turn.model).factor == 1.0
+        assert turn.session.context_tokens > 3000
+        assert world.compactions.calibrations.for_model(turn.model).factor == 1.0
 
 
 async def test_a_message_larger_than_the_window_is_an_error_and_the_session_goes_on(tmp_path: Path) -> None:
@@ -233,7 +235,7 @@ async def test_a_message_larger_than_the_window_is_an_error_and_the_session_goes
         after = await say(stage, 20)
         assert after.outcome is not None
         assert after.outcome.status == "complete"
-        assert await marked(world, turn.conversation.id)
+        assert await marked(world, turn.session.id)
         sent = model.requests[-1][1]
         assert sum(map(tokens, sent)) < USABLE
 
@@ -248,18 +250,18 @@ async def test_without_a_summary_results_give_way_when_the_provider_refuses(tmp_
         assert turn.outcome is not None
         assert turn.outcome.status == "complete"
         assert model.told, "it was asked for first"
-        [marker] = await marked(world, turn.conversation.id)
+        [marker] = await marked(world, turn.session.id)
         assert (marker.summary, len(marker.shortened)) == ("", 1)
         assert b"alpha" in model.requests[-1][1][1], "nothing was left out"
         chunks = await chunks_of(turn)
         assert states(chunks)[-2:] == ["compacting", "uncompacted"]
         assert any(chunk["type"] == COMPACTION for chunk in chunks)
-        disk = await stage.on_disk(turn.conversation)
+        disk = await stage.on_disk(turn.session)
         sent = model.requests[-1][1]
         assert list(disk.messages)[1 : len(sent)] == sent[1:]
         model.summaries = ("good",)
         await fill(stage, 4)
-        assert (await marked(world, turn.conversation.id))[-1].summary.startswith("## Facts")
+        assert (await marked(world, turn.session.id))[-1].summary.startswith("## Facts")
 
 
 async def test_a_summary_is_asked_for_that_is_shorter_than_what_it_sums_up(tmp_path: Path) -> None:
@@ -268,7 +270,7 @@ async def test_a_summary_is_asked_for_that_is_shorter_than_what_it_sums_up(tmp_p
     async with stage.open(tmp_path, window=20_000) as world:
         await say(stage, 300)
         turn = await say(stage, 3, Calls((("read", 15_000),)), Says(7))
-        [marker] = await marked(world, turn.conversation.id)
+        [marker] = await marked(world, turn.session.id)
         assert marker.summary
         [(request, _)] = [(request, sent) for request, sent in model.requests if is_summary(sent)]
         assert request.max_tokens is not None
@@ -292,7 +294,7 @@ async def test_a_window_that_was_told_wrongly_is_not_believed_for_long(tmp_path:
         await fill(stage, 4)
         turn = await world.send("quote me", session=stage.session)
         await world.ended(turn)
-        meter = world.compactions.meters.of(turn.model)
+        meter = world.compactions.calibrations.for_model(turn.model)
         assert meter.limit == 1100
         after = await say(stage, 900)
         assert after.outcome is not None
@@ -311,10 +313,10 @@ async def test_another_model_has_another_window(tmp_path: Path) -> None:
         await fill(stage, 8)
         assert not model.told
         turn = await say(stage, 5, model="narrow")
-        assert len(await marked(world, turn.conversation.id)) == 1
+        assert len(await marked(world, turn.session.id)) == 1
         assert model.requests[-1][0].model == "narrow"
         assert sum(map(tokens, model.requests[-1][1])) < USABLE
         await fill(stage, 4)
         await say(stage, 5, model="m")
         await fill(stage, 8)
-        assert len(await marked(world, turn.conversation.id)) <= 2
+        assert len(await marked(world, turn.session.id)) <= 2

@@ -31,8 +31,8 @@ async def test_a_message_that_is_sent_twice_runs_once(tmp_path: Path) -> None:
         again = await world.chats.send(incoming("hi", message_id="m"))
         assert isinstance(again, CompletedTurn)
         assert again.reply is not None
-        assert again.names == {"session_id": turn.conversation.id, "message_id": "m"}
-        reply = reply_of(again.names, again.reply.parts, Usage(), again.outcome)
+        assert again.public_ids == {"session_id": turn.session.id, "message_id": "m"}
+        reply = reply_of(again.public_ids, again.reply.parts, Usage(), again.outcome)
         assert (reply.response, reply.finish_reason) == ("hello", "stop")
         assert [(one.name, one.state, one.input) for one in reply.tool_outputs] == [
             ("echo", "output-available", {"a": 1})
@@ -46,10 +46,10 @@ async def test_sessions_of_others_are_not_there(tmp_path: Path) -> None:
         turn = await world.send("secret", session="shared")
         await world.ended(turn)
         with pytest.raises(NotFound):
-            await world.chats.send(incoming("hi", principal="eve", session=turn.conversation.id))
+            await world.chats.send(incoming("hi", principal="eve", session=turn.session.id))
         other = await world.send("hi", principal="eve", session="shared")
         await world.ended(other)
-        assert other.conversation.id != turn.conversation.id
+        assert other.session.id != turn.session.id
         assert b"secret" not in b"".join(world.model.requests[-1][1])
         with pytest.raises(NotFound):
             await world.send("hi", session="ses_" + "0" * 26)
@@ -64,13 +64,13 @@ async def test_a_session_is_found_again_in_the_next_life(tmp_path: Path) -> None
     async with World(tmp_path, clock=clock) as world:
         second = await world.send("second", session="mine")
         await world.ended(second)
-        third = await world.send("third", session=first.conversation.id)
+        third = await world.send("third", session=first.session.id)
         await world.ended(third)
-        assert second.conversation.id == first.conversation.id
+        assert second.session.id == first.session.id
         assert second.model == "big"
         said = [json.loads(message)["content"] for message in world.model.requests[-1][1]]
         assert [without_notes(text) for text in said[1:]] == ["first", "first answer", "second", "done", "third"]
-        third.conversation.view = None
+        third.session.view = None
         await world.ended(await world.send("fourth", session="mine"))
         again = [json.loads(message)["content"] for message in world.model.requests[-1][1]]
         assert again[: len(said)] == said
@@ -81,7 +81,7 @@ async def test_a_refused_message_does_not_change_the_model(tmp_path: Path) -> No
         turn = await world.send("one")
         with pytest.raises(Exception, match="waiting"):
             await world.send("two", model="big")
-        assert turn.conversation.model == "m"
+        assert turn.session.model == "m"
         await world.admission.stop(turn)
 
 
@@ -90,12 +90,12 @@ async def test_an_archived_session_takes_no_message(tmp_path: Path) -> None:
         turn = await world.send("one", session="mine")
         await world.ended(turn)
         fresh, old = await world.chats.reset("operator", "mine")
-        assert old == turn.conversation.id
+        assert old == turn.session.id
         with pytest.raises(Conflict) as caught:
             await world.send("two", session=old)
         assert caught.value.code == "session_archived"
         after = await world.send("two", session="mine")
-        assert after.conversation.id == fresh
+        assert after.session.id == fresh
         await world.ended(after)
         assert (await world.chats.reset("operator", "never seen"))[1] is None
 
@@ -126,7 +126,7 @@ async def test_a_task_from_its_start_to_its_result(tmp_path: Path) -> None:
         with pytest.raises(Conflict):
             await world.tasks.assign(assignment(timeout=5), "operator")
         assert (await world.tasks.cancel("task-1", "operator")) == record
-        assert (world.counters.completed, world.counters.failed, world.counters.steps) == (1, 0, 2)
+        assert (world.counters.completed_tasks, world.counters.failed_tasks, world.counters.steps) == (1, 0, 2)
         for missing in (world.tasks.record, world.tasks.turn, world.tasks.reply):
             with pytest.raises(NotFound):
                 await missing("task-1", "eve")
@@ -209,7 +209,7 @@ async def test_a_message_keeps_the_name_of_its_session_in_the_next_life(tmp_path
     async with World(tmp_path, FakeModel([[gate.wait(), *say("hello")]])) as world:
         turn = await world.chats.send(incoming("second", session="mine", message_id="m"))
         assert isinstance(turn, Turn)
-        assert turn.names() == {"session_id": "mine", "message_id": "m"}
+        assert turn.public_ids() == {"session_id": "mine", "message_id": "m"}
         gate.set()
         await world.ended(turn)
 
@@ -218,7 +218,7 @@ async def test_scratch_is_there_for_tools_and_goes_with_its_session(tmp_path: Pa
     async with World(tmp_path, FakeModel([say("no tools"), call(("c1", "echo", "{}")), say("done")])) as world:
         turn = await world.send("hi")
         await world.ended(turn)
-        scratch = world.home.scratch(turn.conversation.id)
+        scratch = world.home.scratch(turn.session.id)
         assert not scratch.exists()
         await world.ended(await world.send("use one"))
         (scratch / "spilled").write_text("output")
@@ -242,7 +242,7 @@ async def test_a_disk_that_fails_at_the_end_is_told(tmp_path: Path) -> None:
         assert turn.outcome is not None
         assert turn.outcome.error_code == "internal_error"
         assert await settled(world, turn) == "ended"
-        said = b"".join([event async for event in turn.live.follow()])
+        said = b"".join([event async for event in turn.stream.follow()])
         assert said.count(b'"type":"finish"') == 1
         assert b'"type":"error"' in said
         row = await world.rows("SELECT metadata_json FROM chat_messages WHERE id = ?", turn.reply_id)
@@ -257,12 +257,12 @@ async def test_many_sessions_are_forgotten_and_found_again(tmp_path: Path) -> No
         first = await world.send("remember me", session="first")
         await world.ended(first)
         for number in range(1100):
-            conversation = world.conversations.begin("operator", f"s{number}")
+            conversation = world.conversations.create("operator", f"s{number}")
             conversation.stored = True
-        assert first.conversation.id not in world.conversations._known
+        assert first.session.id not in world.conversations._known
         again = await world.send("and now?", session="first")
         await world.ended(again)
-        assert again.conversation is not first.conversation
+        assert again.session is not first.session
         assert b"remember me" in b"".join(world.model.requests[-1][1])
 
 

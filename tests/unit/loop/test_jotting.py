@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_runtime.loop.core.limits import TurnOutcome
-from agent_runtime.loop.notes.daily_log import KEPT, jot
+from agent_runtime.loop.notes.daily_log import MAX_TEXT_CHARACTERS, log_turn
 from agent_runtime.ports import DailyLogEntry
 from tests.unit.loop.support import conversation, new_turn
 
@@ -25,16 +25,16 @@ class Diary:
 
 def told(**fields: Any) -> list[DailyLogEntry]:
     diary = Diary()
-    jot(new_turn(**{"outcome": DONE, "reply": [{"type": "text", "text": "hi"}], **fields}), diary)
+    log_turn(new_turn(**{"outcome": DONE, "reply_parts": [{"type": "text", "text": "hi"}], **fields}), diary)
     return diary.entries
 
 
 def test_a_turn_of_a_person_is_told_by_its_alias() -> None:
     named = conversation()
     named.aliases = ("main",)
-    assert told(conversation=named) == [DailyLogEntry(named.principal, "main", "complete", "hello", "hi")]
+    assert told(session=named) == [DailyLogEntry(named.principal, "main", "complete", "hello", "hi")]
     (entry,) = told()
-    assert entry.who == new_turn().conversation.id
+    assert entry.who == new_turn().session.id
 
 
 def test_a_task_is_told_by_its_id() -> None:
@@ -49,7 +49,7 @@ def test_how_it_ended_is_told_with_the_reason() -> None:
         "timeout (deadline_exceeded)": TurnOutcome("timeout", "other", "deadline_exceeded", limit="deadline"),
     }
     for status, outcome in ends.items():
-        assert [entry.status for entry in told(outcome=outcome, reply=[])] == [status]
+        assert [entry.status for entry in told(outcome=outcome, reply_parts=[])] == [status]
 
 
 def test_what_agents_do_for_each_other_is_not_told() -> None:
@@ -58,5 +58,5 @@ def test_what_agents_do_for_each_other_is_not_told() -> None:
 
 
 def test_only_the_beginning_of_a_text_is_passed_on() -> None:
-    (entry,) = told(reply=[{"type": "text", "text": "x" * 1_000_000}])
-    assert len(entry.answered) == KEPT
+    (entry,) = told(reply_parts=[{"type": "text", "text": "x" * 1_000_000}])
+    assert len(entry.answered) == MAX_TEXT_CHARACTERS

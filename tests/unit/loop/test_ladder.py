@@ -11,9 +11,9 @@ import pytest
 from pydantic_core import to_json
 
 from agent_common.protocol import CompactionPolicy, SmartRecovery, Usage
-from agent_runtime.context.transcript import PRUNED
+from agent_runtime.context.transcript import PRUNED_CHARACTERS
 from agent_runtime.errors import ModelError
-from agent_runtime.loop.turn.summary_strategies import MOST_CALLS, FallbackSummarizer, NoSummary, Summary
+from agent_runtime.loop.turn.summary_strategies import MAX_CALLS, FallbackSummarizer, NoSummary, Summary
 
 SPENT = Usage(input=100, output=10)
 FACT = re.compile(r"FACT-\d+")
@@ -28,7 +28,7 @@ def facts(text: str) -> str:
 class Scripted:
     """A writer that keeps the facts. A token is four characters."""
 
-    room: int = 10_000
+    max_input_tokens: int = 10_000
     takes: int | None = None
     """Tokens that it really takes; what is longer overflows."""
     tells: bool = False
@@ -37,22 +37,22 @@ class Scripted:
     """By the number of the call: another answer, or an error."""
     reply: Callable[[str], str] = facts
     told: list[str] = field(default_factory=list[str])
-    spent: Usage = field(default_factory=Usage)
+    total_usage: Usage = field(default_factory=Usage)
 
-    def cost(self, text: str) -> int:
+    def count_tokens(self, text: str) -> int:
         return -(-len(text) // 4)
 
-    async def write(self, record: str) -> Summary:
-        self.told.append(record)
-        if self.takes is not None and self.cost(record) > self.takes:
+    async def summarize(self, transcript: str) -> Summary:
+        self.told.append(transcript)
+        if self.takes is not None and self.count_tokens(transcript) > self.takes:
             if self.tells:
-                self.room = self.takes
+                self.max_input_tokens = self.takes
             raise TOO_LONG
-        self.spent = self.spent.plus(SPENT)
-        answer = self.answers.get(len(self.told), self.reply(record))
+        self.total_usage = self.total_usage.plus(SPENT)
+        answer = self.answers.get(len(self.told), self.reply(transcript))
         if isinstance(answer, Exception):
             raise answer
-        return Summary(answer, self.cost(answer), model="cheap")
+        return Summary(answer, self.count_tokens(answer), model="cheap")
 
 
 def user(text: str) -> bytes:
@@ -79,7 +79,7 @@ def without(*rungs: str) -> CompactionPolicy:
 
 
 async def summed_up(writer: Scripted, messages: Sequence[bytes], policy: CompactionPolicy = ALL) -> Summary:
-    return await FallbackSummarizer(writer, policy).sum_up(messages)
+    return await FallbackSummarizer(writer, policy).summarize(messages)
 
 
 async def test_what_fits_is_summed_up_at_once() -> None:
@@ -99,16 +99,16 @@ def long_results() -> list[bytes]:
 
 
 async def test_old_results_are_pruned_before_anything_is_cut_up() -> None:
-    writer = Scripted(room=6000)
+    writer = Scripted(max_input_tokens=6000)
     summary = await summed_up(writer, long_results())
     assert summary.text.count("FACT") == 10
     assert len(writer.told) == 1
     assert writer.told[0].count("r" * 4000) == 4
-    assert writer.told[0].count("r" * PRUNED + "... [the rest was pruned]") == 6
+    assert writer.told[0].count("r" * PRUNED_CHARACTERS + "... [the rest was pruned]") == 6
 
 
 async def test_without_pruning_it_is_summed_up_in_pieces() -> None:
-    writer = Scripted(room=6000)
+    writer = Scripted(max_input_tokens=6000)
     summary = await summed_up(writer, long_results(), without("prune_tool_outputs"))
     assert summary.text.count("FACT") == 10
     assert [text[:25] for text in writer.told] == [
@@ -123,11 +123,11 @@ async def test_without_pruning_it_is_summed_up_in_pieces() -> None:
 
 async def test_pieces_lose_nothing_however_long_a_message_is() -> None:
     told = " ".join(f"FACT-{number} " + "x" * 90 for number in range(100))
-    writer = Scripted(room=700)
+    writer = Scripted(max_input_tokens=700)
     summary = await summed_up(writer, [user(told)])
     assert summary.text == facts(told)
     assert len(writer.told) > 4
-    assert all(writer.cost(text) <= 700 for text in writer.told)
+    assert all(writer.count_tokens(text) <= 700 for text in writer.told)
 
 
 async def test_summaries_of_pieces_that_are_still_too_long_are_summed_up_in_pieces_again() -> None:
@@ -136,7 +136,7 @@ async def test_summaries_of_pieces_that_are_still_too_long_are_summed_up_in_piec
     def third(text: str) -> str:
         return facts(text) + " " + "y" * (len(text) // 3)
 
-    writer = Scripted(room=600, reply=third)
+    writer = Scripted(max_input_tokens=600, reply=third)
     summary = await summed_up(writer, talk(30))
     assert summary.text.count("FACT") == 30
     rounds = {match[1] for text in writer.told if (match := re.match(r"\[This is part 1 of (\d+)", text))}
@@ -145,7 +145,7 @@ async def test_summaries_of_pieces_that_are_still_too_long_are_summed_up_in_piec
 
 async def test_a_piece_shorter_than_its_summary_is_kept_as_it_is() -> None:
     """The last piece is often a short one."""
-    writer = Scripted(room=1000, answers={2: "w" * 2000, 3: "w" * 2000})
+    writer = Scripted(max_input_tokens=1000, answers={2: "w" * 2000, 3: "w" * 2000})
     messages = [user("FACT-1 " + "x" * 3700), user("FACT-2 end")]
     summary = await summed_up(writer, messages, without("drop_middle"))
     assert summary.text == "FACT-1 FACT-2"
@@ -153,20 +153,20 @@ async def test_a_piece_shorter_than_its_summary_is_kept_as_it_is() -> None:
 
 
 async def test_no_piece_may_come_back_empty() -> None:
-    writer = Scripted(room=1000, answers={2: " ", 3: "\n"})
+    writer = Scripted(max_input_tokens=1000, answers={2: " ", 3: "\n"})
     with pytest.raises(NoSummary, match="part 2"):
         await summed_up(writer, talk(20))
     assert len(writer.told) == 3
 
 
 async def test_an_empty_piece_gets_another_attempt() -> None:
-    writer = Scripted(room=1500, answers={2: " "})
+    writer = Scripted(max_input_tokens=1500, answers={2: " "})
     summary = await summed_up(writer, talk(20))
     assert summary.text.count("FACT") == 20
 
 
 async def test_without_pieces_the_middle_is_left_out() -> None:
-    writer = Scripted(room=1000)
+    writer = Scripted(max_input_tokens=1000)
     summary = await summed_up(writer, talk(40), without("chunked_summarize"))
     assert "FACT-0" in summary.text
     assert "FACT-39" in summary.text
@@ -176,7 +176,7 @@ async def test_without_pieces_the_middle_is_left_out() -> None:
 
 
 async def test_with_every_rung_off_there_is_none() -> None:
-    writer = Scripted(room=1000)
+    writer = Scripted(max_input_tokens=1000)
     with pytest.raises(NoSummary, match="too long even"):
         await summed_up(writer, talk(40), without("prune_tool_outputs", "chunked_summarize", "drop_middle"))
     assert not writer.told
@@ -184,7 +184,7 @@ async def test_with_every_rung_off_there_is_none() -> None:
 
 @pytest.mark.parametrize("rung", ["prune_tool_outputs", "chunked_summarize", "drop_middle"])
 async def test_a_writer_without_room_gives_none(rung: str) -> None:
-    writer = Scripted(room=400)
+    writer = Scripted(max_input_tokens=400)
     with pytest.raises(NoSummary, match="too long even"):
         await summed_up(writer, talk(40), without(rung))
     assert not writer.told
@@ -216,7 +216,7 @@ async def test_what_was_said_in_a_word_needs_no_longer_summary() -> None:
 
 @pytest.mark.parametrize("code", ["model_unavailable", "model_auth", "model_config"])
 async def test_a_model_that_fails_for_good_ends_it(code: Any) -> None:
-    writer = Scripted(room=1000, answers={2: ModelError("it is gone", code=code)})
+    writer = Scripted(max_input_tokens=1000, answers={2: ModelError("it is gone", code=code)})
     with pytest.raises(NoSummary, match="it is gone"):
         await summed_up(writer, talk(40))
     assert len(writer.told) == 2
@@ -226,30 +226,30 @@ async def test_a_model_that_fails_for_good_ends_it(code: Any) -> None:
 
 
 async def test_what_overflows_though_it_should_fit_is_cut_smaller() -> None:
-    writer = Scripted(room=10_000, takes=1500)
+    writer = Scripted(max_input_tokens=10_000, takes=1500)
     summary = await summed_up(writer, talk(40))
     assert summary.text.count("FACT") == 40, "pieces are made smaller before anything is left out"
-    refused = [text for text in writer.told if writer.cost(text) > 1500]
+    refused = [text for text in writer.told if writer.count_tokens(text) > 1500]
     assert 0 < len(refused) <= 4
 
 
 async def test_a_window_that_was_told_is_believed() -> None:
-    writer = Scripted(room=10_000, takes=1500, tells=True)
+    writer = Scripted(max_input_tokens=10_000, takes=1500, tells=True)
     summary = await summed_up(writer, talk(40))
     assert summary.text.count("FACT") == 40
-    assert len([text for text in writer.told if writer.cost(text) > 1500]) == 1
+    assert len([text for text in writer.told if writer.count_tokens(text) > 1500]) == 1
 
 
 async def test_a_model_that_finds_everything_too_long_is_not_asked_for_ever() -> None:
     for takes, room in ((0, 10_000), (0, 1_000_000), (450, 100_000)):
-        writer = Scripted(room=room, takes=takes)
+        writer = Scripted(max_input_tokens=room, takes=takes)
         with pytest.raises(NoSummary, match="too long"):
             await summed_up(writer, talk(2000))
-        assert len(writer.told) <= MOST_CALLS
+        assert len(writer.told) <= MAX_CALLS
 
 
 async def test_what_would_take_too_many_pieces_is_told_without_its_middle() -> None:
-    writer = Scripted(room=600)
+    writer = Scripted(max_input_tokens=600)
     summary = await summed_up(writer, talk(2000))
     assert len(writer.told) == 1
     assert "FACT-0 " in summary.text
@@ -259,14 +259,16 @@ async def test_what_would_take_too_many_pieces_is_told_without_its_middle() -> N
 async def test_no_summary_takes_calls_without_end() -> None:
     """Every piece must be asked for twice, round after round."""
     asked = iter(range(10_000))
-    writer = Scripted(room=1200, reply=lambda text: "" if next(asked) % 2 == 0 else text[: len(text) * 4 // 5])
-    with pytest.raises(NoSummary, match=f"in {MOST_CALLS} calls"):
+    writer = Scripted(
+        max_input_tokens=1200, reply=lambda text: "" if next(asked) % 2 == 0 else text[: len(text) * 4 // 5]
+    )
+    with pytest.raises(NoSummary, match=f"in {MAX_CALLS} calls"):
         await summed_up(writer, talk(250))
-    assert len(writer.told) == MOST_CALLS
+    assert len(writer.told) == MAX_CALLS
 
 
 async def test_pieces_that_do_not_get_shorter_give_way_to_the_last_rung() -> None:
-    writer = Scripted(room=1000, reply=lambda text: text[: len(text) - 200])
+    writer = Scripted(max_input_tokens=1000, reply=lambda text: text[: len(text) - 200])
     summary = await summed_up(writer, talk(20))
     assert "left out" in writer.told[-1]
     assert "FACT-0 " in summary.text

@@ -50,7 +50,7 @@ def heard(world: World, request: int = -1) -> list[str]:
 
 async def read_back(world: World, session: str) -> list[bytes]:
     past = await world.database.read(lambda connection: list(history.messages(connection, session)))
-    return list(View.of(PROMPT, past).messages)
+    return list(View.from_history(PROMPT, past).messages)
 
 
 async def test_notes_stand_below_the_words_and_stay_there(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ async def test_notes_stand_below_the_words_and_stay_there(tmp_path: Path) -> Non
         assert [occasion.first for occasion in taker.asked] == [True, False]
         assert (taker.asked[0].words, taker.asked[0].principal) == ("hello", "operator")
         assert taker.asked[1].context_tokens > 0
-        kept = (await read_back(world, first.conversation.id))[: len(world.model.requests[-1][1])]
+        kept = (await read_back(world, first.session.id))[: len(world.model.requests[-1][1])]
         assert kept == world.model.requests[-1][1], "the record gives the same bytes"
         stored = await world.rows("SELECT data_json FROM chat_parts WHERE message_id = ?", first.message_id)
         assert [json.loads(row[0])["text"] for row in stored] == ["hello"], "notes are nobody's words"
@@ -99,7 +99,7 @@ async def test_a_message_that_waited_long_is_told_what_time_it_is_by_now(tmp_pat
             "<runtime-notes>\nsent: 2027-01-15 08:00 UTC, Friday\nnow: 2027-01-15 09:00 UTC, Friday\n</runtime-notes>",
         ]
         sent = world.model.requests[-1][1]
-        assert (await read_back(world, first.conversation.id))[: len(sent)] == sent
+        assert (await read_back(world, first.session.id))[: len(sent)] == sent
 
 
 async def test_a_turn_that_waited_goes_on_with_the_notes_it_had(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ async def test_notes_are_on_disk_before_the_model_is_asked(tmp_path: Path) -> No
     async with World(tmp_path, FakeModel([[gate.wait(), *say("ok")]]), note_takers=[taker]) as world:
         turn = await world.send("hello")
         await until(lambda: len(world.model.requests) == 1)
-        assert (await read_back(world, turn.conversation.id))[:2] == world.model.requests[-1][1]
+        assert (await read_back(world, turn.session.id))[:2] == world.model.requests[-1][1]
         gate.set()
         await world.ended(turn)
 

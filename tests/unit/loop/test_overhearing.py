@@ -11,7 +11,7 @@ from typing import Any
 from agent_runtime.context import Step, View
 from agent_runtime.context.provider_messages import ToolCallRecord
 from agent_runtime.learnings import NoLearnings
-from agent_runtime.loop.core.corrections import overhear
+from agent_runtime.loop.core.corrections import detect_correction
 from agent_runtime.ports import Correction, ToolContext, ToolResult
 from tests.unit.loop.people import Hands, decide, waits
 from tests.unit.loop.support import FakeModel, FakeTools, World, assignment, call, new_turn, say, until
@@ -44,7 +44,7 @@ async def test_every_answered_call_is_shown(tmp_path: Path) -> None:
     async with World(tmp_path, model, tools=tools, learnings=notes) as it:
         turn = await it.send("go")
         await it.ended(turn)
-    session = turn.conversation.id
+    session = turn.session.id
     assert ("bad", "it broke", session) in notes.seen
     assert ("echo", None, session) in notes.seen
     ((tool, error, _),) = [one for one in notes.seen if one[1] not in ("it broke", None)]
@@ -73,7 +73,7 @@ async def test_a_message_that_contradicts_is_a_correction(tmp_path: Path) -> Non
         (heard,) = notes.heard
         assert (heard.text, heard.source, heard.principal) == ("No, use pnpm!", "person (message)", "operator")
         assert heard.answer_to == "I ran npm install."
-        assert heard.session_id == (await it.send("bye")).conversation.id
+        assert heard.session_id == (await it.send("bye")).session.id
 
 
 async def test_it_is_heard_in_a_session_that_was_read_back(tmp_path: Path) -> None:
@@ -132,15 +132,15 @@ def test_only_a_person_who_speaks_now_is_overheard() -> None:
     parts = [{"type": "text", "text": "No, use pnpm"}]
     for interactive, begun, heard in ((True, False, 1), (False, False, 0), (True, True, 0)):
         notes = Notes()
-        overhear(new_turn(parts=parts, interactive=interactive, begun=begun), view, notes)
+        detect_correction(new_turn(parts=parts, interactive=interactive, has_run_before=begun), view, notes)
         assert len(notes.heard) == heard
 
 
 def test_a_view_knows_what_the_model_said_last() -> None:
     view = View("p")
-    assert view.answered is None
+    assert view.last_answer is None
     view.add_user([{"type": "text", "text": "hi"}])
-    assert view.answered is None
+    assert view.last_answer is None
     view.add_step(Step('It is "blue".\n'))
     view.add_step(Step("", [ToolCallRecord("c", "read", {}, {"type": "output", "data": 1})]))
-    assert view.answered == 'It is "blue".\n'
+    assert view.last_answer == 'It is "blue".\n'

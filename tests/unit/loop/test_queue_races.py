@@ -101,11 +101,11 @@ class Queues(RuleBasedStateMachine):
             return False
         inside = {turn.message_name for turn in turns if turn.state == "running"}
         before_the_model = {name.strip("<>") for name in self.model.open}
-        return inside == before_the_model and all(one.durable and one.state in ("queued", "running") for one in turns)
+        return inside == before_the_model and all(one.admitted and one.state in ("queued", "running") for one in turns)
 
     def _busy(self, session: str) -> Turn | None:
         known = self.world.conversations._known.get(self.world.conversations._aliases.get(("operator", session), ""))
-        return self.world.admission.busy_with(known) if known else None
+        return self.world.admission.active_turn(known) if known else None
 
     # -- what callers do
 
@@ -135,7 +135,7 @@ class Queues(RuleBasedStateMachine):
         return turn
 
     def _wakes(self, turn: Turn) -> bool:
-        return turn.conversation.id not in self.world.admission._resting
+        return turn.session.id not in self.world.admission._paused_sessions
 
     @rule(session=NAMES, count=st.integers(2, 4))
     def send_many(self, session: str, count: int) -> None:
@@ -244,7 +244,7 @@ class Queues(RuleBasedStateMachine):
             if (held := self.holds.pop(session, None)) is not None:
                 held.close()
                 return
-            conversation = await self.world.conversations.find("operator", session)
+            conversation = await self.world.conversations.find_or_create("operator", session)
             with contextlib.suppress(Conflict), contextlib.ExitStack() as stack:
                 stack.enter_context(self.world.admission.hold(conversation))
                 self.holds[session] = stack.pop_all()
@@ -258,10 +258,10 @@ class Queues(RuleBasedStateMachine):
         admission = self.world.admission
         running = [turn for turn in admission._turns.values() if turn.state == "running"]
         assert len(running) + admission._free == SLOTS
-        assert all(times == 1 for times in Counter(turn.conversation.id for turn in running).values())
+        assert all(times == 1 for times in Counter(turn.session.id for turn in running).values())
         if admission._free:
-            could = [turn for lane in admission._lanes.values() for turn in list(lane)[:1] if turn.could_start]
-            idle = [turn for turn in could if turn.conversation.id not in admission._held | admission._resting]
+            could = [turn for lane in admission._session_queues.values() for turn in list(lane)[:1] if turn.could_start]
+            idle = [turn for turn in could if turn.session.id not in admission._held | admission._paused_sessions]
             assert not idle, "a slot is free and somebody waits"
 
     @invariant()
@@ -305,7 +305,7 @@ class Queues(RuleBasedStateMachine):
                         gate.set_result(True)
                 await self.world.database.write(lambda _: None)
                 known = self.world.conversations._aliases.get(("operator", session), "")
-                if known in self.world.admission._resting:
+                if known in self.world.admission._paused_sessions:
                     with contextlib.suppress(Busy):
                         await self._send(session, "queue")
         await self._check_ledger()
@@ -314,8 +314,10 @@ class Queues(RuleBasedStateMachine):
         self._check_events()
         admission = self.world.admission
         assert admission._free == SLOTS
-        assert not any((admission._turns, admission._lanes, admission._ready, admission._resting, admission._held))
-        assert all(known.users == 0 for known in self.world.conversations._known.values())
+        assert not any(
+            (admission._turns, admission._session_queues, admission._ready, admission._paused_sessions, admission._held)
+        )
+        assert all(known.use_count == 0 for known in self.world.conversations._known.values())
         await self.world.__aexit__()
 
     async def _check_ledger(self) -> None:

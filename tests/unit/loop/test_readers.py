@@ -36,7 +36,7 @@ class Reader:
 
     def __init__(self, live: TurnStream, *, waits: bool) -> None:
         self.waits, self.read, self.whole = waits, b"", False
-        self.pieces = live.follow(waits=waits)
+        self.pieces = live.follow(through_waits=waits)
         self.taking: asyncio.Task[bytes] | None = None
 
     async def take(self) -> None:
@@ -69,7 +69,7 @@ class Scene:
         self.readers: list[Reader] = []
 
     def publish(self, count: int) -> None:
-        self.live.go_on()
+        self.live.resume()
         for _ in range(count):
             self.live.publish(c.TextDelta(id="t", delta=f"{self.number}:" + "x" * self.size))
             self.number += 1
@@ -94,7 +94,7 @@ def test_every_reader_gets_every_chunk_once_at_any_pace(acts: list[tuple[str, in
         scene = Scene(size)
         for act in acts:
             await scene.act(*act)
-        scene.live.go_on()
+        scene.live.resume()
         scene.live.close()
         whole = await heard_of(scene.live)
         assert whole.count(DONE) == 1
@@ -131,7 +131,7 @@ async def test_a_long_wait_costs_no_memory() -> None:
     for _ in range(100):
         waiting = asyncio.ensure_future(anext(follower))
         await until(lambda: any(not waiter.done() for waiter in live._waiters))
-        turn_stream._tell(live._waiters[-1], False)  # what the alarm does when it rings
+        turn_stream._resolve(live._waiters[-1], False)  # what the alarm does when it rings
         assert await waiting == turn_stream.HEARTBEAT
     for _ in range(100):
         leaving = asyncio.ensure_future(anext(live.follow()))
@@ -155,11 +155,11 @@ def test_a_reader_may_come_again_as_often_as_he_likes(comings: list[int], rounds
         async with World(Path(path), model, catalog=Hands().catalog("echo")) as it:
             turn = await it.send("go")
             for pieces in comings:
-                reader = Reader(turn.live, waits=True)
+                reader = Reader(turn.stream, waits=True)
                 for _ in range(pieces):
                     await reader.take()
                 await reader.leave()
-            staying, ending = asyncio.create_task(heard(turn)), asyncio.create_task(heard(turn, waits=False))
+            staying, ending = asyncio.create_task(heard(turn)), asyncio.create_task(heard(turn, through_waits=False))
             await waits(turn)
             before = Frontend().read(await ending)
             assert before.ends[0]["finishReason"] == "tool-calls"

@@ -41,7 +41,9 @@ class Life:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.admission = Admission(database, self.run, self.cancel, EventBus(ManualClock()), slots=SLOTS, queue=QUEUE)
+        self.admission = Admission(
+            database, self.run, self.cancel, EventBus(ManualClock()), slots=SLOTS, queue_limit=QUEUE
+        )
         self.conversations = {name: conversation(name) for name in "abc"}
         self.numbers = itertools.count()
         self.running: dict[Turn, asyncio.Future[str]] = {}
@@ -50,9 +52,9 @@ class Life:
         self.cancelled: list[Turn] = []
 
     async def run(self, turn: Turn, _: object) -> None:
-        session = turn.conversation.id
-        assert turn.durable
-        assert all(other.conversation.id != session for other in self.running)
+        session = turn.session.id
+        assert turn.admitted
+        assert all(other.session.id != session for other in self.running)
         self.started[session].append(turn)
         told = self.running[turn] = asyncio.get_running_loop().create_future()
         assert len(self.running) <= SLOTS
@@ -72,14 +74,14 @@ class Life:
         self.cancelled.append(turn)
 
     async def admit(self, session: str, *, refuse: bool) -> None:
-        turn = new_turn(conversation=self.conversations[session], message_id=f"m{next(self.numbers)}", state="queued")
+        turn = new_turn(session=self.conversations[session], message_id=f"m{next(self.numbers)}", state="queued")
 
         def unit(_: object) -> None:
             if refuse:
                 raise Refused
 
-        resting = self.admission._resting  # what rests waits for a message, and does not count
-        waiting = sum(1 for queued in self.admission.turns("queued") if queued.conversation.id not in resting)
+        resting = self.admission._paused_sessions  # what rests waits for a message, and does not count
+        waiting = sum(1 for queued in self.admission.turns("queued") if queued.session.id not in resting)
         try:
             await self.admission.admit(turn, lambda _: unit)
         except Busy:
@@ -121,22 +123,22 @@ class Life:
                 self.end(number, "complete")
             await self.database.write(lambda _: None)
         for session in self.conversations.values():
-            while (turn := self.admission.current(session)) is not None:
+            while (turn := self.admission.head_turn(session)) is not None:
                 await self.admission.stop(turn)
 
     def check(self) -> None:
         for session, started in self.started.items():
-            admitted = [turn for turn in self.admitted if turn.conversation.id == session]
+            admitted = [turn for turn in self.admitted if turn.session.id == session]
             assert started == [turn for turn in admitted if turn not in self.cancelled]
         ran = [turn for started in self.started.values() for turn in started]
         assert len(ran) + len(self.cancelled) == len(self.admitted)
         assert all(turn.ended.is_set() for turn in self.admitted)
         assert self.admission._free == SLOTS
         assert not self.admission._turns
-        assert not self.admission._lanes
+        assert not self.admission._session_queues
         assert not self.admission._ready
-        assert not self.admission._resting
-        assert all(session.users == 0 for session in self.conversations.values())
+        assert not self.admission._paused_sessions
+        assert all(session.use_count == 0 for session in self.conversations.values())
 
 
 @settings(max_examples=60, deadline=None)

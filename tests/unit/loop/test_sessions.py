@@ -22,7 +22,7 @@ from agent_common.protocol import (
     without_notes,
 )
 from agent_runtime.errors import Conflict, ModelError
-from agent_runtime.loop import SessionService, standing
+from agent_runtime.loop import SessionService, compute_session_status
 from agent_runtime.loop.sessions.session_cost import cost_of
 from agent_runtime.ports import Retrying
 from tests.unit.loop.people import slow_disk
@@ -40,7 +40,7 @@ def sessions(world: World) -> SessionService:
 
 
 def stands(*given: Any) -> dict[str, Any]:
-    found = standing(*given).model_dump()
+    found = compute_session_status(*given).model_dump()
     assert FIXED.items() <= found.items()
     return {key: value for key, value in found.items() if key not in FIXED}
 
@@ -50,7 +50,7 @@ def test_the_states() -> None:
     failed, timeout = {"status": "failed", "error": "no"}, {"status": "timeout", "error": "late"}
     assert stands(None, None) == {"state": "idle"}
     assert stands(turn, failed) == {"state": "busy", "message_id": "m1"}
-    turn.started_ms, turn.retrying = 5, "overloaded"
+    turn.started_ms, turn.retry_reason = 5, "overloaded"
     retrying = {"state": "retrying", "message": "overloaded", "message_id": "m1", "started_at": 5}
     assert stands(turn, None) == retrying
     assert stands(None, failed) == {"state": "error", "message": "no"}
@@ -74,7 +74,7 @@ async def test_a_session_that_retries_or_waits_for_a_slot_says_so(tmp_path: Path
         room = sessions(world)
         first = await world.send(session="a")
         second = await world.send(session="b")
-        await until(lambda: first.retrying is not None)
+        await until(lambda: first.retry_reason is not None)
         assert (await room.get("operator", "a")).status.state == "retrying"
         waiting = await room.get("operator", "b")
         assert (waiting.status.state, waiting.status.started_at) == ("busy", None)
@@ -110,10 +110,10 @@ async def test_the_view_is_that_of_the_disk_after_a_rewind(tmp_path: Path) -> No
         sent = b"".join(world.model.requests[-1][1])
         assert b"one" in sent
         assert b"two" not in sent
-        memory = (await room.seen("operator", "s")).messages
-        conversation = await world.conversations.find("operator", "s")
+        memory = (await room.prompt_view("operator", "s")).messages
+        conversation = await world.conversations.find_or_create("operator", "s")
         conversation.view = None
-        assert (await room.seen("operator", "s")).messages == memory
+        assert (await room.prompt_view("operator", "s")).messages == memory
 
 
 async def test_a_session_that_could_not_be_put_away_goes_on(tmp_path: Path) -> None:
@@ -169,13 +169,13 @@ async def test_rules_hold_also_when_whoever_set_them_hangs_up(tmp_path: Path) ->
         await world.ended(turn)
         update = PermissionsUpdate(rules=[SessionRule(permission="bash", action="deny")])
         with slow_disk(world) as disk:
-            setting = asyncio.create_task(sessions(world).permit("operator", turn.conversation.id, update))
-            await until(lambda: bool(turn.conversation.rules))
+            setting = asyncio.create_task(sessions(world).set_permissions("operator", turn.session.id, update))
+            await until(lambda: bool(turn.session.rules))
             setting.cancel()
             await asyncio.wait({setting})
             assert setting.cancelled()
             disk.set()
         await world.database.write(lambda _: None)  # behind what was on its way
-        stored = await world.rows("SELECT permissions_json FROM chat_sessions WHERE id = ?", turn.conversation.id)
+        stored = await world.rows("SELECT permissions_json FROM chat_sessions WHERE id = ?", turn.session.id)
         assert [rule["action"] for rule in from_json(stored[0][0])] == ["deny"]
-        assert [rule.action for rule in turn.conversation.rules] == ["deny"]
+        assert [rule.action for rule in turn.session.rules] == ["deny"]

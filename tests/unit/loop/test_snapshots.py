@@ -25,7 +25,7 @@ class Host:
 async def test_a_snapshot_comes_before_its_message_and_back_with_a_rewind(tmp_path: Path) -> None:
     async with World(tmp_path, FakeModel([say("one"), say("two"), say("three")])) as world:
         host = Host(world)
-        hall = replace(world.hallway, snapshots=host)
+        hall = replace(world.hallway, snapshot_guard=host)
         chats = ChatService(hall, lambda: world.limits)
         turns: list[Turn] = []
         for text in ("a", "b", "c"):
@@ -33,13 +33,13 @@ async def test_a_snapshot_comes_before_its_message_and_back_with_a_rewind(tmp_pa
             assert isinstance(turn, Turn)
             await world.ended(turn)
             turns.append(turn)
-        assert host.taken == [turns[0].conversation.id] * 3
+        assert host.taken == [turns[0].session.id] * 3
 
         async def card(_: str) -> None:
             return None
 
         sessions = world.sessions(card)
-        session = turns[0].conversation.id
+        session = turns[0].session.id
         assert (await sessions.rewind("operator", session, turns[2].message_id)).snapshot_id is None
         assert (await sessions.rewind("operator", session, turns[1].message_id)).snapshot_id == "snap-2"
         assert (await sessions.rewind("operator", session, turns[0].message_id)).snapshot_id == "snap-1"

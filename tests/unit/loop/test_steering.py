@@ -56,9 +56,9 @@ def busy(path: Path, *plays: Any, **more: Any) -> tuple[World, Hands]:
 
 async def read_back(it: World, turn: Turn) -> list[bytes]:
     """What the model would be sent, made from the record alone."""
-    session = turn.conversation.id
+    session = turn.session.id
     past = await it.database.read(lambda connection: list(history.messages(connection, session)))
-    return list(View.of(PROMPT, past).messages)
+    return list(View.from_history(PROMPT, past).messages)
 
 
 async def test_a_message_joins_between_two_steps(tmp_path: Path) -> None:
@@ -71,14 +71,14 @@ async def test_a_message_joins_between_two_steps(tmp_path: Path) -> None:
         assert steer.state == behind.state == "queued"
         hands.gates["slow"].set()
         await it.ended(turn, steer, behind)
-        assert steer.joined is turn
+        assert steer.joined_turn is turn
         sent = assert_fit_for_a_provider(it.model.requests[1][1])
         assert [one["role"] for one in sent] == ["system", "user", "assistant", "tool", "user"]
         assert sent[-1]["content"] == "faster"
-        (part,) = [part for part in turn.reply if part["type"] == "data-steer"]
+        (part,) = [part for part in turn.reply_parts if part["type"] == "data-steer"]
         assert part["data"] == {"message_id": "s", "parts": [{"type": "text", "text": "faster"}]}
-        assert turn.reply == (await stored(it, turn)).parts
-        assert Frontend().read(await heard(turn)).shown() == shown(turn.reply)
+        assert turn.reply_parts == (await stored(it, turn)).parts
+        assert Frontend().read(await heard(turn)).shown() == shown(turn.reply_parts)
         rows = await it.rows("SELECT metadata_json FROM chat_messages WHERE id = ?", steer.message_id)
         metadata = json.loads(rows[0][0])
         assert "steered_at" in metadata
@@ -100,10 +100,10 @@ async def test_a_message_that_comes_too_late_has_a_turn_of_its_own(tmp_path: Pat
         steer = await it.send("faster", on_busy="steer")
         gate.set()
         await it.ended(turn, steer)
-        assert steer.joined is None
+        assert steer.joined_turn is None
         assert steer.outcome is not None
-        assert steer.reply[-1]["text"] == "its own"
-        assert not [part for part in turn.reply if part["type"] == "data-steer"]
+        assert steer.reply_parts[-1]["text"] == "its own"
+        assert not [part for part in turn.reply_parts if part["type"] == "data-steer"]
         rows = await it.rows("SELECT metadata_json FROM chat_messages WHERE id = ?", steer.message_id)
         assert "steered_at" not in rows[0][0]
 
@@ -116,10 +116,10 @@ async def test_a_message_that_steers_waits_when_the_turn_fails(tmp_path: Path) -
         first = await it.send("faster", on_busy="steer")
         hands.gates["slow"].set()
         await it.ended(turn)
-        assert first.joined is turn, "it joined the step that failed"
+        assert first.joined_turn is turn, "it joined the step that failed"
         late = await it.send("again", on_busy="steer")
         await it.ended(late)
-        assert late.joined is None
+        assert late.joined_turn is None
         assert_fit_for_a_provider(it.model.requests[-1][1])
         assert sum(b'"faster"' in message for message in it.model.requests[-1][1]) == 1
 
@@ -156,8 +156,10 @@ async def test_of_a_cancel_and_a_claim_exactly_one_wins(tmp_path: Path, first: s
                 await until(cancelling.done)
         won = await cancelling
         await it.ended(turn, steer)
-        joined = [part for part in turn.reply if part["type"] == "data-steer"]
-        assert (won, bool(joined), steer.joined) == ((True, False, None) if first == "cancel" else (False, True, turn))
+        joined = [part for part in turn.reply_parts if part["type"] == "data-steer"]
+        assert (won, bool(joined), steer.joined_turn) == (
+            (True, False, None) if first == "cancel" else (False, True, turn)
+        )
         sent = b"".join(it.model.requests[1][1])
         assert (b"faster" in sent) is not won
         rows = await it.rows("SELECT outcome_json FROM turns WHERE message_id = ?", steer.message_id)
@@ -179,9 +181,9 @@ async def test_an_abort_while_a_message_joins_loses_nothing(tmp_path: Path) -> N
         await it.ended(steer)
         assert turn.outcome is not None
         assert turn.outcome.status == "cancelled"
-        assert steer.joined is turn
-        assert len([part for part in turn.reply if part["type"] == "data-steer"]) == 1
-        assert turn.reply == (await stored(it, turn)).parts
+        assert steer.joined_turn is turn
+        assert len([part for part in turn.reply_parts if part["type"] == "data-steer"]) == 1
+        assert turn.reply_parts == (await stored(it, turn)).parts
         await it.ended(await it.send("and now?"))
         assert_fit_for_a_provider(it.model.requests[-1][1])
         assert sum(b'"faster"' in message for message in it.model.requests[-1][1]) == 1
@@ -206,7 +208,7 @@ async def test_the_same_id_again_finds_the_turn_that_it_joined_and_later_its_end
         assert isinstance(known, CompletedTurn)
         assert known.reply is not None
         assert known.reply.id == turn.reply_id
-        assert known.names["message_id"] == "s"
+        assert known.public_ids["message_id"] == "s"
         assert known.outcome["status"] == "complete"
         assert not it.model.requests
 
@@ -219,7 +221,7 @@ async def test_a_message_steers_a_turn_that_waits_once_that_goes_on(tmp_path: Pa
         assert steer.state == "queued"
         await answer(it, turn, "q", "blue")
         await it.ended(turn, steer)
-        assert steer.joined is turn
+        assert steer.joined_turn is turn
         sent = assert_fit_for_a_provider(model.requests[1][1])
         assert [one["role"] for one in sent[-2:]] == ["tool", "user"]
         assert sent[-1]["content"] == "quickly"
@@ -235,7 +237,7 @@ async def test_a_message_that_steers_a_turn_that_waits_still_steers_after_a_rest
         turn, steer = await it.send("paint", message_id="m"), await it.send("quickly", message_id="s")
         await answer(it, turn, "q", "blue")
         await it.ended(turn, steer)
-        assert steer.joined is turn
+        assert steer.joined_turn is turn
         assert_fit_for_a_provider(model.requests[0][1])
         assert (await read_back(it, turn))[: len(model.requests[0][1])] == model.requests[0][1]
 
@@ -247,11 +249,11 @@ async def test_a_person_steers_a_task_also_over_a_restart(tmp_path: Path) -> Non
         turn = (await it.tasks.assign(assignment(), "operator")).turn
         assert turn is not None
         await hands.entered.wait()
-        steer = await it.send("faster", session=turn.conversation.id, on_busy="steer")
+        steer = await it.send("faster", session=turn.session.id, on_busy="steer")
         hands.entered.clear()
         hands.gates["slow"].set()
         await hands.entered.wait()
-        assert steer.joined is turn
+        assert steer.joined_turn is turn
     model = FakeModel([say("done")])
     async with World(tmp_path, model, catalog=hands.catalog("slow", "slower")) as it:
         resumed = await it.tasks.turn("task-1", "operator")
@@ -301,10 +303,10 @@ def test_each_message_is_heard_once_wherever_it_comes_in(moments: list[str], rou
             for name, one in sent.items():
                 times = sum(name.encode() in message for message in last)
                 assert times == (0 if name in cancelled else 1), name
-                assert one.joined in (None, turn)
+                assert one.joined_turn in (None, turn)
                 assert await settled(it, one) == "ended"
             assert it.admission._free == 4
-            assert not it.admission._lanes
+            assert not it.admission._session_queues
 
     with TemporaryDirectory() as path:
         asyncio.run(asyncio.wait_for(run(path), PATIENCE))
@@ -319,9 +321,9 @@ async def test_a_rewind_to_a_message_that_steered_takes_back_what_it_said(tmp_pa
         steer = await it.send("faster", on_busy="steer", message_id="s")
         hands.gates["slow"].set()
         await it.ended(turn, steer)
-        assert "c" in calls_of(turn.reply)
+        assert "c" in calls_of(turn.reply_parts)
         with contextlib.suppress(Conflict, InvalidRequest):
-            await it.sessions(no_card).rewind("operator", turn.conversation.id, "s")
+            await it.sessions(no_card).rewind("operator", turn.session.id, "s")
             await it.ended(await it.send("and now?"))
             assert not any(b'"faster"' in message for message in it.model.requests[-1][1])
 
@@ -337,8 +339,8 @@ async def test_a_message_for_another_agent_joins_nobody_else_s_turn(tmp_path: Pa
         unnamed = await it.send("faster", on_busy="steer")
         hands.gates["slow"].set()
         await it.ended(turn, other, unnamed)
-        assert (other.joined, unnamed.joined) == (None, turn)
-        assert other.reply != []
+        assert (other.joined_turn, unnamed.joined_turn) == (None, turn)
+        assert other.reply_parts != []
         assert [one.agent for one in (turn, unnamed, other)] == ["build", "build", "plan"]
 
 
@@ -356,7 +358,7 @@ async def test_a_message_that_could_not_be_written_down_as_joined_is_said_once(t
         )
         hands.gates["slow"].set()
         await it.ended(turn)
-        assert steer.joined is None
+        assert steer.joined_turn is None
         await it.ended(await it.send("next"), steer)
         last = it.model.requests[-1][1]
         assert_fit_for_a_provider(last)

@@ -189,7 +189,7 @@ def wire(said: list[chunks.Chunk]) -> list[dict[str, Any]]:
 @given(st.lists(STEPS, min_size=1, max_size=4), LIMITS)
 def test_every_stream_is_well_formed(steps: list[Step], limits: TurnLimits) -> None:
     async def run() -> None:
-        turn = new_turn(books=UsageBudget(limits))
+        turn = new_turn(budget=UsageBudget(limits))
         stops = Stops(lambda: turn)
         model = FakeModel(plays(steps, stops))
         played = await play(model, tools(stops), turn)
@@ -215,13 +215,13 @@ def test_the_view_read_back_is_the_one_that_grew(turns: list[list[Step]], limits
                 async with asyncio.timeout(PATIENCE):
                     await turn.ended.wait()
                 close_unused(model.plays)
-                session = turn.conversation
+                session = turn.session
                 stored = await world.database.read(lambda db, name=session.id: list(history.messages(db, name)))
-                read_back = View.of(PROMPT, stored)
+                read_back = View.from_history(PROMPT, stored)
                 if session.view is not None:
                     assert b"\n".join(session.view.messages) == b"\n".join(read_back.messages)
                 reply = next(message for message in stored if message.id == turn.reply_id)
-                assert reply.parts == turn.reply
+                assert reply.parts == turn.reply_parts
                 assert turn.outcome is not None
                 assert reply.metadata["outcome"] == turn.outcome.json()
                 sums = await world.rows("SELECT total_tokens, cost_usd FROM chat_sessions WHERE id = ?", session.id)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import SkillState
 from agent_common.protocol.authority import Authority
-from agent_runtime.loop.turn.turn_tools import MOST_KEPT, TurnTools
+from agent_runtime.loop.turn.turn_tools import MAX_ORDER, TurnTools
 from agent_runtime.ports import ToolContext, ToolSpec
 from agent_runtime.tools import Tool, ToolRegistry
 
@@ -70,5 +70,5 @@ def test_nothing_is_written_as_long_as_nothing_is_new() -> None:
 
 def test_an_order_has_an_end() -> None:
     shelf = Shelf(["new"])
-    shelf.toolbox([f"gone_{number}" for number in range(MOST_KEPT)])
+    shelf.toolbox([f"gone_{number}" for number in range(MAX_ORDER)])
     assert shelf.kept == [("new",)]

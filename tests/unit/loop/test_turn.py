@@ -13,7 +13,7 @@ from agent_common.protocol import Usage, chunks
 from agent_runtime.errors import ModelError
 from agent_runtime.loop import TurnLimits, UsageBudget
 from agent_runtime.loop.turn.repeat_guard import STOP_AT, WARN_AT
-from agent_runtime.loop.turn.turn import LAST_STEP
+from agent_runtime.loop.turn.turn import LAST_STEP_TEXT
 from agent_runtime.ports import (
     Completion,
     ReasoningPiece,
@@ -41,7 +41,7 @@ def of(played: Played, kind: str) -> list[Any]:
 
 
 def limited(**limits: Any) -> Any:
-    return new_turn(books=UsageBudget(TurnLimits(**{**dict[str, Any](steps=10, seconds=60), **limits})))
+    return new_turn(budget=UsageBudget(TurnLimits(**{**dict[str, Any](steps=10, seconds=60), **limits})))
 
 
 async def never(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -56,7 +56,7 @@ async def test_an_answer() -> None:
         *("text-start", "text-delta", "text-delta", "text-end", "message-metadata", "finish-step", "finish"),
     ]
     assert outcome(played) == ("complete", "stop", None, None)
-    assert played.turn.books.usage == Usage(input=10, output=2)
+    assert played.turn.budget.usage == Usage(input=10, output=2)
     assert json.loads(played.view.messages[-1]) == {"role": "assistant", "content": "It works."}
 
 
@@ -98,7 +98,7 @@ async def test_a_retry_leaves_the_broken_text_out_of_the_view() -> None:
     assert [chunk.errorText for chunk in of(played, "tool-input-error")] == ["the model call broke off"]
     assert of(played, RETRY)[0].data == {"attempt": 1, "error": "dropped"}
     assert b"broken" not in b"".join(played.view.messages)
-    assert played.turn.books.retries == 1
+    assert played.turn.budget.retries == 1
 
 
 async def test_retries_are_counted() -> None:
@@ -112,7 +112,7 @@ async def test_a_wait_for_the_model_shows_in_the_stream_and_nowhere_else() -> No
     (status,) = of(played, "data-status")
     assert status.transient
     assert status.data == {"state": "retrying", "attempt": 1, "message": "busy"}
-    assert played.turn.retrying is None
+    assert played.turn.retry_reason is None
 
 
 async def test_the_last_step_has_no_tools() -> None:
@@ -121,8 +121,8 @@ async def test_the_last_step_has_no_tools() -> None:
     assert outcome(played) == ("complete", "stop", None, "iterations")
     assert [request.tool_choice for request, _ in model.requests] == ["auto", "none"]
     assert model.requests[0][0].tools == model.requests[1][0].tools is not None
-    assert LAST_STEP in json.loads(model.requests[1][1][-1])["content"]
-    assert [chunk.data["text"] for chunk in of(played, NOTICE)] == [LAST_STEP]
+    assert LAST_STEP_TEXT in json.loads(model.requests[1][1][-1])["content"]
+    assert [chunk.data["text"] for chunk in of(played, NOTICE)] == [LAST_STEP_TEXT]
     assert "tools are off" in of(played, "tool-input-error")[0].errorText
 
 
@@ -293,8 +293,8 @@ async def test_a_call_that_breaks_off_is_charged() -> None:
     broken = [TextPiece("x" * 40), ModelError("dropped", transient=True)]
     played = await play(FakeModel([broken]))
     assert outcome(played)[:1] == ("failed",)
-    assert played.turn.books.usage.output == 10
-    assert played.turn.books.usage.input > 0
+    assert played.turn.budget.usage.output == 10
+    assert played.turn.budget.usage.input > 0
 
 
 async def test_the_names_of_the_turn_open_its_stream() -> None:

@@ -49,7 +49,7 @@ async def test_an_interrupt_takes_the_place_of_a_turn_that_waits(tmp_path: Path)
 async def test_a_session_that_waits_is_busy(tmp_path: Path) -> None:
     async with asking(tmp_path) as it:
         turn = await waits(await it.send("paint", message_id="m"))
-        sessions, session = it.sessions(no_card), turn.conversation.id
+        sessions, session = it.sessions(no_card), turn.session.id
         for refused in (
             it.send("now", on_busy="reject"),
             sessions.rewind("operator", session, "m"),
@@ -69,7 +69,7 @@ async def test_a_session_that_waits_is_busy(tmp_path: Path) -> None:
 def _again(text: str, message_id: str) -> Any:
     from tests.unit.loop.support import incoming
 
-    return incoming(text, message_id=message_id, again=True)
+    return incoming(text, message_id=message_id, regenerate=True)
 
 
 async def test_many_turns_may_wait_without_filling_the_queue(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_each_turn_that_waits_is_told_of_once(tmp_path: Path) -> None:
         await anext(watching)
         turn = await waits(await it.send("paint", message_id="m"))
         await answer(it, turn, "q", "blue")
-        await until(lambda: "q2" in turn.waits)
+        await until(lambda: "q2" in turn.pending_requests)
         await answer(it, turn, "q2", "blue")
         await it.ended(turn)
         it.events.close()
@@ -109,7 +109,7 @@ async def test_a_message_behind_a_wait_that_nobody_ended_is_next(tmp_path: Path)
         behind = await it.send("behind")
         await it.ended(turn)
         assert (await stands(it, turn))["state"] in ("busy", "idle", "error")
-        if behind.state == "queued" and turn.conversation.id in it.admission._resting:
+        if behind.state == "queued" and turn.session.id in it.admission._paused_sessions:
             await it.ended(await it.send("wake up"))
         await it.ended(behind)
         assert_fit_for_a_provider(it.model.requests[-1][1])
@@ -124,7 +124,7 @@ async def test_answers_of_a_frontend_that_come_early_are_taken_or_refused_but_ne
         await answer(it, turn, "q", "blue")
         await hands.entered.wait()
         giving = asyncio.create_task(
-            it.answers.give_all("operator", None, [HumanAnswer("q2", answers=[["red"]])], turn.reply_id)
+            it.answers.submit_all("operator", None, [HumanAnswer("q2", answers=[["red"]])], turn.reply_id)
         )
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -135,13 +135,13 @@ async def test_answers_of_a_frontend_that_come_early_are_taken_or_refused_but_ne
         except Conflict:
             taken = None
         async with asyncio.timeout(PATIENCE):
-            await turn.quiet.wait()
+            await turn.paused_or_ended.wait()
         if taken is None:
-            assert list(turn.waits) == ["q2"]
+            assert list(turn.pending_requests) == ["q2"]
             await answer(it, turn, "q2", "red")
-        assert "q2" not in turn.waits, "the answer was accepted"
+        assert "q2" not in turn.pending_requests, "the answer was accepted"
         await it.ended(turn)
-        assert calls_of(turn.reply)["q2"]["output"]["data"] == {"answers": [["red"]]}
+        assert calls_of(turn.reply_parts)["q2"]["output"]["data"] == {"answers": [["red"]]}
 
 
 async def test_a_replay_builds_the_parts_that_the_live_stream_built(tmp_path: Path) -> None:

@@ -9,7 +9,14 @@ import pytest
 
 from agent_common.protocol import ModelCard, Usage
 from agent_runtime.context import Step, ToolCallRecord, View
-from agent_runtime.mesh.caching import MISSES, MOST_SESSIONS, WARM_SECONDS, CacheWatch, cache_key, marked
+from agent_runtime.mesh.caching import (
+    COLD_AFTER_MISSES,
+    MAX_SESSIONS,
+    WARM_SECONDS,
+    CacheWatch,
+    cache_key,
+    with_cache_marks,
+)
 from agent_runtime.mesh.usage import usage_of
 from agent_runtime.ports import ModelRequest
 from agent_testing import ManualClock, Recorded, Say, ScriptedProvider
@@ -42,25 +49,25 @@ def plain(message: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_first_and_the_last_message_are_marked_and_say_the_same() -> None:
     messages = talk().messages
-    found = [json.loads(message) for message in marked(messages)]
+    found = [json.loads(message) for message in with_cache_marks(messages)]
     assert [isinstance(message["content"], list) for message in found] == [True, *[False] * (len(found) - 2), True]
     assert [plain(message) for message in found] == [json.loads(message) for message in messages]
-    assert all(a is b for a, b in zip(marked(messages)[1:-1], messages[1:-1], strict=True)), (
+    assert all(a is b for a, b in zip(with_cache_marks(messages)[1:-1], messages[1:-1], strict=True)), (
         "the others are not touched"
     )
 
 
 def test_what_has_no_text_is_not_marked() -> None:
     for message in (b'{"role":"user","content":""}', b'{"role":"assistant","content":null,"tool_calls":[]}'):
-        assert list(marked([message])) == [message]
-        assert marked([b'{"role":"system","content":"s"}', message])[-1] == message
-    assert marked([]) == []
+        assert list(with_cache_marks([message])) == [message]
+        assert with_cache_marks([b'{"role":"system","content":"s"}', message])[-1] == message
+    assert with_cache_marks([]) == []
 
 
 def test_requests_extend_each_other_marks_aside() -> None:
     view, before = talk(0), list[dict[str, Any]]()
     for number in range(5):
-        now = [plain(json.loads(message)) for message in marked(view.messages)]
+        now = [plain(json.loads(message)) for message in with_cache_marks(view.messages)]
         assert now[: len(before)] == before
         before = now
         view.add_step(Step(f"step {number}", [ToolCallRecord(f"c{number}", "read", {}, {"type": "output"})]))
@@ -99,41 +106,41 @@ def request(session: str = "s", model: str = "m") -> ModelRequest:
 
 def test_a_model_that_never_reads_from_its_cache_is_found() -> None:
     watch = CacheWatch(ManualClock())
-    for _ in range(MISSES):
-        assert not watch.cold
-        watch.answered(request(), Usage(input=5000))
-    watch.answered(request(), Usage(input=5000))
-    assert watch.cold == {"m"}
-    watch.answered(request(), Usage(input=10, cache_read=4990))
-    assert not watch.cold, "it does now"
+    for _ in range(COLD_AFTER_MISSES):
+        assert not watch.cold_models
+        watch.record_usage(request(), Usage(input=5000))
+    watch.record_usage(request(), Usage(input=5000))
+    assert watch.cold_models == {"m"}
+    watch.record_usage(request(), Usage(input=10, cache_read=4990))
+    assert not watch.cold_models, "it does now"
 
 
 def test_a_hit_now_and_then_is_enough() -> None:
     watch = CacheWatch(ManualClock())
     for _ in range(5):
-        for _ in range(MISSES):
-            watch.answered(request(), Usage(input=5000))
-        watch.answered(request(), Usage(input=5000, cache_read=1))
-    assert not watch.cold
+        for _ in range(COLD_AFTER_MISSES):
+            watch.record_usage(request(), Usage(input=5000))
+        watch.record_usage(request(), Usage(input=5000, cache_read=1))
+    assert not watch.cold_models
 
 
 @pytest.mark.parametrize("usage", [Usage(input=1023), Usage(output=9999)])
 def test_short_prompts_are_cached_by_nobody(usage: Usage) -> None:
     watch = CacheWatch(ManualClock())
-    for _ in range(3 * MISSES):
-        watch.answered(request(), usage)
-    assert not watch.cold
+    for _ in range(3 * COLD_AFTER_MISSES):
+        watch.record_usage(request(), usage)
+    assert not watch.cold_models
 
 
 def test_first_requests_and_late_ones_prove_nothing() -> None:
     clock = ManualClock()
     watch = CacheWatch(clock)
-    for number in range(3 * MOST_SESSIONS):
-        watch.answered(request(f"s{number}"), Usage(input=5000, cache_write=5000))
-    for _ in range(3 * MISSES):
-        watch.answered(request(), Usage(input=5000))
+    for number in range(3 * MAX_SESSIONS):
+        watch.record_usage(request(f"s{number}"), Usage(input=5000, cache_write=5000))
+    for _ in range(3 * COLD_AFTER_MISSES):
+        watch.record_usage(request(), Usage(input=5000))
         clock.advance(WARM_SECONDS + 1)
-    assert not watch.cold
+    assert not watch.cold_models
 
 
 async def test_only_what_a_capable_model_reports_is_watched(caplog: pytest.LogCaptureFixture) -> None:
@@ -142,11 +149,11 @@ async def test_only_what_a_capable_model_reports_is_watched(caplog: pytest.LogCa
     with ScriptedProvider(otherwise=Say("ok", usage=usage), models=cards) as provider:
         async with client_of(provider.url) as (client, catalog):
             await catalog.models()
-            for _ in range(2 * MISSES):
+            for _ in range(2 * COLD_AFTER_MISSES):
                 for model in ("able", "plain"):
                     await collect(client, ModelRequest(model, talk().messages, session="s"))
                 await collect(client, ModelRequest("able", talk().messages))
-            assert catalog.watch.cold == {"able"}
+            assert catalog.cache_watch.cold_models == {"able"}
     assert sum("prompt cache is never hit" in str(record.msg) for record in caplog.records) == 1, "it is said once"
 
 

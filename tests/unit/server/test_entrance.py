@@ -50,16 +50,16 @@ async def test_everything_else_waits_for_the_application(path: str) -> None:
     asked = asyncio.create_task(ask(entrance, path))
     await asyncio.sleep(0)
     assert not asked.done()
-    entrance.open(application)
+    entrance.set_app(application)
     assert await asked == (200, "application/json", {"path": path})
 
 
 async def test_the_application_answers_the_probes_once_it_is_there() -> None:
     entrance = StartupApp()
-    entrance.open(application)
+    entrance.set_app(application)
     assert (await ask(entrance, "/readyz"))[2] == {"path": "/readyz"}
 
 
 async def test_nobody_waits_for_ever() -> None:
-    status, kind, body = await ask(StartupApp(patience=0.01), "/chat")
+    status, kind, body = await ask(StartupApp(wait_seconds=0.01), "/chat")
     assert (status, kind, body["code"]) == (503, "application/problem+json", "not_ready")

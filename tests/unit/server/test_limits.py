@@ -21,7 +21,7 @@ CARDS = {
 
 @dataclass
 class Catalog:
-    def known(self, name: str) -> ModelCard | None:
+    def cached_card(self, name: str) -> ModelCard | None:
         return CARDS.get(name)
 
 

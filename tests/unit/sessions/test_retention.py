@@ -26,10 +26,10 @@ class Held:
     def __init__(self) -> None:
         self.used: list[str] = []
 
-    def in_use(self) -> Sequence[str]:
+    def ids_in_use(self) -> Sequence[str]:
         return self.used
 
-    def drop(self, session_id: str) -> None:
+    def evict(self, session_id: str) -> None:
         assert session_id not in self.used
 
 

@@ -63,7 +63,7 @@ def _kept(*names: str) -> tuple[str, ...]:
     return tuple((CORPUS / f"{name}.txt").read_text("utf-8") for name in names)
 
 
-CODE = _kept("provider_messages.py", "errors.py", "page.mjs", "Makefile")
+CODE = _kept("lower.py", "failures.py", "page.mjs", "Makefile")
 DOCUMENTS = _kept("sessions.md", "storage.md", "waits.md")
 SCHEMAS = _kept("TaskResult.json", "SessionDetail.json")
 SPECIAL = (

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_runtime.context.tokens import EncodingName, encoding_of
-from agent_runtime.context.tokens.encodings import _SEAM, PIECE, encoder, pieces
+from agent_runtime.context.tokens.encodings import _SEAM, PIECE_CHARACTERS, encoder, pieces
 from tests.unit.context.tokens.corpus import ROOT, everything
 
 NAMES: tuple[EncodingName, ...] = get_args(EncodingName)
@@ -58,7 +58,7 @@ def test_counts_are_those_of_tiktoken(name: EncodingName, theirs: dict[str, Any]
 @pytest.mark.parametrize("name", NAMES)
 def test_long_texts_are_counted_in_pieces_and_come_out_the_same(name: EncodingName, theirs: dict[str, Any]) -> None:
     for text in everything():
-        long = (text + " ") * (3 * PIECE // (len(text) + 1) + 1)
+        long = (text + " ") * (3 * PIECE_CHARACTERS // (len(text) + 1) + 1)
         assert encoder(name).count(long) == len(theirs[name].encode(long, disallowed_special=())), text[:80]
 
 
@@ -93,7 +93,7 @@ def test_pieces_are_the_text_and_have_a_bound() -> None:
     for text in ("", "word " * 50_000, " " * 300_000, "x" * 200_001, "a-b" * 60_000):
         cut = list(pieces(text))
         assert "".join(cut) == text
-        assert max(map(len, cut)) <= 2 * PIECE
+        assert max(map(len, cut)) <= 2 * PIECE_CHARACTERS
 
 
 @pytest.mark.parametrize("name", NAMES)

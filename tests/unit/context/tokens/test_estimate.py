@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.context.tokens.encodings import encoder
-from agent_runtime.context.tokens.estimate import LEAST, SAMPLED, estimate, estimate_json, estimate_text
+from agent_runtime.context.tokens.estimate import MIN_TOKENS, SAMPLE_BYTES, estimate, estimate_json, estimate_text
 from agent_runtime.context.tokens.message_overhead import message_tokens
 from tests.unit.context.tokens.corpus import CODE, DOCUMENTS, PROSE, SCHEMAS, answered, called, message, results
 
@@ -53,7 +53,7 @@ def test_a_text_costs_what_it_costs_in_a_message() -> None:
 
 def test_a_long_message_is_sampled() -> None:
     for text in (*CODE, *DOCUMENTS):
-        long = text * (40 * SAMPLED // len(text))
+        long = text * (40 * SAMPLE_BYTES // len(text))
         assert abs(off(message("user", long))) < 0.2
         assert estimate_text(long) == pytest.approx(estimate(message("user", long)), rel=0.05)
     began = time.process_time()
@@ -68,7 +68,7 @@ def test_of_a_list_of_tools_all_counts() -> None:
 
 @given(st.binary(max_size=2000))
 def test_any_bytes_have_an_estimate(data: bytes) -> None:
-    assert LEAST <= estimate(data) <= LEAST + 3 * len(data)
+    assert MIN_TOKENS <= estimate(data) <= MIN_TOKENS + 3 * len(data)
 
 
 @given(st.text(max_size=2000))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from agent_common.protocol import Usage
-from agent_runtime.context import lower_tools
+from agent_runtime.context import serialize_tools
 from agent_runtime.context.tokens import ContextUsage, TokenCalibration
 from agent_runtime.context.tokens.encodings import encoder
 from agent_runtime.context.tokens.message_overhead import REPLY, message_tokens, tools_tokens
@@ -28,7 +28,7 @@ SCHEMA = {
     "required": ["path"],
 }
 NAMES = ("bash", "edit", "glob", "grep", "read", "task", "todo", "write")
-TOOLS = lower_tools([ToolSpec(name, f"What the tool {name} does, in a sentence or two.", SCHEMA) for name in NAMES])
+TOOLS = serialize_tools([ToolSpec(name, f"What the tool {name} does, in a sentence or two.", SCHEMA) for name in NAMES])
 PROMPT = message("system", DOCUMENTS[0][:3000])
 
 
@@ -47,7 +47,7 @@ def talk(
             if one.startswith((b'{"role":"user"', b'{"role":"tool"')):
                 estimate, report = gauge.occupancy(messages, TOOLS), provider.prompt_tokens(messages, TOOLS)
                 yield number, estimate, report
-                gauge.reported(len(messages), used(report))
+                gauge.record_report(len(messages), used(report))
 
 
 def conversation(seed: int, turns: int = 8) -> list[list[bytes]]:
@@ -87,7 +87,7 @@ def test_a_text_larger_than_all_before_is_met_within_a_quarter(factor: float) ->
         for said in conversation(12, turns=3):
             messages += said
             gauge.occupancy(messages)
-            gauge.reported(len(messages), used(provider.prompt_tokens(messages)))
+            gauge.record_report(len(messages), used(provider.prompt_tokens(messages)))
         messages.append(answered({"stdout": text}))
         assert gauge.occupancy(messages) == pytest.approx(provider.prompt_tokens(messages), rel=0.25)
 
@@ -117,8 +117,8 @@ def test_costs_add_up_to_what_messages_cost() -> None:
     costs = gauge.costs(messages)
     assert len(costs) == len(messages)
     assert sum(costs) == pytest.approx(provider.prompt_tokens(messages), rel=0.15)
-    assert gauge.text("") == 1
-    assert gauge.text(CODE[0]) == pytest.approx(gauge.costs([message("user", CODE[0])])[0], rel=0.1)
+    assert gauge.text_tokens("") == 1
+    assert gauge.text_tokens(CODE[0]) == pytest.approx(gauge.costs([message("user", CODE[0])])[0], rel=0.1)
 
 
 # ---------------------------------------------------------------- reports that are odd
@@ -136,7 +136,7 @@ def test_a_report_that_cannot_be_true_changes_nothing(odd: int) -> None:
     gauge, provider, messages = grown()
     for _ in range(3):
         assert gauge.occupancy(messages, TOOLS) == pytest.approx(provider.prompt_tokens(messages, TOOLS), rel=0.1)
-        gauge.counted(len(messages), odd)
+        gauge.record_count(len(messages), odd)
 
 
 def test_a_provider_that_reports_only_what_was_not_cached_does_not_hide_the_rest() -> None:
@@ -144,7 +144,7 @@ def test_a_provider_that_reports_only_what_was_not_cached_does_not_hide_the_rest
     true = provider.prompt_tokens(messages, TOOLS)
     for part in (0.3, 0.05, 0.45, 0.02):
         assert gauge.occupancy(messages, TOOLS) > true * 0.9
-        gauge.counted(len(messages), round(true * part))
+        gauge.record_count(len(messages), round(true * part))
 
 
 def test_another_model_behind_the_same_name_is_believed_at_its_second_report() -> None:
@@ -152,15 +152,15 @@ def test_another_model_behind_the_same_name_is_believed_at_its_second_report() -
     other = CountingProvider(0.6)
     for _ in range(2):
         gauge.occupancy(messages, TOOLS)
-        gauge.counted(len(messages), other.prompt_tokens(messages, TOOLS))
+        gauge.record_count(len(messages), other.prompt_tokens(messages, TOOLS))
     assert gauge.occupancy(messages, TOOLS) == other.prompt_tokens(messages, TOOLS)
 
 
 def test_a_report_about_a_request_that_nobody_asked_about_is_ignored() -> None:
     gauge = ContextUsage(TokenCalibration("unknown"))
-    gauge.reported(0, used(100))
-    gauge.reported(5, used(100))
-    gauge.refused("prompt is too long: 210000 tokens > 200000 maximum")
+    gauge.record_report(0, used(100))
+    gauge.record_report(5, used(100))
+    gauge.record_overflow("prompt is too long: 210000 tokens > 200000 maximum")
     assert gauge.occupancy([]) == 0
 
 
@@ -170,7 +170,7 @@ def test_a_report_about_a_request_that_nobody_asked_about_is_ignored() -> None:
 def test_an_error_about_the_window_teaches() -> None:
     gauge, messages = ContextUsage(TokenCalibration("unknown")), [PROMPT, message("user", DOCUMENTS[1])]
     first = gauge.occupancy(messages)
-    said = gauge.refused(
+    said = gauge.record_overflow(
         f"This model's maximum context length is 1000 tokens. However, your messages resulted in {first * 3} tokens."
     )
     assert said is not None
@@ -183,24 +183,24 @@ def test_an_error_about_the_window_teaches() -> None:
 def test_an_error_that_states_the_window_alone_teaches_that_it_is_full() -> None:
     gauge, messages = ContextUsage(TokenCalibration("unknown")), [PROMPT, message("user", DOCUMENTS[1])]
     window = gauge.occupancy(messages) * 2
-    assert gauge.refused(f"the request exceeds the available context size ({window} tokens)") is not None
+    assert gauge.record_overflow(f"the request exceeds the available context size ({window} tokens)") is not None
     assert gauge.occupancy(messages) > window
-    assert gauge.refused("Input is too long for requested model.") is None
+    assert gauge.record_overflow("Input is too long for requested model.") is None
     assert gauge.occupancy(messages) == window + 1
 
 
 def test_an_error_that_states_less_than_was_known_changes_nothing() -> None:
     gauge, _, messages = grown()
     before = gauge.occupancy(messages, TOOLS)
-    gauge.refused("prompt is too long: 1000 tokens > 900 maximum")
-    gauge.refused("Input is too long for requested model.")
+    gauge.record_overflow("prompt is too long: 1000 tokens > 900 maximum")
+    gauge.record_overflow("Input is too long for requested model.")
     assert gauge.occupancy(messages, TOOLS) == before
 
 
 def test_a_number_with_the_reply_in_it_does_not_change_the_factor() -> None:
     gauge, messages = ContextUsage(TokenCalibration("unknown")), [PROMPT, message("user", DOCUMENTS[1])]
     first = gauge.occupancy(messages)
-    gauge.refused(f"Your request exceeded model token limit: {first} (requested: {first * 3})")
+    gauge.record_overflow(f"Your request exceeded model token limit: {first} (requested: {first * 3})")
     assert gauge.occupancy(messages) == first * 3
     gauge.reset()
     assert gauge.occupancy(messages) == first
@@ -213,14 +213,14 @@ def test_a_conversation_that_is_written_anew_is_noticed() -> None:
     gauge, _, messages = grown()
     gauge.occupancy(messages, TOOLS)
     for other in (messages[:5], [*messages[:-1], message("user", "something else")], [PROMPT], []):
-        fresh = ContextUsage(gauge._meter)
+        fresh = ContextUsage(gauge._calibration)
         assert gauge.occupancy(other, TOOLS) == fresh.occupancy(other, TOOLS)
 
 
 def test_a_conversation_that_is_read_back_is_the_same_one() -> None:
     gauge, provider, messages = grown()
     gauge.occupancy(messages, TOOLS)
-    gauge.reported(len(messages), used(provider.prompt_tokens(messages, TOOLS)))
+    gauge.record_report(len(messages), used(provider.prompt_tokens(messages, TOOLS)))
     again = [bytes(bytearray(one)) for one in messages]
     assert gauge.occupancy(again, TOOLS) == provider.prompt_tokens(messages, TOOLS)
 
@@ -228,7 +228,7 @@ def test_a_conversation_that_is_read_back_is_the_same_one() -> None:
 def test_another_prompt_and_other_tools_are_counted_beside_the_last_report() -> None:
     gauge, provider, messages = grown()
     gauge.occupancy(messages, TOOLS)
-    gauge.reported(len(messages), used(provider.prompt_tokens(messages, TOOLS)))
+    gauge.record_report(len(messages), used(provider.prompt_tokens(messages, TOOLS)))
     messages[0] = message("system", CODE[0])
     for tools in (TOOLS, None):
         assert gauge.occupancy(messages, tools) == pytest.approx(provider.prompt_tokens(messages, tools), rel=0.1)
@@ -239,9 +239,9 @@ def test_another_model_counts_by_its_own_factor() -> None:
     before = gauge.occupancy(messages, TOOLS)
     meter = TokenCalibration("other")
     meter.learn(1000, 2400)
-    gauge.use(meter)
+    gauge.switch_calibration(meter)
     assert gauge.occupancy(messages, TOOLS) == pytest.approx(before * 2, rel=0.2)
-    gauge.use(meter)
+    gauge.switch_calibration(meter)
 
 
 def test_each_message_is_measured_once() -> None:
@@ -272,31 +272,31 @@ async def test_a_known_model_is_counted_exactly_when_asked() -> None:
     messages = [PROMPT]
     for said in conversation(2, turns=3):
         messages += said
-        assert await gauge.exact(messages, TOOLS) == truth(messages, TOOLS)
+        assert await gauge.exact_occupancy(messages, TOOLS) == truth(messages, TOOLS)
     messages[0] = message("system", "Another one.")
-    assert await gauge.exact(messages, TOOLS) == truth(messages, TOOLS)
-    assert await gauge.exact(messages[:3], None) == truth(messages[:3], None)
+    assert await gauge.exact_occupancy(messages, TOOLS) == truth(messages, TOOLS)
+    assert await gauge.exact_occupancy(messages[:3], None) == truth(messages[:3], None)
 
 
 async def test_what_the_model_reports_counts_more_than_the_recipe() -> None:
     gauge, messages = ContextUsage(TokenCalibration("gpt-4o")), [PROMPT, message("user", DOCUMENTS[0])]
     gauge.occupancy(messages, TOOLS)
-    gauge.reported(2, used(truth(messages, TOOLS) + 50))
+    gauge.record_report(2, used(truth(messages, TOOLS) + 50))
     more = [*messages, message("assistant", DOCUMENTS[1]), message("user", "Go on.")]
-    assert await gauge.exact(more, TOOLS) == truth(more, TOOLS) + 50
-    assert await gauge.exact(more, None) == truth(more, None)
+    assert await gauge.exact_occupancy(more, TOOLS) == truth(more, TOOLS) + 50
+    assert await gauge.exact_occupancy(more, None) == truth(more, None)
 
 
 async def test_for_an_unknown_model_the_estimate_is_the_best_there_is() -> None:
     gauge, messages = ContextUsage(TokenCalibration("unknown")), [PROMPT, message("user", DOCUMENTS[0])]
-    assert await gauge.exact(messages, TOOLS) == gauge.occupancy(messages, TOOLS)
+    assert await gauge.exact_occupancy(messages, TOOLS) == gauge.occupancy(messages, TOOLS)
 
 
 async def test_much_is_counted_beside_the_loop() -> None:
     encoder("o200k_base")
     gauge = ContextUsage(TokenCalibration("gpt-4o"))
     messages = [message("user", f"{number} " + "word, and another. " * 20_000) for number in range(20)]
-    counting = asyncio.create_task(gauge.exact(messages))
+    counting = asyncio.create_task(gauge.exact_occupancy(messages))
     longest, last = 0.0, time.perf_counter()
     while not counting.done():
         await asyncio.sleep(0.001)
@@ -308,9 +308,9 @@ async def test_much_is_counted_beside_the_loop() -> None:
 async def test_a_count_that_is_cancelled_ends_soon_and_can_be_made_again() -> None:
     gauge = ContextUsage(TokenCalibration("gpt-4o"))
     messages = [message("user", f"{number} " + "word, and another. " * 20_000) for number in range(40)]
-    counting = asyncio.create_task(gauge.exact(messages))
+    counting = asyncio.create_task(gauge.exact_occupancy(messages))
     await asyncio.sleep(0)
     counting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await counting
-    assert await gauge.exact(messages[:2]) == truth(messages[:2], None)
+    assert await gauge.exact_occupancy(messages[:2]) == truth(messages[:2], None)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.context.tokens import TokenCalibration, TokenCalibrations
-from agent_runtime.context.tokens.calibration import HIGHEST, LOWEST, MEMORY, TOLD
+from agent_runtime.context.tokens.calibration import MAX_FACTOR, MAX_WEIGHT, MIN_FACTOR, MIN_SAMPLE
 
 
 def taught(*samples: tuple[float, int]) -> TokenCalibration:
@@ -40,17 +40,27 @@ def test_later_reports_move_it_and_the_latest_count_most() -> None:
 
 def test_a_whole_request_says_less_than_what_came_since() -> None:
     meter = TokenCalibration("x")
-    meter.learn(6000, 4200, whole=True)
+    meter.learn(6000, 4200, whole_request=True)
     assert meter.factor == pytest.approx(0.7)
     meter.learn(2000, 2000)
     assert meter.factor == pytest.approx(0.94, abs=0.01)
-    meter.learn(20_000, 14_000, whole=True)
+    meter.learn(20_000, 14_000, whole_request=True)
     assert meter.factor == pytest.approx(0.94, abs=0.01)
 
 
 @pytest.mark.parametrize(
     ("estimated", "reported"),
-    [(1000, 0), (1000, -5), (1000, 3), (1000, 1_000_000), (0, 0), (0, 500), (TOLD - 1, 400), (-50, 100), (1000, 2**62)],
+    [
+        (1000, 0),
+        (1000, -5),
+        (1000, 3),
+        (1000, 1_000_000),
+        (0, 0),
+        (0, 500),
+        (MIN_SAMPLE - 1, 400),
+        (-50, 100),
+        (1000, 2**62),
+    ],
 )
 def test_nonsense_changes_nothing(estimated: float, reported: int) -> None:
     meter = taught((1000, 1300))
@@ -71,7 +81,7 @@ def test_an_outlier_changes_nothing_and_a_second_one_does() -> None:
 
 def test_what_is_sure_is_believed_at_once() -> None:
     meter = taught((1000, 1000))
-    meter.learn(1000, 2000, whole=True, sure=True)
+    meter.learn(1000, 2000, whole_request=True, trusted=True)
     assert meter.factor == pytest.approx(2.0)
 
 
@@ -79,15 +89,15 @@ def test_what_is_sure_is_believed_at_once() -> None:
 def test_the_factor_stays_in_its_bounds(samples: list[tuple[float, int, bool, bool]]) -> None:
     meter = TokenCalibration("x")
     for estimated, reported, whole, sure in samples:
-        meter.learn(estimated, reported, whole=whole, sure=sure)
-    assert LOWEST <= meter.factor <= HIGHEST
+        meter.learn(estimated, reported, whole_request=whole, trusted=sure)
+    assert MIN_FACTOR <= meter.factor <= MAX_FACTOR
 
 
 @given(
     st.floats(0.7, 1.6),
-    st.lists(st.tuples(st.integers(TOLD, 20_000), st.floats(0.9, 1.1)), min_size=3, max_size=20),
+    st.lists(st.tuples(st.integers(MIN_SAMPLE, 20_000), st.floats(0.9, 1.1)), min_size=3, max_size=20),
     st.integers(0, 19),
-    st.floats(LOWEST, HIGHEST),
+    st.floats(MIN_FACTOR, MAX_FACTOR),
 )
 def test_one_report_that_is_wrong_leaves_the_factor_near_the_truth(
     hidden: float, samples: list[tuple[int, float]], at: int, wrong: float
@@ -102,21 +112,21 @@ def test_one_report_that_is_wrong_leaves_the_factor_near_the_truth(
 
 
 def test_learning_does_not_slow_down_with_what_was_learnt() -> None:
-    meter = taught(*[(MEMORY, MEMORY)] * 1000)
+    meter = taught(*[(MAX_WEIGHT, MAX_WEIGHT)] * 1000)
     for _ in range(6):
-        meter.learn(MEMORY, round(MEMORY * 1.4))
+        meter.learn(MAX_WEIGHT, round(MAX_WEIGHT * 1.4))
     assert meter.factor > 1.35
 
 
 def test_there_is_one_meter_for_a_model_and_a_bound_to_them() -> None:
-    meters = TokenCalibrations(most=3)
-    first = meters.of("a")
-    assert meters.of("a") is first
+    meters = TokenCalibrations(max_models=3)
+    first = meters.for_model("a")
+    assert meters.for_model("a") is first
     for name in ("b", "c"):
-        meters.of(name)
-    assert meters.of("a") is first
-    meters.of("d")
-    assert meters.of("a") is first
-    second = meters.of("b")
+        meters.for_model(name)
+    assert meters.for_model("a") is first
+    meters.for_model("d")
+    assert meters.for_model("a") is first
+    second = meters.for_model("b")
     assert second.factor == 1.0
-    assert len(meters._meters) == 3
+    assert len(meters._by_model) == 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.context import lower_tools
+from agent_runtime.context import serialize_tools
 from agent_runtime.context.tokens import EncodingName
 from agent_runtime.context.tokens.encodings import encoder
 from agent_runtime.context.tokens.message_overhead import CALL, MESSAGE, PICTURE, REPLY, message_tokens, tools_tokens
@@ -74,7 +74,9 @@ def test_what_is_no_message_costs_something_all_the_same(odd: bytes) -> None:
 
 
 def of(*parameters: dict[str, Any], description: str = "Reads a file.") -> bytes:
-    tools = lower_tools([ToolSpec(f"read{number}", description, schema) for number, schema in enumerate(parameters)])
+    tools = serialize_tools(
+        [ToolSpec(f"read{number}", description, schema) for number, schema in enumerate(parameters)]
+    )
     assert tools is not None
     return tools
 
