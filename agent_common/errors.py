@@ -63,7 +63,7 @@ class InvalidRequest(RequestError):
         """Pairs of field path and what is wrong with it."""
 
     @classmethod
-    def of(cls, faults: Sequence[tuple[str, str]]) -> Self:
+    def from_faults(cls, faults: Sequence[tuple[str, str]]) -> Self:
         """The request has these faults."""
         return cls("; ".join(f"{field}: {message}" for field, message in faults), faults=faults)
 

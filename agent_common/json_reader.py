@@ -78,10 +78,10 @@ def _check_unambiguous(data: bytes, value: Any) -> None:
 
 async def read_json_async(data: bytes, limits: JsonLimits) -> Any:
     """Do the same as `read_json`, in a thread when the document is large. Raises JsonRefused."""
-    return await by_size(len(data), partial(read_json, data, limits))
+    return await run_by_size(len(data), partial(read_json, data, limits))
 
 
-async def by_size(size: int, work: Callable[[], T]) -> T:
+async def run_by_size(size: int, work: Callable[[], T]) -> T:
     """Run `work` on a document of `size` bytes: at once when it is small, else in the thread for large ones."""
     if size <= INLINE_BYTES:
         return work()

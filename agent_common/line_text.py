@@ -20,7 +20,7 @@ _FILE = re.compile(r"\W{0,2}[\w-]{1,100}\.[a-z][a-z0-9]{0,4}\W{0,2}$")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
-def bounded(text: str) -> str:
+def truncate_middle(text: str) -> str:
     """The beginning and the end of a text that is too long to be looked at."""
     return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}{GAP}{text[-TAIL:]}"
 
@@ -28,26 +28,26 @@ def bounded(text: str) -> str:
 def one_line(text: str, limit: int) -> str:
     """The text in one line of at most so many characters: the end of an error often says more than its middle."""
     lines = (" ".join(line.split()) for line in text.splitlines())
-    line = visible("\\n".join(line for line in lines if line))
+    line = escape_invisible("\\n".join(line for line in lines if line))
     if len(line) <= limit:
         return line
     tail = (limit - len(GAP)) // 3
     return f"{line[: limit - tail - len(GAP)].rstrip()}{GAP}{line[len(line) - tail :].lstrip()}"
 
 
-def normalised(text: str) -> str:
+def comparable_text(text: str) -> str:
     """What two texts have in common that tell the same of other files, numbers and names."""
     words = ("/" if "/" in word or _FILE.match(word) else word for word in _QUOTED.sub("''", text.casefold()).split())
     return _NUMBER.sub("0", _NAMED.sub("0", " ".join(words)))
 
 
-def key(kind: str, *facts: str) -> str:
+def note_key(kind: str, *facts: str) -> str:
     """A name for all notes of that kind with the same facts."""
     facts_in_one = "\0".join(facts).encode(errors="surrogatepass")
     return f"{kind}-{hashlib.sha256(facts_in_one).hexdigest()[:10]}"
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """The text with escapes in the place of all that does not show."""
     if not text.isprintable():
         text = "".join(char if char.isprintable() or char in _JOINERS else _escape(char) for char in text)

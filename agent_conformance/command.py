@@ -62,7 +62,7 @@ def conformance(
     """Test an agent or a listener of the mediation channel against the protocol (docs/protocols). Exits with 1 when a
     rule is broken."""
     from . import report
-    from .host import PAYLOAD, Options
+    from .host import DEFAULT_PAYLOAD, Options
 
     if (agent is None) == (listener is None):
         raise StartError("name either --agent URL or --listener URL")
@@ -70,20 +70,20 @@ def conformance(
         raise StartError(f"--dialect: must be strict or loose, not {dialect!r}")
     options = Options(
         dialect=dialect,
-        key=_content(key_file, "--key-file"),
+        key=_read_option_file(key_file, "--key-file"),
         agent_id=agent_id,
         timeout=timeout,
         wait=wait,
         work=work,
         slow=slow,
         tool=tool,
-        payload=_content(constraints, "--constraints") or PAYLOAD,
+        payload=_read_option_file(constraints, "--constraints") or DEFAULT_PAYLOAD,
     )
     rules = [name for name in only.replace(" ", "").split(",") if name]
     if agent is not None:
-        found = _judged_agent(agent, options, rules)
+        found = _judge_agent(agent, options, rules)
     else:
-        found = _judged_listener(listener or "", options, rules, _drive(drive, token, workspace or agent_id))
+        found = _judge_listener(listener or "", options, rules, _work_driver(drive, token, workspace or agent_id))
     if as_json:
         typer.echo(report.as_json(found))
     else:
@@ -92,7 +92,7 @@ def conformance(
         raise typer.Exit(1)
 
 
-def _judged_agent(url: str, options: Options, rules: list[str]) -> list[Finding]:
+def _judge_agent(url: str, options: Options, rules: list[str]) -> list[Finding]:
     from agent_common.net import parse_endpoint
 
     from .host import TesterHost
@@ -105,7 +105,7 @@ def _judged_agent(url: str, options: Options, rules: list[str]) -> list[Finding]
     return asyncio.run(judge_agent(TesterHost(endpoint, options), rules))
 
 
-def _judged_listener(url: str, options: Options, rules: list[str], drive: WorkDriver) -> list[Finding]:
+def _judge_listener(url: str, options: Options, rules: list[str], driver: WorkDriver) -> list[Finding]:
     from agent_common.net import parse_endpoint
 
     from .guest import TesterGuest
@@ -115,10 +115,10 @@ def _judged_listener(url: str, options: Options, rules: list[str], drive: WorkDr
         endpoint = parse_endpoint(url)
     except ValueError as error:
         raise StartError(f"--listener: {error}") from error
-    return asyncio.run(judge_listener(TesterGuest(endpoint, options, drive), rules))
+    return asyncio.run(judge_listener(TesterGuest(endpoint, options, driver), rules))
 
 
-def _drive(given: str | None, token: str, workspace: str) -> WorkDriver:
+def _work_driver(given: str | None, token: str, workspace: str) -> WorkDriver:
     from .drive import CommandWorkDriver, HttpWorkDriver, NoWorkDriver
 
     if given is None:
@@ -128,7 +128,7 @@ def _drive(given: str | None, token: str, workspace: str) -> WorkDriver:
     return CommandWorkDriver(given)
 
 
-def _content(path: Path | None, option: str) -> bytes | None:
+def _read_option_file(path: Path | None, option: str) -> bytes | None:
     if path is None:
         return None
     try:

@@ -25,7 +25,7 @@ class WorkDriver(Protocol):
         """Returns the request's id, if that is known. Raises StartError."""
         ...
 
-    async def record(self, request_id: str) -> dict[str, Any] | None:
+    async def read_record(self, request_id: str) -> dict[str, Any] | None:
         """What the listener says of the request; none when it cannot be asked."""
         ...
 
@@ -36,7 +36,7 @@ class NoWorkDriver:
     async def submit(self, content: str) -> str | None:
         return None
 
-    async def record(self, request_id: str) -> dict[str, Any] | None:
+    async def read_record(self, request_id: str) -> dict[str, Any] | None:
         return None
 
 
@@ -67,7 +67,7 @@ class CommandWorkDriver:
         lines = output.decode("utf-8", "replace").split()
         return lines[-1] if len(lines) == 1 else None
 
-    async def record(self, request_id: str) -> dict[str, Any] | None:
+    async def read_record(self, request_id: str) -> dict[str, Any] | None:
         return None
 
 
@@ -86,7 +86,7 @@ class HttpWorkDriver:
         found: Any = reply.get("request_id")
         return found if isinstance(found, str) else None
 
-    async def record(self, request_id: str) -> dict[str, Any] | None:
+    async def read_record(self, request_id: str) -> dict[str, Any] | None:
         return await asyncio.to_thread(self._call, "GET", f"/work/{request_id}", None)
 
     def _call(self, method: str, path: str, body: object) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from agent_common.clock import Clock, SystemClock
 from agent_common.errors import StartError
 from agent_common.net import Endpoint, open_endpoint
-from agent_common.protocol.work import Offer, encode, mac_of, new_sid, stamp
+from agent_common.protocol.work import Offer, compute_mac, encode, new_sid, to_rfc3339
 
 from .drive import NoWorkDriver, WorkDriver
 from .host import Options
@@ -42,7 +42,7 @@ class TesterGuest:
 
     endpoint: Endpoint
     options: Options
-    drive: WorkDriver = field(default_factory=NoWorkDriver)
+    driver: WorkDriver = field(default_factory=NoWorkDriver)
     clock: Clock = field(default_factory=SystemClock)
     links: list[TesterConnection] = field(default_factory=list[TesterConnection])
     epochs: list[int] = field(default_factory=list[int])
@@ -50,13 +50,13 @@ class TesterGuest:
     """Sid and MAC of attachments of earlier."""
     handled: set[tuple[str, Any]] = field(default_factory=set[tuple[str, Any]])
     """Connections and the requests on them that a rule has taken up."""
-    pending: Frame | None = None
+    pending_request: Frame | None = None
     """A request that one rule has been given and another one answers."""
     broken: bool = False
-    pongs: bool = True
+    send_pongs: bool = True
     _current: TesterAttachment | None = None
 
-    async def first(self) -> None:
+    async def wait_for_listener(self) -> None:
         """Waits until somebody listens. Raises StartError."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.options.wait
@@ -81,7 +81,7 @@ class TesterGuest:
         except OSError as error:
             raise RuleBroken(f"the listener takes no connection: {error}") from None
         link = TesterConnection(reader, writer, f"connection {len(self.links) + 1}")
-        link.answer = lambda frame: self._answer(link, frame)
+        link.on_frame = lambda frame: self._answer_ping(link, frame)
         self.links.append(link)
         return link
 
@@ -97,27 +97,27 @@ class TesterGuest:
 
     # ---------------------------------------------------------------- attaching
 
-    async def attachment(self, *, bad: int = 0, ctl: bool = False) -> TesterAttachment:
+    async def ensure_attachment(self, *, bad: int = 0, ctl: bool = False) -> TesterAttachment:
         """An attachment that can be given work, a used one if there is one. Raises NotApplicable, RuleBroken."""
         current = self._current
-        if current is None or current.link.over or current.link.bad_sent + bad > 6:
+        if current is None or current.link.closed or current.link.bad_lines_sent + bad > 6:
             current = await self.attach()
         if ctl and current.welcome is None:
             raise NotApplicable("the listener does not take up the offer of the extensions")
         return current
 
-    async def attach(self, *, reset: bool = False, keep: bool = False, **resume: Any) -> TesterAttachment:
+    async def attach(self, *, reset: bool = False, keep_previous: bool = False, **resume: Any) -> TesterAttachment:
         """A new attachment in place of the one there is; with `keep` that one stays open. Raises RuleBroken."""
-        if not keep:
+        if not keep_previous:
             await self.drop(reset=reset)
-        self._current = await self.say_ready(await self.dial(), resume=resume)
+        self._current = await self.send_ready(await self.dial(), resume=resume)
         return self._current
 
-    def adopt(self, attachment: TesterAttachment) -> None:
+    def use_attachment(self, attachment: TesterAttachment) -> None:
         """Goes on with this one."""
         self._current = attachment
 
-    async def say_ready(
+    async def send_ready(
         self,
         link: TesterConnection,
         *,
@@ -132,11 +132,11 @@ class TesterGuest:
         attachment = TesterAttachment(link, replay[0] if replay else new_sid(), mac=replay[1] if replay else None)
         strict = self.options.dialect == "strict"
         if self.broken and strict and not slowly:
-            await link.send(self.signal("mediation_broken", detail="the tester has broken it"))
+            await link.send(self.signal_frame("mediation_broken", detail="the tester has broken it"))
         offered = str(Offer(1, 1 << 20, attachment.sid)) if offer and strict else None
-        ready = self.signal("ready", **({"detail": offered} if offered else {}))
+        ready = self.signal_frame("ready", **({"detail": offered} if offered else {}))
         if slowly:
-            await link.dribble(encode(ready), pause=SLOW_SECONDS / len(encode(ready)))
+            await link.send_byte_by_byte(encode(ready), pause=SLOW_SECONDS / len(encode(ready)))
         else:
             await link.send(ready)
         if offered:
@@ -146,24 +146,24 @@ class TesterGuest:
     async def _negotiate(self, attachment: TesterAttachment, key: bytes | None, resume: Frame) -> None:
         link = attachment.link
         wait = min(2.0, self.options.timeout)
-        attachment.welcome = welcome = await link.find(lambda frame: is_ctl(frame, "welcome"), wait)
+        attachment.welcome = welcome = await link.wait_for(lambda frame: is_ctl(frame, "welcome"), wait)
         if welcome is None:
             return
         link.ctl_allowed = True
         if challenge := welcome.get("challenge"):
             if key is None:
                 raise NotApplicable("the listener asks for a proof: give the workspace's key with --key-file")
-            attachment.mac = attachment.mac or self.mac(attachment, key, str(challenge))
+            attachment.mac = attachment.mac or self.compute_mac(attachment, key, str(challenge))
             await link.send({"ctl": "attach", "sid": attachment.sid, "mac": attachment.mac})
             self.macs.append((attachment.sid, attachment.mac))
         await link.send({"ctl": "resume", "running": [], "unacked": [], **resume})
-        attachment.resume_ok = await link.find(lambda frame: is_ctl(frame, "resume_ok"), wait)
+        attachment.resume_ok = await link.wait_for(lambda frame: is_ctl(frame, "resume_ok"), wait)
         if attachment.resume_ok is not None:
             self.epochs.append(attachment.epoch)
 
-    def mac(self, attachment: TesterAttachment, key: bytes, challenge: str) -> str:
+    def compute_mac(self, attachment: TesterAttachment, key: bytes, challenge: str) -> str:
         welcome = attachment.welcome or {}
-        return mac_of(
+        return compute_mac(
             key,
             challenge=challenge,
             sid=attachment.sid,
@@ -171,8 +171,8 @@ class TesterGuest:
             epoch=attachment.epoch,
         )
 
-    def _answer(self, link: TesterConnection, frame: Frame) -> None:
-        if self.pongs and link.ctl_allowed and is_ctl(frame, "ping") and not link.over:
+    def _answer_ping(self, link: TesterConnection, frame: Frame) -> None:
+        if self.send_pongs and link.ctl_allowed and is_ctl(frame, "ping") and not link.closed:
             task = asyncio.get_running_loop().create_task(link.send({"ctl": "pong", "n": frame.get("n", 0)}))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -181,34 +181,34 @@ class TesterGuest:
 
     # ---------------------------------------------------------------- saying
 
-    def signal(self, name: str, **more: Any) -> Frame:
+    def signal_frame(self, name: str, **more: Any) -> Frame:
         """A lifecycle signal in the dialect."""
         if self.options.dialect == "loose":
             return {"signal": name, **{key: one for key, one in more.items() if key == "request_id"}}
-        now = stamp(self.clock.now_ms())
+        now = to_rfc3339(self.clock.now_ms())
         return {"signal": name, "agent_id": self.options.agent_id, "observed_at": now, **more}
 
-    def result(self, request: Frame, content: str = "pong", status: str = "completed", **more: Any) -> Frame:
+    def result_frame(self, request: Frame, content: str = "pong", status: str = "completed", **more: Any) -> Frame:
         """The result of a request in the dialect."""
         name = request["request_id"]
         if self.options.dialect == "loose":
             return {"request_id": name, "ok": status == "completed", "content": content}
-        now = stamp(self.clock.now_ms())
+        now = to_rfc3339(self.clock.now_ms())
         frame = {"request_id": name, "status": status, "content": content, "completed_at": now}
         return {**frame, "audit_ref": request.get("audit_ref", ""), **more}
 
     # ---------------------------------------------------------------- work
 
-    async def given(self, link: TesterConnection, *, submit: bool = True) -> Frame:
+    async def next_request(self, link: TesterConnection, *, submit: bool = True) -> Frame:
         """A request that the listener has sent on this connection, made to if need be. Raises RuleBroken."""
-        wanted = await self.drive.submit(self.options.work) if submit else None
-        return await self._request(link, wanted, self.options.timeout)
+        wanted = await self.driver.submit(self.options.work) if submit else None
+        return await self._expect_request(link, wanted, self.options.timeout)
 
-    async def again(self, link: TesterConnection, request: Frame) -> Frame:
+    async def expect_resend(self, link: TesterConnection, request: Frame) -> Frame:
         """The same request, once more. Raises RuleBroken."""
-        return await self._request(link, request["request_id"], self.options.timeout * 3)
+        return await self._expect_request(link, request["request_id"], self.options.timeout * 3)
 
-    async def _request(self, link: TesterConnection, wanted: str | None, seconds: float) -> Frame:
+    async def _expect_request(self, link: TesterConnection, wanted: str | None, seconds: float) -> Frame:
         """The request of that id, or any; what other rules have left over is done on the way."""
         while True:
             request = await link.expect(
@@ -221,52 +221,54 @@ class TesterGuest:
                 return request
             await self.finish(link, request)
 
-    async def submitted(self) -> None:
+    async def submit_work(self) -> None:
         """Has work wait. Raises NotApplicable when the listener cannot be made to."""
-        if isinstance(self.drive, NoWorkDriver):
+        if isinstance(self.driver, NoWorkDriver):
             raise NotApplicable("the listener cannot be given work: use --drive")
-        await self.drive.submit(self.options.work)
+        await self.driver.submit(self.options.work)
 
-    async def no_request(self, link: TesterConnection) -> None:
+    async def expect_no_request(self, link: TesterConnection) -> None:
         """Raises RuleBroken when the listener gives work on this connection."""
-        if found := await link.find(lambda frame: "principal" in frame, self.options.quiet * 2):
+        if found := await link.wait_for(lambda frame: "principal" in frame, self.options.quiet_seconds * 2):
             raise RuleBroken(f"it was given {brief(found)}")
 
     async def finish(self, link: TesterConnection, request: Frame, content: str = "pong") -> None:
         """Answers the request as a sound agent would."""
         about = {"request_id": request["request_id"]}
         await link.send(
-            self.signal("accepting", **about), self.result(request, content), self.signal("completed", **about)
+            self.signal_frame("accepting", **about),
+            self.result_frame(request, content),
+            self.signal_frame("completed", **about),
         )
 
-    async def round(self, link: TesterConnection) -> Frame:
+    async def run_request(self, link: TesterConnection) -> Frame:
         """A request from begin to end. Raises RuleBroken."""
-        request = await self.given(link)
+        request = await self.next_request(link)
         mark = link.mark()
         await self.finish(link, request)
-        if await self.drive.record(request["request_id"]) is not None:
-            await self.state(request["request_id"], "resulted")
+        if await self.driver.read_record(request["request_id"]) is not None:
+            await self.expect_status(request["request_id"], "resulted")
         else:
-            await link.find(lambda frame: is_ctl(frame, "ack"), self.options.quiet / 2, mark)
-        if link.left is not None:
-            raise RuleBroken(f"the connection ended ({link.left})")
+            await link.wait_for(lambda frame: is_ctl(frame, "ack"), self.options.quiet_seconds / 2, mark)
+        if link.peer_ended is not None:
+            raise RuleBroken(f"the connection ended ({link.peer_ended})")
         return request
 
-    async def taken(self, link: TesterConnection, request: Frame) -> None:
+    async def expect_result_ack(self, link: TesterConnection, request: Frame) -> None:
         """Returns once the result is known to have come, as far as that can be known. Raises RuleBroken."""
         name = request["request_id"]
-        if await self.drive.record(name) is not None:
-            await self.state(name, "resulted")
+        if await self.driver.read_record(name) is not None:
+            await self.expect_status(name, "resulted")
         elif link.ctl_allowed:
             seconds = self.options.timeout
             await link.expect(f"an ack of {name}", lambda f: is_ctl(f, "ack") and f.get("request_id") == name, seconds)
 
-    async def state(self, request_id: str, *wanted: str) -> dict[str, Any]:
+    async def expect_status(self, request_id: str, *wanted: str) -> dict[str, Any]:
         """The listener's record, once it has one of the states. Raises NotApplicable, RuleBroken."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.options.timeout
         while True:
-            record = await self.drive.record(request_id)
+            record = await self.driver.read_record(request_id)
             if record is None:
                 raise NotApplicable("the listener's record cannot be read: use --drive URL")
             if record.get("status") in wanted:

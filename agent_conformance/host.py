@@ -12,17 +12,17 @@ from typing import Any, Literal
 from agent_common.clock import Clock, SystemClock
 from agent_common.errors import StartError
 from agent_common.net import Endpoint, listen_at
-from agent_common.protocol.work import Offer, mac_is_good, new_challenge, stamp
+from agent_common.protocol.work import Offer, new_challenge, to_rfc3339, verify_mac
 
 from .link import Frame, TesterConnection, is_ack, is_ctl, is_result, is_signal
 from .rules import NotApplicable, RuleBroken
 
 Dialect = Literal["strict", "loose"]
-MOST_BAD = 6
+BAD_LINES_PER_CONNECTION = 6
 """Bad lines on one connection before the tester takes a new one: readers close at the ninth."""
-PAYLOAD = "Be careful with <markup> & with what is gr\u00fcn \u2713.\n".encode()
+DEFAULT_PAYLOAD = "Be careful with <markup> & with what is gr\u00fcn \u2713.\n".encode()
 _OVERLAP_SECONDS = 0.1
-GONE = "the agent has not dialed in again"
+AGENT_GONE = "the agent has not dialed in again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class Options:
     """Content of one that takes two seconds or more."""
     tool: str | None = None
     """Content of one that calls a tool."""
-    payload: bytes = PAYLOAD
+    payload: bytes = DEFAULT_PAYLOAD
     """Constraints that the agent would take."""
 
     @property
-    def quiet(self) -> float:
+    def quiet_seconds(self) -> float:
         """Seconds in which nothing must come."""
         return min(0.5, self.timeout / 4)
 
@@ -57,7 +57,7 @@ class TesterSession:
     """A connection on which the agent has said that it is ready."""
 
     link: TesterConnection
-    before: list[Frame]
+    before_ready: list[Frame]
     """What came before `ready`."""
     ready: Frame
     offer: Offer | None
@@ -80,23 +80,23 @@ class TesterHost:
     links: list[TesterConnection] = field(default_factory=list[TesterConnection])
     """All there were."""
     sids: list[str] = field(default_factory=list[str])
-    version: int = 0
+    constraints_version: int = 0
     """Of the constraints that the agent works under."""
     overlaps: int = 0
-    acks: bool = True
+    send_acks: bool = True
     """Acknowledge results."""
-    pongs: bool = True
-    wanted: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    send_pongs: bool = True
+    verdicts: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """What requests of earlier are to come to after a break: when they run, and when they have a result. All others are
     cancelled or forgotten."""
-    lost: bool = False
+    agent_lost: bool = False
     """The agent has not come back, and is not waited for long any more."""
-    resumes: bool = True
+    agent_resumes: bool = True
     """The agent has said what it still has whenever it was welcomed."""
-    drained: TesterConnection | None = None
+    drained_link: TesterConnection | None = None
     """The connection on which the agent was told to drain."""
     _current: TesterSession | None = None
-    _dialed: asyncio.Queue[TesterConnection] = field(default_factory=asyncio.Queue[TesterConnection])
+    _new_connections: asyncio.Queue[TesterConnection] = field(default_factory=asyncio.Queue[TesterConnection])
     _epoch: int = 0
 
     @asynccontextmanager
@@ -107,29 +107,29 @@ class TesterHost:
         except OSError as error:
             raise StartError(f"--agent: cannot listen on {error.strerror or error}") from error
         with place:
-            place.bound.setblocking(False)
+            place.sock.setblocking(False)
             self.endpoint = place.endpoint
-            task = asyncio.create_task(self._serve(place.bound), name="conformance host")
+            task = asyncio.create_task(self._accept_connections(place.sock), name="conformance host")
             try:
                 yield
             finally:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
-    async def _serve(self, bound: Any) -> None:
+    async def _accept_connections(self, bound: Any) -> None:
         loop = asyncio.get_running_loop()
         while True:
             opened, _ = await loop.sock_accept(bound)
-            reader, writer = await _streams(opened)
+            reader, writer = await _open_streams(opened)
             link = TesterConnection(reader, writer, f"connection {len(self.links) + 1}")
             self.links.append(link)
-            self._keep(loop.create_task(self._see_overlap(link)))
-            self._dialed.put_nowait(link)
+            self._track_task(loop.create_task(self._check_overlap(link)))
+            self._new_connections.put_nowait(link)
 
-    async def _see_overlap(self, link: TesterConnection) -> None:
+    async def _check_overlap(self, link: TesterConnection) -> None:
         """Whether another connection is still open; the news of its end may be a moment behind."""
         await asyncio.sleep(_OVERLAP_SECONDS)
-        if not link.over and any(one is not link and not one.over for one in self.links):
+        if not link.closed and any(one is not link and not one.closed for one in self.links):
             self.overlaps += 1
 
     async def close(self) -> None:
@@ -139,56 +139,56 @@ class TesterHost:
 
     # ---------------------------------------------------------------- sessions
 
-    async def first(self) -> TesterConnection:
+    async def wait_for_agent(self) -> TesterConnection:
         """The agent's first connection. Raises StartError when there is none in time."""
         try:
             async with asyncio.timeout(self.options.wait):
-                link = await self._dialed.get()
+                link = await self._new_connections.get()
         except TimeoutError:
             raise StartError(
                 f"nobody has dialed {self.endpoint} within {self.options.wait:g} s; start the agent so that its "
                 f"mediation channel leads there (ours: AGENT_MEDIATION_URL={self.endpoint}), or raise --wait"
             ) from None
-        self._dialed.put_nowait(link)
+        self._new_connections.put_nowait(link)
         return link
 
-    async def dialed(self, seconds: float) -> TesterConnection | None:
+    async def next_connection(self, seconds: float) -> TesterConnection | None:
         """The next connection that is not over yet."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while True:
             try:
                 async with asyncio.timeout_at(until):
-                    link = await self._dialed.get()
+                    link = await self._new_connections.get()
             except TimeoutError:
                 return None
             await asyncio.sleep(0.01)  # one that was opened and closed at once shows it now
-            if not link.over:
+            if not link.closed:
                 return link
 
-    async def session(self, *, bad: int = 0, ctl: bool = False) -> TesterSession:
+    async def ensure_session(self, *, bad_lines: int = 0, ctl: bool = False) -> TesterSession:
         """A connection that is ready for work, a used one if there is one that fits. `bad` lines are about to be sent;
         with `ctl` the extensions must be agreed upon. Raises NotApplicable."""
         current = self._current
-        if current is None or current.link.over or current.link.bad_sent + bad > MOST_BAD:
-            current = await self.fresh()
+        if current is None or current.link.closed or current.link.bad_lines_sent + bad_lines > BAD_LINES_PER_CONNECTION:
+            current = await self.new_session()
         if ctl and not current.negotiated:
             raise NotApplicable("the agent offers no extensions")
         return current
 
-    async def fresh(self, *, reset: bool = False, plain: bool = False, **welcome: Any) -> TesterSession:
+    async def new_session(self, *, reset: bool = False, ignore_offer: bool = False, **welcome: Any) -> TesterSession:
         """A new connection; `plain` leaves an offer unanswered. Raises NotApplicable when the agent does not come back,
         RuleBroken when it is not ready."""
         await self.drop(reset=reset)
         while True:
-            link = await self.dialed(self.options.quiet if self.lost else self.options.timeout)
-            self.lost = link is None
+            link = await self.next_connection(self.options.quiet_seconds if self.agent_lost else self.options.timeout)
+            self.agent_lost = link is None
             if link is None:
-                raise NotApplicable(GONE)
+                raise NotApplicable(AGENT_GONE)
             try:
-                self._current = await self._hello(link, None if plain else welcome)
+                self._current = await self._handshake(link, None if ignore_offer else welcome)
             except RuleBroken:
-                if link.left is None or link.frames:
+                if link.peer_ended is None or link.frames:
                     await link.close()
                     raise
             else:
@@ -200,22 +200,22 @@ class TesterHost:
             await self._current.link.close(reset=reset)
             self._current = None
 
-    async def _hello(self, link: TesterConnection, welcome: dict[str, Any] | None) -> TesterSession:
+    async def _handshake(self, link: TesterConnection, welcome: dict[str, Any] | None) -> TesterSession:
         seconds = self.options.timeout
         ready = await link.expect("a ready signal", lambda frame: is_signal(frame, "ready"), seconds)
         before = link.frames[: link.frames.index(ready)]
-        offer = Offer.read(ready.get("detail"))
+        offer = Offer.parse(ready.get("detail"))
         session = TesterSession(link, before, ready, offer)
         for frame in filter(is_ack, link.frames):
-            self._learn(frame)
-        link.answer = lambda frame: self._answer(link, frame)
+            self._save_version(frame)
+        link.on_frame = lambda frame: self._answer_frame(link, frame)
         if offer is not None:
             self.sids.append(offer.sid)
             if self.options.dialect == "strict" and welcome is not None:
-                await self._welcome(session, welcome)
+                await self._send_welcome(session, welcome)
         return session
 
-    async def _welcome(self, session: TesterSession, more: dict[str, Any]) -> None:
+    async def _send_welcome(self, session: TesterSession, more: dict[str, Any]) -> None:
         link, seconds = session.link, self.options.timeout
         self._epoch += 1
         challenge = more.pop("challenge", None)
@@ -227,57 +227,57 @@ class TesterHost:
         link.ctl_allowed = True
         await link.send(welcome)
         if challenge:
-            session.attach = await link.find(lambda frame: is_ctl(frame, "attach"), seconds)
+            session.attach = await link.wait_for(lambda frame: is_ctl(frame, "attach"), seconds)
             if session.attach is None:
                 return
-        wait = min(seconds, 2.0) if self.resumes else self.options.quiet
-        session.resume = await link.find(lambda frame: is_ctl(frame, "resume"), wait)
-        self.resumes = session.resume is not None
+        wait = min(seconds, 2.0) if self.agent_resumes else self.options.quiet_seconds
+        session.resume = await link.wait_for(lambda frame: is_ctl(frame, "resume"), wait)
+        self.agent_resumes = session.resume is not None
         if session.resume is not None:
-            await self._settle(session, session.resume)
+            await self._send_verdicts(session, session.resume)
 
-    async def _settle(self, session: TesterSession, resume: Frame) -> None:
+    async def _send_verdicts(self, session: TesterSession, resume: Frame) -> None:
         verdicts: dict[str, str] = {}
         for name, running in (("running", True), ("unacked", False)):
             for request_id in resume.get(name, ()):
-                while_running, when_done = self.wanted.get(str(request_id), ("cancel", "forget"))
+                while_running, when_done = self.verdicts.get(str(request_id), ("cancel", "forget"))
                 verdicts[str(request_id)] = while_running if running else when_done
         await session.link.send({"ctl": "resume_ok", "verdicts": verdicts})
 
-    def _learn(self, ack: Frame) -> None:
+    def _save_version(self, ack: Frame) -> None:
         """Which constraints the agent says it works under."""
         if isinstance(version := ack.get("version"), int):
-            self.version = version
+            self.constraints_version = version
 
-    def _answer(self, link: TesterConnection, frame: Frame) -> None:
+    def _answer_frame(self, link: TesterConnection, frame: Frame) -> None:
         answer: Frame | None = None
         if is_ack(frame):
-            self._learn(frame)
-        if self.acks and link.ctl_allowed and is_result(frame):
+            self._save_version(frame)
+        if self.send_acks and link.ctl_allowed and is_result(frame):
             answer = {"ctl": "ack", "request_id": frame["request_id"], "what": "result"}
-        elif self.pongs and link.ctl_allowed and is_ctl(frame, "ping"):
+        elif self.send_pongs and link.ctl_allowed and is_ctl(frame, "ping"):
             answer = {"ctl": "pong", "n": frame.get("n", 0)}
-        if answer is not None and not link.over:
-            self._keep(asyncio.get_running_loop().create_task(link.send(answer)))
+        if answer is not None and not link.closed:
+            self._track_task(asyncio.get_running_loop().create_task(link.send(answer)))
 
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
-    def _keep(self, task: asyncio.Task[None]) -> None:
+    def _track_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     @contextmanager
-    def wanting(self, request: Frame, running: str, done: str) -> Generator[None]:
+    def with_verdicts(self, request: Frame, running: str, done: str) -> Generator[None]:
         """After a break the request is to come to this, while it runs or when it is done."""
-        self.wanted[request["request_id"]] = running, done
+        self.verdicts[request["request_id"]] = running, done
         try:
             yield
         finally:
-            del self.wanted[request["request_id"]]
+            del self.verdicts[request["request_id"]]
 
     # ---------------------------------------------------------------- work
 
-    def request(self, content: str | None = None, **more: Any) -> Frame:
+    def new_request(self, content: str | None = None, **more: Any) -> Frame:
         """A request that the agent should take, in the dialect."""
         frame: Frame = {"request_id": f"conformance-{uuid.uuid4().hex[:12]}", "content": content or self.options.work}
         if self.options.dialect == "loose":
@@ -285,48 +285,52 @@ class TesterHost:
         return {
             **frame,
             "principal": {"name": "operator", "kind": "user", "verified": True, "verified_by": "conformance tester"},
-            "constraints_version": self.version,
-            "submitted_at": stamp(self.clock.now_ms()),
+            "constraints_version": self.constraints_version,
+            "submitted_at": to_rfc3339(self.clock.now_ms()),
             "audit_ref": f"audit/{uuid.uuid4().hex[:8]}",
             **more,
         }
 
-    async def result(self, link: TesterConnection, request: Frame, since: int, seconds: float | None = None) -> Frame:
+    async def expect_result(
+        self, link: TesterConnection, request: Frame, since: int, seconds: float | None = None
+    ) -> Frame:
         """The request's result. Raises RuleBroken."""
         name = request["request_id"]
         wait = self.options.timeout if seconds is None else seconds
         return await link.expect(f"a result of {name}", lambda frame: is_result(frame, name), wait, since)
 
-    async def signal(self, link: TesterConnection, name: str, request: Frame, since: int) -> Frame:
+    async def expect_signal(self, link: TesterConnection, name: str, request: Frame, since: int) -> Frame:
         """A signal about the request. Raises RuleBroken."""
         about = request["request_id"]
         return await link.expect(
             f"{name} of {about}", lambda frame: is_signal(frame, name, about), self.options.timeout, since
         )
 
-    async def done(self, link: TesterConnection, request: Frame) -> Frame:
+    async def run_request(self, link: TesterConnection, request: Frame) -> Frame:
         """Sends the request and returns its result, which must say that it was completed. Raises RuleBroken."""
         mark = link.mark()
         await link.send(request)
-        result = await self.result(link, request, mark, self.options.timeout * 3)
+        result = await self.expect_result(link, request, mark, self.options.timeout * 3)
         if result.get("status", "completed" if result.get("ok") else "failed") != "completed":
             raise RuleBroken(f"a request that should be completed is {result.get('status')}: {result.get('error')}")
-        await link.find(lambda frame: is_signal(frame, "completed", request["request_id"]), self.options.quiet, mark)
+        await link.wait_for(
+            lambda frame: is_signal(frame, "completed", request["request_id"]), self.options.quiet_seconds, mark
+        )
         return result
 
-    async def started_slowly(self, link: TesterConnection) -> tuple[Frame, int]:
+    async def start_slow_request(self, link: TesterConnection) -> tuple[Frame, int]:
         """A slow request that the agent has begun, and the mark before it. Raises NotApplicable, RuleBroken."""
         if self.options.slow is None:
             raise NotApplicable("needs a request that takes two seconds: give its content with --slow")
-        request, mark = self.request(self.options.slow), link.mark()
+        request, mark = self.new_request(self.options.slow), link.mark()
         await link.send(request)
         try:
-            await self.signal(link, "accepting", request, mark)
+            await self.expect_signal(link, "accepting", request, mark)
         except RuleBroken:
             raise NotApplicable("the agent does not say when it begins: see A10") from None
         return request, mark
 
-    def of(self, link: TesterConnection, request: Frame, since: int = 0) -> list[Frame]:
+    def frames_about(self, link: TesterConnection, request: Frame, since: int = 0) -> list[Frame]:
         """What has come about the request, progress aside."""
         return [
             frame
@@ -334,12 +338,12 @@ class TesterHost:
             if frame.get("request_id") == request["request_id"] and not is_ctl(frame, "progress")
         ]
 
-    def proves(self, session: TesterSession, challenge: str) -> bool:
+    def has_valid_proof(self, session: TesterSession, challenge: str) -> bool:
         """Whether the agent has answered the challenge well."""
         attach, offer, welcome = session.attach, session.offer, session.welcome
         if attach is None or offer is None or welcome is None or self.options.key is None:
             return False
-        return attach.get("sid") == offer.sid and mac_is_good(
+        return attach.get("sid") == offer.sid and verify_mac(
             str(attach.get("mac")),
             self.options.key,
             challenge=challenge,
@@ -353,7 +357,7 @@ def fresh_challenge() -> str:
     return new_challenge()
 
 
-async def _streams(opened: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _open_streams(opened: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """The two ends of an accepted connection."""
     import socket
 

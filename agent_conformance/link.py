@@ -17,7 +17,7 @@ from agent_common.protocol.work import FrameFault, decode, encode
 from .rules import RuleBroken
 
 Frame = dict[str, Any]
-Test = Callable[[Frame], bool]
+FrameTest = Callable[[Frame], bool]
 MOST_LINE = 64 << 20
 MOST_FRAMES = 100_000
 _PIECE = 1 << 18
@@ -32,23 +32,23 @@ class TesterConnection:
         self.frames: list[Frame] = []
         self.faults: list[str] = []
         """What came and was no frame."""
-        self.blanks = 0
+        self.blank_lines = 0
         self.ctl_allowed = False
-        self.left: str | None = None
+        self.peer_ended: str | None = None
         """How the other side ended it: `eof` or `reset`."""
-        self.ours = False
+        self.closed_by_us = False
         """We have ended it."""
-        self.bad_sent = 0
-        self.answer: Callable[[Frame], None] = _no_answer
+        self.bad_lines_sent = 0
+        self.on_frame: Callable[[Frame], None] = _ignore_frame
         """Called for each frame that comes."""
-        self._turn = asyncio.Lock()
+        self._send_lock = asyncio.Lock()
         """Whoever sends; answers of the tester's own must not fall into a frame that dribbles."""
-        self._news = asyncio.Event()
-        self._pump = asyncio.create_task(self._read(), name=f"conformance {name}")
+        self._changed = asyncio.Event()
+        self._reader_task = asyncio.create_task(self._read(), name=f"conformance {name}")
 
     @property
-    def over(self) -> bool:
-        return self.left is not None or self.ours
+    def closed(self) -> bool:
+        return self.peer_ended is not None or self.closed_by_us
 
     def mark(self) -> int:
         """The place behind what has come so far."""
@@ -59,29 +59,29 @@ class TesterConnection:
 
     async def send_bytes(self, data: bytes) -> None:
         """What cannot be sent any more is dropped: that the other side is gone shows where it is waited for."""
-        async with self._turn:
+        async with self._send_lock:
             await self._write(data)
 
     async def _write(self, data: bytes) -> None:
-        if self.over:
+        if self.closed:
             return
         with contextlib.suppress(OSError, RuntimeError):
             self._writer.write(data)
             await self._writer.drain()
 
-    async def bad(self, *lines: bytes) -> None:
+    async def send_bad_lines(self, *lines: bytes) -> None:
         """Sends lines that are no frames."""
-        self.bad_sent += len(lines)
+        self.bad_lines_sent += len(lines)
         await self.send_bytes(b"".join(line + b"\n" for line in lines))
 
-    async def dribble(self, data: bytes, pause: float = 0.001) -> None:
+    async def send_byte_by_byte(self, data: bytes, pause: float = 0.001) -> None:
         """Byte by byte."""
-        async with self._turn:
+        async with self._send_lock:
             for at in range(len(data)):
                 await self._write(data[at : at + 1])
                 await asyncio.sleep(pause)
 
-    async def find(self, test: Test, seconds: float, since: int = 0) -> Frame | None:
+    async def wait_for(self, test: FrameTest, seconds: float, since: int = 0) -> Frame | None:
         """The first frame from the mark on that the test is true of; none when there is none in time."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
@@ -92,38 +92,38 @@ class TesterConnection:
                     return self.frames[at]
             at = len(self.frames)
             left = until - loop.time()
-            if self.over or left <= 0:
+            if self.closed or left <= 0:
                 return None
-            self._news.clear()
+            self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
-                    await self._news.wait()
+                    await self._changed.wait()
 
-    async def expect(self, what: str, test: Test, seconds: float, since: int = 0) -> Frame:
+    async def expect(self, what: str, test: FrameTest, seconds: float, since: int = 0) -> Frame:
         """The same; raises RuleBroken when there is none."""
-        found = await self.find(test, seconds, since)
+        found = await self.wait_for(test, seconds, since)
         if found is None:
             how = (
-                f"the connection ended ({self.left or 'closed by the tester'})"
-                if self.over
+                f"the connection ended ({self.peer_ended or 'closed by the tester'})"
+                if self.closed
                 else f"none in {seconds:g} s"
             )
-            raise RuleBroken(f"expected {what}: {how}; came instead: {self.told(since)}")
+            raise RuleBroken(f"expected {what}: {how}; came instead: {self.describe(since)}")
         return found
 
-    async def ended(self, seconds: float) -> str | None:
+    async def wait_for_end(self, seconds: float) -> str | None:
         """How the other side has ended the connection; none when it has not in time."""
-        await self.find(lambda _: False, seconds, self.mark())
-        return self.left
+        await self.wait_for(lambda _: False, seconds, self.mark())
+        return self.peer_ended
 
-    def told(self, since: int = 0) -> str:
+    def describe(self, since: int = 0) -> str:
         """What has come, in short."""
         return ", ".join(brief(frame) for frame in self.frames[since:][-6:]) or "nothing"
 
     async def close(self, *, reset: bool = False) -> None:
         """Ends the connection, with RST if wished. Again is a no-op."""
-        self.ours = True
-        self._news.set()
+        self.closed_by_us = True
+        self._changed.set()
         if reset and (transport := self._writer.transport) is not None:  # pyright: ignore[reportUnnecessaryComparison]
             opened = transport.get_extra_info("socket")
             with contextlib.suppress(OSError, AttributeError):
@@ -131,8 +131,8 @@ class TesterConnection:
             transport.abort()
         with contextlib.suppress(OSError, RuntimeError):
             self._writer.close()
-        self._pump.cancel()
-        await asyncio.gather(self._pump, return_exceptions=True)
+        self._reader_task.cancel()
+        await asyncio.gather(self._reader_task, return_exceptions=True)
 
     async def half_open(self) -> bool:
         """Whether the other side, which has ended its sending, still reads."""
@@ -153,21 +153,21 @@ class TesterConnection:
             while data := await self._reader.read(_PIECE):
                 *whole, rest = data.split(b"\n")
                 for line in whole:
-                    self._take(bytes(kept) + line)
+                    self._handle_line(bytes(kept) + line)
                     kept.clear()
                 kept += rest
                 if len(kept) > MOST_LINE or len(self.frames) > MOST_FRAMES:
                     self.faults.append(f"more than {MOST_FRAMES} frames, or a line of more than {MOST_LINE} bytes")
                     break
-            self.left = "eof"
+            self.peer_ended = "eof"
         except OSError:
-            self.left = "reset"
+            self.peer_ended = "reset"
         finally:
-            self._news.set()
+            self._changed.set()
 
-    def _take(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         if not line.strip():
-            self.blanks += 1
+            self.blank_lines += 1
             return
         try:
             frame = decode(line)
@@ -175,11 +175,11 @@ class TesterConnection:
             self.faults.append(f"{fault} in {line[:80]!r}")
             return
         self.frames.append(frame)
-        self.answer(frame)
-        self._news.set()
+        self.on_frame(frame)
+        self._changed.set()
 
 
-def _no_answer(_: Frame) -> None:
+def _ignore_frame(_: Frame) -> None:
     """Until somebody answers."""
 
 

@@ -38,7 +38,7 @@ async def judge_agent(host: TesterHost, only: Sequence[str] = ()) -> list[Findin
     """Plays the host, and holds the rules against the agent that dials in. Raises StartError when none does."""
     async with host.listening():
         try:
-            return await try_all(AGENT_RULES, host, host.options, only, lambda failed: _clean(host, failed))
+            return await run_rules(AGENT_RULES, host, host.options, only, lambda failed: _reset_host(host, failed))
         finally:
             await host.close()
 
@@ -48,28 +48,28 @@ async def judge_listener(guest: TesterGuest, only: Sequence[str] = ()) -> list[F
 
     async def clean(failed: bool) -> None:
         if failed and guest.options.dialect == "strict":
-            guest.pending = None
+            guest.pending_request = None
             await guest.drop()
 
     try:
-        return await try_all(LISTENER_RULES, guest, guest.options, only, clean)
+        return await run_rules(LISTENER_RULES, guest, guest.options, only, clean)
     finally:
         await guest.close()
 
 
-async def _clean(host: TesterHost, failed: bool) -> None:
+async def _reset_host(host: TesterHost, failed: bool) -> None:
     """What a rule has changed, or left behind when it failed, must not spoil the next."""
-    host.acks = host.pongs = True
-    if failed and host.options.dialect == "strict" and host.drained is None:
+    host.send_acks = host.send_pongs = True
+    if failed and host.options.dialect == "strict" and host.drained_link is None:
         await host.drop()
 
 
-async def try_all(
+async def run_rules(
     rules: Sequence[ConformanceRule[B]],
-    bench: B,
+    tester: B,
     options: Options,
     only: Sequence[str],
-    between: Callable[[bool], Awaitable[None]],
+    clean_up: Callable[[bool], Awaitable[None]],
 ) -> list[Finding]:
     """Tries the rules in order; the first one that is tried is what all others stand on."""
     found: list[Finding] = []
@@ -83,15 +83,15 @@ async def try_all(
         if not stands:
             found.append(_finding(rule, "skipped", f"not tried: see {rules[0].id}"))
             continue
-        found.append(await _try(rule, bench))
+        found.append(await _run_rule(rule, tester))
         stands = number > 0 or found[-1].state == "passed"
-        await between(found[-1].state == "failed")
+        await clean_up(found[-1].state == "failed")
     return sorted(found, key=lambda finding: finding.id)
 
 
-async def _try(rule: ConformanceRule[B], bench: B) -> Finding:
+async def _run_rule(rule: ConformanceRule[B], tester: B) -> Finding:
     try:
-        return _finding(rule, "passed", await rule.check(bench) or "")
+        return _finding(rule, "passed", await rule.check(tester) or "")
     except RuleBroken as broken:
         return _finding(rule, "failed", str(broken))
     except NotApplicable as reason:

@@ -16,7 +16,7 @@ from . import fleet, health, listener, proxy
 from .access import AccessGuard, TokenStore
 from .budget import DescriptorBudget
 from .database import HostDatabase, PruningLimits
-from .egress import EgressServer, egress_door
+from .egress import EgressServer, egress_proxy
 from .fleet import EXTERNAL, Driver, ExternalDriver, Fleet, HostSockets, Supervisor, Workspaces, drivers_of
 from .fleet_bridge import FleetBridge, open_listener
 from .http import MOST_HELD, BodyLimit, problems
@@ -45,7 +45,7 @@ def create_app(
     budget: DescriptorBudget,
     announce: Announce,
     *,
-    outlet: EgressServer | None = None,
+    egress_server: EgressServer | None = None,
     mediation: ListeningSocket | None = None,
 ) -> FastAPI:
     """The host as an ASGI app. Runtimes that it starts reach it at `mesh_url`, and the web by the outlet; agents come
@@ -58,12 +58,15 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            announce(await _open(app, stack, parts))
+            announce(await _open_parts(app, stack, parts))
             yield
 
     app = FastAPI(title="agent mesh", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    drivers = drivers_of(settings, HostSockets(partial(_doors, app, "doors"), partial(_doors, app, "egress_doors")))
-    parts = _Parts(settings, database, catalog, search, drivers, mesh_url, budget, outlet, mediation)
+    drivers = drivers_of(
+        settings,
+        HostSockets(partial(_listening_sockets, app, "doors"), partial(_listening_sockets, app, "egress_doors")),
+    )
+    parts = _Parts(settings, database, catalog, search, drivers, mesh_url, budget, egress_server, mediation)
     problems.install(app)
     app.state.held = ShareCounter(MOST_HELD)
     app.add_middleware(BodyLimit, held=app.state.held)
@@ -82,11 +85,11 @@ def create_listen_app(
         async with AsyncExitStack() as stack:
             clock: Clock = SystemClock()
             tokens = TokenStore(database, clock)
-            app.state.guard, made = await _guard(settings, tokens, clock)
+            app.state.guard, made = await _create_guard(settings, tokens, clock)
             app.state.database = database
             workspaces = Workspaces(database, settings.data_dir / "workspaces", clock)
             opened = Fleet(workspaces, {EXTERNAL: ExternalDriver()}, tokens, "")
-            await _open_work(app, stack, _Work(settings, database, clock, opened, mediation))
+            await _open_fleet_and_listener(app, stack, _Work(settings, database, clock, opened, mediation))
             announce(made)
             yield
 
@@ -110,7 +113,7 @@ class _Parts:
     drivers: Mapping[str, Driver]
     mesh_url: str
     budget: DescriptorBudget
-    outlet: EgressServer | None
+    egress_server: EgressServer | None
     mediation: ListeningSocket | None
 
 
@@ -129,33 +132,33 @@ def _end_connections(app: FastAPI, agent_id: str) -> None:
     """Ends an agent's connections to the server, and with them its calls."""
     limit: ConnectionLimit | None = getattr(app.state, "connections", None)
     if limit is not None:
-        limit.end(agent_id)
+        limit.disconnect(agent_id)
 
 
-def _doors(app: FastAPI, name: str) -> ListeningSockets | None:
+def _listening_sockets(app: FastAPI, name: str) -> ListeningSockets | None:
     """What a server has put there, once it serves."""
     return getattr(app.state, name, None)
 
 
-async def _guard(settings: HostSettings, tokens: TokenStore, clock: Clock) -> tuple[AccessGuard, str | None]:
+async def _create_guard(settings: HostSettings, tokens: TokenStore, clock: Clock) -> tuple[AccessGuard, str | None]:
     """The guard, and a freshly made operator token."""
     given = settings.admin_token.get_secret_value() if settings.admin_token else None
-    made = None if given else await tokens.first_operator_token()
+    made = None if given else await tokens.ensure_operator_token()
     return AccessGuard(tokens, clock, given), made
 
 
-async def _open_work(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
+async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     """Fleet and listener, bound to each other. The fleet closes first: its runtimes say goodbye to the listener."""
     opened = await open_listener(stack, work.settings, work.database, work.clock, work.mediation)
     guard: AccessGuard = app.state.guard
-    guard.on_revoked(partial(_end_connections, app))
+    guard.add_revocation_callback(partial(_end_connections, app))
     bond = FleetBridge(work.fleet, opened, guard)
     await work.fleet.open()
     await bond.reconcile()
     stack.push_async_callback(work.fleet.close)
     stack.push_async_callback(bond.close)
     if work.settings.restart:
-        supervisor = Supervisor(work.fleet, work.clock, lambda workspace: not bond.fenced(workspace))
+        supervisor = Supervisor(work.fleet, work.clock, lambda workspace: not bond.is_fenced(workspace))
         stack.push_async_callback(supervisor.close)
     retention = LedgerRetention(
         work.database, work.clock, PruningLimits(work.settings.retention_days, work.settings.retention_rows)
@@ -165,12 +168,12 @@ async def _open_work(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     app.state.fleet, app.state.listener = work.fleet, opened
 
 
-async def _open(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | None:
+async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | None:
     """Opens all parts; the stack closes them in the opposite order. Returns a freshly made operator token."""
-    settings, database, catalog, outlet = parts.settings, parts.database, parts.catalog, parts.outlet
+    settings, database, catalog, outlet = parts.settings, parts.database, parts.catalog, parts.egress_server
     clock: Clock = SystemClock()
     tokens = TokenStore(database, clock)
-    guard, made = await _guard(settings, tokens, clock)
+    guard, made = await _create_guard(settings, tokens, clock)
     app.state.guard = guard
     ledger = ModelCallLedger(database)
     ledger.start()
@@ -181,16 +184,16 @@ async def _open(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | Non
     stack.callback(search.close)
     if outlet is not None and settings.egress is not None:
         limits = ForwardProxyLimits(connections=parts.budget.tunnels, heads=parts.budget.heads)
-        door = egress_door(guard, settings.egress, limits=limits)
-        guard.on_revoked(door.end)
+        door = egress_proxy(guard, settings.egress, limits=limits)
+        guard.add_revocation_callback(door.disconnect)
         stack.push_async_callback(door.close)
         doors = app.state.egress_doors = ListeningSockets(door)
         stack.push_async_callback(doors.close_all)
-        for listening in outlet.listening:
-            await doors.take(listening)
+        for listening in outlet.sockets:
+            await doors.add(listening)
     workspaces = Workspaces(database, settings.data_dir / "workspaces", clock)
     opened = Fleet(workspaces, parts.drivers, tokens, parts.mesh_url, outlet.url if outlet else None)
-    await _open_work(app, stack, _Work(settings, database, clock, opened, parts.mediation))
+    await _open_fleet_and_listener(app, stack, _Work(settings, database, clock, opened, parts.mediation))
 
     state = app.state
     state.database, state.catalog, state.ledger = database, catalog, ledger

@@ -43,7 +43,7 @@ app = typer.Typer(
 )
 
 
-def _plainly(command: Callable[P, None]) -> Callable[P, None]:
+def _print_errors(command: Callable[P, None]) -> Callable[P, None]:
     """What cannot start says why, a fault a line, and exits with 1."""
 
     @wraps(command)
@@ -59,7 +59,7 @@ def _plainly(command: Callable[P, None]) -> Callable[P, None]:
 
 
 @app.command(epilog=settings_help())
-@_plainly
+@_print_errors
 def up() -> None:
     """Run the host until SIGTERM or Ctrl-C."""
     from .serve import serve
@@ -68,7 +68,7 @@ def up() -> None:
 
 
 @app.command(epilog=settings_help())
-@_plainly
+@_print_errors
 def listen() -> None:
     """Run the mediation listener alone, for agents that somebody else boots: no model proxy, no runtimes."""
     from .serve import serve
@@ -77,7 +77,7 @@ def listen() -> None:
 
 
 @app.command()
-@_plainly
+@_print_errors
 def run(
     task: Annotated[str, typer.Argument(help="What the agent is to do.")],
     driver: Annotated[str, typer.Option(help="process, qemu, container, firecracker or microagent.")] = "qemu",
@@ -94,7 +94,7 @@ def run(
 
 
 @app.command()
-@_plainly
+@_print_errors
 def token(
     agent_id: Annotated[
         str, typer.Argument(metavar="ID", help="The agent's id; `operator` replaces the operator's token.")
@@ -121,18 +121,18 @@ def token(
     tokens = TokenStore(database, SystemClock())
     try:
         if revoke:
-            print(f"revoked: {database.run_now(lambda connection: tokens.revoke_in(connection, agent_id))}")
+            print(f"revoked: {database.run_sync(lambda connection: tokens.revoke_in(connection, agent_id))}")
         elif keep:
             path = settings.data_dir / "tokens" / agent_id
-            print(database.run_now(lambda connection: tokens.kept_in(connection, agent_id, path)))
+            print(database.run_sync(lambda connection: tokens.ensure_file_in(connection, agent_id, path)))
         else:
-            print(database.run_now(lambda connection: tokens.mint_in(connection, agent_id, "manual")))
+            print(database.run_sync(lambda connection: tokens.mint_in(connection, agent_id, "manual")))
     finally:
         database.close()
 
 
 @app.command()
-@_plainly
+@_print_errors
 def models() -> None:
     """Show the models an agent may name."""
     from rich.console import Console
@@ -150,7 +150,7 @@ def models() -> None:
     Console(soft_wrap=True).print(table)
 
 
-app.command()(_plainly(conformance))
+app.command()(_print_errors(conformance))
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ def limits_of(settings: HostSettings) -> ListenerLimits:
         heartbeat=settings.listener_heartbeat,
         max_line=settings.listener_max_line,
         window=settings.listener_window,
-        run=settings.work_timeout,
+        run_timeout=settings.work_timeout,
         attempts=settings.work_attempts,
         most_work=settings.work_limit,
         audit_content=settings.audit_content,
@@ -55,23 +55,27 @@ class FleetBridge:
     def __init__(self, fleet: Fleet, listener: Listener, guard: AccessGuard) -> None:
         self._fleet, self._listener, self._guard = fleet, listener, guard
         self._tasks: set[asyncio.Task[None]] = set()
-        fleet.mediation, fleet.on_change, fleet.fenced = self._launch, listener.place_changed, self.fenced
-        fleet.on_revoked, guard.fenced = guard.revoked, self.fenced
-        listener.watch_places(fleet.runs, self._halt)
-        listener.guard_tokens(guard.revoke_in, guard.revoked)
+        fleet.launch_mediation, fleet.on_change, fleet.is_fenced = (
+            self._mediation_settings,
+            listener.workspace_changed,
+            self.is_fenced,
+        )
+        fleet.on_revoked, guard.is_fenced = guard.notify_revoked, self.is_fenced
+        listener.set_fleet_callbacks(fleet.is_running, self._on_halt)
+        listener.set_token_callbacks(guard.revoke_in, guard.notify_revoked)
 
     async def reconcile(self) -> None:
         """Forgets channels whose workspaces never came to be: the host died between the two."""
         known = {workspace.id for workspace in await self._fleet.list()}
         for name in [channel.workspace for channel in self._listener.parts.channels]:
             if name not in known:
-                await self._listener.forget(name)
+                await self._listener.delete_channel(name)
 
     async def close(self) -> None:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=30)
 
-    def _launch(self, workspace: str) -> Mediation:
+    def _mediation_settings(self, workspace: str) -> Mediation:
         """What of a Launch leads a runtime to its channel."""
         address = self._listener.address_of(workspace)
         if address is None:
@@ -86,18 +90,18 @@ class FleetBridge:
             given["mediation_key"] = channel.key.decode()
         return given
 
-    def fenced(self, workspace: str) -> bool:
+    def is_fenced(self, workspace: str) -> bool:
         """Whether it must not be started."""
-        return self._listener.has(workspace) and self._listener.channel(workspace).fence is not None
+        return self._listener.has_channel(workspace) and self._listener.channel(workspace).fence is not None
 
-    def _halt(self, workspace: str) -> None:
-        self._guard.revoked(workspace)  # the fence is in force, also before it is on the disk
-        task = asyncio.get_running_loop().create_task(self._stop(workspace), name=f"halt-{workspace}")
+    def _on_halt(self, workspace: str) -> None:
+        self._guard.notify_revoked(workspace)  # the fence is in force, also before it is on the disk
+        task = asyncio.get_running_loop().create_task(self._quarantine(workspace), name=f"halt-{workspace}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _stop(self, workspace: str) -> None:
-        self._listener.shut(workspace)
+    async def _quarantine(self, workspace: str) -> None:
+        self._listener.close_address(workspace)
         try:
             await self._fleet.quarantine(workspace)
         except AgentRuntimeError as error:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response
 
-from .access import operator
+from .access import require_operator
 from .listener import Listener
 from .proxy import ModelCallLedger
 
@@ -29,7 +29,7 @@ async def readyz(request: Request) -> Response:
     return JSONResponse({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
 
-@router.get("/openapi.json", dependencies=[Depends(operator)], include_in_schema=False)
+@router.get("/openapi.json", dependencies=[Depends(require_operator)], include_in_schema=False)
 async def openapi(request: Request) -> dict[str, Any]:
     """The routes as OpenAPI."""
     return request.app.openapi()

@@ -27,7 +27,7 @@ class SocketServer(Protocol):
         """From now on connections are taken."""
         ...
 
-    async def leave(self, server: asyncio.Server, *, abruptly: bool = False) -> None:
+    async def close_server(self, server: asyncio.Server, *, abruptly: bool = False) -> None:
         """None are taken any more, and those that came this way end: at once, or once their answer is complete."""
         ...
 
@@ -35,8 +35,8 @@ class SocketServer(Protocol):
 class ListeningSockets:
     """All the doors to one thing. Calls for the same address must not overlap; the caller is its owner."""
 
-    def __init__(self, serves: SocketServer) -> None:
-        self._serves = serves
+    def __init__(self, server: SocketServer) -> None:
+        self._server = server
         self._open: dict[Endpoint, tuple[ListeningSocket, asyncio.Server]] = {}
 
     @property
@@ -48,13 +48,13 @@ class ListeningSockets:
 
         Raises OSError that names the address, with EADDRINUSE where somebody lives already.
         """
-        return await self.take(await asyncio.to_thread(listen_at, endpoint, mode=mode))
+        return await self.add(await asyncio.to_thread(listen_at, endpoint, mode=mode))
 
-    async def take(self, listening: ListeningSocket) -> Endpoint:
+    async def add(self, listening: ListeningSocket) -> Endpoint:
         """As `open`, for what listens already. It is ours from now on."""
         with ExitStack() as undo:
             undo.enter_context(listening)
-            self._open[listening.endpoint] = listening, await self._serves.listen(listening.bound)
+            self._open[listening.endpoint] = listening, await self._server.listen(listening.sock)
             undo.pop_all()
         return listening.endpoint
 
@@ -66,11 +66,11 @@ class ListeningSockets:
             return
         listening.unlink()
         try:
-            await self._serves.leave(server, abruptly=abruptly)
+            await self._server.close_server(server, abruptly=abruptly)
         finally:
             listening.close()
 
-    def shut(self) -> None:
+    def stop_listening(self) -> None:
         """Takes nobody in any more anywhere; who is in may stay. For a server that shows them out itself."""
         for listening, server in self._open.values():
             listening.unlink()
@@ -97,7 +97,7 @@ class HttpSide:
 
     def __init__(self, make: Callable[[], asyncio.Protocol]) -> None:
         self._make = make
-        self._came: dict[asyncio.Server, weakref.WeakSet[asyncio.Protocol]] = {}
+        self._connections: dict[asyncio.Server, weakref.WeakSet[asyncio.Protocol]] = {}
 
     async def listen(self, bound: socket.socket) -> asyncio.Server:
         came: weakref.WeakSet[asyncio.Protocol] = weakref.WeakSet()
@@ -110,26 +110,26 @@ class HttpSide:
         loop = asyncio.get_running_loop()
         start = loop.create_unix_server if bound.family == socket.AF_UNIX else loop.create_server
         server = await start(enter, sock=bound, backlog=BACKLOG)
-        self._came[server] = came
+        self._connections[server] = came
         return server
 
-    async def leave(self, server: asyncio.Server, *, abruptly: bool = False) -> None:
+    async def close_server(self, server: asyncio.Server, *, abruptly: bool = False) -> None:
         server.close()
-        came = self._came.pop(server)
+        came = self._connections.pop(server)
         if abruptly:
-            _hang_up(came)
+            _abort_all(came)
             return
-        for connection in _alive(came):
+        for connection in _open_connections(came):
             connection.shutdown()
-        asyncio.get_running_loop().call_later(HANG_UP_SECONDS, _hang_up, came)
+        asyncio.get_running_loop().call_later(HANG_UP_SECONDS, _abort_all, came)
 
 
-def _hang_up(came: weakref.WeakSet[asyncio.Protocol]) -> None:
-    for connection in _alive(came):
+def _abort_all(connections: weakref.WeakSet[asyncio.Protocol]) -> None:
+    for connection in _open_connections(connections):
         connection.transport.abort()
 
 
-def _alive(came: weakref.WeakSet[asyncio.Protocol]) -> list[UvicornConnection]:
+def _open_connections(connections: weakref.WeakSet[asyncio.Protocol]) -> list[UvicornConnection]:
     """Connections that still stand; one that nobody has connected yet has no transport."""
-    found = [connection for connection in list(came) if getattr(connection, "transport", None) is not None]
+    found = [connection for connection in list(connections) if getattr(connection, "transport", None) is not None]
     return [one for one in found if not one.transport.is_closing()]  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ import structlog
 
 from agent_common.clock import Clock
 
-from .database import HostDatabase, PruningLimits, give_back, pruning_steps
+from .database import HostDatabase, PruningLimits, pruning_steps, release_free_pages
 
 log = structlog.get_logger(__name__)
 PASS_SECONDS = 3600.0
@@ -26,15 +26,15 @@ class LedgerRetention:
         self,
         database: HostDatabase,
         clock: Clock,
-        keep: PruningLimits,
+        limits: PruningLimits,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._database, self._clock, self._keep, self._sleep = database, clock, keep, sleep
+        self._database, self._clock, self._limits, self._sleep = database, clock, limits, sleep
         self._began = clock.now_ms(), clock.monotonic()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        if self._keep.days or self._keep.rows:
+        if self._limits.days or self._limits.rows:
             self._task = asyncio.create_task(self._run(), name="retention")
 
     async def close(self) -> None:
@@ -46,11 +46,11 @@ class LedgerRetention:
     async def sweep(self) -> dict[str, int]:
         """Delete all that is old enough now; how many rows of which table."""
         gone: dict[str, int] = {}
-        for table, step in pruning_steps(self._keep, self._now()).items():
+        for table, step in pruning_steps(self._limits, self._now()).items():
             while (deleted := await self._database.run(step)) is not None:
                 gone[table] = gone.get(table, 0) + deleted
                 if deleted:
-                    await self._database.run(give_back)
+                    await self._database.run(release_free_pages)
                 await self._sleep(PAUSE_SECONDS)
         return {table: count for table, count in gone.items() if count}
 

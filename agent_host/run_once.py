@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from .errors import StartError
-from .fleet import LEASH
+from .fleet import DIE_WITH_PARENT
 
 _POLL_SECONDS = 0.05
 _STOP_SECONDS = 60.0
@@ -49,28 +49,30 @@ class RunOnce:
         with ExitStack() as life:
             folder = data_dir or Path(life.enter_context(tempfile.TemporaryDirectory(prefix="agent-")))
             folder = folder.absolute()  # sockets are named by their whole path
-            host = life.enter_context(self._host(folder))
-            self._ask(host, "POST", "/workspaces", {"id": self._name, "driver": self._driver}, known="id_taken")
-            life.callback(self._ask, host, "POST", f"/workspaces/{self._name}/stop")
-            self._ask(host, "POST", f"/workspaces/{self._name}/start")
-            self._tell("it runs")
-            self._wait("give it work", lambda: self._ready(host))
-            self._tell("it is attached and can be given work")
-            answer = self._work(host, task)
-            self._tell("it has answered")
-        self._tell("it is off")
+            host = life.enter_context(self._running_host(folder))
+            self._request(
+                host, "POST", "/workspaces", {"id": self._name, "driver": self._driver}, accepted_code="id_taken"
+            )
+            life.callback(self._request, host, "POST", f"/workspaces/{self._name}/stop")
+            self._request(host, "POST", f"/workspaces/{self._name}/start")
+            self._print_step("it runs")
+            self._wait_until("give it work", lambda: self._is_ready(host))
+            self._print_step("it is attached and can be given work")
+            answer = self._run_task(host, task)
+            self._print_step("it has answered")
+        self._print_step("it is off")
         return answer
 
     @contextmanager
-    def _host(self, folder: Path) -> Generator[httpx.Client]:
-        host = self._start(folder)
+    def _running_host(self, folder: Path) -> Generator[httpx.Client]:
+        host = self._start_host(folder)
         try:
             transport = httpx.HTTPTransport(uds=str(folder / "mesh.sock"))
             headers = {"authorization": f"Bearer {self._token}"}
             with httpx.Client(
                 transport=transport, base_url="http://host", headers=headers, timeout=self._timeout + 10
             ) as client:
-                self._wait("reach the host", lambda: self._up(client, host, folder))
+                self._wait_until("reach the host", lambda: self._is_up(client, host, folder))
                 yield client
         finally:
             host.terminate()
@@ -80,9 +82,9 @@ class RunOnce:
                 host.kill()
                 host.wait()
 
-    def _start(self, folder: Path) -> subprocess.Popen[bytes]:
+    def _start_host(self, folder: Path) -> subprocess.Popen[bytes]:
         """A host that ends with us, however that is; a Ctrl-C is for us alone, and we stop it in order."""
-        command = (*LEASH, str(os.getpid()), sys.executable, "-m", "agent_host", "up")
+        command = (*DIE_WITH_PARENT, str(os.getpid()), sys.executable, "-m", "agent_host", "up")
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             log = (folder / "host.log").open("ab")
@@ -114,7 +116,7 @@ class RunOnce:
 
     # ---------------------------------------------------------------- the steps
 
-    def _up(self, client: httpx.Client, host: subprocess.Popen[bytes], folder: Path) -> bool:
+    def _is_up(self, client: httpx.Client, host: subprocess.Popen[bytes], folder: Path) -> bool:
         if host.poll() is not None:
             raise StartError(f"the host does not start:\n{(folder / 'host.log').read_text()[-2000:].strip()}")
         try:
@@ -122,46 +124,48 @@ class RunOnce:
         except httpx.TransportError:
             return False
 
-    def _ready(self, host: httpx.Client) -> bool:
-        seen = self._ask(host, "GET", f"/workspaces/{self._name}")
+    def _is_ready(self, host: httpx.Client) -> bool:
+        seen = self._request(host, "GET", f"/workspaces/{self._name}")
         if seen["state"] != "running":
             raise StartError(f"the workspace is {seen['state']}: {seen['detail']}")
         mediation: dict[str, Any] = seen["mediationReady"] or {}
         return mediation.get("ready") is True
 
-    def _work(self, host: httpx.Client, task: str) -> str:
+    def _run_task(self, host: httpx.Client, task: str) -> str:
         name = uuid.uuid4().hex
-        self._ask(host, "POST", "/work", {"workspace": self._name, "request": {"request_id": name, "content": task}})
+        self._request(
+            host, "POST", "/work", {"workspace": self._name, "request": {"request_id": name, "content": task}}
+        )
         record: dict[str, Any] = {}
 
         def over() -> bool:
-            record.update(self._ask(host, "GET", f"/work/{name}"))
+            record.update(self._request(host, "GET", f"/work/{name}"))
             return record["status"] in _OVER
 
-        self._wait("get its answer", over)
+        self._wait_until("get its answer", over)
         result: dict[str, Any] = record["result"] or {}
         if result.get("status") != "completed":
             raise StartError(f"the work is {record['status']}: {result.get('error') or record['error']}")
         return str(result.get("content") or "")
 
-    def _ask(
-        self, host: httpx.Client, method: str, path: str, body: dict[str, Any] | None = None, *, known: str = ""
+    def _request(
+        self, host: httpx.Client, method: str, path: str, body: dict[str, Any] | None = None, *, accepted_code: str = ""
     ) -> dict[str, Any]:
         try:
             answer = host.request(method, path, json=body)
         except httpx.TransportError as error:
             raise StartError(f"the host does not answer {method} {path}: {error}") from error
         said: dict[str, Any] = answer.json()
-        if not answer.is_success and said.get("code") != known:
+        if not answer.is_success and said.get("code") != accepted_code:
             raise StartError(str(said.get("detail") or said))
         return said
 
-    def _wait(self, what: str, done: Callable[[], bool]) -> None:
+    def _wait_until(self, what: str, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + self._timeout
         while not done():
             if time.monotonic() > deadline:
                 raise StartError(f"could not {what} within {self._timeout:g} s; --timeout gives it longer")
             time.sleep(_POLL_SECONDS)
 
-    def _tell(self, what: str) -> None:
+    def _print_step(self, what: str) -> None:
         print(f"{time.monotonic() - self._began:6.2f} s  {what}", file=sys.stderr, flush=True)  # noqa: T201

@@ -19,31 +19,31 @@ from agent_common.net import Endpoint, ListeningSocket, Tcp, Unix, Vsock, http_u
 
 from .budget import DescriptorBudget, budget_of
 from .errors import StartError
-from .settings import HostSettings, without_user
+from .settings import HostSettings, redacted_url
 
 if TYPE_CHECKING:
     from .egress import EgressServer
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 _NEAREST = (Tcp, Unix, Vsock)
 """The kinds of address, best first."""
 _STREAM_GRACE_SECONDS = 5
 """How long answers that are under way when the host stops may go on."""
 
 
-def serve(settings: HostSettings, say: Say, *, only_listen: bool = False) -> None:
+def serve(settings: HostSettings, print_line: PrintLine, *, only_listen: bool = False) -> None:
     """Serves until SIGTERM or SIGINT, then stops what it started; `only_listen`: the mediation listener and nothing
     else. Raises StartError."""
     budget = budget_of(raise_file_limit())
     make_data_dir(settings.data_dir)
-    with held(settings.data_dir), ExitStack() as life:
-        found = life.enter_context(listening(settings.addresses))
+    with lock_data_dir(settings.data_dir), ExitStack() as life:
+        found = life.enter_context(open_sockets(settings.addresses))
         egress = None
         if settings.egress is not None and not only_listen:
-            egress = life.enter_context(listening(settings.egress_addresses))
-        mediation = life.enter_context(listening(settings.mediation_addresses))
+            egress = life.enter_context(open_sockets(settings.egress_addresses))
+        mediation = life.enter_context(open_sockets(settings.mediation_addresses))
         listens = _Sockets(found, egress, mediation[0] if mediation else None)
-        _run(settings, listens, budget, say, only_listen=only_listen)
+        _run(settings, listens, budget, print_line, only_listen=only_listen)
 
 
 def make_data_dir(path: Path) -> None:
@@ -60,7 +60,7 @@ def _open_lock(path: Path) -> int:
 
 
 @contextmanager
-def held(path: Path) -> Generator[None]:
+def lock_data_dir(path: Path) -> Generator[None]:
     """The folder, for this process alone. Raises StartError when another host has it."""
     lock = _open_lock(path)
     try:
@@ -75,16 +75,16 @@ def held(path: Path) -> Generator[None]:
 
 
 @contextmanager
-def listening(addresses: Mapping[str, Sequence[Endpoint]]) -> Generator[Sequence[ListeningSocket]]:
+def open_sockets(addresses: Mapping[str, Sequence[Endpoint]]) -> Generator[Sequence[ListeningSocket]]:
     """All of them, by the settings that name them; connections wait in their queues until the app is there.
 
     Raises StartError.
     """
     with ExitStack() as life:
-        yield [life.enter_context(_listening(one, name)) for name, named in addresses.items() for one in named]
+        yield [life.enter_context(_open_socket(one, name)) for name, named in addresses.items() for one in named]
 
 
-def _listening(endpoint: Endpoint, setting: str) -> ListeningSocket:
+def _open_socket(endpoint: Endpoint, setting: str) -> ListeningSocket:
     try:
         return listen_at(endpoint)
     except OSError as error:
@@ -104,30 +104,32 @@ def url_of(found: Sequence[ListeningSocket]) -> str:
 class _Sockets:
     """What the host listens on."""
 
-    found: Sequence[ListeningSocket]
+    http: Sequence[ListeningSocket]
     egress: Sequence[ListeningSocket] | None
     mediation: ListeningSocket | None
 
-    def outlet(self) -> EgressServer | None:
+    def egress_server(self) -> EgressServer | None:
         from .egress import EgressServer
 
         return EgressServer(self.egress, url_of(self.egress)) if self.egress else None
 
-    def announce(self, settings: HostSettings, url: str, say: Say) -> None:
+    def announce(self, settings: HostSettings, url: str, print_line: PrintLine) -> None:
         """All but the nearest, which is said already."""
-        for one in self.found:
+        for one in self.http:
             if http_url(one.endpoint) != url:
-                say(f"agent-host listens on {one.endpoint} too")
+                print_line(f"agent-host listens on {one.endpoint} too")
         if self.mediation is not None:
-            say(f"agents come for work to {self.mediation.endpoint}")
+            print_line(f"agents come for work to {self.mediation.endpoint}")
         for one in self.egress or ():
-            say(f"agents go out through {http_url(one.endpoint)} to {settings.egress_hosts}")
+            print_line(f"agents go out through {http_url(one.endpoint)} to {settings.egress_hosts}")
 
 
-def _run(settings: HostSettings, listens: _Sockets, budget: DescriptorBudget, say: Say, *, only_listen: bool) -> None:
+def _run(
+    settings: HostSettings, bound: _Sockets, budget: DescriptorBudget, print_line: PrintLine, *, only_listen: bool
+) -> None:
     import uvicorn
 
-    from agent_common.http import bounded_http
+    from agent_common.http import limited_http_protocol
 
     from .app import create_app, create_listen_app
     from .database import open_database
@@ -144,33 +146,33 @@ def _run(settings: HostSettings, listens: _Sockets, budget: DescriptorBudget, sa
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            for one in listens.found:
-                await doors.take(one)
+            for one in bound.http:
+                await doors.add(one)
             tune_interpreter()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             try:
                 await app.state.fleet.close()
             finally:
-                doors.shut()
+                doors.stop_listening()
                 await super().shutdown(sockets)
 
     configure_logs(settings.log_level, settings.log_format)
-    url = url_of(listens.found)
+    url = url_of(bound.http)
     life = ExitStack()
     life.enter_context(ledger_lock(settings.database))
     database = life.enter_context(closing(open_database(settings.database)))
 
     def announce(token: str | None) -> None:
-        _announce(settings, url, token, say, only_listen=only_listen)
-        listens.announce(settings, url, say)
+        _announce(settings, url, token, print_line, only_listen=only_listen)
+        bound.announce(settings, url, print_line)
 
     if only_listen:
-        app = create_listen_app(settings, database, announce, mediation=listens.mediation)
+        app = create_listen_app(settings, database, announce, mediation=bound.mediation)
     else:
-        outlet = listens.outlet()
-        app = create_app(settings, database, url, budget, announce, outlet=outlet, mediation=listens.mediation)
-    http = bounded_http(budget.connections)
+        outlet = bound.egress_server()
+        app = create_app(settings, database, url, budget, announce, egress_server=outlet, mediation=bound.mediation)
+    http = limited_http_protocol(budget.connections)
     app.state.connections = http.limit
     config = uvicorn.Config(
         app,
@@ -193,14 +195,16 @@ def _run(settings: HostSettings, listens: _Sockets, budget: DescriptorBudget, sa
         server.run(sockets=[])
 
 
-def _announce(settings: HostSettings, url: str, token: str | None, say: Say, *, only_listen: bool) -> None:
+def _announce(settings: HostSettings, url: str, token: str | None, print_line: PrintLine, *, only_listen: bool) -> None:
     models = settings.models or f"the built-in models of the provider {settings.builtin_provider!r}"
     if settings.models is None and settings.builtin_provider == "openai":
-        models = f"{models}: default is {settings.openai_model} at {without_user(settings.openai_base_url)}"
+        models = f"{models}: default is {settings.openai_model} at {redacted_url(settings.openai_base_url)}"
     if settings.demo_unasked and not only_listen:
-        say("OPENAI_MODEL is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL: the demo answers; set one of them")
-    say(f"agent-host listens on {url} with {'no models' if only_listen else models}")
+        print_line(
+            "OPENAI_MODEL is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL: the demo answers; set one of them"
+        )
+    print_line(f"agent-host listens on {url} with {'no models' if only_listen else models}")
     if token:
-        say(f"operator token (shown only now): {token}")
+        print_line(f"operator token (shown only now): {token}")
     elif settings.admin_token is None:
-        say("operator token: as shown when it was made; `agent-host token operator` makes a new one")
+        print_line("operator token: as shown when it was made; `agent-host token operator` makes a new one")

@@ -164,7 +164,7 @@ class HostSettings(BaseSettings):
     @classmethod
     def _patterns(cls, value: str | None) -> str | None:
         if value is not None:
-            HostPatterns.of(split_patterns(value))
+            HostPatterns.from_patterns(split_patterns(value))
         return value
 
     @field_validator("listen", "egress_listen")
@@ -190,23 +190,23 @@ class HostSettings(BaseSettings):
     @property
     def addresses(self) -> dict[str, tuple[Endpoint, ...]]:
         """Where the host listens, by the settings that name it."""
-        return {"MESH_PORT": _own(self.host, self.port), "MESH_LISTEN": parse_endpoints(self.listen or "")}
+        return {"MESH_PORT": _host_port(self.host, self.port), "MESH_LISTEN": parse_endpoints(self.listen or "")}
 
     @property
     def egress_addresses(self) -> dict[str, tuple[Endpoint, ...]]:
         """Where the forward proxy listens, if there is one."""
         more = parse_endpoints(self.egress_listen or "")
-        return {"MESH_EGRESS_PORT": _own(self.egress_host, self.egress_port), "MESH_EGRESS_LISTEN": more}
+        return {"MESH_EGRESS_PORT": _host_port(self.egress_host, self.egress_port), "MESH_EGRESS_LISTEN": more}
 
     @property
     def egress(self) -> HostPatterns | None:
         """The hosts that agents may reach; none: there is no way out through this host."""
-        return HostPatterns.of(split_patterns(self.egress_hosts)) if self.egress_hosts else None
+        return HostPatterns.from_patterns(split_patterns(self.egress_hosts)) if self.egress_hosts else None
 
     @property
     def media(self) -> HostPatterns:
         """The hosts whose addresses a provider may be asked to fetch."""
-        return HostPatterns.of(split_patterns(self.media_hosts or ""))
+        return HostPatterns.from_patterns(split_patterns(self.media_hosts or ""))
 
     @property
     def listener(self) -> Endpoint | None:
@@ -258,11 +258,11 @@ class _SecretFiles(PydanticBaseSettingsSource):
         return {name: value for name, value in found.items() if value}
 
 
-def _own(host: str, port: int) -> tuple[Endpoint, ...]:
+def _host_port(host: str, port: int) -> tuple[Endpoint, ...]:
     return () if host == OFF else (Tcp(host, port),)
 
 
-def without_user(url: str) -> str:
+def redacted_url(url: str) -> str:
     """The URL without a user, a password and a query, which may be secrets, for errors and logs."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
-from agent_common.net import checked_bearer, parse_endpoint, parse_http
+from agent_common.net import checked_bearer, parse_endpoint, parse_http_url
 from agent_common.protocol import CompactionPolicy
 from agent_common.telemetry import LogFormat
 
@@ -151,13 +151,13 @@ class Settings(BaseModel):
     @classmethod
     def _http_url(cls, value: str | None) -> str | None:
         if value is not None:
-            parse_http(value)
+            parse_http_url(value)
         return value.rstrip("/") if value else value
 
     @field_validator("egress_url")
     @classmethod
     def _proxy_url(cls, value: str | None) -> str | None:
-        if value is not None and parse_http(value).tls:
+        if value is not None and parse_http_url(value).tls:
             raise ValueError("must be reached in clear, as by http://127.0.0.1:8421; write http:// for https://")
         return value
 

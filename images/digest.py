@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 
-def write(blobs: Path, old: str, document: Any) -> dict[str, Any]:
+def replace_blob(blobs: Path, old: str, document: Any) -> dict[str, Any]:
     """In the place of the blob that had the old digest; returns what describes it."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
     name = hashlib.sha256(text).hexdigest()
@@ -32,8 +32,8 @@ def main(folder: Path) -> str:
     config = read(manifest["config"]["digest"])
     for step in config["history"]:
         step.pop("comment", None)
-    manifest["config"] |= write(blobs, manifest["config"]["digest"], config)
-    image |= write(blobs, image["digest"], manifest)
+    manifest["config"] |= replace_blob(blobs, manifest["config"]["digest"], config)
+    image |= replace_blob(blobs, image["digest"], manifest)
     (folder / "index.json").write_text(json.dumps(index, sort_keys=True))
     return str(image["digest"])
 

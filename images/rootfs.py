@@ -68,11 +68,11 @@ def unpack(layout: Layout, root: Path) -> Owners:
         with tarfile.open(layer) as archive:
             members = [_checked(member) for member in archive.getmembers()]
             for member in members:
-                _erase(root, member)
+                _apply_whiteout(root, member)
             # A device is the kernel's to make: /dev is mounted.
             kept = [one for one in members if not Path(one.name).name.startswith(WHITEOUT) and not one.isdev()]
             owners.update({str(PurePosixPath(one.name)): (one.uid, one.gid) for one in kept})
-            archive.extractall(root, [_mine(one) for one in kept], numeric_owner=True, **_as_it_is())  # noqa: S202
+            archive.extractall(root, [_owned_by_us(one) for one in kept], numeric_owner=True, **_extract_options())  # noqa: S202
     return owners
 
 
@@ -84,19 +84,19 @@ def _checked(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _as_it_is() -> dict[str, Any]:
+def _extract_options() -> dict[str, Any]:
     """Newer Pythons want to hear that set-user-ID bits and links to whole paths belong to an image."""
     return {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
 
 
-def _mine(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def _owned_by_us(member: tarfile.TarInfo) -> tarfile.TarInfo:
     """Unpacked as a file of whoever runs this."""
     mine = copy.copy(member)
     mine.uid, mine.gid = os.geteuid(), os.getegid()
     return mine
 
 
-def _erase(root: Path, member: tarfile.TarInfo) -> None:
+def _apply_whiteout(root: Path, member: tarfile.TarInfo) -> None:
     """What a layer says is gone. Its folders are the image's own: no link is followed to them."""
     path = root / member.name
     if path.name == OPAQUE:
@@ -118,7 +118,7 @@ def _remove(path: Path) -> None:
 # ---------------------------------------------------------------- the disk
 
 
-def make(root: Path, owners: Owners, disk: Path) -> None:
+def make_disk(root: Path, owners: Owners, disk: Path) -> None:
     """An ext4 file system with the files below root."""
     used = sum(-(-path.lstat().st_size // BLOCK) * BLOCK + INODE for path in root.rglob("*"))
     disk.unlink(missing_ok=True)
@@ -128,7 +128,7 @@ def make(root: Path, owners: Owners, disk: Path) -> None:
         *(str(disk), f"{used * 108 // 100 // MIB + 24}M"),
     )
     with tempfile.NamedTemporaryFile("w", suffix=".debugfs") as orders:
-        orders.writelines(f"{line}\n" for line in _orders(root, owners))
+        orders.writelines(f"{line}\n" for line in _debugfs_commands(root, owners))
         orders.flush()
         said = _run("debugfs", "-w", "-f", orders.name, str(disk)).splitlines()
     # How much was ever written is kept there, too, and differs with who writes.
@@ -138,7 +138,7 @@ def make(root: Path, owners: Owners, disk: Path) -> None:
         raise ValueError(f"debugfs: {faults[0]}")
 
 
-def _orders(root: Path, owners: Owners) -> Iterator[str]:
+def _debugfs_commands(root: Path, owners: Owners) -> Iterator[str]:
     """What tells debugfs whose a file is and when it was made."""
     for path in (root, *sorted(root.rglob("*"))):
         name = path.relative_to(root).as_posix()
@@ -175,7 +175,7 @@ def main(source: str, target: str) -> None:
             if not (root / name).exists():
                 (root / name).mkdir()
                 (root / name).chmod(0o755)
-        make(root, owners, part)
+        make_disk(root, owners, part)
     disk.with_name("image.json").write_text(json.dumps(layout.config()["config"], indent=1, sort_keys=True) + "\n")
     part.rename(disk)
     print(f"{disk}: {disk.stat().st_size // MIB} MiB", file=sys.stderr)

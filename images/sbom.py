@@ -49,7 +49,7 @@ def debian_packages() -> Iterator[dict[str, Any]]:
         yield {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
 
 
-def bill(project: dict[str, Any]) -> dict[str, Any]:
+def bill_of_materials(project: dict[str, Any]) -> dict[str, Any]:
     purl = f"pkg:pypi/{project['name']}@{project['version']}"
     parts = sorted([*python_packages(), *debian_packages()], key=lambda part: part["purl"])
     identity = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps([purl, *(part["purl"] for part in parts)]))
@@ -73,6 +73,6 @@ def bill(project: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    told = tomllib.loads(Path(sys.argv[1]).read_text())["project"]
-    json.dump(bill(told), sys.stdout, indent=1, sort_keys=True)
+    project = tomllib.loads(Path(sys.argv[1]).read_text())["project"]
+    json.dump(bill_of_materials(project), sys.stdout, indent=1, sort_keys=True)
     print()

@@ -41,12 +41,12 @@ LOOSE: dict[str, dict[str, str]] = {
 def pages() -> dict[Path, str]:
     """Return each page with its generated tables; the text around the tables is kept."""
     protocol, tester = FOLDER / "mediation.md", FOLDER / "conformance.md"
-    text = _filled(protocol.read_text(encoding="utf-8"), "dialects", dialects())
+    text = _replace_table(protocol.read_text(encoding="utf-8"), "dialects", dialects())
     anchors = _anchors(text)
-    rules = _filled(tester.read_text(encoding="utf-8"), "agents", rules_of(AGENT_RULES, anchors))
+    rules = _replace_table(tester.read_text(encoding="utf-8"), "agents", rules_of(AGENT_RULES, anchors))
     return {
-        protocol: _filled(text, "controls", controls()),
-        tester: _filled(rules, "listeners", rules_of(LISTENER_RULES, anchors)),
+        protocol: _replace_table(text, "controls", controls()),
+        tester: _replace_table(rules, "listeners", rules_of(LISTENER_RULES, anchors)),
     }
 
 
@@ -114,7 +114,7 @@ def _kind(spec: dict[str, Any]) -> str:
     return {"array": "list of strings", "boolean": "true or false"}.get(kind, kind)
 
 
-def _filled(text: str, mark: str, table: str) -> str:
+def _replace_table(text: str, mark: str, table: str) -> str:
     begin, end = f"<!-- {mark}: made by scripts/protocols.py -->\n", f"<!-- end of {mark} -->\n"
     before, found, rest = text.partition(begin)
     _, _, after = rest.partition(end)

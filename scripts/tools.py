@@ -46,13 +46,13 @@ def table() -> str:
 class Nobody:
     """Stands where the host and other agents stand: nothing is called here."""
 
-    async def search(self, query: str, most: int, session_id: str) -> list[SearchHit]:
+    async def search(self, query: str, limit: int, session_id: str) -> list[SearchHit]:
         raise NotImplementedError
 
-    def callable(self) -> list[tuple[str, str]]:
+    def callable_agents(self) -> list[tuple[str, str]]:
         return []
 
-    async def spawn(self, errand: SubagentRequest, context: ToolContext) -> object:
+    async def spawn(self, request: SubagentRequest, context: ToolContext) -> object:
         raise NotImplementedError
 
 
@@ -64,7 +64,7 @@ def _row(tool: Tool) -> str:
     )
     deadline = f"{tool.timeout:g} s" if tool.timeout else "the default"
     repeated = "changes nothing" if spec.read_only else "as one" if spec.idempotent else "counts again"
-    cells = (f"`{spec.name}`", parameters, tool.answers, tool.bounds, deadline, repeated)
+    cells = (f"`{spec.name}`", parameters, tool.result_doc, tool.limits_doc, deadline, repeated)
     return f"| {' | '.join(cells)} |\n"
 
 

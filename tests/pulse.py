@@ -14,7 +14,7 @@ from typing import Self
 
 import httpx
 
-from agent_runtime.sandbox import take_precedence
+from agent_runtime.sandbox import raise_priority
 
 EVERY = 0.02
 LONGEST = 10.0
@@ -55,7 +55,7 @@ def main(url: str, token: str, path: str) -> None:
         over.set()
 
     threading.Thread(target=wait, daemon=True).start()
-    take_precedence()
+    raise_priority()
     taken: list[float] = []
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=url, headers=headers, timeout=LONGEST, trust_env=False) as http:

@@ -1,6 +1,6 @@
 """How both servers run uvicorn: bounded connections, and a garbage collector that does not stop requests."""
 
 from .gc_tuning import tune_interpreter
-from .header_limits import BoundedHttp, authorised, bounded_http
+from .header_limits import BoundedHttp, claim_connection, limited_http_protocol
 
-__all__ = ["BoundedHttp", "authorised", "bounded_http", "tune_interpreter"]
+__all__ = ["BoundedHttp", "claim_connection", "limited_http_protocol", "tune_interpreter"]

@@ -18,56 +18,56 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..net import ConnectionLimit
 
-MOST_BYTES = 64 << 10
+MAX_HEAD_BYTES = 64 << 10
 """Of a head, or of what follows the last chunk of a body. One read more may have come by then."""
-MOST_HEADERS = 256
+MAX_HEADERS = 256
 """Of one request. In memory a header takes thirty times its shortest form."""
-MOST_WAITING = 16
+MAX_PIPELINED = 16
 """Requests that wait on one connection behind the one that is being answered."""
-_KEY = "connection"
+_CONNECTION_KEY = "connection"
 
 
-def bounded_http(places: int) -> type[BoundedHttp]:
+def limited_http_protocol(max_connections: int) -> type[BoundedHttp]:
     """Connections of a server that has at most `places` of them."""
-    return type("Http", (BoundedHttp,), {"limit": ConnectionLimit(places)})
+    return type("Http", (BoundedHttp,), {"limit": ConnectionLimit(max_connections)})
 
 
-def authorised(scope: MutableMapping[str, Any], holder: str = "") -> bool:
+def claim_connection(scope: MutableMapping[str, Any], holder: str = "") -> bool:
     """Count the connection of an authorised request as known; False when `holder` has its share of connections.
 
     A server that does not tell its callers apart leaves out `holder`.
     """
-    connection: BoundedHttp | None = scope.get("state", {}).get(_KEY)
-    return connection is None or connection.limit.know(connection, holder)
+    connection: BoundedHttp | None = scope.get("state", {}).get(_CONNECTION_KEY)
+    return connection is None or connection.limit.identify(connection, holder)
 
 
 class BoundedHttp(HttpToolsProtocol):
     """One connection. While its client owes something (a head, a body, or to read an answer), that must move."""
 
-    patience = 30.0
+    stall_timeout = 30.0
     """Seconds for a head to be complete, also the first, and without progress in anything else; half more at most."""
     limit = ConnectionLimit(1 << 16)
     _keep_alive = True
     _lingering = False
-    _unread = 0
+    _unparsed_bytes = 0
     """Bytes since the last one that completed a head or a piece of a body."""
-    _steps = 0
+    _progress_count = 0
     """Grows whenever something moves."""
-    _owed: tuple[str, int, int] | None = None
+    _last_awaited: tuple[str, int, int] | None = None
     """What the client owed at the last look, and how far it had come."""
-    _stood_still = False
-    _watch: asyncio.TimerHandle | None = None
+    _stalled_once = False
+    _stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._output: Any = _Output(transport, self._close)
-        self.limit.enter(self)
-        self._look()
+        self._output: Any = _Output(transport, self._close_after_response)
+        self.limit.add(self)
+        self._check_progress()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-        self.limit.leave(self)
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+        self.limit.remove(self)
         super().connection_lost(exc)
 
     # what comes in
@@ -75,26 +75,26 @@ class BoundedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._lingering:
             return
-        before = self._steps
+        before = self._progress_count
         super().data_received(data)
-        if self._steps != before:
-            self._unread = 0
+        if self._progress_count != before:
+            self._unparsed_bytes = 0
             return
-        self._unread += len(data)
+        self._unparsed_bytes += len(data)
         headers = self.headers or []
-        if self._unread <= MOST_BYTES and len(headers) <= MOST_HEADERS:
+        if self._unparsed_bytes <= MAX_HEAD_BYTES and len(headers) <= MAX_HEADERS:
             return
         headers.clear()  # they would wait for the garbage collector
         if not self.transport.is_closing():
-            self.send_400_response(f"The head has more than {MOST_BYTES} bytes or {MOST_HEADERS} headers.")
+            self.send_400_response(f"The head has more than {MAX_HEAD_BYTES} bytes or {MAX_HEADERS} headers.")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["state"][_KEY] = self  # pyright: ignore[reportTypedDictNotRequiredAccess]  uvicorn always has it
+        self.scope["state"][_CONNECTION_KEY] = self  # pyright: ignore[reportTypedDictNotRequiredAccess]  uvicorn always has it
 
     def on_headers_complete(self) -> None:
-        self._steps += 1
-        if len(self.headers) > MOST_HEADERS or len(self.pipeline) >= MOST_WAITING:
+        self._progress_count += 1
+        if len(self.headers) > MAX_HEADERS or len(self.pipeline) >= MAX_PIPELINED:
             self.headers.clear()
             raise ValueError  # the parser stops here, and uvicorn answers 400
         super().on_headers_complete()
@@ -103,11 +103,11 @@ class BoundedHttp(HttpToolsProtocol):
         self._keep_alive, self.cycle.keep_alive = self.cycle.keep_alive, False
 
     def on_body(self, body: bytes) -> None:
-        self._steps += 1
+        self._progress_count += 1
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._steps += 1
+        self._progress_count += 1
         if not self.cycle.response_started:
             self.cycle.keep_alive = self._keep_alive
         super().on_message_complete()
@@ -115,14 +115,14 @@ class BoundedHttp(HttpToolsProtocol):
     # what goes out
 
     def resume_writing(self) -> None:
-        self._steps += 1
+        self._progress_count += 1
         super().resume_writing()
 
     def shutdown(self) -> None:
         self._keep_alive = False
         super().shutdown()
 
-    def _close(self) -> None:
+    def _close_after_response(self) -> None:
         """End the connection after an answer. A client that is still sending gets the time to read it first: closed at
         once, the connection would break and take the answer with it. The keep-alive timer ends this."""
         if self.cycle.response_complete and self.cycle.more_body:
@@ -133,29 +133,29 @@ class BoundedHttp(HttpToolsProtocol):
 
     # what is owed
 
-    def _look(self) -> None:
+    def _check_progress(self) -> None:
         """Abort the connection when its client has owed the same at two looks before this one."""
-        owed = self._debt()
-        if owed is None or owed != self._owed:
-            self._owed, self._stood_still = owed, False
-        elif self._stood_still:
+        owed = self._awaited_input()
+        if owed is None or owed != self._last_awaited:
+            self._last_awaited, self._stalled_once = owed, False
+        elif self._stalled_once:
             self.transport.abort()
             return
         else:
-            self._stood_still = True
-        self._watch = self.loop.call_later(self.patience / 2, self._look)
+            self._stalled_once = True
+        self._stall_timer = self.loop.call_later(self.stall_timeout / 2, self._check_progress)
 
-    def _debt(self) -> tuple[str, int, int] | None:
+    def _awaited_input(self) -> tuple[str, int, int] | None:
         cycle = self.cycle
         if self.flow.write_paused or self.transport.is_closing():
-            return "to read", self._steps, self._unsent()
+            return "to read", self._progress_count, self._unsent_bytes()
         if cycle is None or cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]  none before the first
-            return "a head", self._steps, 0
+            return "a head", self._progress_count, 0
         if cycle.more_body and not self.flow.read_paused and not cycle.waiting_for_100_continue:
-            return "a body", self._steps, 0
+            return "a body", self._progress_count, 0
         return None
 
-    def _unsent(self) -> int:
+    def _unsent_bytes(self) -> int:
         """Bytes that the client has not taken, those in the kernel's buffer included."""
         queued = bytes(4)
         with contextlib.suppress(OSError, ValueError):  # vsock, or closed already: then our own buffer has to do

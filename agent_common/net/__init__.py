@@ -4,25 +4,31 @@ from typing import TYPE_CHECKING, Any
 
 from .client.bearer import checked_bearer
 from .client.http_client import http_client
-from .endpoints.endpoint import Endpoint, Tcp, Unix, Vsock, http_url, parse_endpoint, parse_endpoints, parse_http
-from .endpoints.listen import ListeningSocket, listen_at, serve_socket
+from .endpoints.endpoint import Endpoint, Tcp, Unix, Vsock, http_url, parse_endpoint, parse_endpoints, parse_http_url
+from .endpoints.listen import ListeningSocket, bind_tcp_socket, listen_at
 
 if TYPE_CHECKING:
     from .client.pool import HttpPool, HttpResponse, TransportFault
-    from .egress.address_policy import ANYWHERE, AddressPolicy
-    from .egress.fetch import Admit, FetchedPage, FetchLimits, WebClient
+    from .egress.address_policy import ANY_ADDRESS, AddressPolicy
+    from .egress.fetch import FetchedPage, FetchLimits, UrlCheck, WebClient
     from .egress.host_patterns import HostPatterns, split_patterns
-    from .egress.upstream import ByteStream, DirectUpstream, ProxyUpstream, Resolver, SystemResolver, Upstream, secured
+    from .egress.upstream import (
+        ByteStream,
+        DirectUpstream,
+        ProxyUpstream,
+        Resolver,
+        SystemResolver,
+        Upstream,
+        upgrade_to_tls,
+    )
     from .egress.urls import Url, canonical_host, parse_url
     from .endpoints.connect import connect, open_endpoint
-    from .proxy.forward_proxy import AdmitHost, ConnectionRecord, ForwardProxy, ForwardProxyLimits, gateway
+    from .proxy.forward_proxy import ConnectionRecord, ForwardProxy, ForwardProxyLimits, HostCheck, unix_socket_proxy
     from .shares import ConnectionLimit, ShareCounter, raise_file_limit
 
 __all__ = [
-    "ANYWHERE",
+    "ANY_ADDRESS",
     "AddressPolicy",
-    "Admit",
-    "AdmitHost",
     "ByteStream",
     "ConnectionLimit",
     "ConnectionRecord",
@@ -32,6 +38,7 @@ __all__ = [
     "FetchedPage",
     "ForwardProxy",
     "ForwardProxyLimits",
+    "HostCheck",
     "HostPatterns",
     "HttpPool",
     "HttpResponse",
@@ -45,28 +52,29 @@ __all__ = [
     "Unix",
     "Upstream",
     "Url",
+    "UrlCheck",
     "Vsock",
     "WebClient",
+    "bind_tcp_socket",
     "canonical_host",
     "checked_bearer",
     "connect",
-    "gateway",
     "http_client",
     "http_url",
     "listen_at",
     "open_endpoint",
     "parse_endpoint",
     "parse_endpoints",
-    "parse_http",
+    "parse_http_url",
     "parse_url",
     "raise_file_limit",
-    "secured",
-    "serve_socket",
     "split_patterns",
+    "unix_socket_proxy",
+    "upgrade_to_tls",
 ]
 
-_ROOMS = {
-    "egress.address_policy": ("ANYWHERE", "AddressPolicy"),
+_LAZY_EXPORTS = {
+    "egress.address_policy": ("ANY_ADDRESS", "AddressPolicy"),
     "egress.upstream": (
         "DirectUpstream",
         "ProxyUpstream",
@@ -74,23 +82,23 @@ _ROOMS = {
         "ByteStream",
         "SystemResolver",
         "Upstream",
-        "secured",
+        "upgrade_to_tls",
     ),
-    "egress.fetch": ("Admit", "FetchLimits", "WebClient", "FetchedPage"),
-    "proxy.forward_proxy": ("AdmitHost", "ForwardProxy", "ForwardProxyLimits", "ConnectionRecord", "gateway"),
+    "egress.fetch": ("UrlCheck", "FetchLimits", "WebClient", "FetchedPage"),
+    "proxy.forward_proxy": ("HostCheck", "ForwardProxy", "ForwardProxyLimits", "ConnectionRecord", "unix_socket_proxy"),
     "egress.host_patterns": ("HostPatterns", "split_patterns"),
     "client.pool": ("HttpPool", "HttpResponse", "TransportFault"),
     "endpoints.connect": ("connect", "open_endpoint"),
     "shares": ("ConnectionLimit", "ShareCounter", "raise_file_limit"),
     "egress.urls": ("Url", "canonical_host", "parse_url"),
 }
-_HOMES = {name: home for home, names in _ROOMS.items() for name in names}
+_MODULE_OF_NAME = {name: home for home, names in _LAZY_EXPORTS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """The client side waits until somebody calls out: a cold start needs only the listening socket."""
-    if name not in _HOMES:
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(name)
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)

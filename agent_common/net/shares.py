@@ -9,16 +9,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
-_MOST_FILES = 1 << 16
+_MAX_FILES = 1 << 16
 """More is not needed, and children that inherit the limit may walk through all of it."""
 
 
 def raise_file_limit() -> int:
     """Raise the soft limit of open files to the hard one, at most 65,536. Return the limit that holds now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    wanted = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return _MOST_FILES if soft == resource.RLIM_INFINITY else soft
+        return _MAX_FILES if soft == resource.RLIM_INFINITY else soft
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return wanted
 
@@ -26,36 +26,36 @@ def raise_file_limit() -> int:
 class ShareCounter:
     """Places that holders share. A holder may have as many as are still free, so one alone leaves half of them."""
 
-    def __init__(self, places: int) -> None:
-        self._free = places
+    def __init__(self, slots: int) -> None:
+        self._free = slots
         self._held: Counter[str] = Counter()
 
-    def take(self, holder: str, places: int = 1) -> bool:
+    def acquire(self, holder: str, slots: int = 1) -> bool:
         """Take places; False when the holder would have more than its share. The holder `""`, which is no one's name,
         may have all."""
-        left, held = self._free - places, self._held[holder] + places
+        left, held = self._free - slots, self._held[holder] + slots
         if left < (held - 1 if holder else 0):
             return False
         self._free = left
         self._held[holder] = held
         return True
 
-    def give_back(self, holder: str, places: int = 1) -> None:
+    def release(self, holder: str, slots: int = 1) -> None:
         """Free places of the holder."""
-        self._free += places
-        self._held[holder] -= places
+        self._free += slots
+        self._held[holder] -= slots
         if not self._held[holder]:
             del self._held[holder]
 
     @contextmanager
-    def place(self, holder: str) -> Generator[bool]:
+    def hold(self, holder: str) -> Generator[bool]:
         """Hold a place during the block, if the holder got one."""
-        got = self.take(holder)
+        got = self.acquire(holder)
         try:
             yield got
         finally:
             if got:
-                self.give_back(holder)
+                self.release(holder)
 
 
 class TrackedConnection(Protocol):
@@ -71,47 +71,47 @@ class ConnectionLimit:
     at most seven eighths of the places, in shares, and are never closed for others.
     """
 
-    def __init__(self, places: int) -> None:
-        self._places = places
-        self._strangers: OrderedDict[TrackedConnection, None] = OrderedDict()
-        self._known: dict[TrackedConnection, str] = {}
-        self._shares = ShareCounter(places - max(1, places // 8))
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._unidentified: OrderedDict[TrackedConnection, None] = OrderedDict()
+        self._identified: dict[TrackedConnection, str] = {}
+        self._shares = ShareCounter(slots - max(1, slots // 8))
 
     def __len__(self) -> int:
-        return len(self._strangers) + len(self._known)
+        return len(self._unidentified) + len(self._identified)
 
-    def enter(self, connection: TrackedConnection) -> None:
+    def add(self, connection: TrackedConnection) -> None:
         """Count a new connection."""
-        if self._strangers and len(self) >= self._places:
-            oldest, _ = self._strangers.popitem(last=False)
+        if self._unidentified and len(self) >= self._slots:
+            oldest, _ = self._unidentified.popitem(last=False)
             oldest.transport.abort()
-        self._strangers[connection] = None
+        self._unidentified[connection] = None
 
-    def know(self, connection: TrackedConnection, holder: str) -> bool:
+    def identify(self, connection: TrackedConnection, holder: str) -> bool:
         """Count the connection as the holder's; False when the holder has its share of connections."""
-        before = self._known.get(connection)
+        before = self._identified.get(connection)
         if before == holder:
             return True
-        if not self._shares.take(holder):
+        if not self._shares.acquire(holder):
             return False
         if before is not None:
-            self._shares.give_back(before)
-        elif connection in self._strangers:
-            del self._strangers[connection]
+            self._shares.release(before)
+        elif connection in self._unidentified:
+            del self._unidentified[connection]
         else:  # it was closed meanwhile
-            self._shares.give_back(holder)
+            self._shares.release(holder)
             return True
-        self._known[connection] = holder
+        self._identified[connection] = holder
         return True
 
-    def end(self, holder: str) -> None:
+    def disconnect(self, holder: str) -> None:
         """Abort all connections of the holder."""
-        for connection in [one for one, known in self._known.items() if known == holder]:
+        for connection in [one for one, known in self._identified.items() if known == holder]:
             connection.transport.abort()
 
-    def leave(self, connection: TrackedConnection) -> None:
+    def remove(self, connection: TrackedConnection) -> None:
         """Forget a connection that has ended."""
-        self._strangers.pop(connection, None)
-        holder = self._known.pop(connection, None)
+        self._unidentified.pop(connection, None)
+        holder = self._identified.pop(connection, None)
         if holder is not None:
-            self._shares.give_back(holder)
+            self._shares.release(holder)

@@ -43,7 +43,7 @@ from .permission import (
     SessionRule,
     ToolContract,
 )
-from .problem import MOST_FAULTS, PROBLEM_JSON, FieldFault, Problem, bounded_faults, faults_of
+from .problem import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
 from .schemas import json_schemas
 from .session import (
     METADATA_BYTES,
@@ -78,9 +78,9 @@ if TYPE_CHECKING:  # whoever speaks it imports it: a guest without a channel nee
 __all__ = [
     "ANY_PROGRAM",
     "DEFAULT_WAIT_SECONDS",
+    "MAX_FAULTS",
     "MAX_WAIT_SECONDS",
     "METADATA_BYTES",
-    "MOST_FAULTS",
     "NOTES_CLOSE",
     "NOTES_OPEN",
     "NOTES_TAG",
@@ -166,13 +166,13 @@ __all__ = [
     "WorkspaceListing",
     "WorkspaceQuery",
     "authority",
-    "bounded_faults",
     "chunks",
-    "faults_of",
     "field_docs",
     "is_object",
     "json_schemas",
+    "limit_faults",
     "new_task_id",
+    "validation_faults",
     "without_notes",
     "work",
 ]

@@ -64,7 +64,7 @@ class ChatRequest(Inbound):
         return self
 
     @property
-    def answering(self) -> str | None:
+    def named_agent(self) -> str | None:
         """The agent that was named."""
         return self.agent or (self.metadata.agent if self.metadata else None)
 

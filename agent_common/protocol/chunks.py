@@ -31,7 +31,7 @@ class Chunk(BaseModel):
 
     model_config = ConfigDict(extra="allow", defer_build=True)
 
-    def event(self) -> bytes:
+    def to_sse(self) -> bytes:
         """The chunk as one server-sent event."""
         return b"data: " + self.__pydantic_serializer__.to_json(self, exclude_none=True) + b"\n\n"
 

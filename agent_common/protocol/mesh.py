@@ -39,7 +39,7 @@ class ModelCard(Peer):
     """`automatic`, `key` and `breakpoints`: its provider caches prompts, and reports what it read from the cache."""
 
     @property
-    def chats(self) -> bool:
+    def supports_chat(self) -> bool:
         """Whether it may be asked to chat; a list that does not say so leaves it open."""
         return not self.capabilities or "chat" in self.capabilities
 

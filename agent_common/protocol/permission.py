@@ -10,7 +10,7 @@ from .base import Inbound, Peer
 
 Action = Literal["allow", "ask", "deny"]
 Scope = Literal["manifest", "project", "session"]
-MOST_RULES = 200
+MAX_RULES = 200
 HOSTS = frozenset({"web_fetch", "net.fetch", "shell.net"})
 """Permissions whose patterns are about hosts."""
 
@@ -61,7 +61,7 @@ class SessionRule(NewRule):
     added_at: int | None = Field(default=None, ge=0)
     """Epoch milliseconds; none: now."""
 
-    def stored(self, now: int) -> Rule:
+    def to_rule(self, now: int) -> Rule:
         at = now if self.added_at is None else self.added_at
         return Rule(permission=self.permission, pattern=self.pattern, action=self.action, added_at=at)
 
@@ -115,7 +115,7 @@ class RequirementSet(Inbound):
 class PermissionsUpdate(Inbound):
     """The rules of a session, all of them; what was there before goes."""
 
-    rules: list[SessionRule] = Field(max_length=MOST_RULES)
+    rules: list[SessionRule] = Field(max_length=MAX_RULES)
 
 
 class Permissions(Peer):

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 PROBLEM_JSON = "application/problem+json"
-MOST_FAULTS = 20
+MAX_FAULTS = 20
 """Faults of one request that are reported."""
-MOST_EXAMINED = 1000
+MAX_DESCRIBED_FAULTS = 1000
 """From more faults on none is described: pydantic describes all or none, each at a kilobyte."""
 _FIELD_CHARACTERS, _MESSAGE_CHARACTERS = 200, 500
 
@@ -45,20 +45,20 @@ Fault = tuple[str, str]
 """The path of a field and what is wrong with it."""
 
 
-def faults_of(error: ValidationError) -> list[Fault]:
+def validation_faults(error: ValidationError) -> list[Fault]:
     """Describe the first faults of a request, each in a bounded text."""
     count = error.error_count()
-    if count > MOST_EXAMINED:
+    if count > MAX_DESCRIBED_FAULTS:
         return [("body", f"has {count} faults, too many to name them; check its shape")]
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    return bounded_faults(
+    return limit_faults(
         [(".".join(map(str, one["loc"])) or "body", _message(one["type"], one["msg"])) for one in found]
     )
 
 
-def bounded_faults(faults: Sequence[Fault]) -> list[Fault]:
+def limit_faults(faults: Sequence[Fault]) -> list[Fault]:
     """At most MOST_FAULTS of the faults, with bounded texts. The last one counts those that are left out."""
-    kept = faults if len(faults) <= MOST_FAULTS else faults[: MOST_FAULTS - 1]
+    kept = faults if len(faults) <= MAX_FAULTS else faults[: MAX_FAULTS - 1]
     told = [(_cut(field, _FIELD_CHARACTERS), _cut(message, _MESSAGE_CHARACTERS)) for field, message in kept]
     return told if len(kept) == len(faults) else [*told, ("body", f"has {len(faults) - len(kept)} more faults")]
 

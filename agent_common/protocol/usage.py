@@ -25,7 +25,7 @@ class Usage(Peer):
     """Price in US dollars; null when the model has no known price."""
 
     @classmethod
-    def estimated(cls, sent: int, received: int) -> Usage:
+    def estimated_from_bytes(cls, sent: int, received: int) -> Usage:
         """Usage of a call that nobody has reported, from the bytes that went each way."""
         return cls(input=-(-sent // BYTES_PER_TOKEN), output=-(-received // BYTES_PER_TOKEN))
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from .base import Peer
 
 EntryType = Literal["file", "folder", "link", "other"]
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 
 
 def _absent(value: object) -> bool:
@@ -63,7 +63,7 @@ class _Query(BaseModel):
 class WorkspaceQuery(_Query):
     """Which part of a folder to list."""
 
-    limit: int = Field(default=200, ge=1, le=MOST_LISTED)
+    limit: int = Field(default=200, ge=1, le=MAX_LISTED)
     after: str | None = Field(default=None, min_length=1, max_length=1000)
 
 

@@ -1,6 +1,6 @@
 """Logs, traces, metrics. Used by all rooms, uses none."""
 
-from .logs import LogFormat, Logger, configure, facts_of, logger
+from .logs import LogFormat, Logger, configure, logger, structlog_to_logging
 from .seldom import Seldom
 
-__all__ = ["LogFormat", "Logger", "Seldom", "configure", "facts_of", "logger"]
+__all__ = ["LogFormat", "Logger", "Seldom", "configure", "logger", "structlog_to_logging"]

@@ -41,7 +41,7 @@ class Logger:
         self._logger.error(event, extra={_FACTS: facts}, exc_info=sys.exc_info())
 
 
-_of_strangers = SeldomWarnings()
+_malformed_request_filter = SeldomWarnings()
 """uvicorn warns of each request that is no HTTP, or wants a websocket."""
 
 
@@ -50,22 +50,22 @@ def logger(name: str) -> Logger:
     return Logger(name)
 
 
-def configure(level: str, shape: LogFormat = "auto") -> None:
+def configure(level: str, log_format: LogFormat = "auto") -> None:
     """Sets up the process's log; `level` is the least serious one that is written. `auto` writes text to a terminal and
     JSON to anything else."""
     # A record without the caller, thread and process, which no line shows, costs half as much.
     logging._srcfile = None  # pyright: ignore[reportPrivateUsage]
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    text = sys.stderr.isatty() if shape == "auto" else shape == "text"
+    text = sys.stderr.isatty() if log_format == "auto" else log_format == "text"
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Text() if text else _Json())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.error").addFilter(_of_strangers)
+    logging.getLogger("uvicorn.error").addFilter(_malformed_request_filter)
 
 
-def facts_of(_: object, __: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
+def structlog_to_logging(_: object, __: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
     """The last processor of structlog: hands the event to `logging` as a Logger does."""
     failure = event.pop("exc_info", None)
     return (str(event.pop("event")),), {"extra": {_FACTS: dict(event)}, "exc_info": failure}
@@ -90,8 +90,10 @@ class _Text(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         clock = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
-        facts = " ".join(f"{name}={_shown(value)}" for name, value in _facts(record).items() if value is not None)
-        line = f"{clock} {record.levelname:<7} {_shown(record.getMessage(), quoted=False)}  {facts}".rstrip()
+        facts = " ".join(
+            f"{name}={_one_line_value(value)}" for name, value in _facts(record).items() if value is not None
+        )
+        line = f"{clock} {record.levelname:<7} {_one_line_value(record.getMessage(), quoted=False)}  {facts}".rstrip()
         return f"{line}\n{_trace(record)}" if record.exc_info else line
 
 
@@ -104,7 +106,7 @@ def _trace(record: logging.LogRecord) -> str:
     return "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
 
 
-def _shown(value: Any, *, quoted: bool = True) -> str:
+def _one_line_value(value: Any, *, quoted: bool = True) -> str:
     """A value on one line: what others have written must not move a terminal's cursor."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     if text.isprintable() and not (quoted and isinstance(value, str) and (not text or " " in text)):

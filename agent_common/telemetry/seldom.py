@@ -6,25 +6,25 @@ import logging
 import time
 from collections.abc import Callable
 
-EVERY = 60.0
+INTERVAL_SECONDS = 60.0
 
 
 class Seldom:
     """Counts events by kind. Its caller bounds the number of kinds."""
 
-    def __init__(self, every: float = EVERY, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, interval: float = INTERVAL_SECONDS, now: Callable[[], float] = time.monotonic) -> None:
         """`every`: seconds from one line to the next of the same kind."""
-        self._every, self._now = every, now
-        self._told: dict[str, tuple[float, int]] = {}
+        self._interval, self._now = interval, now
+        self._last_logged: dict[str, tuple[float, int]] = {}
 
-    def skipped(self, kind: str) -> int | None:
+    def count_event(self, kind: str) -> int | None:
         """Count one event. None: do not write it; else: write it, with the number that were not written before it."""
         now = self._now()
-        last, skipped = self._told.get(kind, (now - self._every, 0))
-        if now - last < self._every:
-            self._told[kind] = last, skipped + 1
+        last, skipped = self._last_logged.get(kind, (now - self._interval, 0))
+        if now - last < self._interval:
+            self._last_logged[kind] = last, skipped + 1
             return None
-        self._told[kind] = now, 0
+        self._last_logged[kind] = now, 0
         return skipped
 
 
@@ -38,7 +38,7 @@ class SeldomWarnings(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno != logging.WARNING:
             return True
-        skipped = self._seldom.skipped(str(record.msg))
+        skipped = self._seldom.count_event(str(record.msg))
         if skipped:
             record.msg = f"{record.msg} ({skipped} others since the last line)"
         return skipped is not None

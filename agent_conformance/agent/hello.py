@@ -12,9 +12,9 @@ from agent_common.protocol.work import (
     Offer,
     UnknownControl,
     WorkResult,
-    loose_result,
-    loose_signal,
     read_frame,
+    read_loose_result,
+    read_loose_signal,
 )
 
 from ..host import TesterHost
@@ -24,7 +24,7 @@ from ..rules import ConformanceRules, NotApplicable, RuleBroken
 HELLO: ConformanceRules[TesterHost] = ConformanceRules()
 GLOBAL: ConformanceRules[TesterHost] = ConformanceRules()
 """Hold for the whole run, and are looked at when it is over."""
-_SENT = (LifecycleSignal, WorkResult, ConstraintAck, IdentityRevision, UnknownControl)
+_AGENT_FRAMES = (LifecycleSignal, WorkResult, ConstraintAck, IdentityRevision, UnknownControl)
 _CONTROLS = {"attach", "resume", "progress", "ping", "pong", "nack"}
 _STRICT = {"agent_id", "observed_at", "status", "completed_at", "audit_ref"}
 _AT = "2026-01-01T00:00:00Z"
@@ -32,8 +32,8 @@ _AT = "2026-01-01T00:00:00Z"
 
 @HELLO.rule("A01", "2.4", "The agent dials the host, and speaks first: the host is silent until then.", loose=True)
 async def speaks_first(host: TesterHost) -> str:
-    await host.first()
-    session = await host.session()
+    await host.wait_for_agent()
+    session = await host.ensure_session()
     return f"ready on {session.link.name}: {session.ready.get('detail') or 'without a detail'}"
 
 
@@ -41,31 +41,33 @@ async def speaks_first(host: TesterHost) -> str:
     "A02", "2.4", "Nothing but mediation_broken and a ConstraintAck, in this order, comes before ready.", loose=True
 )
 async def ready_first(host: TesterHost) -> str:
-    session = await host.session()
-    await session.link.find(is_ack, host.options.quiet, len(session.before))
-    late = session.link.frames[len(session.before) :]
-    kinds = ["ack" if is_ack(frame) else str(frame.get("signal")) for frame in session.before if "ctl" not in frame]
+    session = await host.ensure_session()
+    await session.link.wait_for(is_ack, host.options.quiet_seconds, len(session.before_ready))
+    late = session.link.frames[len(session.before_ready) :]
+    kinds = [
+        "ack" if is_ack(frame) else str(frame.get("signal")) for frame in session.before_ready if "ctl" not in frame
+    ]
     if kinds not in ([], ["ack"], ["mediation_broken"], ["mediation_broken", "ack"]):
-        raise RuleBroken(f"before ready came {', '.join(map(brief, session.before))}")
+        raise RuleBroken(f"before ready came {', '.join(map(brief, session.before_ready))}")
     if any(is_ack(frame) for frame in late):
         raise RuleBroken("a ConstraintAck came after ready")
     return ", ".join([*kinds, "ready"])
 
 
 @HELLO.rule("A06", "2.3", "An offer of the extensions names a window, the longest line and the connection.")
-async def offers_well(host: TesterHost) -> str:
-    session = await host.session()
+async def offer_is_complete(host: TesterHost) -> str:
+    session = await host.ensure_session()
     detail = str(session.ready.get("detail") or "")
     if "med/1" not in detail:
         raise NotApplicable("the agent offers no extensions")
-    if Offer.read(detail) is None:
+    if Offer.parse(detail) is None:
         raise RuleBroken(f"{detail!r} is not like 'med/1 win=1 max=1048576 sid=<8 to 128 of A-Za-z0-9_->'")
     return detail
 
 
 @HELLO.rule("A08", "2.4", "The hash in a ConstraintAck is sha256: and 64 hex digits.")
-async def hash_is_one(host: TesterHost) -> str:
-    acks = [frame for frame in (await host.session()).before if is_ack(frame)]
+async def ack_hash_is_sha256(host: TesterHost) -> str:
+    acks = [frame for frame in (await host.ensure_session()).before_ready if is_ack(frame)]
     if not acks:
         raise NotApplicable("the agent has acknowledged no constraints")
     for frame in acks:
@@ -84,13 +86,13 @@ async def shapes(host: TesterHost) -> str:
             raise RuleBroken(f"{link.name}: {link.faults[0]}")
         for frame in link.frames:
             count += 1
-            (_check_loose if host.options.dialect == "loose" else _check)(frame)
+            (_check_loose if host.options.dialect == "loose" else _check_strict)(frame)
     return f"{count} frames"
 
 
 @GLOBAL.rule("A04", "2.2", "Blank lines are never sent.", loose=True)
 async def no_blanks(host: TesterHost) -> str:
-    if blanks := sum(link.blanks for link in host.links):
+    if blanks := sum(link.blank_lines for link in host.links):
         raise RuleBroken(f"{blanks} blank lines came")
     return "none"
 
@@ -98,7 +100,7 @@ async def no_blanks(host: TesterHost) -> str:
 @GLOBAL.rule("A05", "2.3", "Control frames are sent only after welcome.", loose=True)
 async def no_early_control(host: TesterHost) -> str:
     for link in host.links:
-        if early := _early(link):
+        if early := _control_before_welcome(link):
             raise RuleBroken(f"{link.name}: {brief(early)} came before any welcome")
     return f"{len(host.links)} connections"
 
@@ -121,12 +123,12 @@ async def one_at_a_time(host: TesterHost) -> str:
     return f"{len(host.links)} connections"
 
 
-def _check(frame: Frame) -> None:
+def _check_strict(frame: Frame) -> None:
     try:
         found = read_frame(frame)
     except FrameFault as fault:
         raise RuleBroken(f"{brief(frame)}: {fault}") from None
-    if isinstance(found, _SENT) or frame.get("ctl") in _CONTROLS:
+    if isinstance(found, _AGENT_FRAMES) or frame.get("ctl") in _CONTROLS:
         return
     raise RuleBroken(f"{brief(frame)}: only a host sends that")
 
@@ -135,11 +137,11 @@ def _check_loose(frame: Frame) -> None:
     """A loose host reads `ok` and the name of a signal; it does not know the other fields of the strict dialect."""
     try:
         if "signal" in frame:
-            loose_signal(frame, now=_AT, agent_id="agent")
+            read_loose_signal(frame, now=_AT, agent_id="agent")
         elif is_result(frame):
-            loose_result(frame, now=_AT, audit_ref="")
+            read_loose_result(frame, now=_AT, audit_ref="")
         else:
-            _check(frame)
+            _check_strict(frame)
             return
     except FrameFault as fault:
         raise RuleBroken(f"{brief(frame)}: {fault}") from None
@@ -147,7 +149,7 @@ def _check_loose(frame: Frame) -> None:
         raise RuleBroken(f"{brief(frame)}: {', '.join(sorted(strict))} belongs to the strict dialect")
 
 
-def _early(link: TesterConnection) -> Frame | None:
+def _control_before_welcome(link: TesterConnection) -> Frame | None:
     ready = next((at for at, frame in enumerate(link.frames) if is_signal(frame, "ready")), len(link.frames))
     checked = link.frames[: ready + 1] if link.ctl_allowed else link.frames
     return next((frame for frame in checked if "ctl" in frame), None)

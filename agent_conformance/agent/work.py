@@ -18,11 +18,11 @@ _UNSUPPORTED = re.compile(r"unsupported_bound:max_egress_bytes\b")
 
 @WORK.rule("A10", "2.4", "A request is answered with accepting, its result and completed, in this order.", loose=True)
 async def in_order(host: TesterHost) -> str:
-    link, request = (await host.session()).link, host.request()
+    link, request = (await host.ensure_session()).link, host.new_request()
     mark = link.mark()
-    await host.done(link, request)
-    await host.signal(link, "completed", request, mark)
-    kinds = [_kind(frame) for frame in host.of(link, request, mark)]
+    await host.run_request(link, request)
+    await host.expect_signal(link, "completed", request, mark)
+    kinds = [_frame_kind(frame) for frame in host.frames_about(link, request, mark)]
     firsts = sorted(set(kinds), key=kinds.index)
     if firsts != ["accepting", "result", "completed"]:
         raise RuleBroken(f"came: {', '.join(kinds)}")
@@ -30,21 +30,21 @@ async def in_order(host: TesterHost) -> str:
 
 
 @WORK.rule("A11", "2.1", "The result brings back the audit_ref of its request.")
-async def audit(host: TesterHost) -> str:
-    request = host.request()
-    result = await host.done((await host.session()).link, request)
+async def returns_audit_ref(host: TesterHost) -> str:
+    request = host.new_request()
+    result = await host.run_request((await host.ensure_session()).link, request)
     if result.get("audit_ref") != request["audit_ref"]:
         raise RuleBroken(f"sent {request['audit_ref']!r}, came {result.get('audit_ref')!r}")
     return str(result["audit_ref"])
 
 
 @WORK.rule("A12", "2.4", "There is exactly one result, and nothing about the request after completed.", loose=True)
-async def once(host: TesterHost) -> str:
-    link, request = (await host.session()).link, host.request()
+async def one_result(host: TesterHost) -> str:
+    link, request = (await host.ensure_session()).link, host.new_request()
     mark = link.mark()
-    await host.done(link, request)
-    await asyncio.sleep(host.options.quiet)
-    kinds = [_kind(frame) for frame in host.of(link, request, mark)]
+    await host.run_request(link, request)
+    await asyncio.sleep(host.options.quiet_seconds)
+    kinds = [_frame_kind(frame) for frame in host.frames_about(link, request, mark)]
     if kinds.count("result") != 1 or kinds.count("accepting") > 1 or kinds.count("completed") > 1:
         raise RuleBroken(f"came: {', '.join(kinds)}")
     return "one result"
@@ -52,20 +52,20 @@ async def once(host: TesterHost) -> str:
 
 @WORK.rule("A14", "2.3", "Where the offer is not answered, there is work all the same, without control frames.")
 async def without_extensions(host: TesterHost) -> str:
-    session = await host.fresh(plain=True)
+    session = await host.new_session(ignore_offer=True)
     if session.offer is None:
         raise NotApplicable("the agent offers no extensions")
-    await host.done(session.link, host.request())
+    await host.run_request(session.link, host.new_request())
     await host.drop()
     return "completed"
 
 
 @WORK.rule("A13", "2.3", "After welcome the agent bears the identity that it was given.")
 async def identity(host: TesterHost) -> str:
-    link, request = (await host.session(ctl=True)).link, host.request()
+    link, request = (await host.ensure_session(ctl=True)).link, host.new_request()
     mark = link.mark()
-    await host.done(link, request)
-    for frame in host.of(link, request, mark):
+    await host.run_request(link, request)
+    for frame in host.frames_about(link, request, mark):
         if "signal" in frame and frame.get("agent_id") != host.options.agent_id:
             raise RuleBroken(f"welcome said {host.options.agent_id!r}, {brief(frame)} says {frame.get('agent_id')!r}")
     return host.options.agent_id
@@ -73,15 +73,17 @@ async def identity(host: TesterHost) -> str:
 
 @WORK.rule("A16", "2.9", "A request of a principal that is not verified is denied.")
 async def unverified(host: TesterHost) -> str:
-    result, _ = await _refused(host, host.request(principal={"name": "eve", "kind": "user", "verified": False}))
+    result, _ = await _check_denied(
+        host, host.new_request(principal={"name": "eve", "kind": "user", "verified": False})
+    )
     return str(result.get("error"))
 
 
 @WORK.rule("A15", "2.4", "What is refused before its start has a result alone: no accepting, no completed.")
 async def refused_alone(host: TesterHost) -> str:
-    request = host.request(principal={"name": "eve", "kind": "user", "verified": False})
+    request = host.new_request(principal={"name": "eve", "kind": "user", "verified": False})
     try:
-        result, frames = await _refused(host, request)
+        result, frames = await _check_denied(host, request)
     except RuleBroken:
         raise NotApplicable("the agent does not refuse: see A16") from None
     if len(frames) > 1:
@@ -90,15 +92,15 @@ async def refused_alone(host: TesterHost) -> str:
 
 
 @WORK.rule("A17", "2.7", "The same request while it runs is joined: accepting again, and one result.")
-async def joins(host: TesterHost) -> str:
-    link = (await host.session()).link
-    request, mark = await host.started_slowly(link)
+async def joins_running_request(host: TesterHost) -> str:
+    link = (await host.ensure_session()).link
+    request, mark = await host.start_slow_request(link)
     again = link.mark()
     await link.send(request)
-    await host.signal(link, "accepting", request, again)
-    await host.result(link, request, mark, host.options.timeout * 3)
-    await host.signal(link, "completed", request, mark)
-    await link.find(lambda frame: is_result(frame, request["request_id"]), host.options.quiet, link.mark())
+    await host.expect_signal(link, "accepting", request, again)
+    await host.expect_result(link, request, mark, host.options.timeout * 3)
+    await host.expect_signal(link, "completed", request, mark)
+    await link.wait_for(lambda frame: is_result(frame, request["request_id"]), host.options.quiet_seconds, link.mark())
     results = [frame for frame in link.frames[mark:] if is_result(frame, request["request_id"])]
     if len(results) != 1:
         raise RuleBroken(f"{len(results)} results came")
@@ -106,13 +108,13 @@ async def joins(host: TesterHost) -> str:
 
 
 @WORK.rule("A18", "2.7", "The same request when it is done gets the stored result again, and completed.")
-async def stored(host: TesterHost) -> str:
-    link, request = (await host.session()).link, host.request()
-    first = await host.done(link, request)
+async def resends_stored_result(host: TesterHost) -> str:
+    link, request = (await host.ensure_session()).link, host.new_request()
+    first = await host.run_request(link, request)
     mark = link.mark()
     await link.send(request)
-    again = await host.result(link, request, mark)
-    await host.signal(link, "completed", request, mark)
+    again = await host.expect_result(link, request, mark)
+    await host.expect_signal(link, "completed", request, mark)
     for name in ("status", "content", "error", "completed_at"):
         if first.get(name) != again.get(name):
             raise RuleBroken(
@@ -123,11 +125,11 @@ async def stored(host: TesterHost) -> str:
 
 @WORK.rule("A19", "2.7", "Other work under an id that was used is failed with request_id_conflict.")
 async def conflict(host: TesterHost) -> str:
-    link, request = (await host.session()).link, host.request()
-    await host.done(link, request)
+    link, request = (await host.ensure_session()).link, host.new_request()
+    await host.run_request(link, request)
     mark = link.mark()
     await link.send({**request, "content": f"not {request['content']}"})
-    result = await host.result(link, request, mark)
+    result = await host.expect_result(link, request, mark)
     if result.get("status") != "failed" or not str(result.get("error")).startswith("request_id_conflict"):
         raise RuleBroken(f"came: {brief(result)}")
     return str(result["error"])
@@ -137,33 +139,35 @@ async def conflict(host: TesterHost) -> str:
     "A20", "2.9", "A request for a version of constraints that the agent has not is denied, with constraints_outdated."
 )
 async def outdated(host: TesterHost) -> str:
-    link = (await host.session()).link
+    link = (await host.ensure_session()).link
     mark = link.mark()
-    result, _ = await _refused(host, host.request(constraints_version=host.version + 1000))
+    result, _ = await _check_denied(host, host.new_request(constraints_version=host.constraints_version + 1000))
     await link.expect(
-        "constraints_outdated", lambda frame: is_signal(frame, "constraints_outdated"), host.options.quiet, mark
+        "constraints_outdated", lambda frame: is_signal(frame, "constraints_outdated"), host.options.quiet_seconds, mark
     )
     return str(result.get("error"))
 
 
 @WORK.rule("A21", "2.7", "That refusal is not kept: the same id runs when the version fits.")
 async def outdated_retry(host: TesterHost) -> str:
-    request = host.request(constraints_version=host.version + 1000)
+    request = host.new_request(constraints_version=host.constraints_version + 1000)
     try:
-        await _refused(host, request)
+        await _check_denied(host, request)
     except RuleBroken:
         raise NotApplicable("the agent does not refuse: see A20") from None
-    await host.done((await host.session()).link, {**request, "constraints_version": host.version})
+    await host.run_request(
+        (await host.ensure_session()).link, {**request, "constraints_version": host.constraints_version}
+    )
     return "completed"
 
 
 @WORK.rule("A22", "2.9", "A bound that the agent cannot enforce is denied with unsupported_bound and its name.")
 async def unsupported_bound(host: TesterHost) -> str:
-    link = (await host.session()).link
-    request, mark = host.request(bounds={"max_egress_bytes": 1_000_000}), link.mark()
+    link = (await host.ensure_session()).link
+    request, mark = host.new_request(bounds={"max_egress_bytes": 1_000_000}), link.mark()
     await link.send(request)
-    result = await host.result(link, request, mark, host.options.timeout * 3)
-    await host.signal(link, "completed", request, mark) if _begun(link, request, mark) else None
+    result = await host.expect_result(link, request, mark, host.options.timeout * 3)
+    await host.expect_signal(link, "completed", request, mark) if _was_accepted(link, request, mark) else None
     if result.get("status") == "denied" and _UNSUPPORTED.match(str(result.get("error"))):
         return str(result["error"])
     usages: list[Any] = [frame.get("usage") for frame in link.frames[mark:] if is_ctl(frame, "progress")]
@@ -176,22 +180,22 @@ async def unsupported_bound(host: TesterHost) -> str:
 async def duration(host: TesterHost) -> str:
     if host.options.slow is None:
         raise NotApplicable("needs a request that takes two seconds: give its content with --slow")
-    return await _yields(host, host.request(host.options.slow, bounds={"max_duration_seconds": 1}))
+    return await _check_yielded(host, host.new_request(host.options.slow, bounds={"max_duration_seconds": 1}))
 
 
 @WORK.rule("A24", "2.9", "max_tokens ends the work as yielded.")
 async def tokens(host: TesterHost) -> str:
-    return await _yields(host, host.request(bounds={"max_tokens": 1}))
+    return await _check_yielded(host, host.new_request(bounds={"max_tokens": 1}))
 
 
 @WORK.rule("A25", "2.9", "max_tool_calls 0 allows no call of a tool.")
 async def tool_calls(host: TesterHost) -> str:
     if host.options.tool is None:
         raise NotApplicable("needs a request that calls a tool: give its content with --tool")
-    link = (await host.session(ctl=True)).link
-    request, mark = host.request(host.options.tool, bounds={"max_tool_calls": 0}), link.mark()
+    link = (await host.ensure_session(ctl=True)).link
+    request, mark = host.new_request(host.options.tool, bounds={"max_tool_calls": 0}), link.mark()
     await link.send(request)
-    result = await host.result(link, request, mark, host.options.timeout * 3)
+    result = await host.expect_result(link, request, mark, host.options.timeout * 3)
     usages: list[Any] = [frame.get("usage", {}) for frame in link.frames[mark:] if is_ctl(frame, "progress")]
     if (most := max((int(one.get("tool_calls") or 0) for one in usages if is_object(one)), default=0)) > 0:
         raise RuleBroken(f"{most} calls were counted")
@@ -200,32 +204,32 @@ async def tool_calls(host: TesterHost) -> str:
     return brief(result)
 
 
-async def _yields(host: TesterHost, request: Frame) -> str:
-    link = (await host.session()).link
+async def _check_yielded(host: TesterHost, request: Frame) -> str:
+    link = (await host.ensure_session()).link
     mark = link.mark()
     await link.send(request)
-    result = await host.result(link, request, mark, host.options.timeout * 3)
+    result = await host.expect_result(link, request, mark, host.options.timeout * 3)
     if result.get("status") != "yielded":
         raise RuleBroken(f"came: {brief(result)}")
     return brief(result)
 
 
-async def _refused(host: TesterHost, request: Frame) -> tuple[Frame, list[Frame]]:
+async def _check_denied(host: TesterHost, request: Frame) -> tuple[Frame, list[Frame]]:
     """The result of a request that must be denied, and all that came about it."""
-    link = (await host.session()).link
+    link = (await host.ensure_session()).link
     mark = link.mark()
     await link.send(request)
-    result = await host.result(link, request, mark, host.options.timeout * 3)
-    await asyncio.sleep(host.options.quiet)
+    result = await host.expect_result(link, request, mark, host.options.timeout * 3)
+    await asyncio.sleep(host.options.quiet_seconds)
     if result.get("status") != "denied":
         raise RuleBroken(f"came: {brief(result)}")
-    about = host.of(link, request, mark)
+    about = host.frames_about(link, request, mark)
     return result, [frame for frame in about if not is_signal(frame, "constraints_outdated")]
 
 
-def _begun(link: TesterConnection, request: Frame, mark: int) -> bool:
+def _was_accepted(link: TesterConnection, request: Frame, mark: int) -> bool:
     return any(is_signal(frame, "accepting", request["request_id"]) for frame in link.frames[mark:])
 
 
-def _kind(frame: Frame) -> str:
+def _frame_kind(frame: Frame) -> str:
     return "result" if is_result(frame) else str(frame.get("signal") or frame.get("ctl"))

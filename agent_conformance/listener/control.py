@@ -15,14 +15,14 @@ CONTROL: ConformanceRules[TesterGuest] = ConformanceRules()
 
 @CONTROL.rule("L17", "2.3", "A result that is on the disk is acknowledged.")
 async def acks(guest: TesterGuest) -> str:
-    link = (await guest.attachment(ctl=True)).link
-    await _acked(guest, link, await guest.round(link))
+    link = (await guest.ensure_attachment(ctl=True)).link
+    await _expect_ack(guest, link, await guest.run_request(link))
     return "ack"
 
 
 @CONTROL.rule("L26", "2.3", "A ping is answered with a pong of the same number.")
-async def pong(guest: TesterGuest) -> str:
-    link = (await guest.attachment(ctl=True)).link
+async def answers_ping(guest: TesterGuest) -> str:
+    link = (await guest.ensure_attachment(ctl=True)).link
     mark = link.mark()
     await link.send({"ctl": "ping", "n": 4711})
     await link.expect(
@@ -36,15 +36,15 @@ async def pong(guest: TesterGuest) -> str:
 
 @CONTROL.rule("L27", "2.3", "Control frames that the listener does not know are ignored.")
 async def unknown_control(guest: TesterGuest) -> str:
-    link = (await guest.attachment(ctl=True)).link
+    link = (await guest.ensure_attachment(ctl=True)).link
     await link.send(*({"ctl": "teleport", "to": number} for number in range(12)))
-    await guest.round(link)
+    await guest.run_request(link)
     return "12 unknown frames, then a request"
 
 
 @CONTROL.rule("L36", "2.3", "resume is answered with resume_ok.")
 async def resume_ok(guest: TesterGuest) -> str:
-    attachment = await guest.attachment(ctl=True)
+    attachment = await guest.ensure_attachment(ctl=True)
     if attachment.resume_ok is None:
         raise RuleBroken("no resume_ok came")
     try:
@@ -55,142 +55,142 @@ async def resume_ok(guest: TesterGuest) -> str:
 
 
 @CONTROL.rule("L37", "2.7", "A result that was lost with a connection is wanted on the next one.")
-async def wants_the_result(guest: TesterGuest) -> str:
-    request = await _accepted(guest)
-    attachment = await _resumed(guest, unacked=[request["request_id"]])
+async def wants_lost_result(guest: TesterGuest) -> str:
+    request = await _accepted_request(guest)
+    attachment = await _reattach(guest, unacked=[request["request_id"]])
     verdict = _verdict(attachment, request)
     if verdict not in ("resend", None):
         raise RuleBroken(f"the verdict is {verdict}")
-    await _end(guest, attachment, request)
+    await _send_result(guest, attachment, request)
     return "resend"
 
 
 @CONTROL.rule("L38", "2.7", "A result that the listener has is to be forgotten.")
-async def has_the_result(guest: TesterGuest) -> str:
-    link = (await guest.attachment(ctl=True)).link
-    request = await guest.round(link)
+async def forgets_known_result(guest: TesterGuest) -> str:
+    link = (await guest.ensure_attachment(ctl=True)).link
+    request = await guest.run_request(link)
     try:
-        await _acked(guest, link, request)
+        await _expect_ack(guest, link, request)
     except RuleBroken:
         raise NotApplicable("no ack came: see L17") from None
-    attachment = await _resumed(guest, unacked=[request["request_id"]])
+    attachment = await _reattach(guest, unacked=[request["request_id"]])
     if (verdict := _verdict(attachment, request)) != "forget":
         raise RuleBroken(f"the verdict is {verdict}")
     return "forget"
 
 
 @CONTROL.rule("L41", "2.7", "Work that has outlived a break goes on, and is not given anew.")
-async def goes_on(guest: TesterGuest) -> str:
-    request = await _accepted(guest)
-    attachment = await _resumed(guest, running=[request["request_id"]])
+async def continues_running_work(guest: TesterGuest) -> str:
+    request = await _accepted_request(guest)
+    attachment = await _reattach(guest, running=[request["request_id"]])
     verdict = _verdict(attachment, request)
     if verdict not in ("continue", None):
         raise RuleBroken(f"the verdict is {verdict}")
-    await _end(guest, attachment, request)
+    await _send_result(guest, attachment, request)
     return "continue"
 
 
 @CONTROL.rule("L32", "2.8", "An agent that has been silent for three heartbeats is left.")
-async def leaves_the_dead(guest: TesterGuest) -> str:
-    attachment = await guest.attachment(ctl=True)
+async def closes_silent_agent(guest: TesterGuest) -> str:
+    attachment = await guest.ensure_attachment(ctl=True)
     seconds = float((attachment.welcome or {}).get("heartbeat_s", 15)) * 3
     if seconds > guest.options.timeout * 3:
         raise NotApplicable(f"that takes {seconds:g} s: raise --timeout")
-    guest.pongs = False
+    guest.send_pongs = False
     try:
-        if await attachment.link.ended(seconds + guest.options.timeout) is None:
+        if await attachment.link.wait_for_end(seconds + guest.options.timeout) is None:
             raise RuleBroken(f"the connection is open {seconds + guest.options.timeout:g} s later")
     finally:
-        guest.pongs = True
-    return f"closed ({attachment.link.left})"
+        guest.send_pongs = True
+    return f"closed ({attachment.link.peer_ended})"
 
 
 @CONTROL.rule(
     "L22", "2.7", "A newcomer that has proved itself takes the place of the older attachment, which is ended."
 )
-async def supersedes(guest: TesterGuest) -> str:
-    elder = await guest.attachment(ctl=True)
-    newcomer = await guest.attach(keep=True)
-    if await elder.link.ended(guest.options.timeout) is None:
+async def newer_attachment_wins(guest: TesterGuest) -> str:
+    elder = await guest.ensure_attachment(ctl=True)
+    newcomer = await guest.attach(keep_previous=True)
+    if await elder.link.wait_for_end(guest.options.timeout) is None:
         raise RuleBroken("the older connection is still open")
-    await guest.round(newcomer.link)
+    await guest.run_request(newcomer.link)
     return f"epoch {elder.epoch}, then {newcomer.epoch}"
 
 
 @CONTROL.rule("L18", "3", "An agent with a wrong MAC is not attached.")
 async def wrong_mac(guest: TesterGuest) -> str:
-    await _challenged(guest)
-    return await _kept_out(guest, key=b"not the key")
+    await _attach_with_challenge(guest)
+    return await _check_rejected(guest, key=b"not the key")
 
 
 @CONTROL.rule("L19", "3", "A MAC of an earlier attachment is worth nothing.")
 async def replayed_mac(guest: TesterGuest) -> str:
-    await _challenged(guest)
-    return await _kept_out(guest, replay=guest.macs[-1])
+    await _attach_with_challenge(guest)
+    return await _check_rejected(guest, replay=guest.macs[-1])
 
 
 @CONTROL.rule("L20", "3", "An agent that does not answer the challenge is given no work.")
-async def no_answer(guest: TesterGuest) -> str:
-    await _challenged(guest)
+async def unanswered_challenge(guest: TesterGuest) -> str:
+    await _attach_with_challenge(guest)
     await guest.drop()
     link = await guest.dial()
     offered = f"med/1 win=1 max=1048576 sid={new_sid()}"
-    await link.send(guest.signal("ready", detail=offered))
-    return await _no_work(guest, link)
+    await link.send(guest.signal_frame("ready", detail=offered))
+    return await _check_no_work(guest, link)
 
 
 @CONTROL.rule("L21", "3", "A second connection that proves nothing does not end the session.")
-async def keeps_the_first(guest: TesterGuest) -> str:
-    first = await _challenged(guest)
+async def unproven_displaces_nothing(guest: TesterGuest) -> str:
+    first = await _attach_with_challenge(guest)
     link = await guest.dial()
-    await guest.say_ready(link, key=b"not the key")
-    await link.ended(guest.options.quiet)
+    await guest.send_ready(link, key=b"not the key")
+    await link.wait_for_end(guest.options.quiet_seconds)
     await link.close()
-    if first.link.left is not None:
-        raise RuleBroken(f"the session was ended ({first.link.left})")
-    await guest.round(first.link)
+    if first.link.peer_ended is not None:
+        raise RuleBroken(f"the session was ended ({first.link.peer_ended})")
+    await guest.run_request(first.link)
     return "the session lives on"
 
 
-async def _challenged(guest: TesterGuest) -> TesterAttachment:
-    attachment = await guest.attachment(ctl=True)
+async def _attach_with_challenge(guest: TesterGuest) -> TesterAttachment:
+    attachment = await guest.ensure_attachment(ctl=True)
     if not (attachment.welcome or {}).get("challenge"):
         raise NotApplicable("the listener asks for no proof")
     return attachment
 
 
-async def _kept_out(guest: TesterGuest, key: bytes | None = None, replay: tuple[str, str] | None = None) -> str:
+async def _check_rejected(guest: TesterGuest, key: bytes | None = None, replay: tuple[str, str] | None = None) -> str:
     await guest.drop()
     link = await guest.dial()
     known = len(guest.macs)
-    attachment = await guest.say_ready(link, key=key, replay=replay)
+    attachment = await guest.send_ready(link, key=key, replay=replay)
     del guest.macs[known:]
     if attachment.resume_ok is not None:
         guest.epochs.pop()
         await link.close()
         raise RuleBroken("it was attached")
-    return await _no_work(guest, link)
+    return await _check_no_work(guest, link)
 
 
-async def _no_work(guest: TesterGuest, link: TesterConnection) -> str:
+async def _check_no_work(guest: TesterGuest, link: TesterConnection) -> str:
     try:
-        await guest.submitted()
-        await guest.no_request(link)
+        await guest.submit_work()
+        await guest.expect_no_request(link)
     finally:
         await link.close()
-    return f"kept out ({link.left or 'no work'})"
+    return f"kept out ({link.peer_ended or 'no work'})"
 
 
-async def _accepted(guest: TesterGuest) -> Frame:
+async def _accepted_request(guest: TesterGuest) -> Frame:
     """A request that was accepted before the connection broke."""
-    link = (await guest.attachment(ctl=True)).link
-    request = await guest.given(link)
-    await link.send(guest.signal("accepting", request_id=request["request_id"]), {"ctl": "ping", "n": 1})
-    await link.find(lambda frame: is_ctl(frame, "pong"), guest.options.quiet)
+    link = (await guest.ensure_attachment(ctl=True)).link
+    request = await guest.next_request(link)
+    await link.send(guest.signal_frame("accepting", request_id=request["request_id"]), {"ctl": "ping", "n": 1})
+    await link.wait_for(lambda frame: is_ctl(frame, "pong"), guest.options.quiet_seconds)
     return request
 
 
-async def _resumed(guest: TesterGuest, **resume: Any) -> TesterAttachment:
+async def _reattach(guest: TesterGuest, **resume: Any) -> TesterAttachment:
     attachment = await guest.attach(reset=True, **resume)
     if attachment.resume_ok is None:
         await guest.drop()
@@ -198,11 +198,11 @@ async def _resumed(guest: TesterGuest, **resume: Any) -> TesterAttachment:
     return attachment
 
 
-async def _end(guest: TesterGuest, attachment: TesterAttachment, request: Frame) -> None:
+async def _send_result(guest: TesterGuest, attachment: TesterAttachment, request: Frame) -> None:
     """Sends the result of a request that was not given anew. Raises RuleBroken when it is given all the same."""
     link, name = attachment.link, request["request_id"]
-    await link.send(guest.result(request), guest.signal("completed", request_id=name))
-    await guest.round(link)
+    await link.send(guest.result_frame(request), guest.signal_frame("completed", request_id=name))
+    await guest.run_request(link)
     if any(is_request(frame, name) for frame in link.frames):
         raise RuleBroken("it was given anew")
 
@@ -212,7 +212,7 @@ def _verdict(attachment: TesterAttachment, request: Frame) -> str | None:
     return verdicts.get(request["request_id"])
 
 
-async def _acked(guest: TesterGuest, link: TesterConnection, request: Frame) -> None:
+async def _expect_ack(guest: TesterGuest, link: TesterConnection, request: Frame) -> None:
     name = request["request_id"]
     await link.expect(
         f"an ack of {name}",

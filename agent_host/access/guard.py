@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from agent_common.clock import Clock
-from agent_common.http import authorised
+from agent_common.http import claim_connection
 
 from ..errors import Forbidden, TooMany, Unauthorized
 from .tokens import OPERATOR, TokenStore, digest
@@ -21,7 +21,7 @@ from .tokens import OPERATOR, TokenStore, digest
 _TRUST_SECONDS = 5.0
 
 
-def _nobody_is(_agent_id: str) -> bool:
+def _never_fenced(_agent_id: str) -> bool:
     return False
 
 
@@ -51,8 +51,8 @@ class AccessGuard:
         self._cache_size = cache_size
         self._known: dict[str, tuple[HostCaller, float]] = {}
         self._revocations = 0
-        self._on_revoked: list[Callable[[str], None]] = []
-        self.fenced: Callable[[str], bool] = _nobody_is
+        self._revocation_callbacks: list[Callable[[str], None]] = []
+        self.is_fenced: Callable[[str], bool] = _never_fenced
         """Whether an agent must not do anything; its tokens are void for as long."""
 
     async def identify(self, authorization: str | None) -> HostCaller:
@@ -64,30 +64,30 @@ class AccessGuard:
         caller, until = self._known.get(key, (None, 0.0))
         if caller is None or until < self._clock.monotonic():
             caller = await self._look_up(key)
-            self._remember(key, caller)
-        if self.fenced(caller.agent_id):
+            self._cache(key, caller)
+        if self.is_fenced(caller.agent_id):
             raise Unauthorized(f"the workspace {caller.agent_id!r} is fenced, and its tokens are void")
         return caller
 
     def revoke_in(self, connection: Connection, agent_id: str) -> None:
-        """Delete an agent's tokens in a transaction; call `revoked` once it is committed."""
+        """Delete an agent's tokens in a transaction; call `notify_revoked` once it is committed."""
         self._store.revoke_in(connection, agent_id)
 
-    def revoked(self, agent_id: str) -> None:
+    def notify_revoked(self, agent_id: str) -> None:
         """Forget an agent whose tokens are gone, and end what it is doing by them."""
         self._revocations += 1
         self._known = {key: entry for key, entry in self._known.items() if entry[0].agent_id != agent_id}
-        for end in self._on_revoked:
+        for end in self._revocation_callbacks:
             end(agent_id)
 
-    def on_revoked(self, end: Callable[[str], None]) -> None:
+    def add_revocation_callback(self, callback: Callable[[str], None]) -> None:
         """Call that with each agent whose tokens are revoked, at once."""
-        self._on_revoked.append(end)
+        self._revocation_callbacks.append(callback)
 
-    async def enter(self, scope: Scope) -> HostCaller:
+    async def authenticate(self, scope: Scope) -> HostCaller:
         """The caller of a request, whose connection counts as the caller's from now on. Raises RequestError."""
         caller = await self.identify(Headers(scope=scope).get("authorization"))
-        if not authorised(scope, caller.agent_id):
+        if not claim_connection(scope, caller.agent_id):
             text = "you have your share of the host's connections; close some, or use them again"
             raise TooMany(text, code="too_many_connections", headers={"connection": "close"})
         return caller
@@ -106,7 +106,7 @@ class AccessGuard:
             raise Unauthorized("this bearer token is not known to the mesh; make one with `agent-host token ID`")
         return HostCaller(owner)
 
-    def _remember(self, key: str, caller: HostCaller) -> None:
+    def _cache(self, key: str, caller: HostCaller) -> None:
         if len(self._known) >= self._cache_size:
             self._known.clear()
         self._known[key] = caller, self._clock.monotonic() + _TRUST_SECONDS
@@ -115,10 +115,10 @@ class AccessGuard:
 async def identify(request: Request) -> HostCaller:
     """FastAPI dependency: whoever has a token."""
     guard: AccessGuard = request.app.state.guard
-    return await guard.enter(request.scope)
+    return await guard.authenticate(request.scope)
 
 
-async def operator(caller: Annotated[HostCaller, Depends(identify)]) -> HostCaller:
+async def require_operator(caller: Annotated[HostCaller, Depends(identify)]) -> HostCaller:
     """FastAPI dependency: the operator only."""
     if not caller.is_operator:
         raise Forbidden

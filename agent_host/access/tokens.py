@@ -63,7 +63,7 @@ class TokenStore:
         connection.execute(insert(tokens).values(row))
         return token
 
-    def kept_in(self, connection: Connection, agent_id: str, path: Path) -> Path:
+    def ensure_file_in(self, connection: Connection, agent_id: str, path: Path) -> Path:
         """Return the file that holds a valid token of this agent, replacing an invalid one. The file is written before
         the commit: a crash in between leaves a file with an unknown token, which the next call replaces."""
         with contextlib.suppress(FileNotFoundError):
@@ -92,7 +92,7 @@ class TokenStore:
         query = select(tokens.c.agent_id).where(tokens.c.digest == token_digest)
         return await self._database.run(lambda connection: connection.execute(query).scalar())
 
-    async def first_operator_token(self) -> str | None:
+    async def ensure_operator_token(self) -> str | None:
         """Mints the operator's token when there is none yet; returns it, or None when there is one."""
 
         def work(connection: Connection) -> str | None:

@@ -1,7 +1,7 @@
 """Where the host keeps what must outlive it: SQLAlchemy Core tables, SQLite by default, any engine by URL."""
 
 from .engine import HostDatabase, open_database
-from .pruning import PruningLimits, give_back, pruning_steps
+from .pruning import PruningLimits, pruning_steps, release_free_pages
 from .tables import channels, constraint_sets, model_calls, tokens, work, work_audit, workspaces
 
 __all__ = [
@@ -9,10 +9,10 @@ __all__ = [
     "PruningLimits",
     "channels",
     "constraint_sets",
-    "give_back",
     "model_calls",
     "open_database",
     "pruning_steps",
+    "release_free_pages",
     "tokens",
     "work",
     "work_audit",

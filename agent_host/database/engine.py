@@ -29,14 +29,14 @@ class HostDatabase:
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """Commits what `work` did and returns its value; rolls back when it raises."""
-        return await asyncio.to_thread(self.run_now, work)
+        return await asyncio.to_thread(self.run_sync, work)
 
-    def run_now(self, work: Callable[[Connection], T]) -> T:
+    def run_sync(self, work: Callable[[Connection], T]) -> T:
         """The same on the calling thread, for the command line."""
         with self._engine.begin() as connection:
             return work(connection)
 
-    def open_line(self) -> ConnectionQueue:
+    def open_connection(self) -> ConnectionQueue:
         """For somebody who writes all the time, on a thread of his own."""
         return ConnectionQueue(self._engine)
 
@@ -85,7 +85,7 @@ def open_database(url: str) -> HostDatabase:
     except BaseException as error:
         engine.dispose()
         if isinstance(error, SQLAlchemyError):
-            raise StartError(f"the database {_shown(url)} cannot be opened: {_first_line(error)}") from error
+            raise StartError(f"the database {_redacted_url(url)} cannot be opened: {_first_line(error)}") from error
         raise
     return HostDatabase(engine)
 
@@ -109,7 +109,7 @@ def _set_up_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _shown(url: str) -> str:
+def _redacted_url(url: str) -> str:
     return make_url(url).render_as_string(hide_password=True)
 
 

@@ -34,14 +34,14 @@ class PruningLimits:
     """Of each table, the newest."""
 
 
-def pruning_steps(keep: PruningLimits, now: int) -> dict[str, Step]:
+def pruning_steps(limits: PruningLimits, now: int) -> dict[str, Step]:
     """By table, for one pass. `now`: epoch milliseconds."""
-    before = now - keep.days * DAY_MS if keep.days else 0
+    before = now - limits.days * DAY_MS if limits.days else 0
     return {
-        "work_audit": _Walk(work_audit, work_audit.c.at, before, keep.rows).step,
-        "model_calls": _Walk(model_calls, model_calls.c.started_at, before, keep.rows).step,
-        "work": lambda connection: _finished(connection, keep, now),
-        "constraint_sets": lambda connection: _superseded(connection, before),
+        "work_audit": _Walk(work_audit, work_audit.c.at, before, limits.rows).step,
+        "model_calls": _Walk(model_calls, model_calls.c.started_at, before, limits.rows).step,
+        "work": lambda connection: _prune_work(connection, limits, now),
+        "constraint_sets": lambda connection: _prune_constraints(connection, before),
     }
 
 
@@ -67,12 +67,12 @@ class _Walk:
         return len(old)
 
 
-def _finished(connection: Connection, keep: PruningLimits, now: int) -> int | None:
+def _prune_work(connection: Connection, limits: PruningLimits, now: int) -> int | None:
     """Requests that are over. A result stays until a caller has read it."""
     ended = work.c.finished_at
-    before = now - max(keep.days, WORK_DAYS) * DAY_MS if keep.days else 0
-    if keep.rows:
-        query = select(ended).where(ended.is_not(None)).order_by(ended.desc()).offset(keep.rows).limit(1)
+    before = now - max(limits.days, WORK_DAYS) * DAY_MS if limits.days else 0
+    if limits.rows:
+        query = select(ended).where(ended.is_not(None)).order_by(ended.desc()).offset(limits.rows).limit(1)
         last = connection.execute(query).scalar()
         before = max(before, min(last + 1, now - WORK_DAYS * DAY_MS) if last is not None else 0)
     old = select(work.c.request_id).where((ended < before) & (work.c.status != "resulted")).order_by(ended)
@@ -81,7 +81,7 @@ def _finished(connection: Connection, keep: PruningLimits, now: int) -> int | No
     return len(ids) or None
 
 
-def _superseded(connection: Connection, before: int) -> int | None:
+def _prune_constraints(connection: Connection, before: int) -> int | None:
     """Constraints that are not in force any more."""
     sets = constraint_sets
     newer = sets.alias()
@@ -94,7 +94,7 @@ def _superseded(connection: Connection, before: int) -> int | None:
     return len(found) or None
 
 
-def give_back(connection: Connection) -> None:
+def release_free_pages(connection: Connection) -> None:
     """Give pages that are free back to the file system, some at a time. Only SQLite needs it, and only a database that
     was made for it does it; in another one they are used again."""
     if connection.dialect.name == "sqlite":

@@ -29,12 +29,12 @@ log = structlog.get_logger(__name__)
 class EgressServer:
     """Where agents find the way out."""
 
-    listening: Sequence[ListeningSocket]
+    sockets: Sequence[ListeningSocket]
     url: str
     """For runtimes on this machine."""
 
 
-def egress_door(
+def egress_proxy(
     guard: AccessGuard,
     hosts: HostPatterns,
     *,
@@ -59,25 +59,25 @@ def egress_door(
     strangers = Seldom()
 
     def note(passage: ConnectionRecord) -> None:
-        skipped = 0 if passage.agent else strangers.skipped(str(passage.status))
+        skipped = 0 if passage.agent else strangers.count_event(str(passage.status))
         if skipped is not None:
-            _note(passage, skipped)
+            _log_connection(passage, skipped)
 
-    return ForwardProxy(upstream or DirectUpstream(), admit, authenticate=known, note=note, limits=limits)
+    return ForwardProxy(upstream or DirectUpstream(), admit, authenticate=known, on_closed=note, limits=limits)
 
 
-def _note(passage: ConnectionRecord, skipped: int) -> None:
+def _log_connection(record: ConnectionRecord, skipped: int) -> None:
     more = {"others_since": skipped} if skipped else {}
     log.info(
         "egress",
-        agent=passage.agent or None,
-        host=passage.host,
-        port=passage.port,
-        verdict=passage.verdict,
-        status=passage.status,
-        reason=passage.reason or None,
-        sent=passage.sent,
-        received=passage.received,
-        seconds=round(passage.seconds, 3),
+        agent=record.agent or None,
+        host=record.host,
+        port=record.port,
+        verdict=record.verdict,
+        status=record.status,
+        reason=record.reason or None,
+        sent=record.sent,
+        received=record.received,
+        seconds=round(record.seconds, 3),
         **more,
     )

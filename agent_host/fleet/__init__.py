@@ -11,7 +11,7 @@ from .drivers.driver import (
     Status,
 )
 from .drivers.external import EXTERNAL, ExternalDriver
-from .drivers.process import LEASH, ProcessDriver
+from .drivers.process import DIE_WITH_PARENT, ProcessDriver
 from .drivers.registry import drivers_of
 from .fleet import Fleet
 from .machine import HostSockets
@@ -20,8 +20,8 @@ from .supervisor import Supervisor
 from .workspace import Workspace, Workspaces
 
 __all__ = [
+    "DIE_WITH_PARENT",
     "EXTERNAL",
-    "LEASH",
     "AgentRuntime",
     "CommandOutcome",
     "Driver",

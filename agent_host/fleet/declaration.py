@@ -49,7 +49,7 @@ class MediationBlock(BaseModel):
             parse_endpoint(f"tcp://{value}", listening=True)
         return value
 
-    def checked(self) -> Self:
+    def require_consistent(self) -> Self:
         """Raises InvalidRequest where two fields contradict each other."""
         if self.failClosed not in (None, self.required):
             why = "must be what required is: a required channel fails closed, and no other does"

@@ -22,11 +22,11 @@ def _no_mediation(_workspace: str) -> Mediation:
     return {}
 
 
-def _nobody(_workspace: str) -> None:
+def _ignore(_workspace: str) -> None:
     return
 
 
-def _free(_workspace: str) -> bool:
+def _never_fenced(_workspace: str) -> bool:
     return False
 
 
@@ -45,18 +45,18 @@ class Fleet:
         self._drivers = drivers
         self._tokens = tokens
         self._mesh_url, self._egress_url = mesh_url, egress_url
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._running: dict[str, tuple[AgentRuntime, asyncio.Task[None]]] = {}
         self._launching: dict[str, asyncio.Task[Workspace]] = {}
         self._closing = False
-        self.mediation: Callable[[str], Mediation] = _no_mediation
-        self.fenced: Callable[[str], bool] = _free
+        self.launch_mediation: Callable[[str], Mediation] = _no_mediation
+        self.is_fenced: Callable[[str], bool] = _never_fenced
         """Whether a workspace must not run, asked at the last moment."""
-        self.on_revoked: Callable[[str], None] = _nobody
+        self.on_revoked: Callable[[str], None] = _ignore
         """Told when a workspace has lost its tokens."""
-        self.on_change: Callable[[str], None] = _nobody
+        self.on_change: Callable[[str], None] = _ignore
         """Told when a workspace has begun or ceased to run."""
-        self.on_death: Callable[[str], None] = _nobody
+        self.on_exit: Callable[[str], None] = _ignore
         """Told when a runtime has ended by itself."""
 
     async def open(self) -> None:
@@ -65,10 +65,10 @@ class Fleet:
         await self._workspaces.reset(self._tokens.revoke_fleet_in)
         for workspace in before:
             goes_on = workspace.driver == EXTERNAL and workspace.state == "running" and EXTERNAL in self._drivers
-            if goes_on and not self.fenced(workspace.id):
+            if goes_on and not self.is_fenced(workspace.id):
                 await self.start(workspace.id)
 
-    def runs(self, workspace_id: str) -> bool:
+    def is_running(self, workspace_id: str) -> bool:
         return workspace_id in self._running
 
     async def close(self) -> None:
@@ -77,7 +77,7 @@ class Fleet:
         for runtime, watch in self._running.values():
             if isinstance(runtime, ExternalRuntime):  # it goes on without us, and is taken up again by the next life
                 watch.cancel()
-        ids = [name for name in self._turns if not isinstance(self._running.get(name, (None,))[0], ExternalRuntime)]
+        ids = [name for name in self._locks if not isinstance(self._running.get(name, (None,))[0], ExternalRuntime)]
         ends = await asyncio.gather(*(self.stop(workspace_id) for workspace_id in ids), return_exceptions=True)
         for workspace_id, end in zip(ids, ends, strict=True):
             if isinstance(end, BaseException):
@@ -90,7 +90,7 @@ class Fleet:
         if driver not in self._drivers:
             message = f"must be one of {', '.join(sorted(self._drivers))}"
             raise InvalidRequest(f"driver {driver!r} {message}", faults=[("driver", message)])
-        made = await self._workspaces.create(workspace_id, driver, self._drivers[driver].place())
+        made = await self._workspaces.create(workspace_id, driver, self._drivers[driver].allocate_url())
         return await self.start(workspace_id) if driver == EXTERNAL else made
 
     async def list(self) -> list[Workspace]:
@@ -104,7 +104,7 @@ class Fleet:
         """Returns when the runtime is ready; one that runs stays as it is. Raises NotFound; RequestError when it does
         not start."""
         await self.get(workspace_id)
-        async with self._turns[workspace_id]:
+        async with self._locks[workspace_id]:
             workspace = await self.get(workspace_id)
             if workspace_id in self._running:
                 return workspace
@@ -120,23 +120,23 @@ class Fleet:
             finally:
                 del self._launching[workspace_id]
 
-    def mediation_of(self, workspace_id: str, driver: str | None) -> str | None:
+    def mediation_address(self, workspace_id: str, driver: str | None) -> str | None:
         """The address of its own to which such a workspace's agent will come for work, if it has one."""
         found = self._drivers.get(driver or next(iter(self._drivers)))
-        return found.mediation(workspace_id) if found else None
+        return found.mediation_address(workspace_id) if found else None
 
     async def console(self, workspace_id: str) -> str:
         """The end of what its runtime says. Raises NotFound, and Conflict when it does not run."""
-        return await (await self._runtime(workspace_id)).console()
+        return await (await self._get_runtime(workspace_id)).console()
 
     async def exec(self, workspace_id: str, argv: Sequence[str], timeout: float) -> CommandOutcome:  # noqa: ASYNC109
         """Runs a command beside its runtime. Raises NotFound, Conflict, NotOffered and Unavailable."""
         try:
-            return await (await self._runtime(workspace_id)).exec(argv, timeout=timeout)
+            return await (await self._get_runtime(workspace_id)).exec(argv, timeout=timeout)
         except OSError as error:
             raise Unavailable(f"the place of {workspace_id!r} does not answer: {error}", code="unreachable") from error
 
-    async def _runtime(self, workspace_id: str) -> AgentRuntime:
+    async def _get_runtime(self, workspace_id: str) -> AgentRuntime:
         await self.get(workspace_id)
         if workspace_id not in self._running:
             raise Conflict(f"the workspace {workspace_id!r} does not run; start it first", code="not_running")
@@ -159,21 +159,21 @@ class Fleet:
 
     async def stop(self, workspace_id: str, *, at_once: bool = False) -> Workspace:
         """Returns when the runtime has ended; one that does not run stays as it is. Raises NotFound and StopFailed."""
-        if workspace_id not in self._turns:  # else it is known; a database that fails must not keep a runtime alive
+        if workspace_id not in self._locks:  # else it is known; a database that fails must not keep a runtime alive
             await self.get(workspace_id)
-        async with self._turns[workspace_id]:
+        async with self._locks[workspace_id]:
             if workspace_id not in self._running:
                 workspace = await self.get(workspace_id)
                 if workspace.state in ("stopped", "failed"):
                     return workspace
-                return await self._ended(workspace_id)  # its end could not be written
+                return await self._save_stopped(workspace_id)  # its end could not be written
             runtime, watch = self._running[workspace_id]
-            await self._note(workspace_id, "stopping")
+            await self._save_state(workspace_id, "stopping")
             try:
                 await runtime.stop(at_once=at_once)
             except (AgentRuntimeError, OSError) as error:
                 with contextlib.suppress(Exception):  # whatever the database does, the caller must hear of the runtime
-                    await self._ended(workspace_id, "stopping", str(error))  # it may live on, and must not act
+                    await self._save_stopped(workspace_id, "stopping", str(error))  # it may live on, and must not act
                 raise StopFailed(f"workspace {workspace_id!r} does not end: {error}") from error
             del self._running[workspace_id]  # not before: what lives must be known, or nobody could stop it
             self.on_change(workspace_id)
@@ -181,14 +181,17 @@ class Fleet:
             with contextlib.suppress(asyncio.CancelledError):
                 await watch
             log.info("workspace_stopped", workspace=workspace_id)
-            return await self._ended(workspace_id)
+            return await self._save_stopped(workspace_id)
 
-    async def _ended(self, workspace_id: str, state: State = "stopped", detail: str | None = None) -> Workspace:
+    async def _save_stopped(self, workspace_id: str, state: State = "stopped", detail: str | None = None) -> Workspace:
         """Writes it down, and takes its tokens away with it; a host that stops itself leaves them as they are."""
         if self._closing:
             return await self._workspaces.set_state(workspace_id, state, detail)
         workspace = await self._workspaces.set_state(
-            workspace_id, state, detail, also=lambda connection: self._tokens.revoke_in(connection, workspace_id)
+            workspace_id,
+            state,
+            detail,
+            in_transaction=lambda connection: self._tokens.revoke_in(connection, workspace_id),
         )
         self.on_revoked(workspace_id)
         return workspace
@@ -202,10 +205,10 @@ class Fleet:
             mesh_url=self._mesh_url,
             mesh_token=await self._tokens.mint(workspace.id, "fleet"),
             egress_url=self._egress_url,
-            **self.mediation(workspace.id),
+            **self.launch_mediation(workspace.id),
         )
         driver = self._drivers[workspace.driver]
-        if self.fenced(workspace.id):  # since the caller has looked; whoever fences it later finds this task
+        if self.is_fenced(workspace.id):  # since the caller has looked; whoever fences it later finds this task
             raise Conflict(f"the workspace {workspace.id!r} is in quarantine", code="quarantined")
         await self._workspaces.set_state(workspace.id, "starting")
         try:
@@ -226,7 +229,7 @@ class Fleet:
     async def _watch(self, workspace_id: str, runtime: AgentRuntime) -> None:
         """Notices a runtime that ends by itself."""
         how = await runtime.wait()
-        async with self._turns[workspace_id]:
+        async with self._locks[workspace_id]:
             self._running.pop(workspace_id, None)
             self.on_change(workspace_id)
             try:
@@ -234,10 +237,10 @@ class Fleet:
             except (AgentRuntimeError, OSError) as error:
                 log.error("workspace_not_cleared", workspace=workspace_id, why=str(error))
             log.error("workspace_ended", workspace=workspace_id, how=how)
-            await self._note(workspace_id, "failed", f"the runtime {how}")
-        self.on_death(workspace_id)
+            await self._save_state(workspace_id, "failed", f"the runtime {how}")
+        self.on_exit(workspace_id)
 
-    async def _note(self, workspace_id: str, state: State, detail: str | None = None) -> None:
+    async def _save_state(self, workspace_id: str, state: State, detail: str | None = None) -> None:
         """Writes the state down if that can be done; what happens to the runtime does not wait for it."""
         try:
             await self._workspaces.set_state(workspace_id, state, detail)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..access import check_agent_id, operator
+from ..access import check_agent_id, require_operator
 from ..http import JsonRoute
 from ..listener import Auth, Dialect, Listener, QuarantineWorkspace, Readiness
 from .declaration import MediationBlock
@@ -16,7 +16,7 @@ from .fleet import Fleet
 from .workspace import State, Workspace
 
 _QUARANTINE = QuarantineWorkspace()
-router = APIRouter(prefix="/workspaces", dependencies=[Depends(operator)], route_class=JsonRoute)
+router = APIRouter(prefix="/workspaces", dependencies=[Depends(require_operator)], route_class=JsonRoute)
 
 
 class CreateWorkspace(BaseModel):
@@ -89,10 +89,10 @@ class CreatedWorkspace(WorkspaceView):
 
 
 async def _view(request: Request, workspace: Workspace) -> WorkspaceView:
-    return WorkspaceView.model_validate(await _members(request, workspace))
+    return WorkspaceView.model_validate(await _view_fields(request, workspace))
 
 
-async def _members(request: Request, workspace: Workspace) -> dict[str, object]:
+async def _view_fields(request: Request, workspace: Workspace) -> dict[str, object]:
     listener = _listener(request)
     names = (name for name in workspace.__slots__ if name != "token")
     ready, address = await listener.readiness(workspace.id), listener.address_of(workspace.id)
@@ -123,25 +123,25 @@ async def create(request: Request, body: CreateWorkspace) -> CreatedWorkspace:
     """A new workspace, stopped, with its end of the mediation channel."""
     fleet, listener = _fleet(request), _listener(request)
     check_agent_id(body.id)
-    own, required = _declared(body, fleet, listener)
+    own, required = _channel_settings(body, fleet, listener)
     _, key = await listener.enrol(body.id, dialect=body.dialect, auth=body.auth, listen=own, required=required)
     try:
         workspace = await fleet.create(body.id, body.driver)
     except BaseException:
-        await listener.forget(body.id)
+        await listener.delete_channel(body.id)
         raise
-    shown = await _members(request, workspace)
+    shown = await _view_fields(request, workspace)
     return CreatedWorkspace.model_validate({**shown, "token": workspace.token, "mediation_key": key})
 
 
-def _declared(body: CreateWorkspace, fleet: Fleet, listener: Listener) -> tuple[str | None, bool]:
+def _channel_settings(body: CreateWorkspace, fleet: Fleet, listener: Listener) -> tuple[str | None, bool]:
     """An address of its own, if it has one, and whether its agent fails closed. Raises InvalidRequest."""
-    machine = fleet.mediation_of(body.id, body.driver)
+    machine = fleet.mediation_address(body.id, body.driver)
     own = body.listen or machine
     if body.mediation is None:
         return own, machine is not None
     shared = str(listener.address) if listener.address else None
-    return body.mediation.checked().own_address(shared, own), body.mediation.required
+    return body.mediation.require_consistent().own_address(shared, own), body.mediation.required
 
 
 @router.get("/{workspace_id}")
@@ -156,7 +156,7 @@ async def start(request: Request, workspace_id: str) -> WorkspaceView:
     constraints that were not acknowledged; 409 while it is in quarantine."""
     fleet, listener = _fleet(request), _listener(request)
     await fleet.get(workspace_id)
-    if listener.has(workspace_id):
+    if listener.has_channel(workspace_id):
         await listener.resume(workspace_id)
     else:
         await listener.enrol(workspace_id)  # it is older than the channel

@@ -20,7 +20,7 @@ STEADY_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class _Patient:
+class _RestartState:
     wait: float = FIRST_SECONDS
     started: float | None = None
     """When it was started the last time, by the monotonic clock."""
@@ -38,27 +38,27 @@ class Supervisor:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._fleet, self._clock, self._may_start, self._sleep = fleet, clock, may_start, sleep
-        self._patients: dict[str, _Patient] = {}
-        fleet.on_death = self.died
+        self._restarts: dict[str, _RestartState] = {}
+        fleet.on_exit = self.schedule_restart
 
-    def died(self, workspace_id: str) -> None:
+    def schedule_restart(self, workspace_id: str) -> None:
         """It has ended by itself; it comes back after a while."""
-        patient = self._patients.setdefault(workspace_id, _Patient())
+        patient = self._restarts.setdefault(workspace_id, _RestartState())
         if patient.task is not None and not patient.task.done():
             return
         now = self._clock.monotonic()
         if patient.started is not None and now - patient.started >= STEADY_SECONDS:
             patient.wait = FIRST_SECONDS
-        patient.task = asyncio.create_task(self._bring_back(workspace_id, patient), name=f"restart-{workspace_id}")
+        patient.task = asyncio.create_task(self._restart(workspace_id, patient), name=f"restart-{workspace_id}")
 
     async def close(self) -> None:
         """Nothing is restarted any more."""
-        tasks = [patient.task for patient in self._patients.values() if patient.task is not None]
+        tasks = [patient.task for patient in self._restarts.values() if patient.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _bring_back(self, workspace_id: str, patient: _Patient) -> None:
+    async def _restart(self, workspace_id: str, patient: _RestartState) -> None:
         while True:
             wait, patient.wait = patient.wait, min(2 * patient.wait, LONGEST_SECONDS)
             await self._sleep(wait)

@@ -15,7 +15,7 @@ from agent_common.clock import Clock
 from ..database import HostDatabase, workspaces
 from ..errors import Conflict, NotFound
 
-Also = Callable[[Connection], object]
+InTransaction = Callable[[Connection], object]
 State = Literal["stopped", "starting", "running", "stopping", "failed"]
 
 
@@ -44,10 +44,10 @@ class Workspaces:
         self._root = root
         self._clock = clock
 
-    async def reset(self, also: Also) -> None:
-        """Nothing runs when the host begins: children die with it. `also` is done in the same transaction."""
+    async def reset(self, in_transaction: InTransaction) -> None:
+        """Nothing runs when the host begins: children die with it. `in_transaction` is done in the same transaction."""
         query = update(workspaces).values(state="stopped", detail=None)
-        await self._database.run(lambda connection: (connection.execute(query), also(connection)))
+        await self._database.run(lambda connection: (connection.execute(query), in_transaction(connection)))
 
     async def create(self, workspace_id: str, driver: str, url: str) -> Workspace:
         """A new, stopped workspace with a token of its own. Raises Conflict when the id is taken."""
@@ -74,12 +74,12 @@ class Workspaces:
         row = await self._database.run(lambda connection: connection.execute(query).mappings().first())
         if row is None:
             raise NotFound(f"there is no workspace {workspace_id!r}")
-        return self._read(row)
+        return self._from_row(row)
 
     async def all(self) -> list[Workspace]:
         query = select(workspaces).order_by(workspaces.c.id)
         rows = await self._database.run(lambda connection: connection.execute(query).mappings().all())
-        return [self._read(row) for row in rows]
+        return [self._from_row(row) for row in rows]
 
     async def set_state(
         self,
@@ -87,19 +87,19 @@ class Workspaces:
         state: State,
         detail: str | None = None,
         url: str | None = None,
-        also: Also | None = None,
+        in_transaction: InTransaction | None = None,
     ) -> Workspace:
-        """The workspace in that state. `also` is done in the same transaction."""
+        """The workspace in that state. `in_transaction` is done in the same transaction."""
         values = {"state": state, "detail": detail, **({"url": url} if url else {})}
         query = update(workspaces).where(workspaces.c.id == workspace_id).values(values)
 
         def work(connection: Connection) -> None:
             connection.execute(query)
-            if also is not None:
-                also(connection)
+            if in_transaction is not None:
+                in_transaction(connection)
 
         await self._database.run(work)
         return await self.get(workspace_id)
 
-    def _read(self, row: RowMapping) -> Workspace:
+    def _from_row(self, row: RowMapping) -> Workspace:
         return Workspace(**row, data_dir=self._root / row["id"])

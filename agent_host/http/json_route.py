@@ -13,7 +13,7 @@ from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 
 from .body_limit import MAX_BODY
 
-BODY = JsonLimits(max_bytes=MAX_BODY, max_values=20_000)
+BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=20_000)
 """Few values, because FastAPI validates them on the event loop and describes every fault that it finds."""
 
 
@@ -33,6 +33,6 @@ class _Checked(Request):
     async def json(self) -> Any:
         """Raises JSONDecodeError, which FastAPI turns into a fault of the body."""
         try:
-            return await read_json_async(await self.body(), BODY)
+            return await read_json_async(await self.body(), BODY_LIMITS)
         except JsonRefused as refusal:
             raise JSONDecodeError(str(refusal), "", 0) from None

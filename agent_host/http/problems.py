@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from agent_common.protocol import MOST_FAULTS, PROBLEM_JSON, FieldFault, Problem, bounded_faults
+from agent_common.protocol import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults
 
 from ..errors import InvalidRequest, RequestError, Unavailable
 
@@ -37,7 +37,7 @@ def render(error: RequestError, path: str) -> Response:
     """The response that tells a caller of `path` about `error`."""
     if path == "/v1" or path.startswith("/v1/"):
         return JSONResponse(openai_error(error), error.status, error.headers)
-    faults = bounded_faults(error.faults) if isinstance(error, InvalidRequest) else ()
+    faults = limit_faults(error.faults) if isinstance(error, InvalidRequest) else ()
     problem = Problem(
         title=HTTPStatus(error.status).phrase,
         status=error.status,
@@ -82,9 +82,9 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101  what the handler is registered for
     found = error.errors()
-    faults = [(_field(one["loc"]), _message(one)) for one in found[:MOST_FAULTS]]
-    more = [("body", f"has {len(found) - MOST_FAULTS} more faults")] if len(found) > MOST_FAULTS else []
-    return render(InvalidRequest.of(bounded_faults([*faults, *more])), request.url.path)
+    faults = [(_field(one["loc"]), _message(one)) for one in found[:MAX_FAULTS]]
+    more = [("body", f"has {len(found) - MAX_FAULTS} more faults")] if len(found) > MAX_FAULTS else []
+    return render(InvalidRequest.from_faults(limit_faults([*faults, *more])), request.url.path)
 
 
 def _message(fault: Mapping[str, Any]) -> str:

@@ -11,11 +11,11 @@ from agent_common.protocol.work import SOFT_LINE
 class ListenerLimits:
     """Seconds, bytes and counts."""
 
-    first_line: float = 10.0
+    first_line_timeout: float = 10.0
     """From a connection to its first line."""
-    handshake: float = 10.0
+    handshake_timeout: float = 10.0
     """For each answer that the guest owes until it is attached."""
-    first_bytes: int = 64 << 10
+    first_line_bytes: int = 64 << 10
     """Of a line of somebody who has proved nothing."""
     unproven: int = 256
     """Connections that have proved nothing; one more ends the oldest."""
@@ -24,9 +24,9 @@ class ListenerLimits:
 
     heartbeat: float = 15.0
     """Between pings."""
-    missed: int = 3
+    missed_heartbeats: int = 3
     """So many heartbeats without a byte are the end of a connection."""
-    stall: float = 30.0
+    stall_timeout: float = 30.0
     """How long a peer may read nothing while something is to be sent."""
     queue_frames: int = 256
     queue_bytes: int = 8 << 20
@@ -34,15 +34,15 @@ class ListenerLimits:
     window: int = 32
     """Requests that one agent works on at the same time, when it offers as many."""
 
-    accept: float = 10.0
+    accept_timeout: float = 10.0
     """From the request to `accepting`."""
-    run: float = 3600.0
+    run_timeout: float = 3600.0
     """From `accepting` to the result, for requests that bring no `max_duration_seconds`."""
     run_grace: float = 10.0
     """Beyond `max_duration_seconds`, before the request is cancelled."""
     cancel_grace: float = 10.0
     """From `cancel` to the result, before the connection is closed."""
-    slot: float = 10.0
+    slot_timeout: float = 10.0
     """From the result to `completed`."""
 
     attempts: int = 3
@@ -53,11 +53,11 @@ class ListenerLimits:
     retry_max: float = 60.0
     resend_max: float = 5.0
     """Before work that was sent and never begun is sent again."""
-    expires: float = 86_400.0
+    expires_after: float = 86_400.0
     """How long work may wait to be begun, unless its caller says otherwise."""
-    drain: float = 60.0
+    drain_timeout: float = 60.0
     """How long a drained agent may finish what it has, unless the operator says otherwise."""
-    goodbye: float = 1.0
+    close_timeout: float = 1.0
     """What agents get to close their connections when the host stops."""
 
     most_work: int = 10_000

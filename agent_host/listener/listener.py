@@ -13,20 +13,20 @@ from sqlalchemy import Connection
 
 from agent_common.clock import Clock, SystemClock
 from agent_common.net import Endpoint, ListeningSocket
-from agent_common.protocol.work import Progress, Severity, WorkRequest, stamp
+from agent_common.protocol.work import Progress, Severity, WorkRequest, to_rfc3339
 
 from ..database import HostDatabase
 from ..errors import Conflict, StartError
 from .audit.audit_log import AuditLog
 from .connection.acceptor import Acceptor, PendingConnections
-from .connection.addresses import bind, parse_address, reachable
+from .connection.addresses import bind, is_reachable, parse_address
 from .dispatch import constraints, pausing
 from .dispatch.channel import Auth, Dialect, WorkspaceChannel
 from .dispatch.channels import WorkspaceChannels
 from .dispatch.dispatcher import Dispatcher
-from .dispatch.readiness import Readiness, gauges, readiness
+from .dispatch.readiness import Readiness, build_readiness, gauges
 from .dispatch.timers import Timers
-from .dispatch.work import LedgerRecord, OpenWork, check_sayable
+from .dispatch.work import LedgerRecord, OpenWork, check_loose_request
 from .http.metrics import Metrics
 from .ledger import subscriptions
 from .ledger.ledger import WorkLedger
@@ -63,15 +63,15 @@ class Listener:
             clock=clock,
             limits=limits,
             timers=timers,
-            journal=journal,
+            ledger_writer=journal,
             metrics=metrics,
-            trail=trail,
+            audit_log=trail,
             ledger=WorkLedger(journal, trail, metrics, clock, limits),
             channels=WorkspaceChannels(journal, clock),
             draw=draw,
         )
-        self._parts.dispatch = Dispatcher(self._parts)
-        self._gate = PendingConnections(self._parts)
+        self._parts.dispatcher = Dispatcher(self._parts)
+        self._pending = PendingConnections(self._parts)
         self._acceptors: dict[str | None, Acceptor] = {}
 
     # ---------------------------------------------------------------- life
@@ -81,8 +81,8 @@ class Listener:
         parts = self._parts
         await parts.channels.load()
         for work in await parts.ledger.load():
-            self._take_up(work)
-        parts.ledger.on_ready = parts.dispatch.offer
+            self._restore_work(work)
+        parts.ledger.on_new_work = parts.dispatcher.enqueue
         if self._shared is not None:
             await self._listen(None, self._shared, self._bound)
         for channel in parts.channels:
@@ -90,31 +90,31 @@ class Listener:
                 try:
                     await self._listen(channel, parse_address(channel.listen))
                 except StartError as error:  # one workspace's address must not keep the others from working
-                    parts.trail.alarm("address_unavailable", error.message, workspace=channel.workspace)
+                    parts.audit_log.alarm("address_unavailable", error.message, workspace=channel.workspace)
 
-    def _take_up(self, work: OpenWork) -> None:
+    def _restore_work(self, work: OpenWork) -> None:
         """Work that is older than this life."""
-        dispatch, channel = self._parts.dispatch, self._parts.channels.find(work.workspace)
+        dispatch, channel = self._parts.dispatcher, self._parts.channels.find(work.workspace)
         if channel is None:
             self._parts.ledger.finish(work, "dead", error="no_workspace: its workspace is gone")
         elif work.lost:
             if work.cancel_reason is not None:
                 self._parts.ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
             else:
-                dispatch.lose(channel, work)
+                dispatch.mark_lost(channel, work)
         elif work.status == "retry_wait" and work.not_before is not None:
             wait = (work.not_before - self._parts.clock.now_ms()) / 1000
             wait = max(0.0, min(wait, self._parts.limits.retry_max))
             dispatch.arm(work, wait, lambda: dispatch.requeue(work))
         else:
-            dispatch.offer(work)
+            dispatch.enqueue(work)
 
     async def _listen(
         self, channel: WorkspaceChannel | None, address: Endpoint, bound: ListeningSocket | None = None
     ) -> None:
         if bound is None:
             bound = bind(address, self._parts.limits.backlog)
-        acceptor = Acceptor(self._parts, self._gate, bound, channel)
+        acceptor = Acceptor(self._parts, self._pending, bound, channel)
         await acceptor.open()
         self._acceptors[channel.workspace if channel else None] = acceptor
         if channel is not None:
@@ -124,8 +124,8 @@ class Listener:
         """Asks the agents to close, and closes. What they have is resumed by the next life."""
         for acceptor in self._acceptors.values():
             acceptor.close()
-        self._gate.close()
-        goodbye = self._parts.limits.goodbye
+        self._pending.close()
+        goodbye = self._parts.limits.close_timeout
         for channel in self._parts.channels:
             if channel.session is not None:
                 channel.session.drain(goodbye)
@@ -138,10 +138,10 @@ class Listener:
             if channel.session is not None:
                 channel.session.end("closing")
         await asyncio.sleep(0)  # what was written last goes out
-        await self._gate.end()
+        await self._pending.abort_all()
         self._parts.timers.close()
-        self._parts.trail.flush()
-        await asyncio.wait_for(self._parts.journal.close(), _CLOSE_SECONDS)
+        self._parts.audit_log.flush()
+        await asyncio.wait_for(self._parts.ledger_writer.close(), _CLOSE_SECONDS)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -172,25 +172,27 @@ class Listener:
     @property
     def failing(self) -> str | None:
         """Why the ledger is not written; None when it is."""
-        return self._parts.journal.why
+        return self._parts.ledger_writer.failure
 
-    def metrics(self) -> str:
+    def render_metrics(self) -> str:
         """In Prometheus' text format."""
-        return self._parts.metrics.text(gauges(self._parts, self._gate.unproven))
+        return self._parts.metrics.render(gauges(self._parts, self._pending.unproven))
 
-    def watch_places(self, running: Callable[[str], bool], on_halt: Callable[[str], None]) -> None:
+    def set_fleet_callbacks(self, is_running: Callable[[str], bool], on_halt: Callable[[str], None]) -> None:
         """Whoever runs the workspaces says whether one runs, and stops one that must not go on."""
-        self._parts.running, self._parts.on_halt = running, on_halt
+        self._parts.is_running, self._parts.on_halt = is_running, on_halt
 
-    def guard_tokens(self, revoke: Callable[[Connection, str], None], revoked: Callable[[str], None]) -> None:
+    def set_token_callbacks(
+        self, revoke_tokens: Callable[[Connection, str], None], on_fenced: Callable[[str], None]
+    ) -> None:
         """Register the owner of tokens: it deletes those of a fenced workspace in the transaction of the fence."""
-        self._parts.channels.revoke, self._parts.channels.on_fenced = revoke, revoked
+        self._parts.channels.revoke_tokens, self._parts.channels.on_fenced = revoke_tokens, on_fenced
 
-    def place_changed(self, workspace: str) -> None:
+    def workspace_changed(self, workspace: str) -> None:
         """A workspace has begun or ceased to run."""
         channel = self._parts.channels.find(workspace)
         if channel is not None:
-            self._parts.dispatch.pump(channel)
+            self._parts.dispatcher.send_queued(channel)
 
     # ---------------------------------------------------------------- workspaces
 
@@ -214,23 +216,23 @@ class Listener:
             try:
                 await self._listen(channel, parse_address(listen))
             except StartError as error:
-                await self._parts.channels.forget(workspace)
+                await self._parts.channels.delete(workspace)
                 raise Conflict(error.message.replace("MESH_LISTENER_URL", "listen"), code="address_taken") from error
-        self._parts.trail.event("enrolled", f"{dialect} {auth} {listen or ''}".strip(), workspace=workspace)
+        self._parts.audit_log.event("enrolled", f"{dialect} {auth} {listen or ''}".strip(), workspace=workspace)
         return channel, channel.key.decode() if channel.key else None
 
-    async def forget(self, workspace: str) -> None:
+    async def delete_channel(self, workspace: str) -> None:
         """Takes back a channel of a workspace that never came to be."""
-        self.shut(workspace)
-        await self._parts.channels.forget(workspace)
+        self.close_address(workspace)
+        await self._parts.channels.delete(workspace)
 
-    def shut(self, workspace: str) -> None:
+    def close_address(self, workspace: str) -> None:
         """Nobody finds its own address any more, until it may attach again. Again is a no-op."""
         acceptor = self._acceptors.pop(workspace, None)
         if acceptor is not None:
             acceptor.close()
 
-    async def _reopen(self, channel: WorkspaceChannel) -> None:
+    async def _open_address(self, channel: WorkspaceChannel) -> None:
         """Its own address is there again. Raises Conflict."""
         if channel.listen is None or channel.workspace in self._acceptors:
             return
@@ -243,7 +245,7 @@ class Listener:
         """Raises NotFound."""
         return self._parts.channels.get(workspace)
 
-    def has(self, workspace: str) -> bool:
+    def has_channel(self, workspace: str) -> bool:
         return self._parts.channels.find(workspace) is not None
 
     def address_of(self, workspace: str) -> Endpoint | None:
@@ -259,15 +261,15 @@ class Listener:
         if channel is None:
             return None
         address = self.address_of(workspace)
-        up = address is not None and await asyncio.to_thread(reachable, address)
-        return readiness(self._parts, channel, address, up)
+        up = address is not None and await asyncio.to_thread(is_reachable, address)
+        return build_readiness(self._parts, channel, address, up)
 
     async def quarantine(self, workspace: str, reason: str) -> None:
         """Durable fence, then the cut; the guest is not told. What it was working on is dead."""
         parts, channel = self._parts, self.channel(workspace)
         await parts.channels.fence(channel, "quarantined", reason)
-        self.shut(workspace)
-        parts.trail.event("quarantined", reason, workspace=workspace, epoch=channel.epoch)
+        self.close_address(workspace)
+        parts.audit_log.event("quarantined", reason, workspace=workspace, epoch=channel.epoch)
         slots = dict(channel.session.slots) if channel.session is not None else {}
         had = {**slots, **channel.lost}
         for work in parts.ledger.active.values():
@@ -279,16 +281,16 @@ class Listener:
         channel.lost.clear()
         if channel.session is not None:
             channel.session.end("quarantined", abruptly=True)
-        await parts.journal.settle()
+        await parts.ledger_writer.flush()
 
     async def unquarantine(self, workspace: str) -> None:
         """Lets its agent attach again; what waits in its queue goes out. Raises Conflict when it was not in it."""
         channel = self.channel(workspace)
         if channel.fence != "quarantined":
             raise Conflict(f"the workspace {workspace!r} is not in quarantine", code="not_quarantined")
-        await self._reopen(channel)
+        await self._open_address(channel)
         await self._parts.channels.fence(channel, None, None)
-        self._parts.trail.event("unquarantined", workspace=workspace, epoch=channel.epoch)
+        self._parts.audit_log.event("unquarantined", workspace=workspace, epoch=channel.epoch)
 
     async def resume(self, workspace: str) -> None:
         """Takes back a drain or a halt, and opens its own address if that could not be done before. Raises Conflict
@@ -300,14 +302,14 @@ class Listener:
                 f"POST /workspaces/{workspace}/unquarantine first",
                 code="quarantined",
             )
-        await self._reopen(channel)
+        await self._open_address(channel)
         if channel.fence is not None:
             await self._parts.channels.fence(channel, None, None)
             if channel.constraints is not None:
-                channel.constraints.owed, channel.constraints.alerted = 0.0, False
+                channel.constraints.owed_seconds, channel.constraints.alerted = 0.0, False
         if channel.drained:
-            await self._parts.channels.drained(channel, False)
-        self._parts.dispatch.pump(channel)
+            await self._parts.channels.set_drained(channel, False)
+        self._parts.dispatcher.send_queued(channel)
 
     def pause(self, workspace: str) -> None:
         """Its machine stands still: nothing is sent, and nothing that it does not do counts against it."""
@@ -320,12 +322,12 @@ class Listener:
     async def drain(self, workspace: str, seconds: float | None = None) -> None:
         """No new work until it is resumed; the agent ends what it has and closes, at the latest after so long."""
         channel = self.channel(workspace)
-        await self._parts.channels.drained(channel, True)
-        self._parts.trail.event("drained", workspace=workspace, epoch=channel.epoch)
+        await self._parts.channels.set_drained(channel, True)
+        self._parts.audit_log.event("drained", workspace=workspace, epoch=channel.epoch)
         if channel.session is not None:
-            channel.session.drain(self._parts.limits.drain if seconds is None else seconds)
+            channel.session.drain(self._parts.limits.drain_timeout if seconds is None else seconds)
 
-    async def constrain(
+    async def push_constraints(
         self,
         workspace: str,
         version: int,
@@ -337,18 +339,18 @@ class Listener:
     ) -> str:
         """New constraints; gives their hash. Raises InvalidRequest and Conflict."""
         channel = self.channel(workspace)
-        current, known = await self._parts.channels.constrain(
+        current, known = await self._parts.channels.save_constraints(
             channel,
             version,
             payload,
             severity=severity,
-            effective_at=effective_at or stamp(self._parts.clock.now_ms()),
+            effective_at=effective_at or to_rfc3339(self._parts.clock.now_ms()),
             payload_ref=payload_ref,
         )
         if not known:
-            self._parts.trail.event("constraints", f"{version} {severity} {current.hash}", workspace=workspace)
-            constraints.renewed(self._parts, channel)
-            self._parts.dispatch.renewed(channel)
+            self._parts.audit_log.event("constraints", f"{version} {severity} {current.hash}", workspace=workspace)
+            constraints.enforce_new(self._parts, channel)
+            self._parts.dispatcher.requeue_waiting(channel)
         return current.hash
 
     # ---------------------------------------------------------------- work
@@ -363,21 +365,21 @@ class Listener:
         `Full` (429) and Unavailable.
         """
         if self.channel(workspace).loose:
-            check_sayable(request)
-        seconds = self._parts.limits.expires if expires_in is None else expires_in
+            check_loose_request(request)
+        seconds = self._parts.limits.expires_after if expires_in is None else expires_in
         return await self._parts.ledger.submit(workspace, request, pinned=pinned, expires_ms=round(seconds * 1000))
 
     async def get(self, request_id: str) -> LedgerRecord:
         """Raises NotFound."""
-        return await subscriptions.look(self._parts.ledger, request_id)
+        return await subscriptions.read_as_delivered(self._parts.ledger, request_id)
 
     async def cancel(self, request_id: str, reason: str = "cancelled") -> LedgerRecord:
         """Stops it; again, or when it is over: nothing. Raises NotFound."""
         work = self._parts.ledger.active.get(request_id)
         if work is not None and not work.refused:
-            self._parts.trail.event("cancel", reason, workspace=work.workspace, request_id=request_id)
-            self._parts.dispatch.cancel(work, reason)
-            await self._parts.journal.settle()
+            self._parts.audit_log.event("cancel", reason, workspace=work.workspace, request_id=request_id)
+            self._parts.dispatcher.cancel(work, reason)
+            await self._parts.ledger_writer.flush()
         return await self._parts.ledger.read(request_id)
 
     async def wait(self, request_id: str, seconds: float) -> LedgerRecord:

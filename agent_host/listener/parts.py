@@ -37,16 +37,16 @@ class Parts:
     clock: Clock
     limits: ListenerLimits
     timers: Timers
-    journal: LedgerWriter
+    ledger_writer: LedgerWriter
     metrics: Metrics
-    trail: AuditLog
+    audit_log: AuditLog
     ledger: WorkLedger
     channels: WorkspaceChannels
     draw: Draw
-    dispatch: Dispatcher = field(init=False)
+    dispatcher: Dispatcher = field(init=False)
     detached: asyncio.Event = field(default_factory=asyncio.Event)
     """Set whenever an agent is gone."""
-    running: Callable[[str], bool] = _always
+    is_running: Callable[[str], bool] = _always
     """Whether the workspace runs, as far as somebody knows."""
     on_halt: Callable[[str], None] = _nothing
     """Told of a workspace that must be stopped."""

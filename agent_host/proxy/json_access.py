@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any, cast
 
 
-def members(value: object) -> dict[str, Any]:
+def as_object(value: object) -> dict[str, Any]:
     """The value if it is an object, else an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def elements(value: object) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """The value if it is a list, else an empty one."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def objects(value: object) -> list[dict[str, Any]]:
+def object_list(value: object) -> list[dict[str, Any]]:
     """The objects in the value if it is a list, empty ones left out."""
-    return [found for found in map(members, elements(value)) if found]
+    return [found for found in map(as_object, as_list(value)) if found]
 
 
 def text_of(content: object) -> str:
     """The text of a message's content: a string, or the texts of its parts."""
-    return content if isinstance(content, str) else "".join(str(part.get("text", "")) for part in objects(content))
+    return content if isinstance(content, str) else "".join(str(part.get("text", "")) for part in object_list(content))

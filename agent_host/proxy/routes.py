@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.routing import Route
 
-from ..access import identify, operator
+from ..access import identify, require_operator
 from ..database import HostDatabase
 from . import search
 from .calls.endpoint import ModelEndpoint, ModelProxy
@@ -41,7 +41,7 @@ async def model(request: Request, name: str) -> dict[str, Any]:
     return catalog.find(name).card()
 
 
-@router.get("/usage", dependencies=[Depends(operator)])
+@router.get("/usage", dependencies=[Depends(require_operator)])
 async def usage(
     request: Request,
     agent: Annotated[str | None, Query(description="Only this agent's calls")] = None,
@@ -50,5 +50,5 @@ async def usage(
     """What model calls used: sums by agent and model, and the latest calls."""
     ledger: ModelCallLedger = request.app.state.ledger
     database: HostDatabase = request.app.state.database
-    await ledger.settle()
+    await ledger.flush()
     return await database.run(lambda connection: read_report(connection, agent, limit))

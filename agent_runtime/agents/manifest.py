@@ -68,7 +68,7 @@ def require_usable_grant(grant: RequirementSet | None) -> RequirementSet:
     """A grant as somebody has written it. Raises ValueError; an empty one could be meant either way."""
     if grant is None:
         raise ValueError("write {} for nothing, or leave it out for all there is")
-    if fault := authority.fault(grant):
+    if fault := authority.requirements_fault(grant):
         raise ValueError(fault)
     return grant
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
-from agent_common.protocol import faults_of
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
+from agent_common.protocol import validation_faults
 
 from ..errors import InvalidRequest, NotReady
 from ..workspace import OPERATOR
@@ -57,7 +57,7 @@ async def read_body_as(request: Request, shape: Callable[[Any], type[M]]) -> M:
     """The same where the parsed body says which message it is."""
     try:
         raw = b"".join([piece async for piece in request.stream()]) or b"{}"  # `request.body` would keep it
-        return await by_size(len(raw), partial(_parse_body, raw, shape))
+        return await run_by_size(len(raw), partial(_parse_body, raw, shape))
     finally:
         release_body(request.scope)
 
@@ -70,8 +70,8 @@ def _parse_body(raw: bytes, shape: Callable[[Any], type[M]]) -> M:
     except JsonRefused as refusal:
         faults = [("body", str(refusal))]
     except ValidationError as error:
-        faults = faults_of(error)
-    raise InvalidRequest.of(faults)
+        faults = validation_faults(error)
+    raise InvalidRequest.from_faults(faults)
 
 
 def parse_query(request: Request, shape: type[M]) -> M:
@@ -92,4 +92,4 @@ def _named_in_header(request: Request) -> str | None:
     try:
         return request.headers.get(USER_HEADER, "").encode("latin-1").decode() or None
     except UnicodeDecodeError:
-        raise InvalidRequest.of([("X-Agent-User", "is not UTF-8; send the name in UTF-8")]) from None
+        raise InvalidRequest.from_faults([("X-Agent-User", "is not UTF-8; send the name in UTF-8")]) from None

@@ -8,7 +8,7 @@ import ipaddress
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_common.http import authorised
+from agent_common.http import claim_connection
 
 from .bodies import BODY_LIMIT, MAX_TOTAL_BYTES, BodyBudget, BodyBudgetExceeded, BodyTooLarge
 from .problems import problem
@@ -51,7 +51,7 @@ class AuthMiddleware:
         elif self._expected is None and not _is_local_request(headers):
             detail = "without a token this server answers only those who speak to it on this machine: set AGENT_TOKEN"
             await problem(403, "cross_site", detail, path)(scope, receive, send)
-        elif path not in OPEN_PATHS and not authorised(scope):
+        elif path not in OPEN_PATHS and not claim_connection(scope):
             detail = "all connections for callers with the token are in use; close some, or use them again"
             close = {"Retry-After": "1", "Connection": "close"}
             await problem(429, "too_many_connections", detail, path, headers=close)(scope, receive, send)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
-from agent_common.protocol import PROBLEM_JSON, FieldFault, Problem, bounded_faults, faults_of
+from agent_common.protocol import PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
 from agent_common.telemetry import logger
 
 from ..errors import BrokenRecord, InvalidRequest, MeshUnavailable, ModelError, RequestError, StoreError
@@ -48,13 +48,13 @@ def _refused(request: Request, error: Exception) -> Response:
         _log_failure(request, error.status, error.code, error)
     extra = dict(error.extra)
     if isinstance(error, InvalidRequest) and error.faults:
-        extra["errors"] = [FieldFault(field=field, message=message) for field, message in bounded_faults(error.faults)]
+        extra["errors"] = [FieldFault(field=field, message=message) for field, message in limit_faults(error.faults)]
     return problem(error.status, error.code, error.message, request.url.path, headers=error.headers, **extra)
 
 
 def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, ValidationError)  # noqa: S101
-    return _refused(request, InvalidRequest.of(faults_of(error)))
+    return _refused(request, InvalidRequest.from_faults(validation_faults(error)))
 
 
 def _http(request: Request, error: Exception) -> Response:

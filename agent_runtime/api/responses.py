@@ -63,12 +63,12 @@ def continued_stream(turn: Turn, since: int) -> Response:
 def recorded_stream(reply: Message | None, error: str | None) -> Response:
     """The chunks of a turn that has ended, made from its record. One that was cancelled before it ran has no reply."""
     chunks = replay(reply) if reply else (c.Abort(reason=error),)
-    return Response(b"".join([*(chunk.event() for chunk in chunks), c.DONE]), headers=c.STREAM_HEADERS)
+    return Response(b"".join([*(chunk.to_sse() for chunk in chunks), c.DONE]), headers=c.STREAM_HEADERS)
 
 
 async def _follow(turn: Turn, admission: Admission, through_waits: bool) -> AsyncIterator[bytes]:
     if turn.state == "queued":
         place = {"position": admission.count_ahead(turn), "pending": admission.pending(turn), **turn.public_ids()}
-        yield c.DataChunk(type="data-queue", data=place, transient=True).event()
+        yield c.DataChunk(type="data-queue", data=place, transient=True).to_sse()
     async for events in turn.stream.follow(through_waits=through_waits):
         yield events

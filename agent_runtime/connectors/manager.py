@@ -12,65 +12,63 @@ from ..tools import Tool
 from .config.config import LocalServer, ServerConfig
 from .session.server_connection import ServerConnection
 from .session.timeouts import Timeouts
-from .tools.names import starts
+from .tools.names import name_prefixes
 from .transport.transports import ConnectorDeps
 
-AT_ONCE = 4
+MAX_CONCURRENT_STARTS = 4
 """Servers that are started at the same time."""
 
 
 class ConnectorManager:
     """Tool provider for the servers that the operator has named. `ready` it for a turn; `close` it."""
 
-    def __init__(
-        self, servers: Sequence[ServerConfig], ground: ConnectorDeps, patience: Timeouts | None = None
-    ) -> None:
+    def __init__(self, servers: Sequence[ServerConfig], deps: ConnectorDeps, timeouts: Timeouts | None = None) -> None:
         names = frozenset(server.name for server in servers)
-        self._patience = patience or Timeouts()
-        starting = asyncio.Semaphore(AT_ONCE)
-        self._links = [ServerConnection(server, names, ground, starting, self._patience) for server in servers]
+        self._timeouts = timeouts or Timeouts()
+        starting = asyncio.Semaphore(MAX_CONCURRENT_STARTS)
+        self._connections = [ServerConnection(server, names, deps, starting, self._timeouts) for server in servers]
 
     def tools(self) -> Sequence[Tool]:
         """Those that are known: a server's, from the first time that it has listed them."""
-        return tuple(tool for link in self._links for tool in link.tools)
+        return tuple(tool for link in self._connections for tool in link.tools)
 
     def states(self) -> Sequence[SkillState]:
         return ()
 
     def servers(self) -> Sequence[McpServerState]:
         """All servers and how they are."""
-        return tuple(_state(link) for link in self._links)
+        return tuple(_state(link) for link in self._connections)
 
     def offered(self, authority: Authority) -> Sequence[tuple[str, Sequence[str]]]:
         """The servers whose tools an agent may have, and the names of their tools, as far as they are known."""
         return [
             (link.server.name, [tool.spec.name for tool in link.tools])
-            for link in self._links
-            if link.server.enabled and authority.may_offer(*starts(link.server.name))
+            for link in self._connections
+            if link.server.enabled and authority.may_offer(*name_prefixes(link.server.name))
         ]
 
     async def ready(self, authority: Authority) -> None:
         """Called when a turn begins: connects to servers of which nothing is known and that the agent may use, and
-        waits for them, not longer than `Patience.wait`."""
-        enabled = [link for link in self._links if link.server.enabled]
-        wanted = [link for link in enabled if authority.may_offer(*starts(link.server.name))]
+        waits for them, not longer than `Timeouts.first_wait`."""
+        enabled = [link for link in self._connections if link.server.enabled]
+        wanted = [link for link in enabled if authority.may_offer(*name_prefixes(link.server.name))]
         for link in wanted:
-            link.touch()
+            link.mark_used()
         new = [link for link in wanted if not link.listed]
         for link in new:
-            link.wake()
-        await asyncio.gather(*(link.settled() for link in new))
+            link.start_connecting()
+        await asyncio.gather(*(link.wait_for_attempt() for link in new))
 
     async def close(self) -> None:
         """Ends all connections and all programs."""
-        await asyncio.gather(*(link.close() for link in self._links))
+        await asyncio.gather(*(link.close() for link in self._connections))
 
 
-def _state(link: ServerConnection) -> McpServerState:
+def _state(connection: ServerConnection) -> McpServerState:
     return McpServerState(
-        name=link.server.name,
-        kind="local" if isinstance(link.server.where, LocalServer) else "remote",
-        state=link.state if link.server.enabled else "disabled",
-        tools=[tool.spec.name for tool in link.tools],
-        error=link.reason,
+        name=connection.server.name,
+        kind="local" if isinstance(connection.server.target, LocalServer) else "remote",
+        state=connection.state if connection.server.enabled else "disabled",
+        tools=[tool.spec.name for tool in connection.tools],
+        error=connection.reason,
     )

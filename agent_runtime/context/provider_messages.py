@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from agent_common.protocol import is_object
 
 from ..ports import Note
-from ..sessions import ASKED, NOTICE, RETRY, STEER, tool_name
+from ..sessions import APPROVAL_PART, NOTICE, RETRY, STEER, tool_name
 from .notes import notes_block
 from .sanitize import escape_result_json, escape_text, wrap_data
 
@@ -123,7 +123,9 @@ def serialize_step(step: Step, kept_characters_of: Callable[[str], int | None] =
 def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
     """The steps of a recorded assistant message, without those that broke off and were made again."""
     step = Step()
-    asked = {part.get("id"): part["data"] for part in parts if part["type"] == ASKED and is_object(part.get("data"))}
+    asked = {
+        part.get("id"): part["data"] for part in parts if part["type"] == APPROVAL_PART and is_object(part.get("data"))
+    }
     for part in parts:
         kind: str = part["type"]
         if kind == "step-start":

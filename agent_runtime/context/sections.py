@@ -35,7 +35,7 @@ MCP servers that you may use. Their tools are called SERVER_TOOL; those that are
 
 def instructions_section(found: Instructions) -> str:
     """All instructions; what is too much is cut from the outside in. Empty when there are none."""
-    if not found.files and not found.below:
+    if not found.files and not found.nested:
         return ""
     texts = [escape_data(file.text.strip()) for file in found.files]
     shares = _shares([(file.source, len(text)) for file, text in zip(found.files, texts, strict=True)])
@@ -43,9 +43,9 @@ def instructions_section(found: Instructions) -> str:
         wrap_escaped("file", _fitted(file, text, share), name=file.name, source=file.source)
         for file, text, share in zip(found.files, texts, shares, strict=True)
     ]
-    if found.below:
-        shown.append("\n".join((NESTED_INSTRUCTIONS_INTRO, *(f"- {escape_data(path)}" for path in found.below))))
-    if found.more_below:
+    if found.nested:
+        shown.append("\n".join((NESTED_INSTRUCTIONS_INTRO, *(f"- {escape_data(path)}" for path in found.nested))))
+    if found.more_nested:
         shown.append("[not all folders were looked into; there may be more AGENTS.md files further down]")
     return "\n".join(("<instructions>", INSTRUCTIONS, *shown, "</instructions>"))
 

@@ -162,7 +162,7 @@ class View:
         if not messages:
             return
         self._step += 1
-        if self._marker is None or not self._marker.leaves_out(self._turn, self._step):
+        if self._marker is None or not self._marker.omits_step(self._turn, self._step):
             self.cut_points.append(CutPoint(len(self._messages), self._turn, self._step, self._agent))
             self._add(messages)
 

@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 
 DATA = Path(__file__).with_name("correction_phrases.txt")
-LOOKED_AT = 400
+MAX_INSPECTED = 400
 """Characters of a message, and of the end of what it answers."""
-LEAST = 4
+MIN_FOLLOWING = 4
 """Characters that must follow a mere no: alone it teaches nothing."""
 _OPENING = " .\t\r\n\"'“”„«»*_¡¿…"
 _ENDS_IN_WORD = re.compile(r"[^\W\d_]$")
@@ -31,9 +31,9 @@ class CorrectionPhrases:
     neither: re.Pattern[str]
 
 
-def corrects(said: str, answered: str) -> bool:
+def is_correction(message: str, previous_answer: str) -> bool:
     """Whether a message corrects the answer before it; that may be empty when nobody knows it."""
-    text, signs = _plain(said), _signs()
+    text, signs = _normalize_start(message), _phrases()
     if signs.neither.match(text):
         return False
     if signs.wrong.match(text):
@@ -41,15 +41,15 @@ def corrects(said: str, answered: str) -> bool:
     found = signs.no.match(text)
     return (
         found is not None
-        and len(text[found.end() :].strip()) >= LEAST
-        and "?" not in _plain(answered[-LOOKED_AT:])  # then it is an answer
-        and not _plain(said[-LOOKED_AT:]).endswith("?")
+        and len(text[found.end() :].strip()) >= MIN_FOLLOWING
+        and "?" not in _normalize_start(previous_answer[-MAX_INSPECTED:])  # then it is an answer
+        and not _normalize_start(message[-MAX_INSPECTED:]).endswith("?")
     )
 
 
-def may_correct(said: str) -> bool:
+def may_be_correction(message: str) -> bool:
     """Whether it is worth knowing what the message answers."""
-    return corrects(said, "")
+    return is_correction(message, "")
 
 
 @cache
@@ -66,7 +66,7 @@ def languages() -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 @cache
-def _signs() -> CorrectionPhrases:
+def _phrases() -> CorrectionPhrases:
     return CorrectionPhrases(*map(_pattern, ("wrong", "no", "not")))
 
 
@@ -76,7 +76,7 @@ def _pattern(kind: str) -> re.Pattern[str]:
 
 
 def _phrase(phrase: str) -> str:
-    plain = _plain(phrase)
+    plain = _normalize_start(phrase)
     if plain.endswith("~"):
         return re.escape(plain[:-1])
     if not _ENDS_IN_WORD.search(plain) or _UNSPACED.search(plain):
@@ -84,8 +84,10 @@ def _phrase(phrase: str) -> str:
     return re.escape(plain) + r"\b"
 
 
-def _plain(text: str) -> str:
+def _normalize_start(text: str) -> str:
     """The beginning of a text, with one form for all that reads the same."""
-    folded = unicodedata.normalize("NFKC", text[:LOOKED_AT]).casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    folded = (
+        unicodedata.normalize("NFKC", text[:MAX_INSPECTED]).casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    )
     folded = folded.replace("*", "")
     return " ".join(folded.lstrip(_OPENING).split())

@@ -18,38 +18,47 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from agent_common.line_text import one_line
-from agent_common.redaction import redacted
+from agent_common.redaction import redact
 from agent_common.telemetry import logger
 
 from ..errors import ToolFailure
 from ..ports import Clock, DailyLogEntry
-from ..workspace import OPERATOR, PEOPLE, Home, PathLocks, SafePath, own_folder, personal_folder, place_of
-from .notes_file import quoted
+from ..workspace import (
+    OPERATOR,
+    PRINCIPALS_FOLDER,
+    Home,
+    PathLocks,
+    SafePath,
+    make_personal_folder,
+    personal_folder,
+    resolve_for_principal,
+)
+from .notes_file import code_span
 
 log = logger(__name__)
 
 FOLDER = "memory"
-LARGEST = 1024 * 1024
+MAX_FILE_BYTES = 1024 * 1024
 """Bytes of a day's file."""
-MOST_WAITING = 1000
+MAX_WAITING = 1000
 """Lines that are not written yet; more are lost, and counted in the log."""
-AHEAD = 64 * 1024
+RESERVE_BYTES = 64 * 1024
 """Bytes for which room is asked at once: to measure a folder takes two programs, which cost more than a turn does."""
-PAUSE = 0.5
+GATHER_SECONDS = 0.5
 """Seconds in which lines gather before they are written."""
-ROUND = 3600.0
+TIDY_SECONDS = 3600.0
 """Seconds between two looks at whether a new day has begun."""
-GOODBYE = 5.0
+CLOSE_SECONDS = 5.0
 """Seconds that the last write gets."""
-LONGEST, LONGEST_NAME = 160, 64
+MAX_TEXT_LENGTH, MAX_NAME_LENGTH = 160, 64
 """Characters of a text, and of a name."""
-LOOKED_AT = 2000
+MAX_INSPECTED = 2000
 """Characters of a text in which secrets are looked for: much may be blank."""
-MOST_SEEN = 10_000
+MAX_ENTRIES = 10_000
 """Entries of a folder that are looked at for old files."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
-Admit = Callable[[SafePath, int], Awaitable[None]]
+RequireSpace = Callable[[SafePath, int], Awaitable[None]]
 
 
 class DailyLogWriter:
@@ -60,23 +69,23 @@ class DailyLogWriter:
         home: Home,
         clock: Clock,
         locks: PathLocks,
-        admit: Admit,
+        require_space: RequireSpace,
         *,
         days: int,
         secrets: Sequence[str] = (),
-        pause: float = PAUSE,
+        pause: float = GATHER_SECONDS,
     ) -> None:
-        """`days` is how long a day's file is kept; 0 keeps no log and leaves alone what there is. `admit` raises
-        ToolFailure where there is no room. `secrets` are texts that never go into a line."""
-        self._home, self._clock, self._locks, self._admit = home, clock, locks, admit
+        """`days` is how long a day's file is kept; 0 keeps no log and leaves alone what there is. `require_space`
+        raises ToolFailure where there is no room. `secrets` are texts that never go into a line."""
+        self._home, self._clock, self._locks, self._require_space = home, clock, locks, require_space
         self._days, self._secrets, self._pause = days, tuple(secrets), pause
         self._waiting: deque[tuple[int, DailyLogEntry]] = deque()
         self._lost = 0
-        self._room: dict[Path, int] = {}
+        self._reserved: dict[Path, int] = {}
         """Folder -> bytes that were admitted there and are not written yet; of the last ones written to."""
-        self._there, self._closing = asyncio.Event(), asyncio.Event()
-        self._tidied: date | None = None
-        self._trouble: str | None = None
+        self._has_entries, self._closing = asyncio.Event(), asyncio.Event()
+        self._tidied_on: date | None = None
+        self._last_error: str | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -86,31 +95,31 @@ class DailyLogWriter:
     async def close(self) -> None:
         """Writes what is waiting, as far as that takes no longer than a few seconds."""
         self._closing.set()
-        self._there.set()
+        self._has_entries.set()
         if self._task is not None:
-            await asyncio.wait([self._task], timeout=GOODBYE)
+            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
             self._task.cancel()  # the disk hangs
 
-    def note(self, entry: DailyLogEntry) -> None:
+    def append(self, entry: DailyLogEntry) -> None:
         if self._days == 0:
             return
-        if len(self._waiting) >= MOST_WAITING or self._closing.is_set():
+        if len(self._waiting) >= MAX_WAITING or self._closing.is_set():
             self._lost += 1
             return
         self._waiting.append((self._clock.now_ms(), entry))
-        self._there.set()
+        self._has_entries.set()
 
     # -- the owner of the files
 
     async def _run(self) -> None:
         while not self._closing.is_set():
-            await self._tidy()
+            await self._remove_old_files()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._there.wait(), ROUND)
+                await asyncio.wait_for(self._has_entries.wait(), TIDY_SECONDS)
             if self._waiting:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._closing.wait(), self._pause)
-            self._there.clear()
+            self._has_entries.clear()
             await self._write()
         await self._write()  # what came while the last ones were written
 
@@ -119,87 +128,87 @@ class DailyLogWriter:
         while self._waiting:
             at_ms, entry = self._waiting.popleft()
             key = (entry.principal, _day(at_ms))
-            files.setdefault(key, []).append(line_of(entry, at_ms, self._secrets))
+            files.setdefault(key, []).append(format_line(entry, at_ms, self._secrets))
         for (principal, day), lines in files.items():
-            await self._add(principal, day, b"".join(lines))
+            await self._write_lines(principal, day, b"".join(lines))
         if self._lost:
             log.warning("too many turns for the daily log at once", lost=self._lost)
             self._lost = 0
 
-    async def _add(self, principal: str, day: date, lines: bytes) -> None:
-        place = place_of(self._home, principal, f"{FOLDER}/{day}.md")
+    async def _write_lines(self, principal: str, day: date, lines: bytes) -> None:
+        place = resolve_for_principal(self._home, principal, f"{FOLDER}/{day}.md")
         try:
-            await self._make_room(place, len(lines))
+            await self._reserve_space(place, len(lines))
             if not await asyncio.to_thread(self._append, principal, place, day, lines):
-                raise ToolFailure(f"it would have more than {LARGEST // 1024} KiB")
+                raise ToolFailure(f"it would have more than {MAX_FILE_BYTES // 1024} KiB")
         except ToolFailure as failure:
-            if self._trouble != failure.message:
+            if self._last_error != failure.message:
                 log.warning("the daily log cannot be written", file=place.shown, reason=failure.message)
-            self._trouble = failure.message
+            self._last_error = failure.message
         except Exception:  # a bug in here must not end the keeper
             log.exception("lines of the daily log are lost", file=place.shown)
         else:
-            self._trouble = None
+            self._last_error = None
 
-    async def _make_room(self, place: SafePath, size: int) -> None:
+    async def _reserve_space(self, safe_path: SafePath, size: int) -> None:
         """Raises ToolFailure where there is none."""
-        left = self._room.pop(place.root, 0)
+        left = self._reserved.pop(safe_path.root, 0)
         if left < size:
-            left = max(size, AHEAD)
+            left = max(size, RESERVE_BYTES)
             try:
-                await self._admit(place, left)
+                await self._require_space(safe_path, left)
             except ToolFailure:  # it may yet do for these lines
                 left = size
-                await self._admit(place, left)
-        if len(self._room) >= MOST_WAITING:
-            self._room.clear()
-        self._room[place.root] = left - size
+                await self._require_space(safe_path, left)
+        if len(self._reserved) >= MAX_WAITING:
+            self._reserved.clear()
+        self._reserved[safe_path.root] = left - size
 
-    def _append(self, principal: str, place: SafePath, day: date, lines: bytes) -> bool:
-        own_folder(self._home, principal)
-        with self._locks.hold(place.path):  # whoever edits the file meanwhile would lose them
-            return place.append(lines, head=f"# {day}\n\n".encode(), most=LARGEST)
+    def _append(self, principal: str, safe_path: SafePath, day: date, lines: bytes) -> bool:
+        make_personal_folder(self._home, principal)
+        with self._locks.thread_lock(safe_path.path):  # whoever edits the file meanwhile would lose them
+            return safe_path.append(lines, head=f"# {day}\n\n".encode(), max_bytes=MAX_FILE_BYTES)
 
-    async def _tidy(self) -> None:
+    async def _remove_old_files(self) -> None:
         """Removes what is too old, once a day."""
         today = _day(self._clock.now_ms())
-        if today != self._tidied:
-            self._tidied = today
+        if today != self._tidied_on:
+            self._tidied_on = today
             try:
                 await asyncio.to_thread(remove_old, self._home, today - timedelta(days=self._days))
             except Exception:  # another day
                 log.exception("old daily logs were not removed")
 
 
-def line_of(entry: DailyLogEntry, at_ms: int, secrets: Sequence[str] = ()) -> bytes:
+def format_line(entry: DailyLogEntry, at_ms: int, secrets: Sequence[str] = ()) -> bytes:
     """One line of a day's file, whatever the texts are."""
     when = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
     # Names are not searched for secrets: the id of a task may look like one.
-    parts = [f"{when:%H:%M}", quoted(_short(entry.who, LONGEST_NAME) or "-"), entry.status]
+    parts = [f"{when:%H:%M}", code_span(_clip_line(entry.who, MAX_NAME_LENGTH) or "-"), entry.status]
     for name, text in (("asked", entry.asked), ("answered", entry.answered)):
-        if shown := _short(redacted(text[:LOOKED_AT], secrets), LONGEST):
-            parts.append(f"{name}: {quoted(shown)}")
+        if shown := _clip_line(redact(text[:MAX_INSPECTED], secrets), MAX_TEXT_LENGTH):
+            parts.append(f"{name}: {code_span(shown)}")
     return f"- {' · '.join(parts)}\n".encode(errors="replace")
 
 
 def remove_old(home: Home, last: date) -> None:
     """Deletes the files of that day and of all before it, everybody's."""
     roots = [personal_folder(home, OPERATOR)]
-    with contextlib.suppress(FileNotFoundError), os.scandir(home.data_dir / PEOPLE) as people:
+    with contextlib.suppress(FileNotFoundError), os.scandir(home.data_dir / PRINCIPALS_FOLDER) as people:
         roots += [Path(one.path) for one in people]
     for root in roots:
         folder = SafePath(root, root / FOLDER, FOLDER)
         with contextlib.suppress(ToolFailure):
-            for name, _ in folder.entries(MOST_SEEN)[0]:
-                day = _day_of(name)
+            for name, _ in folder.entries(MAX_ENTRIES)[0]:
+                day = _parse_day(name)
                 if day is not None and day <= last:
                     with contextlib.suppress(ToolFailure):
                         SafePath(root, folder.path / name, name).remove(durable=False)
 
 
-def _short(text: str, limit: int) -> str:
+def _clip_line(text: str, limit: int) -> str:
     """The beginning of a text in one line, with nothing hidden in it."""
-    line = one_line(text[: LOOKED_AT * 2], LOOKED_AT * 20)
+    line = one_line(text[: MAX_INSPECTED * 2], MAX_INSPECTED * 20)
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
 
 
@@ -207,7 +216,7 @@ def _day(at_ms: int) -> date:
     return datetime.fromtimestamp(at_ms / 1000, tz=UTC).date()
 
 
-def _day_of(name: str) -> date | None:
+def _parse_day(name: str) -> date | None:
     stem = name.removesuffix(".md")
     if stem == name or not _DAY.fullmatch(stem):
         return None

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_common.line_text import bounded, key, normalised, one_line
+from agent_common.line_text import comparable_text, note_key, one_line, truncate_middle
 from agent_common.protocol import is_object
-from agent_common.redaction import redacted
+from agent_common.redaction import redact
 
 from ..ports import Correction, ToolContext, ToolResult
-from .notes_file import NoteEntry, quoted
-from .section import name_of
+from .notes_file import NoteEntry, code_span
+from .section import principal_label
 
-RECORDED = ("invalid", "backend", "timeout")
+RECORDED_KINDS = ("invalid", "backend", "timeout")
 """Failures that the agent can avoid by doing something else. What is denied or not there now may be allowed or there
 the next time, and depends on who asks: a note about that would keep agents from what they may do."""
-LONGEST_ERROR = 300
-LONGEST_CORRECTION = 500
-LONGEST_ASIDE = 200
-LONGEST_ANSWER = 160
+MAX_ERROR_LENGTH = 300
+MAX_CORRECTION_LENGTH = 500
+MAX_DETAIL_LENGTH = 200
+MAX_ANSWER_LENGTH = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,50 +43,52 @@ class CorrectionNote:
     at_ms: int
 
 
-def failure(
+def failure_note(
     tool: str, arguments: Mapping[str, Any], result: ToolResult, context: ToolContext, at_ms: int
 ) -> FailureNote | None:
     """What there is to note about a call; none when it went well, or nothing can be learnt from it."""
     kind = result.metadata.get("kind")
-    if result.type == "error" and kind in RECORDED:
-        return FailureNote(tool, kind, bounded(result.error_text or "no text"), context.principal, at_ms)
+    if result.type == "error" and kind in RECORDED_KINDS:
+        return FailureNote(tool, kind, truncate_middle(result.error_text or "no text"), context.principal, at_ms)
     if tool == "bash" and is_object(result.data) and result.data.get("timed_out") is True:
         text = f"the command was ended at its deadline: {arguments.get('command')}"
-        return FailureNote(tool, "timeout", bounded(text), context.principal, at_ms)
+        return FailureNote(tool, "timeout", truncate_middle(text), context.principal, at_ms)
     return None
 
 
-def entry_of(note: FailureNote | CorrectionNote, secrets: Sequence[str]) -> NoteEntry:
+def to_entry(note: FailureNote | CorrectionNote, secrets: Sequence[str]) -> NoteEntry:
     """The note as it goes into its file, without secrets."""
-    made = _error(note, secrets) if isinstance(note, FailureNote) else _correction(note.correction, secrets)
+    made = (
+        _failure_entry(note, secrets) if isinstance(note, FailureNote) else _correction_entry(note.correction, secrets)
+    )
     day = datetime.fromtimestamp(note.at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M")
     fields = {**made.fields, "times": "1", "first": day, "last": day}
     text = fields.pop("text")
     return NoteEntry(made.title, {**{name: value for name, value in fields.items() if value}, "text": text})
 
 
-def _error(note: FailureNote, secrets: Sequence[str]) -> NoteEntry:
-    clean = redacted(note.text, secrets)
-    user, tool = name_of(note.principal), one_line(note.tool, 64)
-    title = key("e", user, tool, note.kind, normalised(clean))
-    text = quoted(one_line(clean, LONGEST_ERROR) or "no text")
+def _failure_entry(note: FailureNote, secrets: Sequence[str]) -> NoteEntry:
+    clean = redact(note.text, secrets)
+    user, tool = principal_label(note.principal), one_line(note.tool, 64)
+    title = note_key("e", user, tool, note.kind, comparable_text(clean))
+    text = code_span(one_line(clean, MAX_ERROR_LENGTH) or "no text")
     return NoteEntry(title, {"tool": tool, "error": note.kind, "user": user, "text": text})
 
 
-def _correction(given: Correction, secrets: Sequence[str]) -> NoteEntry:
+def _correction_entry(given: Correction, secrets: Sequence[str]) -> NoteEntry:
     def clean(text: str, limit: int) -> str:
-        line = one_line(redacted(bounded(text), secrets), limit)
-        return quoted(line) if line else ""
+        line = one_line(redact(truncate_middle(text), secrets), limit)
+        return code_span(line) if line else ""
 
-    text, user = clean(given.text, LONGEST_CORRECTION), name_of(given.principal)
+    text, user = clean(given.text, MAX_CORRECTION_LENGTH), principal_label(given.principal)
     fields = {
         "from": given.source,
         "user": user,
         "session": given.session_id,
-        "instead of": clean(given.instead_of, LONGEST_ASIDE),
-        "where": clean(given.where, LONGEST_ASIDE),
-        "answer to": clean(given.answer_to, LONGEST_ANSWER),
-        "text": text or quoted("no text"),
+        "instead of": clean(given.instead_of, MAX_DETAIL_LENGTH),
+        "where": clean(given.where, MAX_DETAIL_LENGTH),
+        "answer to": clean(given.answer_to, MAX_ANSWER_LENGTH),
+        "text": text or code_span("no text"),
     }
     whose = given.source.partition(" ")[0]
-    return NoteEntry(key("c", user, whose, " ".join(text.casefold().split()), fields["where"].casefold()), fields)
+    return NoteEntry(note_key("c", user, whose, " ".join(text.casefold().split()), fields["where"].casefold()), fields)

@@ -18,17 +18,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-MOST_ENTRIES = 300
-MOST_BYTES = 192 * 1024
+MAX_ENTRIES = 300
+MAX_BYTES = 192 * 1024
 """Of all entries together."""
-LARGEST = 384 * 1024
+MAX_FILE_BYTES = 384 * 1024
 """Bytes of a file that is read: one that is larger is not a file of notes any more."""
 FIELDS = (
     *("tool", "error", "from", "user", "session", "times", "first", "last"),
     *("instead of", "where", "answer to", "text"),
 )
-_MOST_TIMES = 999_999_999
-_OURS = re.compile("[ec]-[0-9a-f]{10}")
+_MAX_TIMES = 999_999_999
+_GENERATED_TITLE = re.compile("[ec]-[0-9a-f]{10}")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
 # What these are held against may come from a command, and be long: none of them ever looks back.
 _HEADING = re.compile("#{1,6}[ \t]")
@@ -48,12 +48,12 @@ class NoteEntry:
     """Lines of a person's between this note and the next."""
 
     def get(self, name: str) -> str:
-        return unquoted(self.fields.get(name, ""))
+        return strip_code_span(self.fields.get(name, ""))
 
     @property
     def times(self) -> int:
         count = self.fields.get("times", "")
-        return max(1, min(int(count), _MOST_TIMES)) if count.isascii() and count.isdigit() and len(count) < 12 else 1
+        return max(1, min(int(count), _MAX_TIMES)) if count.isascii() and count.isdigit() and len(count) < 12 else 1
 
     @property
     def last(self) -> str:
@@ -64,9 +64,9 @@ class NoteEntry:
     @property
     def by_hand(self) -> bool:
         """A person has written it here."""
-        return _OURS.fullmatch(self.title) is None
+        return _GENERATED_TITLE.fullmatch(self.title) is None
 
-    def weight(self) -> int:
+    def size(self) -> int:
         """Bytes in the file."""
         return sum(len(line.encode(errors="surrogateescape")) + 1 for line in self.lines())
 
@@ -94,10 +94,10 @@ class NotesFile:
         block: list[str] = []
         for line in text.split("\n"):
             if block and _HEADING.match(line):
-                book._put(block)
+                book._append_block(block)
                 block = []
             block.append(line)
-        book._put(block)
+        book._append_block(block)
         return book
 
     def render(self) -> str:
@@ -118,7 +118,7 @@ class NotesFile:
     def items(self) -> list[str]:
         """The list items that a person has written beside the entries."""
         lines = (line for part in self.parts for line in (part.extra if isinstance(part, NoteEntry) else part))
-        return [unquoted(line[2:].strip()) for line in lines if _ITEM.match(line)]
+        return [strip_code_span(line[2:].strip()) for line in lines if _ITEM.match(line)]
 
     def add(self, notes: Iterable[NoteEntry]) -> None:
         """More notes. What is here already has happened again, and keeps what a person has made of its text."""
@@ -128,10 +128,10 @@ class NotesFile:
             if entry is note:
                 self.parts.append(note)
             else:
-                entry.fields["times"] = str(min(entry.times + note.times, _MOST_TIMES))
+                entry.fields["times"] = str(min(entry.times + note.times, _MAX_TIMES))
                 entry.fields["last"] = note.fields.get("last", "")
 
-    def trim(self, most: int = MOST_ENTRIES, size: int = MOST_BYTES) -> None:
+    def trim(self, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
         """Drops what is too much, the oldest first, of those that there is most of: who floods the file pushes out
         nobody else's notes. What was written by hand stays."""
         groups: dict[tuple[str, str], deque[NoteEntry]] = {}
@@ -139,12 +139,14 @@ class NotesFile:
             if not entry.by_hand:
                 whose = entry.get("user"), entry.get("from").partition(" ")[0]
                 groups.setdefault(whose, deque()).append(entry)
-        dropped = _excess(groups.values(), lambda _: 1, most) | _excess(groups.values(), NoteEntry.weight, size)
+        dropped = _select_excess(groups.values(), lambda _: 1, max_entries) | _select_excess(
+            groups.values(), NoteEntry.size, max_bytes
+        )
         if dropped:
             self.parts = [part for one in self.parts if (part := _without(one, dropped))]
 
-    def _put(self, block: list[str]) -> None:
-        part = _entry(block) or block
+    def _append_block(self, block: list[str]) -> None:
+        part = _parse_entry(block) or block
         before = self.parts[-1] if self.parts else None
         if isinstance(part, list) and isinstance(before, list):
             before += part
@@ -152,14 +154,14 @@ class NotesFile:
             self.parts.append(part)
 
 
-def quoted(text: str) -> str:
+def code_span(text: str) -> str:
     """One line as a code span, so that no viewer makes a link or a picture of it."""
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
-def unquoted(text: str) -> str:
+def strip_code_span(text: str) -> str:
     """The text of a code span; any other text as it is."""
     fence = text[: len(text) - len(text.lstrip("`"))]
     if not fence or len(text) <= 2 * len(fence) or not text.endswith(fence):
@@ -170,7 +172,7 @@ def unquoted(text: str) -> str:
     return inner.strip()
 
 
-def _entry(block: list[str]) -> NoteEntry | None:
+def _parse_entry(block: list[str]) -> NoteEntry | None:
     """The block as an entry; none when it is not one."""
     if not block[0].startswith("## "):
         return None
@@ -195,7 +197,7 @@ def _entry(block: list[str]) -> NoteEntry | None:
     return NoteEntry(block[0][3:].strip(), told, extra) if told.get("text") else None
 
 
-def _excess(groups: Iterable[deque[NoteEntry]], weigh: Callable[[NoteEntry], int], limit: int) -> set[int]:
+def _select_excess(groups: Iterable[deque[NoteEntry]], weigh: Callable[[NoteEntry], int], limit: int) -> set[int]:
     """Takes entries out of the heaviest groups until all weigh no more than the limit; the ids of those objects."""
     members = list(groups)
     heap = [(-sum(map(weigh, group)), number) for number, group in enumerate(members)]

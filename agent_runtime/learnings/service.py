@@ -20,22 +20,22 @@ from agent_common.telemetry import logger
 from ..errors import ToolFailure
 from ..ports import Clock, Correction, ToolContext, ToolResult
 from ..workspace import SafePath
-from .notes import CorrectionNote, FailureNote, entry_of, failure
-from .notes_file import LARGEST, NotesFile
-from .section import section
+from .notes import CorrectionNote, FailureNote, failure_note, to_entry
+from .notes_file import MAX_FILE_BYTES, NotesFile
+from .section import render_section
 
 log = logger(__name__)
 
 FOLDER = "learnings"
-PAUSE = 0.5
+GATHER_SECONDS = 0.5
 """Seconds in which notes gather before they are written."""
-RETRY = 30.0
+RETRY_SECONDS = 30.0
 """Seconds after which a file that could not be written is tried again."""
-GOODBYE = 5.0
+CLOSE_SECONDS = 5.0
 """Seconds that the last write gets."""
-MOST_WAITING = 500
+MAX_WAITING = 500
 """Notes for one file that are not written yet; more are lost, and counted in the log."""
-MOST_TOLD = 100
+MAX_SECTIONS = 100
 """Principals whose section is kept in memory."""
 ERRORS_HEAD = """\
 # Errors
@@ -51,40 +51,42 @@ list item will do.
 """
 
 
-_Waiting = tuple[FailureNote | CorrectionNote, asyncio.Future[None] | None]
+_PendingNote = tuple[FailureNote | CorrectionNote, asyncio.Future[None] | None]
 """A note, and whoever waits until it is written."""
 
 
 @dataclass(slots=True)
-class _Book:
+class _NotesQueue:
     """One file, and what is on its way into it."""
 
-    place: SafePath
+    safe_path: SafePath
     head: str
-    waiting: deque[_Waiting] = field(default_factory=deque[_Waiting])
+    waiting: deque[_PendingNote] = field(default_factory=deque[_PendingNote])
     lost: int = 0
-    trouble: str | None = None
+    last_error: str | None = None
     """What was wrong the last time, so that it is said once."""
-    seen: tuple[int, ...] | None = None
-    read: NotesFile = field(default_factory=NotesFile)
-    """The file as it was when it was `seen`."""
+    signature: tuple[int, ...] | None = None
+    content: NotesFile = field(default_factory=NotesFile)
+    """The file as it was when it was `signature`."""
 
 
 class LearningService:
     """Fills ports.Learnings. `start` once, `close` behind the last turn."""
 
-    def __init__(self, workspace: Path, clock: Clock, secrets: Sequence[str] = (), *, pause: float = PAUSE) -> None:
+    def __init__(
+        self, workspace: Path, clock: Clock, secrets: Sequence[str] = (), *, pause: float = GATHER_SECONDS
+    ) -> None:
         """`secrets` are texts that never go into a note."""
 
-        def book(name: str, head: str) -> _Book:
-            return _Book(SafePath(workspace, workspace / FOLDER / name, f"{FOLDER}/{name}"), head)
+        def book(name: str, head: str) -> _NotesQueue:
+            return _NotesQueue(SafePath(workspace, workspace / FOLDER / name, f"{FOLDER}/{name}"), head)
 
         self._errors, self._corrections = book("errors.md", ERRORS_HEAD), book("corrections.md", CORRECTIONS_HEAD)
         self._clock, self._secrets, self._pause = clock, tuple(secrets), pause
-        self._there, self._urgent = asyncio.Event(), asyncio.Event()
+        self._has_notes, self._urgent = asyncio.Event(), asyncio.Event()
         self._closing = False
-        self._read = (NotesFile(), NotesFile())
-        self._told: dict[str, str] = {}
+        self._files = (NotesFile(), NotesFile())
+        self._sections: dict[str, str] = {}
         """What sessions of a principal are told, as long as the files stay as they were read."""
         self._task: asyncio.Task[None] | None = None
 
@@ -94,63 +96,63 @@ class LearningService:
     async def close(self) -> None:
         """Writes what is waiting, as far as that takes no longer than a few seconds."""
         self._closing = True
-        self._there.set()
+        self._has_notes.set()
         self._urgent.set()
         if self._task is not None:
-            await asyncio.wait([self._task], timeout=GOODBYE)
+            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
             self._task.cancel()  # the disk hangs
 
     # -- notes
 
     def observe(self, tool: str, arguments: Mapping[str, Any], result: ToolResult, context: ToolContext) -> None:
-        note = failure(tool, arguments, result, context, self._clock.now_ms())
+        note = failure_note(tool, arguments, result, context, self._clock.now_ms())
         if note is not None:
-            self._take(self._errors, note)
+            self._enqueue(self._errors, note)
 
-    def corrected(self, correction: Correction) -> None:
-        self._take(self._corrections, CorrectionNote(correction, self._clock.now_ms()))
+    def record_correction(self, correction: Correction) -> None:
+        self._enqueue(self._corrections, CorrectionNote(correction, self._clock.now_ms()))
 
-    async def learn(self, correction: Correction) -> None:
+    async def save_correction(self, correction: Correction) -> None:
         written = asyncio.get_running_loop().create_future()
-        if not self._take(self._corrections, CorrectionNote(correction, self._clock.now_ms()), written):
-            why = self._corrections.trouble or "corrections cannot be taken just now; try again later"
+        if not self._enqueue(self._corrections, CorrectionNote(correction, self._clock.now_ms()), written):
+            why = self._corrections.last_error or "corrections cannot be taken just now; try again later"
             raise ToolFailure(why, kind="unavailable")
         self._urgent.set()
         await written
 
     # -- the prompt
 
-    def section(self, principal: str) -> str:
+    def render_section(self, principal: str) -> str:
         """What a session of that principal is told; empty when there is nothing. Reads the files that have changed."""
-        read = (_look(self._corrections), _look(self._errors))
-        if read != self._read:
-            self._read, self._told = read, {}
-        if principal not in self._told:
-            if len(self._told) >= MOST_TOLD:
-                self._told.clear()
-            self._told[principal] = section(*read, principal)
-        return self._told[principal]
+        read = (_read_if_changed(self._corrections), _read_if_changed(self._errors))
+        if read != self._files:
+            self._files, self._sections = read, {}
+        if principal not in self._sections:
+            if len(self._sections) >= MAX_SECTIONS:
+                self._sections.clear()
+            self._sections[principal] = render_section(*read, principal)
+        return self._sections[principal]
 
     # -- the owner of the files
 
-    def _take(
-        self, book: _Book, note: FailureNote | CorrectionNote, written: asyncio.Future[None] | None = None
+    def _enqueue(
+        self, queue: _NotesQueue, note: FailureNote | CorrectionNote, written: asyncio.Future[None] | None = None
     ) -> bool:
-        if len(book.waiting) >= MOST_WAITING or self._closing:
-            book.lost += 1
+        if len(queue.waiting) >= MAX_WAITING or self._closing:
+            queue.lost += 1
             return False
-        book.waiting.append((note, written))
-        self._there.set()
+        queue.waiting.append((note, written))
+        self._has_notes.set()
         return True
 
     async def _run(self) -> None:
         while not self._closing:
             left = any(book.waiting for book in (self._errors, self._corrections))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._there.wait(), RETRY if left else None)
+                await asyncio.wait_for(self._has_notes.wait(), RETRY_SECONDS if left else None)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._urgent.wait(), self._pause)
-            self._there.clear()
+            self._has_notes.clear()
             self._urgent.clear()
             await self._write()
         await self._write()  # what came while the last ones were written
@@ -158,42 +160,42 @@ class LearningService:
     async def _write(self) -> None:
         for book in (self._corrections, self._errors):
             if book.waiting:
-                await self._write_book(book)
+                await self._write_queue(book)
 
-    async def _write_book(self, book: _Book) -> None:
-        notes = list(book.waiting)
+    async def _write_queue(self, queue: _NotesQueue) -> None:
+        notes = list(queue.waiting)
         try:
-            await asyncio.to_thread(self._store, book, [note for note, _ in notes])
+            await asyncio.to_thread(self._store_notes, queue, [note for note, _ in notes])
         except ToolFailure as error:
-            if book.trouble != error.message:
-                log.warning("learnings cannot be written", file=book.place.shown, reason=error.message)
-            book.trouble = error.message
-            _tell(notes, error)
+            if queue.last_error != error.message:
+                log.warning("learnings cannot be written", file=queue.safe_path.shown, reason=error.message)
+            queue.last_error = error.message
+            _resolve_waiters(notes, error)
             for _ in notes:  # those of whom nobody waits are tried again
-                note, written = book.waiting.popleft()
+                note, written = queue.waiting.popleft()
                 if written is None:
-                    book.waiting.append((note, None))
+                    queue.waiting.append((note, None))
         except Exception as error:  # a bug in here must not end the keeper, nor be met again with the same notes
-            log.exception("learnings are lost", file=book.place.shown, notes=len(notes))
-            _drop(book, notes)
-            _tell(notes, ToolFailure(f"{book.place.shown} cannot be written: {type(error).__name__}"))
+            log.exception("learnings are lost", file=queue.safe_path.shown, notes=len(notes))
+            _drop_written(queue, notes)
+            _resolve_waiters(notes, ToolFailure(f"{queue.safe_path.shown} cannot be written: {type(error).__name__}"))
         else:
-            if book.lost:
-                log.warning("too many learnings at once", file=book.place.shown, lost=book.lost)
-            book.trouble, book.lost = None, 0
-            _drop(book, notes)
-            _tell(notes, None)
+            if queue.lost:
+                log.warning("too many learnings at once", file=queue.safe_path.shown, lost=queue.lost)
+            queue.last_error, queue.lost = None, 0
+            _drop_written(queue, notes)
+            _resolve_waiters(notes, None)
 
-    def _store(self, book: _Book, notes: Sequence[FailureNote | CorrectionNote]) -> None:
+    def _store_notes(self, queue: _NotesQueue, notes: Sequence[FailureNote | CorrectionNote]) -> None:
         """Puts the notes into the file. Raises ToolFailure."""
-        data = _bytes(book.place)
-        notebook = NotesFile.parse(book.head if data is None else _text(data))
-        notebook.add(entry_of(note, self._secrets) for note in notes)
+        data = _read_bytes(queue.safe_path)
+        notebook = NotesFile.parse(queue.head if data is None else _decode(data))
+        notebook.add(to_entry(note, self._secrets) for note in notes)
         notebook.trim()
         changed = notebook.render().encode(errors="surrogateescape")
-        if len(changed) > LARGEST:
-            raise _too_large(book.place)
-        book.place.publish(changed)
+        if len(changed) > MAX_FILE_BYTES:
+            raise _too_large_error(queue.safe_path)
+        queue.safe_path.write_atomically(changed)
 
 
 class NoLearnings:
@@ -202,57 +204,59 @@ class NoLearnings:
     def observe(self, tool: str, arguments: Mapping[str, Any], result: ToolResult, context: ToolContext) -> None:
         return
 
-    def corrected(self, correction: Correction) -> None:
+    def record_correction(self, correction: Correction) -> None:
         return
 
-    async def learn(self, correction: Correction) -> None:
+    async def save_correction(self, correction: Correction) -> None:
         raise ToolFailure("no corrections are kept here", kind="unavailable")
 
 
-def _look(book: _Book) -> NotesFile:
+def _read_if_changed(queue: _NotesQueue) -> NotesFile:
     """The file as it is now; an empty one where it is not there, or is no file of notes."""
     try:
-        with book.place.open() as file:
+        with queue.safe_path.open() as file:
             about = os.fstat(file.fileno())
             signature = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-            if signature != book.seen:
-                data = file.read(LARGEST + 1) if about.st_size <= LARGEST else b""
-                book.read = NotesFile.parse(_text(data)) if len(data) <= LARGEST else NotesFile()
-                book.seen = signature
+            if signature != queue.signature:
+                data = file.read(MAX_FILE_BYTES + 1) if about.st_size <= MAX_FILE_BYTES else b""
+                queue.content = NotesFile.parse(_decode(data)) if len(data) <= MAX_FILE_BYTES else NotesFile()
+                queue.signature = signature
     except ToolFailure:
-        book.read, book.seen = NotesFile(), None
-    return book.read
+        queue.content, queue.signature = NotesFile(), None
+    return queue.content
 
 
-def _bytes(place: SafePath) -> bytes | None:
+def _read_bytes(safe_path: SafePath) -> bytes | None:
     """The file as it is; none when there is none. Raises ToolFailure for what is not a file of notes."""
     try:
-        with place.open() as file:
-            data = file.read(LARGEST + 1)
+        with safe_path.open() as file:
+            data = file.read(MAX_FILE_BYTES + 1)
     except ToolFailure as failure:
         if isinstance(failure.__cause__, FileNotFoundError):
             return None
         raise
-    if len(data) > LARGEST:
-        raise _too_large(place)
+    if len(data) > MAX_FILE_BYTES:
+        raise _too_large_error(safe_path)
     return data
 
 
-def _text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     """Any bytes as a text that gives the same bytes again."""
     return data.decode(errors="surrogateescape")
 
 
-def _too_large(place: SafePath) -> ToolFailure:
-    return ToolFailure(f"{place.shown} would be larger than {LARGEST // 1024} KiB: shorten it, or move it away")
+def _too_large_error(safe_path: SafePath) -> ToolFailure:
+    return ToolFailure(
+        f"{safe_path.shown} would be larger than {MAX_FILE_BYTES // 1024} KiB: shorten it, or move it away"
+    )
 
 
-def _drop(book: _Book, notes: Sequence[_Waiting]) -> None:
+def _drop_written(queue: _NotesQueue, notes: Sequence[_PendingNote]) -> None:
     for _ in notes:
-        book.waiting.popleft()
+        queue.waiting.popleft()
 
 
-def _tell(notes: Sequence[_Waiting], error: ToolFailure | None) -> None:
+def _resolve_waiters(notes: Sequence[_PendingNote], error: ToolFailure | None) -> None:
     for _, written in notes:
         if written is None or written.done():
             continue

@@ -7,7 +7,7 @@ from .constraints.constraints import ConstraintService
 from .ledger.ledger import MIGRATIONS, needed_sessions
 from .ledger.outbox import Outbox
 from .redaction import Redactor
-from .work.file_work import answer, read_request, write_result
+from .work.file_work import read_request, run_file_request, write_result
 from .work.request_limits import WorkRefused
 from .work.turn_worker import RunningWork, TurnWorker, WorkRunner
 from .work.work_service import WorkRules, WorkService
@@ -27,8 +27,8 @@ __all__ = [
     "WorkRules",
     "WorkRunner",
     "WorkService",
-    "answer",
     "needed_sessions",
     "read_request",
+    "run_file_request",
     "write_result",
 ]

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 REDACTED = "[redacted]"
-SHORTEST = 4
+MIN_SECRET_CHARACTERS = 4
 """Characters; a shorter one would take ordinary words out of every text, and is nobody's secret."""
 _WORDS = ("content", "error", "detail", "text")
 """Fields of frames that hold what a model or an error says. Ids and names are the host's own."""
@@ -21,11 +21,11 @@ class Redactor:
     """Takes secrets out of frames."""
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
-        self._secrets = [secret for secret in secrets if len(secret) >= SHORTEST]
+        self._secrets = [secret for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS]
         forms = {form for secret in self._secrets for form in _forms(secret)}
         self._forms = sorted(forms, key=len, reverse=True)
 
-    def over(self, frame: Frame) -> Frame:
+    def redact(self, frame: Frame) -> Frame:
         """The frame without them: in plain text, in JSON, and in JSON inside JSON."""
         if not self._forms:
             return frame
@@ -41,7 +41,7 @@ class Redactor:
             text = text.replace(form, REDACTED)
         return text
 
-    def whole(self, text: str) -> tuple[str, str]:
+    def split_releasable(self, text: str) -> tuple[str, str]:
         """A text that comes in pieces: what may go out, and an end that must wait for the next piece, for it could be
         the beginning of a secret."""
         held = max((_overlap(text, secret) for secret in self._secrets), default=0)

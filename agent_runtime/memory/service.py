@@ -18,28 +18,28 @@ from .index.schema import KINDS, Kind
 from .index.vectors import Vector
 from .search.embeddings import EmbeddingSearch
 from .search.relevance import RelevanceCheck
-from .search.search import MemoryQuery, Sees, recalled, searching, worth_showing
+from .search.search import CanRead, MemoryQuery, search_unit, select_hits, to_memory_hit
 from .sources import facts
-from .sources.facts import MOST_FACTS, FactDraft
-from .text.sanitize import clean, cut
+from .sources.facts import MAX_FACTS, FactDraft
+from .text.sanitize import clean, truncate
 
 log = logger(__name__)
 
-LONGEST_FACT = 2000
+MAX_FACT_LENGTH = 2000
 """Characters."""
-LONGEST_KEPT = 1000
+MAX_KEPT_LENGTH = 1000
 """The same of a fact that is kept before a conversation is shortened."""
-MOST_KEPT = 50
-MOST_FOUND = 20
-SECONDS = 5.0
+MAX_KEPT = 50
+MAX_FOUND = 20
+SEARCH_SECONDS = 5.0
 """That a search may take; it takes milliseconds."""
 RECALL_SECONDS = 1.0
-KEEP_SECONDS = 10.0
-NOT_YET = "not everything could be looked through yet; ask again in a minute"
-TOO_MANY = (
+SAVE_FACTS_SECONDS = 10.0
+NOT_INDEXED_YET = "not everything could be looked through yet; ask again in a minute"
+TOO_MANY_FILES = (
     "the workspace has more Markdown than memory can hold, and some files are never found here; use grep for those"
 )
-COUNTED = 3
+MAX_USES_COUNTED = 3
 """So many of the first facts of an answer count as used."""
 
 
@@ -78,23 +78,24 @@ class MemoryService:
         clock: Clock,
         secrets: Sequence[str] = (),
         *,
-        meaning: EmbeddingSearch | None = None,
-        most_facts: int = MOST_FACTS,
+        embeddings: EmbeddingSearch | None = None,
+        max_facts: int = MAX_FACTS,
     ) -> None:
-        """`secrets` are texts that never go into it. With `meaning` a search also finds what has none of its words."""
-        self._database, self._clock, self._secrets, self._most = database, clock, tuple(secrets), most_facts
-        self._tending = Indexer(database, home, clock, self._secrets)
-        self._meaning = meaning
+        """`secrets` are texts that never go into it. With `embeddings` a search also finds what has none of its
+        words."""
+        self._database, self._clock, self._secrets, self._max_facts = database, clock, tuple(secrets), max_facts
+        self._indexer = Indexer(database, home, clock, self._secrets)
+        self._embeddings = embeddings
 
     def start(self) -> None:
-        self._tending.start()
-        if self._meaning is not None:
-            self._meaning.start()
+        self._indexer.start()
+        if self._embeddings is not None:
+            self._embeddings.start()
 
     async def close(self) -> None:
-        await self._tending.close()
-        if self._meaning is not None:
-            await self._meaning.close()
+        await self._indexer.close()
+        if self._embeddings is not None:
+            await self._embeddings.close()
 
     # -- facts
 
@@ -105,28 +106,30 @@ class MemoryService:
         kept = clean(text, self._secrets)
         if not kept:
             raise ToolFailure("text: says nothing", kind="invalid")
-        if len(kept) > LONGEST_FACT:
-            raise ToolFailure(f"text: has more than {LONGEST_FACT} characters: save several facts", kind="invalid")
+        if len(kept) > MAX_FACT_LENGTH:
+            raise ToolFailure(f"text: has more than {MAX_FACT_LENGTH} characters: save several facts", kind="invalid")
         labels = tuple(label for tag in tags if (label := clean(tag, self._secrets).replace("\n", " ")))
-        draft = FactDraft(kept, principal, session_id, origin, labels[: facts.MOST_TAGS])
-        what, now = await asyncio.to_thread(draft.indexed), self._clock.now_ms()
+        draft = FactDraft(kept, principal, session_id, origin, labels[: facts.MAX_TAGS])
+        what, now = await asyncio.to_thread(draft.to_indexed), self._clock.now_ms()
         name, known = await self._database.write(
-            lambda connection: facts.save(connection, draft, what, now, self._most), durable=True
+            lambda connection: facts.save_fact(connection, draft, what, now, self._max_facts), durable=True
         )
-        if self._meaning is not None:
-            self._meaning.wake()
+        if self._embeddings is not None:
+            self._embeddings.wake()
         return SavedFact(name, kept, known)
 
     async def forget(self, name: str, *, principal: str) -> str:
         """The text of the fact that is gone, once that is on disk. Raises ToolFailure, StoreError."""
-        text = await self._database.write(lambda connection: facts.forget(connection, principal, name), durable=True)
+        text = await self._database.write(
+            lambda connection: facts.delete_fact(connection, principal, name), durable=True
+        )
         if text is None:
             raise ToolFailure(f"id: there is no fact {name}; memory_search shows the ids of facts", kind="invalid")
         return text
 
     async def forget_messages(self, message_ids: Sequence[str]) -> None:
         """Takes what was said in messages out of memory, before they are deleted; facts stay. Raises StoreError."""
-        await self._tending.forget(message_ids)
+        await self._indexer.forget_messages(message_ids)
 
     # -- searches
 
@@ -136,76 +139,76 @@ class MemoryService:
         *,
         principal: str,
         session_id: str = "",
-        most: int = 5,
+        limit: int = 5,
         kinds: Sequence[Kind] = KINDS,
-        sees: Sees | None = None,
+        can_read: CanRead | None = None,
     ) -> MemoryAnswer:
         """What fits a query best; of the session itself only what its model does not see any more. Facts among the
         first count as used. Raises ToolFailure, StoreError."""
         try:
-            async with asyncio.timeout(SECONDS):
-                vector, missing = await asyncio.gather(self._meant(query), self._up_to_date(principal, kinds))
+            async with asyncio.timeout(SEARCH_SECONDS):
+                vector, missing = await asyncio.gather(self._embed_query(query), self._update_index(principal, kinds))
                 asked = MemoryQuery(query, principal, session_id, kinds, self._clock.now_ms(), vector)
-                hits, _ = await self._database.read(searching(asked))
+                hits, _ = await self._database.read(search_unit(asked))
         except TimeoutError:
             raise ToolFailure("memory did not answer in time; try again", kind="timeout") from None
-        shown = worth_showing(hits, min(most, MOST_FOUND), sees)
-        self._note_use([hit.candidate.entry for hit in shown[:COUNTED] if hit.candidate.fact is not None])
-        return MemoryAnswer([recalled(hit) for hit in shown], missing)
+        shown = select_hits(hits, min(limit, MAX_FOUND), can_read)
+        self._record_use([hit.candidate.entry for hit in shown[:MAX_USES_COUNTED] if hit.candidate.fact is not None])
+        return MemoryAnswer([to_memory_hit(hit) for hit in shown], missing)
 
-    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[MemoryHit]:
+    async def recall(self, query: str, *, principal: str, session_id: str, limit: int) -> Sequence[MemoryHit]:
         try:
             async with asyncio.timeout(RECALL_SECONDS):
                 asked = MemoryQuery(query, principal, session_id, ("fact",), self._clock.now_ms())
-                hits, found = await self._database.read(searching(asked))
+                hits, found = await self._database.read(search_unit(asked))
         except (TimeoutError, AgentRuntimeError, sqlite3.Error) as error:
             log.warning("nothing is recalled", reason=str(error) or "it took too long")
             return ()
         judge = RelevanceCheck(found)
-        about = [hit for hit in hits[: 2 * MOST_FOUND] if judge.is_about(hit.candidate.text)]
-        return [recalled(hit) for hit in worth_showing(about, most, None)]
+        about = [hit for hit in hits[: 2 * MAX_FOUND] if judge.is_about(hit.candidate.text)]
+        return [to_memory_hit(hit) for hit in select_hits(about, limit, None)]
 
-    async def keep(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:
+    async def save_facts(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:
         new = 0
         try:
-            async with asyncio.timeout(KEEP_SECONDS):
-                for text in texts[:MOST_KEPT]:
-                    new += await self._keep_one(cut(text, LONGEST_KEPT), principal, session_id)
+            async with asyncio.timeout(SAVE_FACTS_SECONDS):
+                for text in texts[:MAX_KEPT]:
+                    new += await self._save_one(truncate(text, MAX_KEPT_LENGTH), principal, session_id)
         except (TimeoutError, AgentRuntimeError, sqlite3.Error) as error:
             log.warning("facts are not kept", reason=str(error) or "it took too long", session_id=session_id)
         return new
 
     # -- inside
 
-    async def _keep_one(self, text: str, principal: str, session_id: str) -> bool:
+    async def _save_one(self, text: str, principal: str, session_id: str) -> bool:
         """Whether it is new."""
         if not clean(text, self._secrets):
             return False
         saved = await self.save(text, principal=principal, session_id=session_id, origin="agent (compaction)")
         return not saved.known
 
-    async def _up_to_date(self, principal: str, kinds: Sequence[Kind]) -> list[str]:
+    async def _update_index(self, principal: str, kinds: Sequence[Kind]) -> list[str]:
         """What an answer will miss."""
         complete, left_out = True, False
         if "session" in kinds:
-            complete = await self._tending.sessions()
+            complete = await self._indexer.update_sessions()
         if "file" in kinds:
-            complete = await self._tending.files(principal) and complete
-            left_out = self._tending.leaves_out_files(principal)
-        return [*([] if complete else [NOT_YET]), *([TOO_MANY] if left_out else [])]
+            complete = await self._indexer.update_files(principal) and complete
+            left_out = self._indexer.has_missing_files(principal)
+        return [*([] if complete else [NOT_INDEXED_YET]), *([TOO_MANY_FILES] if left_out else [])]
 
-    async def _meant(self, query: str) -> Vector | None:
-        return await self._meaning.query(query) if self._meaning is not None else None
+    async def _embed_query(self, query: str) -> Vector | None:
+        return await self._embeddings.embed_query(query) if self._embeddings is not None else None
 
-    def _note_use(self, entries: Sequence[int]) -> None:
+    def _record_use(self, entries: Sequence[int]) -> None:
         """Nobody waits for that, and a crash may lose it."""
         if entries:
             now = self._clock.now_ms()
-            noted = self._database.write(lambda connection: facts.used(connection, entries, now))
-            noted.add_done_callback(_forgive)
+            noted = self._database.write(lambda connection: facts.record_use(connection, entries, now))
+            noted.add_done_callback(_log_failure)
 
 
-def _forgive(noted: asyncio.Future[None]) -> None:
+def _log_failure(noted: asyncio.Future[None]) -> None:
     if not noted.cancelled() and (error := noted.exception()) is not None:
         log.warning("a use is not noted", reason=str(error))
 
@@ -222,12 +225,12 @@ class NoMemory:
         raise ToolFailure("nothing is remembered here", kind="unavailable")
 
     async def search(
-        self, query: str, *, principal: str, session_id: str = "", most: int = 5, sees: Sees | None = None
+        self, query: str, *, principal: str, session_id: str = "", limit: int = 5, can_read: CanRead | None = None
     ) -> MemoryAnswer:
         return MemoryAnswer([])
 
-    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[MemoryHit]:
+    async def recall(self, query: str, *, principal: str, session_id: str, limit: int) -> Sequence[MemoryHit]:
         return ()
 
-    async def keep(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:
+    async def save_facts(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:
         return 0

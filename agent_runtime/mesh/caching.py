@@ -63,7 +63,7 @@ class CacheWatch:
 
     def record_usage(self, request: ModelRequest, usage: Usage) -> None:
         """Takes what a capable model reports of a request."""
-        now, asked = self._clock.monotonic(), (request.model, request.session)
+        now, asked = self._clock.monotonic(), (request.model, request.session_id)
         before = self._prompts.pop(asked, None)
         self._prompts[asked] = (now, usage.input + usage.cache_read + usage.cache_write)
         if len(self._prompts) > MAX_SESSIONS:
@@ -86,4 +86,4 @@ class CacheWatch:
 
 def cache_fields(caching: Caching, request: ModelRequest) -> dict[str, str]:
     """What else the head of a request says."""
-    return {"prompt_cache_key": cache_key(request.session)} if caching == "key" and request.session else {}
+    return {"prompt_cache_key": cache_key(request.session_id)} if caching == "key" and request.session_id else {}

@@ -32,7 +32,7 @@ class ModelCatalog:
         """`complete`: there is no model that the list does not name. The mesh's is; that of a plain endpoint may leave
         out aliases and deployments."""
         self._url, self._complete = url, complete
-        self._http = HttpPool(url, headers, idle=_TIMEOUT_SECONDS, connect=_TIMEOUT_SECONDS)
+        self._http = HttpPool(url, headers, read_timeout=_TIMEOUT_SECONDS, connect_timeout=_TIMEOUT_SECONDS)
         self._clock, self.cache_watch = clock, CacheWatch(clock)
         self._cards: dict[str, ModelCard] = {}
         self._fetched: float | None = None
@@ -110,7 +110,7 @@ class ModelCatalog:
 
     def describe_names(self) -> str:
         """The names, for a person who chose a wrong one."""
-        names = sorted(name for name, card in self._cards.items() if card.chats)
+        names = sorted(name for name, card in self._cards.items() if card.supports_chat)
         rest = f" and {len(names) - MAX_LISTED} more (GET /capabilities lists all)" if len(names) > MAX_LISTED else ""
         return f"{self._url} lists {', '.join(names[:MAX_LISTED]) or 'none'}{rest}"
 

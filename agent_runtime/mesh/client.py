@@ -80,7 +80,7 @@ class MeshClient:
         """Call a model, and charge what it has used to the turn that it works for."""
         model = body["model"]
         if meter is not None:
-            await meter.admit(model)
+            await meter.check_budget(model)
         raw = await self._call(client.post(path, cast_to=object, body=body))
         if meter is not None and is_object(raw) and is_object(report := raw.get("usage")):
             card = await self._catalog.card(model)
@@ -92,7 +92,7 @@ class MeshClient:
 
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                await self._gate.passed()
+                await self._gate.wait_open()
         except TimeoutError:
             call.close()
             raise MeshUnavailable("the channel to the host is broken; nothing is asked of a model meanwhile") from None

@@ -86,7 +86,7 @@ def from_event(error: Any) -> ModelError:
 
 def from_transport(fault: TransportFault, url: str, idle_seconds: float) -> ModelError:
     """The error behind a connection that failed."""
-    if fault.silent:
+    if fault.timed_out:
         return ModelError(f"the model at {url} sent nothing for {idle_seconds:g} s", transient=True)
     return ModelError(f"the model endpoint {url} cannot be reached: {fault.message}", transient=True)
 

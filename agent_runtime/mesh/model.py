@@ -51,7 +51,7 @@ class _AttemptLog:
 
     def __init__(self, request: ModelRequest, attempt: int) -> None:
         self._began = time.monotonic()
-        ids = {"session_id": request.session, "message_id": request.turn}
+        ids = {"session_id": request.session_id, "message_id": request.message_id}
         self._facts: dict[str, Any] = {"model": request.model, "attempt": attempt, **ids}
 
     def add_response(self, reply: HttpResponse) -> None:
@@ -76,7 +76,7 @@ class ModelClient:
     def __init__(self, url: str, headers: dict[str, str], catalog: ModelCatalog, retry_policy: RetryPolicy) -> None:
         self._url, self._catalog, self._retry_policy = url, catalog, retry_policy
         wanted = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
-        self._http = HttpPool(url, wanted | headers, idle=retry_policy.idle_seconds)
+        self._http = HttpPool(url, wanted | headers, read_timeout=retry_policy.idle_seconds)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Retries with backoff before the first token only: what the caller has seen is never taken back."""
@@ -141,7 +141,7 @@ class ModelClient:
 
     def _watch(self, request: ModelRequest, completion: Completion, *, reported: bool) -> None:
         card = self._catalog.cached_card(request.model)
-        if reported and card is not None and card.caching != "none" and request.session:
+        if reported and card is not None and card.caching != "none" and request.session_id:
             self._catalog.cache_watch.record_usage(request, completion.usage)
 
     def _with_cost(self, model: str, completion: Completion) -> Completion:

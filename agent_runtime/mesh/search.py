@@ -22,24 +22,26 @@ class MeshSearch:
     """Implements ports.Search."""
 
     def __init__(self, url: str, headers: Mapping[str, str], seconds: float = TIMEOUT_SECONDS) -> None:
-        self._http = HttpPool(url, {"content-type": "application/json", **headers}, idle=seconds, connect=seconds)
+        self._http = HttpPool(
+            url, {"content-type": "application/json", **headers}, read_timeout=seconds, connect_timeout=seconds
+        )
         self._seconds = seconds
 
-    async def search(self, query: str, most: int, session_id: str) -> Sequence[SearchHit]:
-        body = SearchRequest(query=query, max_results=most, session=session_id).model_dump_json().encode()
+    async def search(self, query: str, limit: int, session_id: str) -> Sequence[SearchHit]:
+        body = SearchRequest(query=query, max_results=limit, session=session_id).model_dump_json().encode()
         try:
             async with asyncio.timeout(self._seconds), self._http.request("POST", "/v1/search", body) as reply:
                 status, answer = reply.status, await reply.body()
         except TimeoutError as error:
             raise _late(self._seconds) from error
         except TransportFault as fault:
-            if fault.silent:
+            if fault.timed_out:
                 raise _late(self._seconds) from fault
             raise MeshUnavailable(f"the mesh cannot be reached to search: {fault.message}") from fault
         if status != 200:
             raise _refused(status, answer)
         try:
-            return SearchResults.model_validate_json(answer).results[:most]
+            return SearchResults.model_validate_json(answer).results[:limit]
         except ValidationError as error:
             raise ToolFailure("the mesh answered a search with something else") from error
 

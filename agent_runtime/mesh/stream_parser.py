@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 from pydantic_core import from_json
 
-from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.protocol import Usage, is_object
 
 from ..errors import ModelError
@@ -64,7 +64,7 @@ def read_event(payload: bytes) -> dict[str, Any] | None:
 
 async def read_large_event(payload: bytes) -> dict[str, Any] | None:
     """Do the same as `read_event`, in a thread when the payload is large. Raises ModelError."""
-    return await by_size(len(payload), partial(read_event, payload))
+    return await run_by_size(len(payload), partial(read_event, payload))
 
 
 @dataclass(slots=True)
@@ -135,7 +135,9 @@ class StreamParser:
             raise ModelError("the model's stream broke off before its end", transient=True)
         calls = tuple(ToolCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
         counted = is_object(self.report)
-        usage = usage_of(self.report) if is_object(self.report) else Usage.estimated(self.sent, self.received)
+        usage = (
+            usage_of(self.report) if is_object(self.report) else Usage.estimated_from_bytes(self.sent, self.received)
+        )
         stop = _STOP.get(self.finish_reason or "stop", "other")
         return Completion("tool-calls" if calls and stop == "stop" else stop, calls, usage, self.model, counted)
 

@@ -28,9 +28,9 @@ class NoteContext:
     principal: str
     agent: str
     model: str
-    words: str
+    message_text: str
     """What the user's message says."""
-    first: bool
+    is_first_message: bool
     """Nothing was said in this session before, as far as the model sees it."""
     context_tokens: int
     """What the last model call of the session came to; 0: not known."""
@@ -39,7 +39,7 @@ class NoteContext:
 class NoteProvider(Protocol):
     """Has something to say to the model when a turn starts: warnings, what is remembered."""
 
-    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
+    async def notes(self, context: NoteContext) -> Sequence[Note]:
         """Whoever takes longer than the runner waits, or raises, is left out of this turn."""
         ...
 
@@ -67,11 +67,11 @@ class Learnings(Protocol):
         """Notes a call that has failed in a way that can be avoided. Never waits and never fails."""
         ...
 
-    def corrected(self, correction: Correction) -> None:
+    def record_correction(self, correction: Correction) -> None:
         """Notes a correction. Never waits and never fails."""
         ...
 
-    async def learn(self, correction: Correction) -> None:
+    async def save_correction(self, correction: Correction) -> None:
         """Returns once the correction is on disk. Raises ToolFailure."""
         ...
 
@@ -83,11 +83,11 @@ class MemoryHit:
     text: str
     source: str
     """Such as `fact`, `file memory/2026-11-20.md`, `session ses_...`."""
-    when: int
+    written_at: int
     """Epoch milliseconds of when it was written or last confirmed."""
     id: str = ""
     """Of a fact; empty: it cannot be forgotten by a call."""
-    by: str = ""
+    author: str = ""
     """Who wrote it down, or said it."""
     tags: tuple[str, ...] = ()
 
@@ -95,11 +95,11 @@ class MemoryHit:
 class Memory(Protocol):
     """What a principal's earlier sessions have left. Never anything of another principal's."""
 
-    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[MemoryHit]:
+    async def recall(self, query: str, *, principal: str, session_id: str, limit: int) -> Sequence[MemoryHit]:
         """Facts that are about what a message says, the best first; often none. Takes little time, never fails."""
         ...
 
-    async def keep(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:
+    async def save_facts(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:
         """Saves facts before a conversation is shortened; how many were new. On disk when it returns. Never fails."""
         ...
 
@@ -120,6 +120,6 @@ class DailyLogEntry:
 class DailyLog(Protocol):
     """Keeps a log of what was done, day by day."""
 
-    def note(self, entry: DailyLogEntry) -> None:
+    def append(self, entry: DailyLogEntry) -> None:
         """Never waits and never fails."""
         ...

@@ -20,9 +20,9 @@ class ModelRequest:
     """The JSON array of tool definitions, or none."""
     tool_choice: Literal["auto", "none"] = "auto"
     max_tokens: int | None = None
-    session: str = ""
+    session_id: str = ""
     """Requests of one session begin alike: a provider's cache is told so."""
-    turn: str = ""
+    message_id: str = ""
     """The message id of the turn that asks, for the log."""
     temperature: float | None = None
     attempts: int | None = None
@@ -78,7 +78,7 @@ class Completion:
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
     model: str | None = None
-    counted: bool = True
+    usage_reported: bool = True
     """The usage is what the provider says; else it is a guess of ours."""
 
 
@@ -107,7 +107,7 @@ class ModelCards(Protocol):
 class ModelMeter(Protocol):
     """Counts the model calls of a tool against the budget of the turn that called it."""
 
-    async def admit(self, model: str) -> None:
+    async def check_budget(self, model: str) -> None:
         """Raises ToolFailure when the budget is used up, or when it limits the cost and the model has no price."""
         ...
 
@@ -131,6 +131,6 @@ class Mesh(Protocol):
 class Search(Protocol):
     """Finds pages on the web."""
 
-    async def search(self, query: str, most: int, session_id: str) -> Sequence[SearchHit]:
+    async def search(self, query: str, limit: int, session_id: str) -> Sequence[SearchHit]:
         """At most `most` pages, best first. Raises MeshUnavailable and ToolFailure."""
         ...

@@ -9,7 +9,7 @@ class SideEffectGate(Protocol):
     """Holds back side effects while the host could not be told of them
     (docs/design.md#a-required-channel-fails-closed)."""
 
-    async def passed(self) -> None:
+    async def wait_open(self) -> None:
         """Returns as soon as a model call or a tool call may begin: at once, unless the gate is closed."""
         ...
 
@@ -17,7 +17,7 @@ class SideEffectGate(Protocol):
 class OpenGate:
     """There is no channel that must be up."""
 
-    async def passed(self) -> None:
+    async def wait_open(self) -> None:
         return
 
 
@@ -32,6 +32,6 @@ class Events(Protocol):
 class SnapshotGuard(Protocol):
     """A host that can put the whole machine back to an earlier point takes a snapshot per user message."""
 
-    async def take(self, session_id: str, message_id: str) -> str | None:
+    async def create_snapshot(self, session_id: str, message_id: str) -> str | None:
         """Called before the message is stored; the snapshot's id is kept with it, and named when it is rewound."""
         ...

@@ -31,9 +31,9 @@ class ToolSpec:
 class DeferredTools(Protocol):
     """The tools that a model may call and that do not stand in its list."""
 
-    def any(self) -> bool: ...
+    def has_any(self) -> bool: ...
 
-    def find(self, query: str, most: int) -> Sequence[tuple[str, str]]:
+    def search(self, query: str, limit: int) -> Sequence[tuple[str, str]]:
         """Names and descriptions of those that fit the words, the best first. Takes time in proportion to all."""
         ...
 
@@ -42,11 +42,11 @@ class EgressMeter(Protocol):
     """Counts what a tool sends out of the workspace."""
 
     @property
-    def bounded(self) -> bool:
+    def limited(self) -> bool:
         """There is a bound: what cannot be counted may not go out."""
         ...
 
-    def let_out(self, count: int) -> None:
+    def count_sent(self, count: int) -> None:
         """Counts bytes before they leave. Raises ToolFailure when that would be more than may."""
         ...
 
@@ -75,16 +75,16 @@ class ToolContext:
     """What the call touched when that person was asked; none: not on record."""
     skills: Path | None = None
     """The folder of plugins, of whose files the runtime keeps copies in the workspace."""
-    held_back: DeferredTools | None = None
+    deferred_tools: DeferredTools | None = None
     """Where to look for tools that are not in the list."""
     egress: EgressMeter | None = None
     """None: nothing counts what is sent out."""
-    model_calls: ModelMeter | None = None
+    model_meter: ModelMeter | None = None
     """None: nothing counts what the tool asks of models."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Skill packages that the agent was told of when it entered the session: name -> where it was found."""
 
-    def has_approved(self, touches: tuple[str, ...] | None) -> bool:
+    def is_approved_for(self, touches: tuple[str, ...] | None) -> bool:
         """Whether a person has allowed this call, for what it touches: a link may lead elsewhere by now."""
         return self.approved and self.approved_for in (None, touches)
 
@@ -102,7 +102,7 @@ class ToolResult:
     data: Any = None
     error_text: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
-    joins: tuple[str, ...] = ()
+    added_tools: tuple[str, ...] = ()
     """Tools that the call has brought in: they join the turn at its next step."""
 
     def envelope(self) -> dict[str, Any]:
@@ -135,11 +135,11 @@ class SubagentRequest:
 class Spawner(Protocol):
     """Runs agents that help others."""
 
-    def callable(self) -> Sequence[tuple[str, str]]:
+    def callable_agents(self) -> Sequence[tuple[str, str]]:
         """Name and description of the agents that may be called."""
         ...
 
-    async def spawn(self, errand: SubagentRequest, context: ToolContext) -> Any:
+    async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
         """What came of it, as the data of the call's result. Raises ToolFailure. A caller who is cancelled takes the
         agent with it; one in the background ends with an abort of the turn that called it, or goes on beyond it."""
         ...
@@ -157,7 +157,7 @@ class LoadedSkill:
     """Where its files can be read; empty: it has none."""
     files: tuple[str, ...] = ()
     """Paths below that folder."""
-    more: int = 0
+    omitted_files: int = 0
     """Files that are not among these."""
     note: str = ""
     """What went wrong with the files."""
@@ -166,7 +166,7 @@ class LoadedSkill:
 class SkillIndex(Protocol):
     """Skill packages: instructions that a model loads by name when a task fits them."""
 
-    def names(self) -> Sequence[tuple[str, str]]:
+    def list_packages(self) -> Sequence[tuple[str, str]]:
         """Name and description of each that is there now. Looks at files."""
         ...
 
@@ -196,7 +196,7 @@ class Toolset(Protocol):
         cancellation."""
         ...
 
-    def joined(self, names: Sequence[str], authority: Authority | None = None) -> Toolset:
+    def with_tools(self, names: Sequence[str], authority: Authority | None = None) -> Toolset:
         """This one, with the tools of these names as they are now, as far as the authority offers them: in the place
         of the ones before them, else at the end."""
         ...
@@ -214,7 +214,7 @@ class ToolCatalog(Protocol):
         order, new ones sorted behind."""
         ...
 
-    def every(self) -> Sequence[ToolSpec]:
+    def all_specs(self) -> Sequence[ToolSpec]:
         """All of them, also those that a model has to search for."""
         ...
 

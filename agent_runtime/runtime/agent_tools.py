@@ -82,7 +82,7 @@ class AgentToolsBuilder:
             self.confinement,
             timeout=settings.tool_timeout,
             limits=self._sandbox_limits,
-            egress=WebClient.through(settings.egress_url, mesh_token(settings)),
+            egress=WebClient.via_proxy(settings.egress_url, mesh_token(settings)),
             search=self.register_closable(MeshSearch(settings.mesh_url, bearer_headers(settings))),
             spawner=spawner,
             agent_timeout=settings.subagent_timeout,
@@ -113,7 +113,7 @@ class AgentToolsBuilder:
     def _upstream(self) -> Upstream | None:
         from agent_common.net import WebClient
 
-        return WebClient.through(self.settings.egress_url, mesh_token(self.settings)).upstream
+        return WebClient.via_proxy(self.settings.egress_url, mesh_token(self.settings)).upstream
 
     def _environments(self) -> Environments:
         settings = self.settings
@@ -122,7 +122,9 @@ class AgentToolsBuilder:
 
     def _library(self) -> SkillLibrary:
         space = QuotaCheck(self.confinement, self._sandbox_limits)
-        return SkillLibrary(self.home.workspace, _user_home(), self.settings.skill_paths or (), admit=space.admit)
+        return SkillLibrary(
+            self.home.workspace, _user_home(), self.settings.skill_paths or (), require_space=space.require_space
+        )
 
     def _connectors(self) -> ConnectorManager:
         """The MCP servers that the operator has named. Raises StartError."""

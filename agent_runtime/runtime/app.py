@@ -34,7 +34,7 @@ from ..loop import (
 )
 from ..memory import MemoryService
 from ..ports import SnapshotGuard
-from ..sandbox import choose_confinement, take_precedence
+from ..sandbox import choose_confinement, raise_priority
 from ..sessions import Ids
 from ..settings import Settings
 from ..store import BackupScheduler, Database
@@ -98,12 +98,12 @@ class Runtime:
         mesh = self._register_closable(
             MeshClient(settings.model_url, mesh_token(settings), settings.model, catalog, mediated.gate)
         )
-        take_precedence()
+        raise_priority()
         confinement = await choose_confinement(settings.confinement, self.home.data_dir)
-        home = self.home = self.home.owned_by(confinement.uid, by_path=confinement.by_path)
+        home = self.home = self.home.with_owner(confinement.uid, by_path=confinement.by_path)
         agents = AgentDirectory(home.agents)
         mediated.load()
-        powers = AuthorityResolver(agents, ProjectRules.read(home.data_dir), lambda: mediated.constraints.held.layer)
+        powers = AuthorityResolver(agents, ProjectRules.read(home.data_dir), lambda: mediated.constraints.active.layer)
         limits = TurnLimitPolicy(settings, catalog)
         house = StorageServices.start(settings, home, self.database, clock, confinement, self._register_closable, mesh)
         helpers = self._register_closable(

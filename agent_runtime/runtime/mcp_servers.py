@@ -7,7 +7,7 @@ import os
 
 from agent_common.protocol.authority import Authority, Layer
 
-from ..connectors import AT_ONCE, ConnectorDeps, ConnectorManager, ServerConfig, Timeouts, read_servers
+from ..connectors import MAX_CONCURRENT_STARTS, ConnectorDeps, ConnectorManager, ServerConfig, Timeouts, read_servers
 from ..errors import StartError
 from ..sandbox import Confinement, SandboxLimits, choose_confinement
 from ..settings import Settings
@@ -31,7 +31,7 @@ def connector_deps(settings: Settings, home: Home, confinement: Confinement) -> 
     token = mesh_token(settings)
     return ConnectorDeps(
         *(confinement, home.workspace, sandbox_limits(settings), home.data_dir),
-        upstream=WebClient.through(settings.egress_url, token).upstream,
+        upstream=WebClient.via_proxy(settings.egress_url, token).upstream,
         egress_url=settings.egress_url,
         egress_token=token,
     )
@@ -49,10 +49,10 @@ async def try_servers(settings: Settings, name: str | None) -> tuple[list[str], 
         raise StartError(f"{settings.mcp_path} does not name {asked}; {there}")
     home.prepare()
     confinement = await choose_confinement(settings.confinement, home.data_dir)
-    home = home.owned_by(confinement.uid, by_path=confinement.by_path)
+    home = home.with_owner(confinement.uid, by_path=confinement.by_path)
     ground = connector_deps(settings, home, confinement)
-    seconds = Timeouts().connect * (1 + len(wanted) // AT_ONCE)
-    connectors = ConnectorManager(servers, ground, Timeouts(wait=seconds))
+    seconds = Timeouts().connect * (1 + len(wanted) // MAX_CONCURRENT_STARTS)
+    connectors = ConnectorManager(servers, ground, Timeouts(first_wait=seconds))
     try:
         await connectors.ready(Authority((Layer(tools=tuple(f"mcp:{server.name}:*" for server in wanted)),)))
         states = {state.name: state for state in connectors.servers()}

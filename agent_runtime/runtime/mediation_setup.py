@@ -19,8 +19,8 @@ from ..mediation import (
     TurnWorker,
     WorkRules,
     WorkService,
-    answer,
     read_request,
+    run_file_request,
     write_result,
 )
 from ..settings import Settings
@@ -82,16 +82,16 @@ class MediationSetup:
         """One request from a file, its result into another: whether it was completed. Raises StartError."""
         assert self.work_service is not None  # noqa: S101  the runtime is warm
         await self.work_service.open()
-        held = self.constraints.held.version
+        held = self.constraints.active.version
         request = await asyncio.to_thread(read_request, source, self.work_service.clock, held)
-        result = await answer(self.work_service, request, Redactor(secrets(self._settings)))
+        result = await run_file_request(self.work_service, request, Redactor(secrets(self._settings)))
         await asyncio.to_thread(write_result, target, result)
         return result.status == "completed"
 
     def stop_accepting(self) -> None:
         """No new work from the host; what runs is drained with all other turns."""
         if self.channel is not None:
-            self.channel.stop_taking()
+            self.channel.stop_accepting()
 
     async def close(self) -> None:
         if self.channel is not None:

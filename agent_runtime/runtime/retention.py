@@ -18,7 +18,7 @@ from ..mediation import needed_sessions
 from ..ports import Clock
 from ..sessions import retention
 from ..sessions.retention import DAY_MS, ID_DAYS, OldSessions
-from ..store import Database, Unit, give_back
+from ..store import Database, Unit, release_free_pages
 from ..workspace import Home
 
 log = logger(__name__)
@@ -92,7 +92,7 @@ class SessionRetention:
         if self._limits.days or self._limits.rows:
             now = await self._advance_clock()
             old = await self._old(now)
-            while found := await self._read(lambda connection: retention.find(connection, old, SESSIONS_AT_ONCE)):
+            while found := await self._read(lambda connection: retention.find_old(connection, old, SESSIONS_AT_ONCE)):
                 marked = await self._mark(found, old)
                 gone += await self._delete_marked()
                 if not marked:  # all of them are in use
@@ -107,7 +107,9 @@ class SessionRetention:
         latest = OldSessions(now - ID_DAYS * DAY_MS, needed, MAIN_ALIAS)
         by_age = now - max(self._limits.days, ID_DAYS) * DAY_MS if self._limits.days else 0
         most = self._limits.rows
-        by_rows = await self._read(lambda connection: retention.beyond(connection, most, latest)) if most else 0
+        by_rows = (
+            await self._read(lambda connection: retention.cutoff_for_size(connection, most, latest)) if most else 0
+        )
         return OldSessions(max(by_age, by_rows), needed, MAIN_ALIAS)
 
     async def _advance_clock(self) -> int:
@@ -119,7 +121,7 @@ class SessionRetention:
         else:
             reached = min(wall, self._aging_time_ms + round(2000 * (lived - self._last_pass)))
         if self._aging_time_ms is None or abs(reached - self._stored_time_ms) >= DAY_MS:
-            await self._database.write(lambda connection: retention.keep_clock(connection, wall, reached))
+            await self._database.write(lambda connection: retention.save_clock(connection, wall, reached))
             self._stored_time_ms = reached
         self._aging_time_ms, self._last_pass = reached, lived
         return reached
@@ -134,7 +136,7 @@ class SessionRetention:
 
     async def _delete_marked(self) -> int:
         """Delete what is marked, also by an earlier life; how many sessions."""
-        going = await self._read(retention.marked)
+        going = await self._read(retention.marked_sessions)
         if not going:
             return 0
         for session_id in going:
@@ -147,7 +149,7 @@ class SessionRetention:
         gone = await self._step(lambda connection: retention.delete_sessions(connection, prompts))
         for session_id in going:  # a request may have read it at the last moment
             self._session_data.sessions_in_use.evict(session_id)
-        while await self._step(lambda connection: give_back(connection, _timer())):
+        while await self._step(lambda connection: release_free_pages(connection, _timer())):
             pass
         return gone
 

@@ -21,7 +21,7 @@ def bearer_headers(settings: Settings) -> dict[str, str]:
 def secrets(settings: Settings) -> list[str]:
     """What must never leave by an export."""
     own = [secret.get_secret_value() for secret in (settings.token, settings.mesh_token) if secret]
-    return own + skill_grants(settings).values()
+    return own + skill_grants(settings).secret_values()
 
 
 def skill_grants(settings: Settings) -> Grants:

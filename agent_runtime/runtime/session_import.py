@@ -25,12 +25,12 @@ def import_session(settings: Settings, path: str) -> str:
     database = Database(home.database, MIGRATIONS)
 
     async def store(file: BinaryIO) -> str:
-        parcel = transfer.check(file)
+        parcel = transfer.validate_export(file)
         home.prepare()
         now = SystemClock().now_ms()
         database.open()
         try:
-            await database.write(lambda connection: transfer.store(connection, file, parcel, now), durable=True)
+            await database.write(lambda connection: transfer.store_session(connection, file, parcel, now), durable=True)
         finally:
             database.close()
         return parcel.session_id

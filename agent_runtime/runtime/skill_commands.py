@@ -61,7 +61,7 @@ def allow_skill(settings: Settings, file: Path, secrets: Sequence[str], hosts: S
         return f"{source.file} may have no secrets and reach no hosts"
     named = ", ".join((*secrets, *hosts))
     told = [
-        f"{source.file} ({source.build[:12]}) may have {named}, until its code or a file beside it changes",
+        f"{source.file} ({source.build_digest[:12]}) may have {named}, until its code or a file beside it changes",
         "A server that runs takes that up when the plugin is saved again, or at its next start",
     ]
     if file.resolve().parent != settings.skills_path.resolve():
@@ -70,7 +70,7 @@ def allow_skill(settings: Settings, file: Path, secrets: Sequence[str], hosts: S
 
 
 def _has_grant(settings: Settings, source: PluginSource) -> bool:
-    grant = skill_grants(settings).of(source)
+    grant = skill_grants(settings).grant_for(source)
     return bool(grant.env) or grant.hosts is not None
 
 
@@ -93,9 +93,9 @@ def _parsed(arguments: str) -> Mapping[str, Any]:
 
 async def _run_test(settings: Settings, source: PluginSource, test: SmokeTest | None) -> str:
     async with _open_trials(settings) as trials:
-        build, tested = await trials.run(source, test)
+        build, tested = await trials.validate(source, test)
         try:
-            lines = [f"{source.file} passes ({source.build[:12]})"]
+            lines = [f"{source.file} passes ({source.build_digest[:12]})"]
             for one in build.skills:
                 lines.append(f"  {one.spec.name}: {one.spec.description.splitlines()[0]}")
                 lines.append(f"    {json.dumps(one.spec.parameters)}")
@@ -119,9 +119,9 @@ async def _open_trials(settings: Settings) -> AsyncGenerator[SkillValidator]:
         home = Home(Path(folder, "data"))
         home.prepare()
         confinement = await choose_confinement(settings.confinement, home.data_dir)
-        home = home.owned_by(confinement.uid, by_path=confinement.by_path)
+        home = home.with_owner(confinement.uid, by_path=confinement.by_path)
         token = mesh_token(settings)
-        upstream = WebClient.through(settings.egress_url, token).upstream if settings.egress_url else None
+        upstream = WebClient.via_proxy(settings.egress_url, token).upstream if settings.egress_url else None
         limits = replace(SandboxLimits(), memory=settings.skill_memory_mb * 2**20)
         index = PackageIndex(settings.skill_index, settings.egress_url, token)
         environments = Environments(lasting.skill_environments, confinement, settings.skill_dependencies, index)

@@ -11,7 +11,7 @@ from ..ports import Clock, Mesh
 from ..sandbox import Confinement
 from ..settings import Settings
 from ..store import Database
-from ..workspace import MOST_BACKUPS, OWN_BACKUPS, FileBackups, FileService, Home, PathLocks, WriteQuota
+from ..workspace import MAX_BACKUP_BYTES, OWN_BACKUPS, FileBackups, FileService, Home, PathLocks, WriteQuota
 from .secrets import secrets
 
 
@@ -52,16 +52,16 @@ class StorageServices:
     ) -> StorageServices:
         """All at work; `own` closes them in the end. The home has been given to the user whom commands run as."""
         room, hidden = settings.workspace_mb * 2**20, secrets(settings)
-        locks, backups = PathLocks(), FileBackups(clock, most=min(MOST_BACKUPS, room // 10))
+        locks, backups = PathLocks(), FileBackups(clock, max_bytes=min(MAX_BACKUP_BYTES, room // 10))
         ration = WriteQuota(confinement, home.workspace, room)
-        shelf = FileService(home, locks, backups, FileBackups(clock, most=OWN_BACKUPS), ration)
+        shelf = FileService(home, locks, backups, FileBackups(clock, max_bytes=OWN_BACKUPS), ration)
         learnings = register_closable(LearningService(home.workspace, clock, hidden))
         diary = register_closable(
-            DailyLogWriter(home, clock, locks, ration.admit, days=settings.daily_log_days, secrets=hidden)
+            DailyLogWriter(home, clock, locks, ration.require_space, days=settings.daily_log_days, secrets=hidden)
         )
         model = settings.embedding_model
         meaning = EmbeddingSearch(database, mesh, model, clock) if model is not None else None
-        memory = register_closable(MemoryService(database, home, clock, hidden, meaning=meaning))
+        memory = register_closable(MemoryService(database, home, clock, hidden, embeddings=meaning))
         for keeper in (learnings, diary, memory):
             keeper.start()
         return cls(locks, backups, shelf, learnings, diary, memory)

@@ -2,7 +2,7 @@
 
 from .backends.backend import COMMAND_PATH, READERS_ID, LaunchPlan, SandboxBackend
 from .confinement import CommandResult, Confinement, ConfinementName
-from .kernel.priority import take_precedence
+from .kernel.priority import raise_priority
 from .probe.select import ConfinementMode, choose_confinement
 from .run.capture import OUTPUT_LIMIT, SPILL_LIMIT
 from .run.process import SandboxProcess
@@ -24,5 +24,5 @@ __all__ = [
     "SandboxProcess",
     "SandboxSpec",
     "choose_confinement",
-    "take_precedence",
+    "raise_priority",
 ]

@@ -14,16 +14,16 @@ from .backends.unconfined import UnconfinedBackend
 from .run import resource_watch
 from .run.capture import OUTPUT_LIMIT, Capture, CapturedStream, OpenSpill
 from .run.process import LINE_LIMIT, SandboxProcess
-from .run.quota import CLOSED, Allowance, QuotaTable
+from .run.quota import FULL_MESSAGE, Allowance, QuotaTable
 from .spec.spec import Quota, SandboxSpec
 
 ConfinementName = Literal["bubblewrap", "uid", "landlock", "off", "none"]
 
-DRAIN = 1.0
+DRAIN_SECONDS = 1.0
 """Seconds to wait for the end of a dead command's output; only what escaped an unconfined one keeps it open."""
-THROTTLE = 0.005
+THROTTLE_SECONDS = 0.005
 """Seconds between reads of a command that prints without end. The full pipe slows it down, and the server breathes."""
-PIECE = 64 * 1024
+READ_SIZE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +47,30 @@ class CommandResult:
 class Confinement:
     """How commands are held on this machine. `choose_confinement` makes one."""
 
-    def __init__(self, rung: SandboxBackend | None, reason: str = "") -> None:
-        self._rung = rung
+    def __init__(self, backend: SandboxBackend | None, reason: str = "") -> None:
+        self._backend = backend
         self.reason = reason
         """Why there is no rung."""
-        self._ledger = QuotaTable()
+        self._quotas = QuotaTable()
 
     @property
     def name(self) -> ConfinementName:
-        return "none" if self._rung is None else self._rung.name
+        return "none" if self._backend is None else self._backend.name
 
     @property
     def uid(self) -> int | None:
         """The user that must own what commands may write; none: the server's own."""
-        return None if self._rung is None else self._rung.uid
+        return None if self._backend is None else self._backend.uid
 
     @property
     def by_path(self) -> bool:
         """Whether that user must be let through the data folder, to what is its own there."""
-        return self._rung is not None and self._rung.by_path
+        return self._backend is not None and self._backend.by_path
 
     async def run(
         self,
         argv: Sequence[str],
-        box: SandboxSpec,
+        spec: SandboxSpec,
         *,
         timeout: float,  # noqa: ASYNC109 - the deadline is part of the answer, not an error
         stdin: bytes = b"",
@@ -83,10 +83,10 @@ class Confinement:
         `helper` is for programs of the product itself, whose input alone comes from the model: they run without
         confinement where there is none. Raises ToolFailure when it cannot be started.
         """
-        async with await self._start(argv, box, helper=helper) as child:
+        async with await self._start(argv, spec, helper=helper) as child:
             capture = Capture(output_limit, None if child.notice else spill)  # a full folder takes no output either
             try:
-                exit_code = await _attend(child, capture, timeout, stdin)
+                exit_code = await _communicate(child, capture, timeout, stdin)
             finally:
                 capture.close()
         stdout, stderr = capture.texts()
@@ -97,62 +97,62 @@ class Confinement:
             exit_code=None if stopped else exit_code,
             timed_out=exit_code is None and not stopped,
             stopped=stopped,
-            notice=child.notice if child.notice or stopped else await self._ledger.overrun(box.quotas),
+            notice=child.notice if child.notice or stopped else await self._quotas.overrun_message(spec.quotas),
             truncated=capture.truncated,
             output_path=capture.output_path,
         )
 
     async def spawn(
-        self, argv: Sequence[str], box: SandboxSpec, *, line_limit: int = LINE_LIMIT, helper: bool = False
+        self, argv: Sequence[str], spec: SandboxSpec, *, line_limit: int = LINE_LIMIT, helper: bool = False
     ) -> SandboxProcess:
         """Starts a program that goes on running; the caller owns it. Raises ToolFailure when it cannot be started."""
-        return await self._start(argv, box, line_limit, helper=helper, lives_on=True)
+        return await self._start(argv, spec, line_limit, helper=helper, long_running=True)
 
-    async def admit(self, quota: Quota, size: int) -> None:
+    async def require_space(self, quota: Quota, size: int) -> None:
         """Lets the server itself write so many bytes there. Raises ToolFailure when the folder has no room for them."""
-        await self._ledger.admit(quota, size)
+        await self._quotas.require_space(quota, size)
 
     async def _start(
         self,
         argv: Sequence[str],
-        box: SandboxSpec,
+        spec: SandboxSpec,
         line_limit: int = LINE_LIMIT,
         *,
         helper: bool = False,
-        lives_on: bool = False,
+        long_running: bool = False,
     ) -> SandboxProcess:
-        rung = self._rung or (UnconfinedBackend() if helper else None)
+        rung = self._backend or (UnconfinedBackend() if helper else None)
         if rung is None:
             raise ToolFailure(f"commands cannot be run here: {self.reason}", kind="unavailable")
-        allowances = await self._ledger.open(box.quotas)
-        full = [one.text for one in allowances if one.full]
+        allowances = await self._quotas.allowances(spec.quotas)
+        full = [one.message for one in allowances if one.is_full]
         try:
-            launch = rung.launch(argv, _within(box, None if lives_on else allowances))
+            launch = rung.launch(argv, _limit_to_quotas(spec, None if long_running else allowances))
         except (BackendUnavailable, OSError) as error:
             raise ToolFailure(f"commands cannot be run here: {error}", kind="unavailable") from error
         child = await SandboxProcess.start(launch, line_limit=line_limit)
-        child.guard(resource_watch.of_tree(child.pid, box.limits))
+        child.add_guard(resource_watch.watch_tree(child.pid, spec.limits))
         if allowances:
-            child.guard(resource_watch.of_folders(child.pid, allowances))
+            child.add_guard(resource_watch.watch_folders(child.pid, allowances))
         if full:
-            child.notice = f"{'; '.join(full)}. {CLOSED}"
+            child.notice = f"{'; '.join(full)}. {FULL_MESSAGE}"
         return child
 
 
-def _within(box: SandboxSpec, allowances: Sequence[Allowance] | None) -> SandboxSpec:
+def _limit_to_quotas(spec: SandboxSpec, allowances: Sequence[Allowance] | None) -> SandboxSpec:
     """The box with the size of its files bound to its quotas. None: it lives on, and what the disk has room for now
     says nothing about later. Else no single file may fill the disk before the guard looks, and in a full folder
     deleting is all that is left."""
-    if not box.quotas:
-        return box
+    if not spec.quotas:
+        return spec
     if allowances is None:
-        room = max(quota.bytes for quota in box.quotas)
+        room = max(quota.bytes for quota in spec.quotas)
     else:
-        room = 0 if any(one.full for one in allowances) else max(one.bytes for one in allowances)
-    return replace(box, limits=replace(box.limits, file_size=min(box.limits.file_size, room)))
+        room = 0 if any(one.is_full for one in allowances) else max(one.bytes for one in allowances)
+    return replace(spec, limits=replace(spec.limits, file_size=min(spec.limits.file_size, room)))
 
 
-async def _attend(child: SandboxProcess, capture: Capture, deadline: float, stdin: bytes) -> int | None:
+async def _communicate(child: SandboxProcess, capture: Capture, deadline: float, stdin: bytes) -> int | None:
     """Feeds a command and reads what it prints until it ends; its exit code, or none when the deadline came first."""
     exit_code: int | None = None
     streams = ((child.stdout, capture.stdout), (child.stderr, capture.stderr))
@@ -164,7 +164,7 @@ async def _attend(child: SandboxProcess, capture: Capture, deadline: float, stdi
                 code = await child.wait()
                 exit_code = code if code >= 0 else 128 - code
         await child.kill()
-        await asyncio.wait(pumps, timeout=DRAIN)
+        await asyncio.wait(pumps, timeout=DRAIN_SECONDS)
     finally:
         for pump in pumps:
             pump.cancel()
@@ -180,7 +180,7 @@ async def _feed(stdin: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _pump(source: asyncio.StreamReader, capture: Capture, stream: CapturedStream) -> None:
-    while chunk := await source.read(PIECE):
+    while chunk := await source.read(READ_SIZE):
         capture.feed(stream, chunk)
         if capture.full:
-            await asyncio.sleep(THROTTLE)
+            await asyncio.sleep(THROTTLE_SECONDS)

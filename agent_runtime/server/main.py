@@ -12,7 +12,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from agent_common.http import tune_interpreter
-from agent_common.net import raise_file_limit, serve_socket
+from agent_common.net import bind_tcp_socket, raise_file_limit
 from agent_common.telemetry import logger
 
 from ..errors import StartError
@@ -87,11 +87,11 @@ async def _main(settings: Settings, listening: socket.socket, connections: int) 
 
 
 def _config(app: StartupApp, connections: int) -> Config:
-    from agent_common.http import bounded_http
+    from agent_common.http import limited_http_protocol
 
     return Config(
         app,
-        http=bounded_http(connections),
+        http=limited_http_protocol(connections),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -142,7 +142,7 @@ def _announce(settings: Settings, listening: socket.socket) -> None:
 
 def _listen(settings: Settings) -> socket.socket:
     try:
-        return serve_socket(settings.host, settings.port)
+        return bind_tcp_socket(settings.host, settings.port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             text = f"port {settings.port} on {settings.host} is in use: set AGENT_PORT or stop the other server"

@@ -5,7 +5,7 @@ from .agent_prompts import AgentPrompt
 from .branches import Branch, RewindResult
 from .markers import COMPACTION, Marked, Marker, Shortened
 from .record.parts import (
-    ASKED,
+    APPROVAL_PART,
     NOTICE,
     RETRY,
     STEER,
@@ -18,7 +18,7 @@ from .record.parts import (
     tool_name,
 )
 from .record.recorder import Recorder
-from .record.repair import CALL_ERROR, TURN_ERROR, complete_steps, interrupt, reopen
+from .record.repair import CALL_ERROR, TURN_ERROR, completed_step_count, interrupt_turn, reopen_turn
 from .record.replay import replay, replay_parts
 from .store import history, listing, rows
 from .store.history import Message, SessionRow, TurnRow
@@ -29,7 +29,7 @@ from .store.schema import MIGRATIONS
 from .transfer import transfer
 
 __all__ = [
-    "ASKED",
+    "APPROVAL_PART",
     "CALL_ERROR",
     "COMPACTION",
     "CUSTOM",
@@ -59,14 +59,14 @@ __all__ = [
     "WaitingMessage",
     "agent_prompts",
     "branches",
-    "complete_steps",
+    "completed_step_count",
     "history",
-    "interrupt",
+    "interrupt_turn",
     "is_session_id",
     "listing",
     "markers",
     "past_steps",
-    "reopen",
+    "reopen_turn",
     "replay",
     "replay_parts",
     "retention",

@@ -23,11 +23,11 @@ class AgentPrompt:
     """The skill packages that the prompt tells of: name -> where it was found."""
 
 
-def add(connection: sqlite3.Connection, session_id: str, agent: str, brief: AgentPrompt) -> None:
+def add(connection: sqlite3.Connection, session_id: str, agent: str, prompt: AgentPrompt) -> None:
     """Keeps the brief of an agent that was called into somebody else's session; one that is there already costs no
     write."""
-    connection.execute("INSERT OR IGNORE INTO system_prompts VALUES (?, ?)", (brief.digest, brief.prompt))
-    kept = dump({"packages": dict(brief.packages), "digest": brief.digest, "tools": list(brief.tools)})
+    connection.execute("INSERT OR IGNORE INTO system_prompts VALUES (?, ?)", (prompt.digest, prompt.prompt))
+    kept = dump({"packages": dict(prompt.packages), "digest": prompt.digest, "tools": list(prompt.tools)})
     connection.execute(
         "UPDATE chat_sessions SET metadata_json = json_insert(metadata_json, '$.briefs', json('{}'))"
         " WHERE id = ? AND json_extract(metadata_json, '$.briefs') IS NULL",
@@ -36,7 +36,7 @@ def add(connection: sqlite3.Connection, session_id: str, agent: str, brief: Agen
     connection.execute(
         "UPDATE chat_sessions SET metadata_json = json_set(metadata_json, :path, json(:kept))"
         " WHERE id = :id AND json_extract(metadata_json, :path || '.digest') IS NOT :digest",
-        {"path": f'$.briefs."{agent}"', "kept": kept, "id": session_id, "digest": brief.digest},
+        {"path": f'$.briefs."{agent}"', "kept": kept, "id": session_id, "digest": prompt.digest},
     )
 
 

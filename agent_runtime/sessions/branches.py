@@ -37,7 +37,7 @@ ORDER BY hidden_at DESC, created_at, id
 _SHOW_AGAIN = """
 UPDATE chat_messages SET metadata_json = json_remove(metadata_json, '$.hidden_at'), updated_at = ? WHERE id = ?
 """
-_SAID_BEHIND = """
+_SHOWN_AFTER = """
 SELECT 1 FROM chat_messages WHERE session_id = ? AND (created_at, id) > (?, ?)
   AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
 LIMIT 1
@@ -77,7 +77,7 @@ class Branch:
     ephemeral: bool
 
 
-def resolve(connection: sqlite3.Connection, session_id: str, name: str) -> str | None:
+def resolve_message_id(connection: sqlite3.Connection, session_id: str, name: str) -> str | None:
     """Our id of a message that is called by its sender's own id or by ours. The sender's goes first: a frontend that
     took its messages from us sends our ids as its own, for the messages that take their place."""
     row = connection.execute(
@@ -88,9 +88,9 @@ def resolve(connection: sqlite3.Connection, session_id: str, name: str) -> str |
     return row[0]
 
 
-def turn(connection: sqlite3.Connection, session_id: str, name: str) -> TurnRow | None:
+def find_turn(connection: sqlite3.Connection, session_id: str, name: str) -> TurnRow | None:
     """What the ledger knows of the message that is called so, by its sender or by us."""
-    message_id = resolve(connection, session_id, name)
+    message_id = resolve_message_id(connection, session_id, name)
     return history.turn(connection, message_id) if message_id is not None else None
 
 
@@ -102,7 +102,7 @@ def is_hidden(connection: sqlite3.Connection, message_id: str) -> bool:
     return row is not None and row[0] is not None
 
 
-def was_taken_back(connection: sqlite3.Connection, message_id: str) -> bool:
+def is_rewound(connection: sqlite3.Connection, message_id: str) -> bool:
     """Whether a rewind has hidden it: what was cancelled in the queue is remembered as that."""
     row = connection.execute(
         "SELECT json_extract(metadata_json, '$.queue_canceled_at') FROM chat_messages WHERE id = ?", (message_id,)
@@ -110,12 +110,12 @@ def was_taken_back(connection: sqlite3.Connection, message_id: str) -> bool:
     return is_hidden(connection, message_id) and row[0] is None
 
 
-def free_hidden(connection: sqlite3.Connection, session_id: str, name: str) -> None:
+def free_rewound_id(connection: sqlite3.Connection, session_id: str, name: str) -> None:
     """Gives up the sender's own id of a message that a rewind has hidden: it may be sent again."""
     row = connection.execute(
         "SELECT message_id FROM turns WHERE session_id = ? AND client_id = ?", (session_id, name)
     ).fetchone()
-    if row is not None and was_taken_back(connection, row[0]):
+    if row is not None and is_rewound(connection, row[0]):
         connection.execute("UPDATE turns SET client_id = NULL WHERE message_id = ?", (row[0],))
 
 
@@ -127,7 +127,7 @@ def rewind(
     `free_id` also gives up the sender's own id of that message, so that it may be sent again. Raises NotFound
     `unknown_message` for one that is not shown, InvalidRequest for one that is not the user's.
     """
-    message = _shown(connection, session_id, message_id)
+    message = _require_shown(connection, session_id, message_id)
     if message.role != "user":
         raise InvalidRequest("only a user message can be rewound to", faults=[("message_id", "not a user message")])
     if message.steered:
@@ -152,7 +152,7 @@ def unrewind(connection: sqlite3.Connection, session_id: str, now: int) -> int:
         raise Conflict("nothing was rewound in this session", code="nothing_to_unrewind")
     latest = [row for row in rewound if row["hidden_at"] == rewound[0]["hidden_at"]]
     first = latest[0]
-    if connection.execute(_SAID_BEHIND, (session_id, first["created_at"], first["id"])).fetchone() is not None:
+    if connection.execute(_SHOWN_AFTER, (session_id, first["created_at"], first["id"])).fetchone() is not None:
         raise Conflict("something was said since the rewind", code="nothing_to_unrewind")
     connection.executemany(_SHOW_AGAIN, [(now, row["id"]) for row in latest])
     _touch(connection, session_id, now)
@@ -175,7 +175,7 @@ def fork(connection: sqlite3.Connection, branch: Branch, new_id: Callable[[Kind]
 
     Raises NotFound `unknown_message` for a message that is not shown, InvalidRequest for too much metadata.
     """
-    last = _shown(connection, branch.parent_id, branch.message_id) if branch.message_id else None
+    last = _require_shown(connection, branch.parent_id, branch.message_id) if branch.message_id else None
     end: Cursor = (last.created_at, last.id) if last else (2**62, "")
     source = connection.execute(_PREFIX, (branch.parent_id, *end)).fetchall()
     child = _insert_child(connection, branch, new_id("ses"), source[-1]["id"] if source else None, now)
@@ -203,7 +203,7 @@ def _insert_child(connection: sqlite3.Connection, branch: Branch, child: str, la
     metadata = {key: known[key] for key in _INHERITED if key in known}
     if title := branch.title or _copied(known.get("title")):
         metadata["title"] = title
-    if custom := merged(known.get(CUSTOM, {}), branch.custom):
+    if custom := merge_custom(known.get(CUSTOM, {}), branch.custom):
         metadata[CUSTOM] = custom
     if branch.ephemeral:
         metadata["ephemeral"] = True
@@ -232,8 +232,8 @@ def _copy_parts(
 def _move_marker(connection: sqlite3.Connection, copy_id: str, copies: Mapping[str, str]) -> None:
     """A copy of a compaction means the copies of the messages that it speaks of."""
     for row in connection.execute(_MARKERS, (copy_id,)).fetchall():
-        if (marker := Marker.of(rows.load(row["data_json"]))) is not None:
-            part = rows.dump(marker.moved(copies).part())
+        if (marker := Marker.from_part(rows.load(row["data_json"]))) is not None:
+            part = rows.dump(marker.with_ids(copies).to_part())
             connection.execute("UPDATE chat_parts SET data_json = ? WHERE id = ?", (part, row["id"]))
 
 
@@ -244,7 +244,7 @@ def _copied(title: str | None) -> str | None:
 # ---------------------------------------------------------------- what is known of a session
 
 
-def describe(
+def update_metadata(
     connection: sqlite3.Connection, session_id: str, changes: Mapping[str, Any], custom: Mapping[str, Any], now: int
 ) -> None:
     """Sets keys of the product's own (null takes one away) and merges the caller's. Raises InvalidRequest."""
@@ -252,14 +252,14 @@ def describe(
     if row is None:
         raise unknown_session(session_id)
     metadata: dict[str, Any] = {**rows.load(row[0]), **changes}
-    metadata[CUSTOM] = merged(metadata.get(CUSTOM, {}), custom)
+    metadata[CUSTOM] = merge_custom(metadata.get(CUSTOM, {}), custom)
     kept = {key: value for key, value in metadata.items() if value not in (None, {})}
     connection.execute(
         "UPDATE chat_sessions SET metadata_json = ?, updated_at = ? WHERE id = ?", (rows.dump(kept), now, session_id)
     )
 
 
-def merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merge_custom(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The caller's keys after a change; null deletes one. Raises InvalidRequest when they have grown too large."""
     both = {key: value for key, value in {**known, **changes}.items() if value is not None}
     size = len(rows.dump(both).encode())
@@ -269,13 +269,13 @@ def merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     return both
 
 
-def restore(connection: sqlite3.Connection, session_id: str, now: int) -> None:
+def unarchive(connection: sqlite3.Connection, session_id: str, now: int) -> None:
     """Takes an archived session back. Its aliases may belong to others by now and stay where they are."""
     connection.execute("UPDATE chat_sessions SET archived_at = NULL, updated_at = ? WHERE id = ?", (now, session_id))
 
 
-def _shown(connection: sqlite3.Connection, session_id: str, name: str) -> Message:
-    message_id = resolve(connection, session_id, name)
+def _require_shown(connection: sqlite3.Connection, session_id: str, name: str) -> Message:
+    message_id = resolve_message_id(connection, session_id, name)
     message = history.message(connection, message_id) if message_id else None
     if message is None or not message.shown:
         raise NotFound(f"the session shows no message {name}", code="unknown_message")

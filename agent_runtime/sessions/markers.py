@@ -47,7 +47,7 @@ class Marker:
     """The agent of the message before the tail."""
     shortened: tuple[Shortened, ...] = ()
 
-    def part(self) -> dict[str, Any]:
+    def to_part(self) -> dict[str, Any]:
         """The message's only part."""
         data: dict[str, Any] = {
             "summary": self.summary,
@@ -64,7 +64,7 @@ class Marker:
         return {"type": COMPACTION, "data": data}
 
     @classmethod
-    def of(cls, part: Mapping[str, Any]) -> Marker | None:
+    def from_part(cls, part: Mapping[str, Any]) -> Marker | None:
         """The marker that a part is; none for one that says nothing usable."""
         data: Any = part.get("data")
         if part.get("type") != COMPACTION or not is_object(data) or not isinstance(data.get("summary"), str):
@@ -81,11 +81,11 @@ class Marker:
             shortened=tuple(_shortened(data.get("shortened"))),
         )
 
-    def leaves_out(self, message_id: str, step: int) -> bool:
+    def omits_step(self, message_id: str, step: int) -> bool:
         """Whether a step of the turn of that user message lies before the tail, though the message itself is kept."""
         return message_id == self.tail_start_id and step < self.tail_start_step
 
-    def moved(self, ids: Mapping[str, str]) -> Marker:
+    def with_ids(self, ids: Mapping[str, str]) -> Marker:
         """The same where messages have other ids."""
         start = self.tail_start_id
         return replace(
@@ -107,7 +107,7 @@ class Marked:
 def insert(connection: sqlite3.Connection, row: MessageRow, part_id: str, marker: Marker) -> None:
     """Stores the marker as a message of its own. The row's metadata may hold `usage`: what the summary cost."""
     rows.upsert_message(connection, row)
-    rows.upsert_part(connection, PartRow(part_id, row.id, row.session_id, 0, marker.part(), row.created_at))
+    rows.upsert_part(connection, PartRow(part_id, row.id, row.session_id, 0, marker.to_part(), row.created_at))
     usage = Usage.model_validate(row.metadata.get("usage", {}))
     rows.add_usage(connection, row.session_id, usage, row.created_at)
 
@@ -116,7 +116,7 @@ def latest(connection: sqlite3.Connection, session_id: str) -> Marked | None:
     """The marker that counts: the last one that no rewind has hidden."""
     found = connection.execute(_SHOWN, (session_id,))
     for row in found:
-        marker = Marker.of(rows.load(row["data_json"]))
+        marker = Marker.from_part(rows.load(row["data_json"]))
         if marker is not None:
             return Marked(row["id"], row["created_at"], marker)
     return None
@@ -130,7 +130,7 @@ ORDER BY m.created_at DESC, m.id DESC
 """  # noqa: S608  it is a constant
 
 
-def spent(connection: sqlite3.Connection, session_id: str) -> Usage:
+def summary_usage(connection: sqlite3.Connection, session_id: str) -> Usage:
     """What the summaries of a session have cost, those included that a rewind has hidden."""
     found = connection.execute(_ALL, (session_id,))
     usages = (Usage.model_validate(rows.load(row["metadata_json"]).get("usage", {})) for row in found)

@@ -16,7 +16,7 @@ from .store.rows import dump
 DAY_MS = 86_400_000
 ID_DAYS = 7
 """Ids of messages and tasks are kept for a week at least: a host may send work again for as long."""
-MOST_OFF_MS = 7 * DAY_MS
+MAX_DOWNTIME_MS = 7 * DAY_MS
 """The most that the time between two lives counts for."""
 _AT_ONCE = 20
 """Parts that one statement deletes. One may have megabytes."""
@@ -48,23 +48,23 @@ class OldSessions:
     main: str
     """The name of the sessions that must always exist, one for each principal."""
 
-    def values(self) -> dict[str, object]:
+    def sql_parameters(self) -> dict[str, object]:
         return {"before": self.before, "needed": dump(list(self.needed)), "main": self.main}
 
 
-def find(connection: sqlite3.Connection, old: OldSessions, most: int) -> list[str]:
+def find_old(connection: sqlite3.Connection, old: OldSessions, limit: int) -> list[str]:
     """Old sessions, the one that was idle for longest first."""
-    found = connection.execute(f"{_OLD} ORDER BY s.updated_at LIMIT :most", {**old.values(), "most": most})
+    found = connection.execute(f"{_OLD} ORDER BY s.updated_at LIMIT :most", {**old.sql_parameters(), "most": limit})
     return [row["id"] for row in found]
 
 
-def beyond(connection: sqlite3.Connection, most_parts: int, old: OldSessions) -> int:
+def cutoff_for_size(connection: sqlite3.Connection, most_parts: int, old: OldSessions) -> int:
     """The time of last activity before which old sessions must go so that at most so many parts are left; 0 when there
     are not too many."""
     excess: int = connection.execute("SELECT count(*) FROM chat_parts").fetchone()[0] - most_parts
     if excess <= 0:
         return 0
-    for row in connection.execute(f"{_OLD} ORDER BY s.updated_at", old.values()):
+    for row in connection.execute(f"{_OLD} ORDER BY s.updated_at", old.sql_parameters()):
         count = connection.execute("SELECT count(*) FROM chat_parts WHERE session_id = ?", (row["id"],))
         excess -= count.fetchone()[0]
         if excess <= 0:
@@ -75,7 +75,7 @@ def beyond(connection: sqlite3.Connection, most_parts: int, old: OldSessions) ->
 def mark(connection: sqlite3.Connection, session_ids: Sequence[str], old: OldSessions, now: int) -> list[str]:
     """Put those of the sessions out of sight that are still old; the others stay as they are."""
     query = f"{_OLD} AND s.id IN (SELECT value FROM json_each(:asked))"  # noqa: S608  it is a constant
-    found = connection.execute(query, {**old.values(), "asked": dump(list(session_ids))}).fetchall()
+    found = connection.execute(query, {**old.sql_parameters(), "asked": dump(list(session_ids))}).fetchall()
     for row in found:
         rows.archive(connection, row["id"], now)
         connection.execute(
@@ -86,7 +86,7 @@ def mark(connection: sqlite3.Connection, session_ids: Sequence[str], old: OldSes
     return [row["id"] for row in found]
 
 
-def marked(connection: sqlite3.Connection) -> list[str]:
+def marked_sessions(connection: sqlite3.Connection) -> list[str]:
     """Sessions that are being deleted."""
     return [row[0] for row in connection.execute(_MARKED)]
 
@@ -96,10 +96,10 @@ def is_kept(connection: sqlite3.Connection, session_id: str) -> bool:
     return connection.execute(_KEPT, (session_id,)).fetchone() is not None
 
 
-def next_messages(connection: sqlite3.Connection, most: int) -> list[str]:
+def next_messages(connection: sqlite3.Connection, limit: int) -> list[str]:
     """Some messages of sessions that are being deleted."""
     query = f"SELECT id FROM chat_messages WHERE session_id IN ({_MARKED}) LIMIT ?"  # noqa: S608  it is a constant
-    return [row[0] for row in connection.execute(query, (most,))]
+    return [row[0] for row in connection.execute(query, (limit,))]
 
 
 def delete_messages(
@@ -144,10 +144,10 @@ def read_clock(connection: sqlite3.Connection, wall: int) -> int:
     if row is None:
         newest: int | None = connection.execute("SELECT max(updated_at) FROM chat_sessions").fetchone()[0]
         row = (newest or wall, newest or wall)
-    return min(wall, row[1] + min(max(wall - row[0], 0), MOST_OFF_MS))
+    return min(wall, row[1] + min(max(wall - row[0], 0), MAX_DOWNTIME_MS))
 
 
-def keep_clock(connection: sqlite3.Connection, wall: int, reached: int) -> None:
+def save_clock(connection: sqlite3.Connection, wall: int, reached: int) -> None:
     connection.execute("INSERT OR REPLACE INTO retention_clock VALUES (1, ?, ?)", (wall, reached))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import markers, retention
 from .record.parts import RETRY, text_of
-from .store.listing import Cursor, snapshot
+from .store.listing import Cursor, read_transaction
 from .store.rows import dump, load
 
 
@@ -26,7 +26,7 @@ class SpokenMessage:
     text: str
     """What the person wrote, or the answer; empty when there was none, or it is nobody's to find: sessions of agents
     that others have called, and side conversations."""
-    at: int
+    created_at: int
     """Epoch milliseconds."""
 
 
@@ -34,8 +34,8 @@ class SpokenMessage:
 class SpokenBatch:
     """Some messages of all sessions."""
 
-    said: list[SpokenMessage] = field(default_factory=list[SpokenMessage])
-    unsettled: list[int] = field(default_factory=list[int])
+    messages: list[SpokenMessage] = field(default_factory=list[SpokenMessage])
+    unfinished: list[int] = field(default_factory=list[int])
     """Rows whose turn is not over: to be asked for again."""
     last: int = 0
     """The last row that was looked at; that of the question when there was none."""
@@ -43,23 +43,23 @@ class SpokenBatch:
     """There may be others behind it."""
 
 
-def said(connection: sqlite3.Connection, after: int, most: int, again: Sequence[int] = ()) -> SpokenBatch:
+def read_batch(connection: sqlite3.Connection, after: int, limit: int, retry_rows: Sequence[int] = ()) -> SpokenBatch:
     """The next messages behind a row, and those of the rows `again` that are still there."""
     batch = SpokenBatch(last=after)
-    with snapshot(connection):
+    with read_transaction(connection):
         running = {one for row in connection.execute(_UNFINISHED) for one in row}
-        behind = connection.execute(_BEHIND, (after, most)).fetchall()
-        batch.more = len(behind) == most
-        for row in (*connection.execute(_AGAIN, (dump(list(again)),)), *behind):
+        behind = connection.execute(_BEHIND, (after, limit)).fetchall()
+        batch.more = len(behind) == limit
+        for row in (*connection.execute(_AGAIN, (dump(list(retry_rows)),)), *behind):
             batch.last = max(batch.last, row["row"])
             if row["id"] in running or row["queued_at"] is not None:
-                batch.unsettled.append(row["row"])
+                batch.unfinished.append(row["row"])
             else:
-                batch.said.append(_said(connection, row))
+                batch.messages.append(_spoken_message(connection, row))
     return batch
 
 
-def shown(connection: sqlite3.Connection, message_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+def readable_messages(connection: sqlite3.Connection, message_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Session and role of those messages that can still be read: neither taken back nor in a session that was put
     away for good."""
     found = connection.execute(_SHOWN, (dump(list(message_ids)),))
@@ -72,7 +72,7 @@ def is_kept(connection: sqlite3.Connection, message_id: str) -> bool:
     return row is not None and retention.is_kept(connection, row[0])
 
 
-def begins(connection: sqlite3.Connection, session_id: str) -> Cursor:
+def view_start(connection: sqlite3.Connection, session_id: str) -> Cursor:
     """The first message of a session that its model still sees as it was; what was before has been summed up."""
     marked = markers.latest(connection, session_id)
     if marked is None:
@@ -84,7 +84,7 @@ def begins(connection: sqlite3.Connection, session_id: str) -> Cursor:
     return (row[0], row[1]) if row is not None else (marked.created_at, marked.message_id)
 
 
-def _said(connection: sqlite3.Connection, row: sqlite3.Row) -> SpokenMessage:
+def _spoken_message(connection: sqlite3.Connection, row: sqlite3.Row) -> SpokenMessage:
     about: dict[str, Any] = load(row["about"])
     found = row["role"] in ("user", "assistant") and "called_by" not in about and "ephemeral" not in about
     return SpokenMessage(
@@ -94,7 +94,7 @@ def _said(connection: sqlite3.Connection, row: sqlite3.Row) -> SpokenMessage:
         principal=about["principal"],
         role=row["role"],
         text=_text(connection, row["id"]) if found else "",
-        at=row["created_at"],
+        created_at=row["created_at"],
     )
 
 

@@ -12,29 +12,29 @@ from agent_common.protocol import RequirementSet
 
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
-from ..tools import RESERVED, AccessRequest, Output, Tool
+from ..tools import RESERVED_TOOL_NAMES, AccessRequest, Output, Tool
 from .manager import SkillManager
 from .sources.versions import PluginVersion, VersionAuthor
-from .validation.plugins import HELD, Plugin
+from .validation.plugins import WORKER_FOLDERS, Plugin
 from .validation.validator import SmokeTest
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-MOST_CODE = 100_000
+NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+MAX_CODE_LENGTH = 100_000
 """Characters."""
-MOST_SHOWN = 20
+MAX_VERSIONS_SHOWN = 20
 """Versions that are listed, the newest."""
-AUTHOR = RequirementSet(fs=HELD, capabilities=["skills.author"])
+AUTHOR_REQUIREMENTS = RequirementSet(fs=WORKER_FOLDERS, capabilities=["skills.author"])
 """A trial runs the code, and so needs what its calls will need."""
 TEST_KEYS = {"arguments", "skill", "expect"}
 
-_NAME: dict[str, Any] = {
+_NAME_PARAMETER: dict[str, Any] = {
     "type": "string",
     "minLength": 1,
     "maxLength": 64,
     "description": "Name of the plugin: letters, digits and _",
 }
 
-CREATE = (
+CREATE_DESCRIPTION = (
     "Give yourself a new tool, or change one you made: hand over Python code with one or more functions decorated with "
     "@skill. It is tried at once, with your test call if you give one; what passes can be called as a tool from your "
     "next step on, and stays. What does not changes nothing, and you get the file, line and reason: mend it and call "
@@ -47,8 +47,13 @@ CREATE = (
 CREATE_PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "name": _NAME,
-        "code": {"type": "string", "minLength": 1, "maxLength": MOST_CODE, "description": "The whole Python file"},
+        "name": _NAME_PARAMETER,
+        "code": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_CODE_LENGTH,
+            "description": "The whole Python file",
+        },
         "test": {
             "type": "object",
             "description": "A call that it must stand: the arguments, or {arguments, skill?, expect?} to name the "
@@ -58,122 +63,126 @@ CREATE_PARAMETERS: dict[str, Any] = {
     "required": ["name", "code"],
     "additionalProperties": False,
 }
-RELOAD = (
+RELOAD_DESCRIPTION = (
     "Have your skills looked at again, or go back to an earlier version of one (name and version, see list_skills). "
     "Saved files are taken up by themselves; use this to be sure of it now, and to see what was refused and why."
 )
 RELOAD_PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "name": _NAME,
+        "name": _NAME_PARAMETER,
         "version": {"type": "integer", "minimum": 1, "description": "The version to go back to; needs name"},
     },
     "additionalProperties": False,
 }
-REMOVE = (
+REMOVE_DESCRIPTION = (
     "Take away a plugin and its skills. Its versions are kept: reload_skills with name and version brings one back."
 )
-LIST = (
+LIST_DESCRIPTION = (
     "List your skills with their versions and what is wrong with them; with a name, also the code of that plugin and "
     "its history with what each version changed. Not for skill packages (skill)."
 )
-ONE: dict[str, Any] = {"type": "object", "properties": {"name": _NAME}, "additionalProperties": False}
+NAME_PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": _NAME_PARAMETER},
+    "additionalProperties": False,
+}
 
 
-def authoring_tools(host: SkillManager) -> tuple[Tool, ...]:
+def authoring_tools(manager: SkillManager) -> tuple[Tool, ...]:
     """`create_skill`, `list_skills`, `reload_skills` and `remove_skill` over the plugins of a host."""
-    return (_create(host), _list(host), _reload(host), _remove(host))
+    return (_create_tool(manager), _list_tool(manager), _reload_tool(manager), _remove_tool(manager))
 
 
-def _create(host: SkillManager) -> Tool:
+def _create_tool(manager: SkillManager) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        file = _file(arguments["name"])
-        code, test = _encoded(arguments["code"]), _test(arguments.get("test"))
-        plugin, tested = await host.create(file, code, test, _author(context))
-        data = _made(plugin)
+        file = _file_name(arguments["name"])
+        code, test = _encode_code(arguments["code"]), _parse_test(arguments.get("test"))
+        plugin, tested = await manager.create(file, code, test, _author(context))
+        data = _describe_plugin(plugin)
         if tested is not None:
             data["test"] = {
                 "skill": tested.skill,
                 "result": tested.result,
                 **({"log": tested.log} if tested.log else {}),
             }
-        return Output(data, joins=plugin.names)
+        return Output(data, added_tools=plugin.names)
 
-    spec = ToolSpec("create_skill", CREATE, CREATE_PARAMETERS, idempotent=True)
+    spec = ToolSpec("create_skill", CREATE_DESCRIPTION, CREATE_PARAMETERS, idempotent=True)
     answers = "`name`, `file`, `version`, `skills` with their schemas, `test?` of `skill`, `result`, `log?`"
-    bounds = f"{MOST_CODE // 1000},000 characters of code; import and check 15 s, test call 30 s"
-    return Tool(spec, run, AUTHOR, reach=_reach, answers=answers, bounds=bounds)
+    bounds = f"{MAX_CODE_LENGTH // 1000},000 characters of code; import and check 15 s, test call 30 s"
+    return Tool(spec, run, AUTHOR_REQUIREMENTS, describe_access=_describe_access, result_doc=answers, limits_doc=bounds)
 
 
-def _reload(host: SkillManager) -> Tool:
+def _reload_tool(manager: SkillManager) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         name, number = arguments.get("name"), arguments.get("version")
         if number is not None:
             if name is None:
                 raise ToolFailure("name: is required with version", kind="invalid")
-            plugin = await host.restore(await _version(host, _file(name), number), _author(context))
-            return Output(_made(plugin), joins=plugin.names)
-        await host.reload()
-        states = _states(host, name)
+            plugin = await manager.restore(await _find_version(manager, _file_name(name), number), _author(context))
+            return Output(_describe_plugin(plugin), added_tools=plugin.names)
+        await manager.reload()
+        states = _states(manager, name)
         if name is not None and not states:
-            raise _unknown(host, _file(name))
-        return Output({"skills": states}, joins=tuple(one["name"] for one in states if one["state"] == "active"))
+            raise _unknown_plugin_error(manager, _file_name(name))
+        return Output({"skills": states}, added_tools=tuple(one["name"] for one in states if one["state"] == "active"))
 
-    spec = ToolSpec("reload_skills", RELOAD, RELOAD_PARAMETERS, idempotent=True)
+    spec = ToolSpec("reload_skills", RELOAD_DESCRIPTION, RELOAD_PARAMETERS, idempotent=True)
     answers = "`skills` with name, file, version, state, `error?`; of a version gone back to, as create_skill"
-    return Tool(spec, run, AUTHOR, reach=_reach, answers=answers)
+    return Tool(spec, run, AUTHOR_REQUIREMENTS, describe_access=_describe_access, result_doc=answers)
 
 
-def _remove(host: SkillManager) -> Tool:
+def _remove_tool(manager: SkillManager) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-        file = _file(arguments["name"])
-        if not await host.remove(file, _author(context)):
-            raise _unknown(host, file)
+        file = _file_name(arguments["name"])
+        if not await manager.remove(file, _author(context)):
+            raise _unknown_plugin_error(manager, file)
         return {"name": arguments["name"], "removed": True}
 
-    spec = ToolSpec("remove_skill", REMOVE, {**ONE, "required": ["name"]})
-    return Tool(spec, run, AUTHOR, reach=_reach, answers="`name`, `removed`")
+    spec = ToolSpec("remove_skill", REMOVE_DESCRIPTION, {**NAME_PARAMETERS, "required": ["name"]})
+    return Tool(spec, run, AUTHOR_REQUIREMENTS, describe_access=_describe_access, result_doc="`name`, `removed`")
 
 
-def _list(host: SkillManager) -> Tool:
+def _list_tool(manager: SkillManager) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         name = arguments.get("name")
-        found: dict[str, Any] = {"skills": _states(host, name)}
+        found: dict[str, Any] = {"skills": _states(manager, name)}
         if name is not None:
-            versions = await host.versions.of(_file(name))
+            versions = await manager.versions.history(_file_name(name))
             if not versions and not found["skills"]:
                 raise ToolFailure(f"name: there never was a plugin {name}; leave name out to see all", kind="invalid")
             codes = [one.files.get(one.file) for one in versions if one.files is not None]
             code = codes[-1] if codes else None
-            found["versions"] = [_shown(one, context) for one in versions[-MOST_SHOWN:]]
+            found["versions"] = [_describe_version(one, context) for one in versions[-MAX_VERSIONS_SHOWN:]]
             found["code"] = code.decode(errors="replace") if code is not None else None
         return found
 
-    spec = ToolSpec("list_skills", LIST, ONE, read_only=True, idempotent=True)
+    spec = ToolSpec("list_skills", LIST_DESCRIPTION, NAME_PARAMETERS, read_only=True, idempotent=True)
     answers = "`skills` with name, file, version, state, `error?`; with a name also `versions`, `code`"
-    return Tool(spec, run, answers=answers, bounds=f"the newest {MOST_SHOWN} versions")
+    return Tool(spec, run, result_doc=answers, limits_doc=f"the newest {MAX_VERSIONS_SHOWN} versions")
 
 
-async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
+async def _describe_access(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
     name = arguments.get("name")
     return AccessRequest(subjects=(name.removesuffix(".py"),)) if name is not None else AccessRequest()
 
 
-def _file(name: str) -> str:
+def _file_name(name: str) -> str:
     name = name.removesuffix(".py")
-    if not NAME.fullmatch(name):
+    if not NAME_PATTERN.fullmatch(name):
         raise ToolFailure(f"name: {name!r} must be letters, digits and _, beginning with a letter", kind="invalid")
-    if name in RESERVED:
+    if name in RESERVED_TOOL_NAMES:
         raise ToolFailure(f"name: {name} is a tool of the runtime; take another name", kind="invalid")
     return f"{name}.py"
 
 
-def _unknown(host: SkillManager, file: str) -> ToolFailure:
-    there_are = ", ".join(sorted({state.file for state in host.states()})) or "none"
+def _unknown_plugin_error(manager: SkillManager, file: str) -> ToolFailure:
+    there_are = ", ".join(sorted({state.file for state in manager.states()})) or "none"
     return ToolFailure(f"name: there is no plugin {file}; there are: {there_are}", kind="invalid")
 
 
-def _encoded(code: str) -> bytes:
+def _encode_code(code: str) -> bytes:
     try:
         return code.encode()
     except UnicodeEncodeError as error:
@@ -181,7 +190,7 @@ def _encoded(code: str) -> bytes:
         raise ToolFailure(told, kind="invalid") from error
 
 
-def _test(given: Any) -> SmokeTest | None:
+def _parse_test(given: Any) -> SmokeTest | None:
     """A call in full has `arguments`, which is an object; anything else is the arguments themselves."""
     if given is None:
         return None
@@ -193,8 +202,8 @@ def _test(given: Any) -> SmokeTest | None:
     return SmokeTest(given)
 
 
-async def _version(host: SkillManager, file: str, number: int) -> PluginVersion:
-    versions = {one.number: one for one in await host.versions.of(file)}
+async def _find_version(manager: SkillManager, file: str, number: int) -> PluginVersion:
+    versions = {one.number: one for one in await manager.versions.history(file)}
     if number not in versions:
         there_are = f"there are 1 to {max(versions)}" if versions else f"there never was a plugin {file}"
         raise ToolFailure(f"version: {file} has no version {number}; {there_are}", kind="invalid")
@@ -205,7 +214,7 @@ def _author(context: ToolContext) -> VersionAuthor:
     return VersionAuthor(context.principal, context.agent, context.session_id, context.call_id)
 
 
-def _made(plugin: Plugin) -> dict[str, Any]:
+def _describe_plugin(plugin: Plugin) -> dict[str, Any]:
     skills = [
         {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
         for tool in plugin.tools
@@ -214,12 +223,12 @@ def _made(plugin: Plugin) -> dict[str, Any]:
     return {"name": name, "file": plugin.file, "version": plugin.version, "skills": skills}
 
 
-def _states(host: SkillManager, name: str | None) -> list[dict[str, Any]]:
-    file = _file(name) if name is not None else None
-    return [state.model_dump(exclude_none=True) for state in host.states() if file in (None, state.file)]
+def _states(manager: SkillManager, name: str | None) -> list[dict[str, Any]]:
+    file = _file_name(name) if name is not None else None
+    return [state.model_dump(exclude_none=True) for state in manager.states() if file in (None, state.file)]
 
 
-def _shown(version: PluginVersion, context: ToolContext) -> dict[str, Any]:
+def _describe_version(version: PluginVersion, context: ToolContext) -> dict[str, Any]:
     """Who somebody else was is not for everybody."""
     at = datetime.fromtimestamp(version.created_at / 1000, UTC).isoformat(timespec="seconds")
     by = version.author.principal if version.author else "the folder"

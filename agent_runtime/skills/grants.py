@@ -46,11 +46,11 @@ class _Entry(BaseModel):
     @field_validator("hosts")
     @classmethod
     def _patterns(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        HostPatterns.of(hosts)
+        HostPatterns.from_patterns(hosts)
         return hosts
 
 
-_ENTRIES = TypeAdapter(dict[str, _Entry], config=ConfigDict(defer_build=True))
+_ENTRIES_ADAPTER = TypeAdapter(dict[str, _Entry], config=ConfigDict(defer_build=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class Grants:
     def __init__(self, file: Path, environment: Mapping[str, str]) -> None:
         self._file, self._environment = file, environment
 
-    def of(self, source: PluginSource) -> Grant:
+    def grant_for(self, source: PluginSource) -> Grant:
         """Return what a build may have. Raises ToolFailure if its code is not the code that was allowed."""
-        entry = self._read().get(source.file)
+        entry = self._read_entries().get(source.file)
         if entry is None:
             return Grant()
-        if entry.sha256 != source.build:
+        if entry.sha256 != source.build_digest:
             raise ToolFailure(
                 f"{source.file} is not the code that the operator has allowed secrets or hosts, or the files beside it"
                 f" are not; look at them, then run `agent-runtime skill allow {source.file} ...` again",
@@ -84,35 +84,35 @@ class Grants:
         if missing:
             raise ToolFailure(f"secrets: the server's environment has no {', '.join(missing)}", kind="unavailable")
         env = {name: self._environment[name] for name in entry.secrets}
-        return Grant(env, HostPatterns.of(entry.hosts) if entry.hosts else None)
+        return Grant(env, HostPatterns.from_patterns(entry.hosts) if entry.hosts else None)
 
-    def values(self) -> list[str]:
+    def secret_values(self) -> list[str]:
         """Return all secrets that are granted: they must never leave by an export or a log."""
-        names = {name for entry in self._read().values() for name in entry.secrets}
+        names = {name for entry in self._read_entries().values() for name in entry.secrets}
         return [self._environment[name] for name in sorted(names) if self._environment.get(name)]
 
     def allow(self, source: PluginSource, secrets: Sequence[str], hosts: Sequence[str]) -> None:
         """Write the grant of a plugin in place of the one before; without secrets and hosts, remove it. Raises
         StartError that names the fault."""
-        entries = dict(self._read())
+        entries = dict(self._read_entries())
         entries.pop(source.file, None)
         if secrets or hosts:
             try:
-                entries[source.file] = _Entry(sha256=source.build, secrets=tuple(secrets), hosts=tuple(hosts))
+                entries[source.file] = _Entry(sha256=source.build_digest, secrets=tuple(secrets), hosts=tuple(hosts))
             except ValidationError as error:
                 raise StartError(
                     "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
                 ) from None
-        text = json.dumps(_ENTRIES.dump_python(entries, mode="json"), indent=2) + "\n"
+        text = json.dumps(_ENTRIES_ADAPTER.dump_python(entries, mode="json"), indent=2) + "\n"
         with tempfile.NamedTemporaryFile("w", dir=self._file.parent, prefix=self._file.name, delete=False) as new:
             new.write(text)
             new.flush()
             os.fsync(new.fileno())
         os.replace(new.name, self._file)
 
-    def _read(self) -> Mapping[str, _Entry]:
+    def _read_entries(self) -> Mapping[str, _Entry]:
         try:
-            return _ENTRIES.validate_json(self._file.read_bytes())
+            return _ENTRIES_ADAPTER.validate_json(self._file.read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, ValidationError) as error:

@@ -3,7 +3,7 @@
 from .backup_scheduler import BackupScheduler
 from .backups import Backup
 from .database import Database, Migration
-from .pages import give_back
+from .pages import release_free_pages
 from .writer import Unit
 
-__all__ = ["Backup", "BackupScheduler", "Database", "Migration", "Unit", "give_back"]
+__all__ = ["Backup", "BackupScheduler", "Database", "Migration", "Unit", "release_free_pages"]

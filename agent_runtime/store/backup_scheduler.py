@@ -18,7 +18,7 @@ from .database import Database
 log = logger(__name__)
 SOON = 30.0
 """Seconds after the start at the earliest: a life that has just begun has better things to do."""
-MOST_SECONDS = 600.0
+MAX_BACKUP_SECONDS = 600.0
 """What one backup may take."""
 GOODBYE_SECONDS = 2.0
 """What a backup that was broken off gets to end. One that hangs in the disk longer is left behind; its half-done file
@@ -69,14 +69,14 @@ class BackupScheduler:
 
     async def _back_up(self) -> bool:
         began = time.monotonic()
-        backup = Backup(self._database.path, again=False)
+        backup = Backup(self._database.path, keep_identical=False)
         making = _in_thread(backup)
         try:
-            await asyncio.wait([making], timeout=MOST_SECONDS)
+            await asyncio.wait([making], timeout=MAX_BACKUP_SECONDS)
         finally:  # done, out of time, or the server closes
-            await _end(backup, making)
+            await _stop(backup, making)
         if making.cancelled():
-            log.warning("backup hangs in the disk", seconds=MOST_SECONDS)
+            log.warning("backup hangs in the disk", seconds=MAX_BACKUP_SECONDS)
         elif (error := making.exception()) is not None:
             log.warning("backup failed", reason=str(error))
         else:
@@ -100,7 +100,7 @@ def _in_thread(backup: Backup) -> asyncio.Future[Path]:
     return asyncio.wrap_future(done)
 
 
-async def _end(backup: Backup, making: asyncio.Future[Path]) -> None:
+async def _stop(backup: Backup, making: asyncio.Future[Path]) -> None:
     until = time.monotonic() + GOODBYE_SECONDS
     while not making.done() and time.monotonic() < until:
         backup.stop()

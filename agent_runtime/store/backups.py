@@ -24,24 +24,24 @@ _NAME = re.compile(r"agent-(\d+)-\d{8}T\d{6}Z\.db")
 _DRAFT = ".{}.partial"
 
 
-def folder_of(database: Path) -> Path:
+def backup_folder(database: Path) -> Path:
     """Where the backups of a database lie."""
     return database.parent / "backups"
 
 
 def newest_backup(database: Path) -> Path | None:
     """The latest backup in the folder, by its number: clocks may jump."""
-    found = _numbered(folder_of(database))
+    found = _numbered(backup_folder(database))
     return found[-1][1] if found else None
 
 
 class Backup:
     """One backup in the making. `make` blocks until it stands; `stop` may be called from another thread."""
 
-    def __init__(self, database: Path, target: Path | None = None, *, again: bool = True) -> None:
+    def __init__(self, database: Path, target: Path | None = None, *, keep_identical: bool = True) -> None:
         """Without a target it goes into the folder, which keeps the newest ones. With `again=False` a copy that is
         byte for byte the newest one there is dropped in its favour."""
-        self._database, self._target, self._again = database.absolute(), target, again
+        self._database, self._target, self._keep_identical = database.absolute(), target, keep_identical
         self._stopped = threading.Event()
         self._connection: sqlite3.Connection | None = None
 
@@ -50,9 +50,9 @@ class Backup:
         try:
             if not self._database.is_file():
                 raise StoreError(f"no backup was made: there is no database at {self._database}")
-            folder = folder_of(self._database)
+            folder = backup_folder(self._database)
             folder.mkdir(mode=0o700, exist_ok=True)
-            with _alone(folder):
+            with _exclusive(folder):
                 return self._make(folder)
         except (sqlite3.Error, OSError) as error:
             reason = "it was broken off" if self._stopped.is_set() else error
@@ -75,15 +75,15 @@ class Backup:
         draft.unlink(missing_ok=True)
         try:
             self._copy(draft)
-            _flush(draft)
+            _fsync(draft)
             self._check(draft)
-            if not self._again and before is not None and filecmp.cmp(draft, before, shallow=False):
+            if not self._keep_identical and before is not None and filecmp.cmp(draft, before, shallow=False):
                 os.utime(before)  # it is as good as new
                 return before
             draft.replace(target)
         finally:
             draft.unlink(missing_ok=True)
-        _flush(target.parent)
+        _fsync(target.parent)
         if self._target is None:
             for _, old in _numbered(folder)[:-KEPT]:
                 old.unlink()
@@ -93,7 +93,7 @@ class Backup:
         """VACUUM INTO rather than the backup API: it reads one snapshot beside the writer just so, but it can be
         interrupted, it reads every row and so stumbles over damage instead of copying it, and what it writes is
         compact and one file without a log, of which a copy is a copy."""
-        need = sum(path.stat().st_size for path in (self._database, _log_of(self._database)) if path.exists())
+        need = sum(path.stat().st_size for path in (self._database, _wal_path(self._database)) if path.exists())
         free = shutil.disk_usage(draft.parent).free
         if free < need + HEADROOM:
             raise StoreError(
@@ -130,7 +130,7 @@ def read_only(path: Path) -> sqlite3.Connection:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Generator[None]:
+def _exclusive(folder: Path) -> Generator[None]:
     """One maker at a time. Whoever it is first clears away what one that died has left half done."""
     lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -146,9 +146,9 @@ def _alone(folder: Path) -> Generator[None]:
 
 def clear_drafts(database: Path) -> None:
     """Removes what a maker that died has left half done; leaves one alone that is at work. Raises OSError."""
-    folder = folder_of(database)
+    folder = backup_folder(database)
     if folder.is_dir():
-        with contextlib.suppress(StoreError), _alone(folder):
+        with contextlib.suppress(StoreError), _exclusive(folder):
             pass
 
 
@@ -164,11 +164,11 @@ def _next_name(folder: Path) -> str:
     return f"agent-{last + 1:06d}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.db"
 
 
-def _log_of(database: Path) -> Path:
+def _wal_path(database: Path) -> Path:
     return database.with_name(database.name + "-wal")
 
 
-def _flush(path: Path) -> None:
+def _fsync(path: Path) -> None:
     """Puts a file, or the names in a folder, on the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from agent_common.telemetry import logger
 
 from ..errors import StartError, StoreError
-from .integrity import broken, damaged, examine, is_broken, is_damage, is_unreadable
+from .integrity import broken_record_error, check_database_file, damaged_error, is_broken, is_damage, is_unreadable
 from .reserve import DiskReserve
 from .shape import require_parts
 from .writer import DatabaseWriter, Unit
@@ -70,7 +70,7 @@ class Database:
             try:
                 if self.reserve.is_low:
                     self.reserve.release()
-                examine(self.path, unclean=unclean)
+                check_database_file(self.path, unclean=unclean)
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                 self.path.chmod(0o600)  # the log beside it takes the same mode
                 normal = undo.enter_context(contextlib.closing(_connect(self.path, "NORMAL")))
@@ -78,7 +78,7 @@ class Database:
                 self._writer = DatabaseWriter(_connect(self.path, "FULL"), normal, self.reserve)
             except sqlite3.DatabaseError as error:
                 if is_damage(error):
-                    raise damaged(self.path, error) from error
+                    raise damaged_error(self.path, error) from error
                 raise StartError(f"{self.path} cannot be opened as a database: {error}") from error
             undo.pop_all()
 
@@ -102,7 +102,7 @@ class Database:
             return await asyncio.get_running_loop().run_in_executor(readers, lambda: unit(self._reader()))
         except sqlite3.Error as error:
             if is_broken(error):
-                raise broken(error) from error
+                raise broken_record_error(error) from error
             if not is_unreadable(error):
                 raise
             self._damaged = self._damaged or is_damage(error)
@@ -111,7 +111,7 @@ class Database:
             raise
         except (ValueError, LookupError, TypeError, AttributeError) as error:  # a row with something else in it
             log.error("a row cannot be read", exc_info=error)
-            raise broken(error) from error
+            raise broken_record_error(error) from error
 
     def close(self) -> None:
         """Finishes the writes, then lets go of the file and the lock."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..errors import BrokenRecord, StartError, StoreError
-from .backups import folder_of, newest_backup, read_only
+from .backups import backup_folder, newest_backup, read_only
 
 SMALL = 8 * 1024 * 1024
 """A file up to this size is checked at every start: it takes 5 ms at most. A larger one only after a life that did not
@@ -22,19 +22,20 @@ _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _UNREADABLE = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}
 
 
-def examine(database: Path, *, unclean: bool) -> None:
+def check_database_file(database: Path, *, unclean: bool) -> None:
     """Looks at the file before it is opened for writing. Raises StartError that says what is wrong and what to do."""
     size, log = _size(database), _size(_beside(database, "-wal"))
     if not size:
         if log:  # SQLite would take the log for a leftover and delete it
-            raise damaged(database, f"it is {_gone(size)}, while its log beside it holds {log} bytes")
+            raise damaged_error(database, f"it is {_missing_or_empty(size)}, while its log beside it holds {log} bytes")
         if newest_backup(database) is not None:
-            raise damaged(
-                database, f"it is {_gone(size)}, although there are backups of it (to begin anew, move those aside)"
+            raise damaged_error(
+                database,
+                f"it is {_missing_or_empty(size)}, although there are backups of it (to begin anew, move those aside)",
             )
         return
     if log and _restored(database):
-        raise StartError(_STRAY.format(database=database, moves=_aside(database, ("-wal", "-shm"))))
+        raise StartError(_STRAY.format(database=database, moves=_move_aside_commands(database, ("-wal", "-shm"))))
     if unclean or size <= SMALL:
         try:
             with contextlib.closing(read_only(database)) as connection:
@@ -42,9 +43,9 @@ def examine(database: Path, *, unclean: bool) -> None:
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            raise damaged(database, _reason(database, error)) from error
+            raise damaged_error(database, _reason(database, error)) from error
         if found != ["ok"]:
-            raise damaged(database, "; ".join(text.replace("\n", " ") for text in found))
+            raise damaged_error(database, "; ".join(text.replace("\n", " ") for text in found))
 
 
 def is_damage(error: Exception) -> bool:
@@ -53,7 +54,7 @@ def is_damage(error: Exception) -> bool:
     return code is not None and code & 0xFF in _DAMAGE
 
 
-def of_the_disk(error: Exception) -> bool:
+def is_database_failure(error: Exception) -> bool:
     """Whether the database itself refused. SQLITE_ERROR is about the statement, and so about its unit alone."""
     return is_damage(error) or (
         isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR
@@ -72,7 +73,7 @@ def is_broken(error: Exception) -> bool:
     return plain and told.startswith(("no such table", "no such column", "malformed JSON"))
 
 
-def broken(error: Exception) -> StoreError:
+def broken_record_error(error: Exception) -> StoreError:
     """What callers, and the operator of a server that cannot start, are told."""
     if isinstance(error, sqlite3.Error) and "no such" in str(error):
         return StoreError(part_missing(str(error)))
@@ -88,19 +89,19 @@ def is_disk_full(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
 
 
-def damaged(database: Path, found: str | sqlite3.Error) -> StartError:
+def damaged_error(database: Path, found: str | sqlite3.Error) -> StartError:
     """What the operator of a damaged database is told."""
     if isinstance(found, sqlite3.Error):
         found = _reason(database, found)
     backup = newest_backup(database)
     if backup is None:
-        text = _NO_BACKUP.format(folder=folder_of(database), moves=_aside(database))
+        text = _NO_BACKUP.format(folder=backup_folder(database), moves=_move_aside_commands(database))
     else:
         made = datetime.fromtimestamp(backup.stat().st_mtime, UTC)
         text = _RESTORE.format(
             backup=backup,
             made=f"{made:%Y-%m-%d %H:%M:%S} UTC",
-            moves=_aside(database),
+            moves=_move_aside_commands(database),
             copy=shlex.join(("cp", str(backup), str(database))),
         )
     return StartError(f"the database {database} is damaged: {found}\n{text}")
@@ -126,7 +127,7 @@ would be written into it. Move that log aside, then start the server again:
 {moves}"""
 
 
-def _aside(database: Path, endings: Sequence[str] = ("", "-wal", "-shm")) -> str:
+def _move_aside_commands(database: Path, endings: Sequence[str] = ("", "-wal", "-shm")) -> str:
     """The commands that move the files there are into a folder of their own."""
     there = [path for ending in endings if (path := _beside(database, ending)).exists()]
     folder = database.parent / f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
@@ -172,5 +173,5 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _gone(size: int | None) -> str:
+def _missing_or_empty(size: int | None) -> str:
     return "missing" if size is None else "empty"

@@ -9,7 +9,7 @@ _AT_ONCE = 20
 _INCREMENTAL = 2
 
 
-def give_back(connection: sqlite3.Connection, out_of_time: Callable[[], bool]) -> bool:
+def release_free_pages(connection: sqlite3.Connection, out_of_time: Callable[[], bool]) -> bool:
     """Give free pages back to the file system until the time is over; whether there are more. A part of a unit of work.
 
     A database that an older version made does not give them back: its free pages are used again.

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-MOST_BYTES = 16 * 1024 * 1024
+MAX_RESERVE_BYTES = 16 * 1024 * 1024
 SHARE = 16
 """The reserve takes one part in this many of a smaller disk."""
-FEW_FILES = 1000
+MIN_FREE_FILES = 1000
 
 
 class DiskReserve:
@@ -26,7 +26,7 @@ class DiskReserve:
     def is_low(self) -> bool:
         """True while the disk has less room left than the reserve takes, or for few files only."""
         disk = os.statvfs(self._path.parent)
-        return self._free() < self._size() or disk.f_favail < min(FEW_FILES, disk.f_files // SHARE)
+        return self._free() < self._size() or disk.f_favail < min(MIN_FREE_FILES, disk.f_files // SHARE)
 
     def fill(self) -> None:
         """Take the room, unless there is too little of it now. Idempotent: a reserve of an earlier process is kept."""
@@ -63,4 +63,4 @@ class DiskReserve:
 
     def _size(self) -> int:
         disk = os.statvfs(self._path.parent)
-        return min(MOST_BYTES, disk.f_blocks * disk.f_frsize // SHARE)
+        return min(MAX_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // SHARE)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ..errors import StoreError
-from .integrity import broken, is_broken, is_damage, is_disk_full, of_the_disk
+from .integrity import broken_record_error, is_broken, is_damage, is_database_failure, is_disk_full
 from .reserve import DiskReserve
 
 T = TypeVar("T")
@@ -121,9 +121,9 @@ def _apply(connection: sqlite3.Connection, job: _Job, *, alone: bool) -> None:
         if not alone:
             connection.execute("RELEASE unit")
     except Exception as error:
-        if of_the_disk(error) or not connection.in_transaction:
+        if is_database_failure(error) or not connection.in_transaction:
             raise  # nothing of this batch can be trusted
-        job.error = broken(error) if is_broken(error) else error
+        job.error = broken_record_error(error) if is_broken(error) else error
         connection.execute("ROLLBACK" if alone else "ROLLBACK TO unit")
         if alone:
             connection.execute("BEGIN IMMEDIATE")
@@ -134,12 +134,12 @@ def _resolve(batch: list[_Job]) -> None:
     for loop in loops:
         mine = [job for job in batch if job.future.get_loop() is loop]
         try:
-            loop.call_soon_threadsafe(_settle, mine)
+            loop.call_soon_threadsafe(_set_results, mine)
         except RuntimeError:  # the loop is gone: nobody waits any more
             continue
 
 
-def _settle(batch: list[_Job]) -> None:
+def _set_results(batch: list[_Job]) -> None:
     for job in batch:
         if job.future.cancelled():
             continue

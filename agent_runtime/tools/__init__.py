@@ -2,20 +2,28 @@
 
 from .catalog.builtin import builtin_tools
 from .catalog.registry import ToolRegistry
-from .core.contract import LOCKED, OWN, RESERVED, AccessRequest, NeedsHuman, Output, Tool, ToolProvider, with_aliases
+from .core.contract import (
+    LOCKED_TOOL_NAMES,
+    OTHER_TOOL_NAMES,
+    RESERVED_TOOL_NAMES,
+    AccessRequest,
+    NeedsHuman,
+    Output,
+    Tool,
+    ToolProvider,
+    with_aliases,
+)
 from .core.gate import DEFAULT_TIMEOUT, Capability, ToolGate, Watchdog
-from .core.schema import checked as schema_faults
-from .core.schema import normalised, schema_fault
-from .core.schema import ready as schema_ready
+from .core.schema import check_arguments, load_schema_validator, normalize_arguments, schema_fault
 from .core.verdict import Verdict
 from .files.quota import QuotaCheck
 from .watchdog.watchdog import PolicyWatchdog, choose_watchdog
 
 __all__ = [
     "DEFAULT_TIMEOUT",
-    "LOCKED",
-    "OWN",
-    "RESERVED",
+    "LOCKED_TOOL_NAMES",
+    "OTHER_TOOL_NAMES",
+    "RESERVED_TOOL_NAMES",
     "AccessRequest",
     "Capability",
     "NeedsHuman",
@@ -29,10 +37,10 @@ __all__ = [
     "Verdict",
     "Watchdog",
     "builtin_tools",
+    "check_arguments",
     "choose_watchdog",
-    "normalised",
+    "load_schema_validator",
+    "normalize_arguments",
     "schema_fault",
-    "schema_faults",
-    "schema_ready",
     "with_aliases",
 ]

@@ -1,27 +1,33 @@
 """The agent's home directory: what lies where, which paths are allowed, and how files are read and written safely."""
 
 from .allowed_roots import AllowedRoots
-from .backups import MOST_BYTES as MOST_BACKUPS
-from .backups import BackupCopy, FileBackups
+from .backups import MAX_BACKUP_BYTES, BackupCopy, FileBackups
 from .copies import SKILL_HISTORY, folder_of_copies, originals
-from .decoding import as_text
+from .decoding import decode_text
 from .home import Home
 from .http.file_service import OWN_BACKUPS, FileService, OpenedFile, StoredFile
 from .http.preconditions import Preconditions
 from .http.write_quota import WriteQuota
 from .locks import PathLocks
-from .principal_paths import NAMES, OPERATOR, PEOPLE, own_folder, personal_folder, place_of
-from .prompt_files.bootstrap import CAPS as PROMPT_CAPS
-from .prompt_files.bootstrap import BootstrapFile, bootstrap
-from .prompt_files.instructions import Instructions, instructions
-from .safe_path import SafePath, new_file, publish
+from .principal_paths import (
+    OPERATOR,
+    PERSONAL_NAMES,
+    PRINCIPALS_FOLDER,
+    make_personal_folder,
+    personal_folder,
+    resolve_for_principal,
+)
+from .prompt_files.bootstrap import PROMPT_CAPS as PROMPT_CAPS
+from .prompt_files.bootstrap import BootstrapFile, read_bootstrap_files
+from .prompt_files.instructions import Instructions, read_instructions
+from .safe_path import SafePath, create_output_file, write_atomically
 
 __all__ = [
-    "MOST_BACKUPS",
-    "NAMES",
+    "MAX_BACKUP_BYTES",
     "OPERATOR",
     "OWN_BACKUPS",
-    "PEOPLE",
+    "PERSONAL_NAMES",
+    "PRINCIPALS_FOLDER",
     "PROMPT_CAPS",
     "SKILL_HISTORY",
     "AllowedRoots",
@@ -37,14 +43,14 @@ __all__ = [
     "SafePath",
     "StoredFile",
     "WriteQuota",
-    "as_text",
-    "bootstrap",
+    "create_output_file",
+    "decode_text",
     "folder_of_copies",
-    "instructions",
-    "new_file",
+    "make_personal_folder",
     "originals",
-    "own_folder",
     "personal_folder",
-    "place_of",
-    "publish",
+    "read_bootstrap_files",
+    "read_instructions",
+    "resolve_for_principal",
+    "write_atomically",
 ]

@@ -7,7 +7,7 @@ FEW, SHARE = 10, 20
 _MARK = "\N{REPLACEMENT CHARACTER}"
 
 
-def as_text(data: bytes) -> str | None:
+def decode_text(data: bytes) -> str | None:
     """What stands in the bytes, with a mark for what is no UTF-8; none where they are no text: another encoding, a
     picture, noise."""
     if b"\0" in data:

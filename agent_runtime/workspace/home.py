@@ -13,9 +13,9 @@ from agent_common.telemetry import logger
 
 from ..errors import StartError, StoreError
 from ..sandbox import READERS_ID
-from .ownership import SkippedFiles, give_tree
+from .ownership import SkippedFiles, chown_tree
 
-LET_THROUGH = 0o711
+TRAVERSE_MODE = 0o711
 """The mode of a folder through which others may go to places that they know."""
 WALK_SECONDS = 300.0
 SPARES = 8
@@ -79,7 +79,7 @@ class Home:
         for folder, mode in modes.items():
             try:
                 folder.mkdir(mode=mode, parents=True, exist_ok=True)
-                if folder.stat().st_mode & 0o777 == LET_THROUGH:  # commands were held otherwise in the last life
+                if folder.stat().st_mode & 0o777 == TRAVERSE_MODE:  # commands were held otherwise in the last life
                     folder.chmod(mode)
             except OSError as error:
                 raise StartError(f"AGENT_DATA_DIR: the folder {folder} cannot be created: {error.strerror}") from error
@@ -87,7 +87,7 @@ class Home:
                 raise StartError(f"the folder {folder} cannot be written by user {os.geteuid()}: mend its permissions")
         self._make_spares()
 
-    def owned_by(self, uid: int | None, *, by_path: bool = False) -> Home:
+    def with_owner(self, uid: int | None, *, by_path: bool = False) -> Home:
         """This home with its workspace and scratch in the hands of that user. Raises StartError when it cannot be.
         Files with a second name, which may lie anywhere, keep their owner.
 
@@ -97,7 +97,7 @@ class Home:
             try:
                 left = SkippedFiles()
                 for folder in (self.workspace, *self._scratches(uid)):
-                    give_tree(folder, uid, left)
+                    chown_tree(folder, uid, left)
                 if left.count:
                     log.warning(
                         "files were not given to the user of commands",
@@ -106,12 +106,12 @@ class Home:
                         **asdict(left),
                     )
                 if by_path:
-                    self._let_through()
+                    self._allow_traversal()
             except OSError as error:
                 raise StartError(f"the workspace cannot be given to user {uid}: {error}") from error
         return replace(self, owner=uid)
 
-    def _let_through(self) -> None:
+    def _allow_traversal(self) -> None:
         os.umask(0o027)  # from here on what the server writes is closed to others as well
         theirs = (self.workspace, self.data_dir / "scratch", self.staged)
         for entry in self.data_dir.iterdir():
@@ -120,7 +120,7 @@ class Home:
         os.chown(self.staged, -1, READERS_ID)
         self.staged.chmod(0o2750)
         for folder in (self.data_dir / "scratch", self.data_dir):
-            folder.chmod(LET_THROUGH)
+            folder.chmod(TRAVERSE_MODE)
 
     def _scratches(self, uid: int) -> list[Path]:
         """Those that belong to somebody else, after a change of how commands are held."""
@@ -134,7 +134,7 @@ class Home:
                 folder.mkdir(mode=0o700, exist_ok=True)
                 self._make_spares()
             except OSError as error:
-                if not self._take_spare(folder):
+                if not self._use_spare(folder):
                     raise StoreError(f"the scratch folder of the session cannot be made: {error.strerror}") from error
             if self.owner is not None:
                 os.chown(folder, self.owner, self.owner)
@@ -150,7 +150,7 @@ class Home:
             for number in range(SPARES if not self._spare(SPARES - 1).is_dir() else 0):
                 self._spare(number).mkdir(mode=0o700, exist_ok=True)
 
-    def _take_spare(self, folder: Path) -> bool:
+    def _use_spare(self, folder: Path) -> bool:
         """Give a spare folder another name, for which no room is needed. False when none is left."""
         for number in reversed(range(SPARES)):
             with contextlib.suppress(OSError):

@@ -20,7 +20,7 @@ class PathLocks:
         self._queues: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def turn(self, path: Path) -> AsyncGenerator[None]:
+    async def async_lock(self, path: Path) -> AsyncGenerator[None]:
         """In the order in which it is asked for."""
         queue = self._queues.get(path)
         if queue is None:
@@ -29,7 +29,7 @@ class PathLocks:
             yield
 
     @contextmanager
-    def hold(self, path: Path) -> Generator[None]:
+    def thread_lock(self, path: Path) -> Generator[None]:
         """For the worker thread itself: a call that was cancelled keeps its turn until its thread is through."""
         with self._guard:
             lock = self._locks.get(path)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 SECONDS = 300.0
 """The longest that one folder may take."""
-NAMED = 20
+MAX_NAMED = 20
 """Files left that are named; the others are only counted."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,7 +30,7 @@ class SkippedFiles:
 
     def add(self, path: str) -> None:
         self.count += 1
-        if len(self.paths) < NAMED:
+        if len(self.paths) < MAX_NAMED:
             self.paths.append(path)
 
 
@@ -43,7 +43,7 @@ class _Level:
     unvisited: list[str]
 
 
-def give_tree(root: Path, uid: int, left: SkippedFiles) -> None:
+def chown_tree(root: Path, uid: int, skipped: SkippedFiles) -> None:
     """Make this user, and its group, the owner of a folder and all that is in it; add what keeps its owner to `left`.
     Raises OSError.
 
@@ -53,7 +53,7 @@ def give_tree(root: Path, uid: int, left: SkippedFiles) -> None:
     here = os.open(root, _FOLDER)
     try:
         os.fchown(here, uid, uid)
-        levels = [_enter(here, str(root), uid, left)]
+        levels = [_chown_entries(here, str(root), uid, skipped)]
         while levels:
             if time.monotonic() > deadline:
                 raise OSError(f"{root} takes longer than {SECONDS:.0f} s")
@@ -62,7 +62,7 @@ def give_tree(root: Path, uid: int, left: SkippedFiles) -> None:
                 name = levels[-1].unvisited.pop()
                 with suppress(FileNotFoundError, NotADirectoryError):  # it has changed since, and was not given away
                     below = os.open(name, _FOLDER, dir_fd=here)
-                    levels.append(_enter(below, os.path.join(levels[-1].path, name), uid, left))
+                    levels.append(_chown_entries(below, os.path.join(levels[-1].path, name), uid, skipped))
             else:
                 levels.pop()
                 if levels:
@@ -76,7 +76,7 @@ def give_tree(root: Path, uid: int, left: SkippedFiles) -> None:
         os.close(here)
 
 
-def _enter(folder: int, path: str, uid: int, left: SkippedFiles) -> _Level:
+def _chown_entries(folder: int, path: str, uid: int, skipped: SkippedFiles) -> _Level:
     """Give away the entries of an open folder."""
     unvisited: list[str] = []
     with os.scandir(folder) as entries:
@@ -85,12 +85,12 @@ def _enter(folder: int, path: str, uid: int, left: SkippedFiles) -> _Level:
                 found = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(found.st_mode):
                     unvisited.append(entry.name)
-                if (found.st_uid, found.st_gid) != (uid, uid) and not _give(entry.name, folder, uid):
-                    left.add(os.path.join(path, entry.name))
+                if (found.st_uid, found.st_gid) != (uid, uid) and not _chown_entry(entry.name, folder, uid):
+                    skipped.add(os.path.join(path, entry.name))
     return _Level(path, _identity(folder), unvisited)
 
 
-def _give(name: str, folder: int, uid: int) -> bool:
+def _chown_entry(name: str, folder: int, uid: int) -> bool:
     """Give one entry away, a link as a link; False for what keeps its owner."""
     opened = os.open(name, _ANYTHING, dir_fd=folder)
     try:

@@ -15,12 +15,12 @@ from .safe_path import SafePath
 
 OPERATOR = "operator"
 """Who speaks when nobody is named."""
-PEOPLE = "people"
-NAMES = frozenset({"USER.md", "memory"})
+PRINCIPALS_FOLDER = "people"
+PERSONAL_NAMES = frozenset({"USER.md", "memory"})
 """What every principal has for himself, at the top of the workspace."""
 BACKUPS = (".backups",)
 """Copies of what was overwritten, below it by path: those of a personal file are personal too."""
-LONGEST = 4096
+MAX_PATH_BYTES = 4096
 """Bytes of a path."""
 
 
@@ -29,10 +29,10 @@ def personal_folder(home: Home, principal: str) -> Path:
     if principal == OPERATOR:
         return home.workspace
     name = hashlib.sha256(principal.encode(errors="surrogatepass")).hexdigest()[:32]
-    return home.data_dir / PEOPLE / name
+    return home.data_dir / PRINCIPALS_FOLDER / name
 
 
-def own_folder(home: Home, principal: str) -> Path:
+def make_personal_folder(home: Home, principal: str) -> Path:
     """The same, made if need be. Raises ToolFailure."""
     folder = personal_folder(home, principal)
     if principal != OPERATOR:
@@ -44,17 +44,17 @@ def own_folder(home: Home, principal: str) -> Path:
     return folder
 
 
-def place_of(home: Home, principal: str, path: str) -> SafePath:
+def resolve_for_principal(home: Home, principal: str, path: str) -> SafePath:
     """Where a path leads for a principal. It has one spelling: relative, without `.` and `..`, no slash too many.
 
     Links are not resolved: a Place refuses those that it meets. Raises ToolFailure (`invalid`) that says what is wrong.
     """
-    parts = parts_of(path)
+    parts = split_path(path)
     root = personal_folder(home, principal) if is_personal(parts) else home.workspace
     return SafePath(root, root.joinpath(*parts), path)
 
 
-def parts_of(path: str) -> tuple[str, ...]:
+def split_path(path: str) -> tuple[str, ...]:
     """The folders on the way and the name itself; none for the workspace. Raises ToolFailure."""
     if not path:
         return ()
@@ -63,8 +63,8 @@ def parts_of(path: str) -> tuple[str, ...]:
         raise ToolFailure(f"path: {path[:200]!r} must be relative to the workspace", kind="invalid")
     if any(part in ("", ".", "..") for part in parts):
         raise ToolFailure(f"path: {path[:200]!r} must have no '.', '..' or empty part", kind="invalid")
-    if "\0" in path or "\ufffd" in path or len(path.encode(errors="surrogateescape")) > LONGEST:
-        raise ToolFailure(f"path: must be UTF-8 without null bytes, at most {LONGEST} bytes", kind="invalid")
+    if "\0" in path or "\ufffd" in path or len(path.encode(errors="surrogateescape")) > MAX_PATH_BYTES:
+        raise ToolFailure(f"path: must be UTF-8 without null bytes, at most {MAX_PATH_BYTES} bytes", kind="invalid")
     return parts
 
 
@@ -72,7 +72,7 @@ def is_personal(parts: tuple[str, ...]) -> bool:
     """Whether each principal has a file or folder of his own there."""
     if parts[: len(BACKUPS)] == BACKUPS:
         parts = parts[len(BACKUPS) :]
-    return bool(parts) and parts[0] in NAMES
+    return bool(parts) and parts[0] in PERSONAL_NAMES
 
 
 def holds_personal(parts: tuple[str, ...]) -> bool:

@@ -6,21 +6,21 @@ from .counts import Counts
 from .fake import FakeBridge
 from .faults import BridgeFaults, Event
 from .link import BridgeLink
-from .pace import BridgePace, ManualPace, RealPace
+from .pace import BridgeClock, ManualBridgeClock, SystemBridgeClock
 from .readiness import BridgeChannel, MediationReady
 from .schedule import schedule
 
 __all__ = [
     "BridgeChannel",
+    "BridgeClock",
     "BridgeFaults",
     "BridgeLink",
-    "BridgePace",
     "Counts",
     "Event",
     "FakeBridge",
-    "ManualPace",
+    "ManualBridgeClock",
     "MediationReady",
-    "RealPace",
+    "SystemBridgeClock",
     "Trip",
     "bridge_command",
     "schedule",

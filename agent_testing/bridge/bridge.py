@@ -16,7 +16,7 @@ from . import readiness
 from .byte_pump import Direction
 from .counts import Counts
 from .link import BridgeLink
-from .pace import BridgePace, RealPace
+from .pace import BridgeClock, SystemBridgeClock
 from .readiness import BridgeChannel, MediationReady
 from .socket import BridgeSocket
 from .sockets import dial, hang_up
@@ -33,7 +33,7 @@ class Bridge:
     """
 
     def __init__(
-        self, listen: str, target: str, channel: BridgeChannel, capacity: int, pace: BridgePace | None
+        self, listen: str, target: str, channel: BridgeChannel, capacity: int, clock: BridgeClock | None
     ) -> None:
         self.counts = Counts()
         self.channel = channel
@@ -42,28 +42,28 @@ class Bridge:
         """The workspace's, which only `probe` looks at: `running`, `paused`, `stopped` and so on."""
         self.host_is_down = False
         """True: guests are accepted and closed, as when nobody listens at the target."""
-        self.pace: BridgePace = pace or RealPace()
-        self._target = _endpoint("target", target)
-        self._door = BridgeSocket(_endpoint("listen", listen), self._enter)
+        self.clock: BridgeClock = clock or SystemBridgeClock()
+        self._target = _parse_endpoint("target", target)
+        self._socket = BridgeSocket(_parse_endpoint("listen", listen), self._accept_guest)
         self._links: dict[BridgeLink, asyncio.Task[None]] = {}
         self._waiters: list[asyncio.Future[None]] = []
 
     async def __aenter__(self) -> Self:
-        self._door.open()
+        self._socket.open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._door.shut()
-        await end_of(list(self._links.values()))
+        self._socket.close()
+        await cancel_and_wait(list(self._links.values()))
 
     # what is there
 
     @property
     def url(self) -> str:
         """Where the guest dials, with the port that was chosen."""
-        return str(self._door.endpoint)
+        return str(self._socket.endpoint)
 
     @property
     def target(self) -> str:
@@ -72,7 +72,7 @@ class Bridge:
 
     @target.setter
     def target(self, address: str) -> None:
-        self._target = _endpoint("target", address)
+        self._target = _parse_endpoint("target", address)
 
     @property
     def links(self) -> list[BridgeLink]:
@@ -82,7 +82,7 @@ class Bridge:
     @property
     def listening(self) -> bool:
         """Whether a guest finds somebody to connect to."""
-        return self._door.is_open
+        return self._socket.is_open
 
     async def until(self, holds: Callable[[Counts], bool], seconds: float = 10.0) -> Counts:
         """Waits until the counts are so, and gives them. Raises TimeoutError that shows them."""
@@ -104,11 +104,11 @@ class Bridge:
     async def probe(self) -> MediationReady:
         """`mediationReady` now: says whether the host listens, and neither whether this bridge does nor the guest."""
         self.counts.probes += 1
-        return await readiness.probe(self.channel, self._target, self.state, self.pace)
+        return await readiness.probe(self.channel, self._target, self.state, self.clock)
 
     # life of a connection
 
-    def _enter(self, guest: socket.socket) -> None:
+    def _accept_guest(self, guest: socket.socket) -> None:
         self.counts.accepted += 1
         if len(self._links) >= self.capacity:
             self.counts.refused += 1
@@ -117,24 +117,24 @@ class Bridge:
             self.counts.failed_dials += 1
             hang_up(guest)
         else:
-            link = BridgeLink(self.counts.accepted, guest, self.pace, self._passed)
+            link = BridgeLink(self.counts.accepted, guest, self.clock, self._count_bytes)
             self.prepare(link)
             self._links[link] = task = asyncio.create_task(link.run(self._dial))
-            task.add_done_callback(functools.partial(self._ended, link))
+            task.add_done_callback(functools.partial(self._on_link_ended, link))
             self.counts.open = len(self._links)
             self.counts.most_open = max(self.counts.most_open, self.counts.open)
-        self.changed()
+        self.notify_waiters()
 
     def prepare(self, link: BridgeLink) -> None:
         """What is done to a new connection before it is carried."""
 
-    def _ended(self, link: BridgeLink, task: asyncio.Task[None]) -> None:
+    def _on_link_ended(self, link: BridgeLink, task: asyncio.Task[None]) -> None:
         link.close()  # a task that is cancelled before its first step has closed nothing
         if task.cancelled() or task.exception() is None:  # else it is kept, and raises when the bridge closes
             self._links.pop(link, None)
         self.counts.open = len(self._links)
         self.counts.breaks += link.tripped
-        self.changed()
+        self.notify_waiters()
 
     async def _dial(self) -> socket.socket:
         try:
@@ -143,17 +143,17 @@ class Bridge:
             self.counts.failed_dials += 1
             raise
         self.counts.dialled += 1
-        self.changed()
+        self.notify_waiters()
         return host
 
-    def _passed(self, direction: Direction, size: int) -> None:
+    def _count_bytes(self, direction: Direction, size: int) -> None:
         if direction == "to_host":
             self.counts.to_host += size
         else:
             self.counts.to_guest += size
-        self.changed()
+        self.notify_waiters()
 
-    def changed(self) -> None:
+    def notify_waiters(self) -> None:
         """The counts are new; those who wait on them look again."""
         for waiter in self._waiters:
             if not waiter.done():
@@ -161,14 +161,14 @@ class Bridge:
         self._waiters.clear()
 
 
-def _endpoint(name: str, address: str) -> Endpoint:
+def _parse_endpoint(name: str, address: str) -> Endpoint:
     try:
         return parse_endpoint(address, listening=name == "listen")
     except ValueError as error:
         raise ValueError(f"{name} {error}") from error
 
 
-async def end_of(tasks: list[asyncio.Task[None]]) -> None:
+async def cancel_and_wait(tasks: list[asyncio.Task[None]]) -> None:
     """Cancels tasks and waits for their end. Raises what one of them raised, or TimeoutError."""
     for task in tasks:
         task.cancel()

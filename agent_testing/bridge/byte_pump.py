@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from .pace import BridgePace
+from .pace import BridgeClock
 from .sockets import How
 
 Direction = Literal["to_host", "to_guest"]
@@ -35,9 +35,9 @@ class Trip:
 
 
 class BytePump:
-    """The state of one direction. `tally` is told of every piece that has passed."""
+    """The state of one direction. `on_passed` is called with every piece that has passed."""
 
-    def __init__(self, direction: Direction, pace: BridgePace, tally: Callable[[Direction, int], None]) -> None:
+    def __init__(self, direction: Direction, clock: BridgeClock, on_passed: Callable[[Direction, int], None]) -> None:
         self.direction: Direction = direction
         self.passed = 0
         """Bytes that went through."""
@@ -46,14 +46,14 @@ class BytePump:
         self._trip: Trip | None = None
         self._left: int | None = None
         self._tail = b""
-        self._pace = pace
-        self._tally = tally
+        self._clock = clock
+        self._on_passed = on_passed
         self._flowing = asyncio.Event()
-        self._ending = asyncio.Event()
+        self._eof_allowed = asyncio.Event()
         self.release()
-        self.release_end()
+        self.release_eof()
 
-    def pace_out(self, piece: int, delay: float) -> None:
+    def throttle(self, piece: int, delay: float) -> None:
         """Reads so many bytes at once, 64 KiB at most, and has each piece wait so many seconds."""
         self._piece, self._delay = max(1, min(piece, PIECE)), delay
 
@@ -65,13 +65,13 @@ class BytePump:
         """Undoes `stall`; nothing was lost."""
         self._flowing.set()
 
-    def hold_end(self) -> None:
+    def hold_eof(self) -> None:
         """Lets bytes through, but not the end."""
-        self._ending.clear()
+        self._eof_allowed.clear()
 
-    def release_end(self) -> None:
-        """Undoes `hold_end`."""
-        self._ending.set()
+    def release_eof(self) -> None:
+        """Undoes `hold_eof`."""
+        self._eof_allowed.set()
 
     def arm(self, trip: Trip) -> None:
         """Strings a wire, counted from here, in place of any other."""
@@ -86,34 +86,34 @@ class BytePump:
                 if not data:
                     break
                 if self._delay:
-                    await self._pace.sleep(self._delay)
+                    await self._clock.sleep(self._delay)
                 while data:
                     await self._flowing.wait()
-                    now, data, tripped = self._cut(data)
+                    now, data, tripped = self._split_at_trip(data)
                     if now:
                         await loop.sock_sendall(sink, now)
                         self.passed += len(now)
-                        self._tally(self.direction, len(now))
+                        self._on_passed(self.direction, len(now))
                     if tripped == "stall":
                         self.stall()
                     elif tripped:
                         return tripped
         except OSError:
             pass  # a copy that fails ends like one that is done
-        return await self.end()
+        return await self.wait_for_eof()
 
-    async def end(self) -> End:
+    async def wait_for_eof(self) -> End:
         """Waits until the end may be passed on."""
         await self._flowing.wait()
-        await self._ending.wait()
+        await self._eof_allowed.wait()
         return "end"
 
-    def _cut(self, data: bytes) -> tuple[bytes, bytes, How | Literal["stall"] | None]:
+    def _split_at_trip(self, data: bytes) -> tuple[bytes, bytes, How | Literal["stall"] | None]:
         """What passes now, what comes after, and what happens in between."""
         trip, size = self._trip, len(data)
         if trip is None:
             return data, b"", None
-        at = self._marked(data, trip.mark)
+        at = self._find_mark(data, trip.mark)
         if self._left is not None:
             at = min(at, self._left)
             self._left -= min(self._left, size)
@@ -123,7 +123,7 @@ class BytePump:
         self._trip = None
         return data[:at], data[at:], trip.how
 
-    def _marked(self, data: bytes, mark: bytes) -> int:
+    def _find_mark(self, data: bytes, mark: bytes) -> int:
         """Where in the data the mark begins; past its end when it is not there."""
         if not mark:
             return len(data) + 1

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .bridge import CAPACITY
-from .commands import HELP, obey
+from .commands import HELP, run_commands
 from .fake import FakeBridge
 from .faults import BridgeFaults
 from .readiness import BridgeChannel
@@ -54,14 +54,14 @@ async def _serve(bridge: FakeBridge) -> None:
         loop.add_signal_handler(number, stopping.set)
     async with bridge:
         print(bridge.url, flush=True)
-        commands = asyncio.create_task(obey(bridge, _say))
+        commands = asyncio.create_task(run_commands(bridge, _print_json))
         try:
             await stopping.wait()
         finally:
             commands.cancel()
             await asyncio.wait({commands})
-    _say({"counts": dataclasses.asdict(bridge.counts)})
+    _print_json({"counts": dataclasses.asdict(bridge.counts)})
 
 
-def _say(what: dict[str, Any]) -> None:
+def _print_json(what: dict[str, Any]) -> None:
     print(json.dumps(what), flush=True)

@@ -16,7 +16,7 @@ from .sockets import How
 HELP = "cut [rst|fin], stall, release, reorder, let, snapshot, refuse, sever, restore, down, up, counts, probe"
 
 
-async def obey(bridge: FakeBridge, say: Callable[[dict[str, Any]], None]) -> None:
+async def run_commands(bridge: FakeBridge, write: Callable[[dict[str, Any]], None]) -> None:
     """Carries out commands until the input ends; without a pipe or a terminal there are none."""
     mode = os.fstat(sys.stdin.fileno()).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty()):
@@ -26,19 +26,19 @@ async def obey(bridge: FakeBridge, say: Callable[[dict[str, Any]], None]) -> Non
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     try:
         while line := await reader.readline():
-            say(await _answer(bridge, line.decode("utf-8", "replace").split()))
+            write(await _run_command(bridge, line.decode("utf-8", "replace").split()))
     except ValueError:
-        say({"error": "that line is too long"})
+        write({"error": "that line is too long"})
     finally:
         transport.close()
 
 
-async def _answer(bridge: FakeBridge, words: list[str]) -> dict[str, Any]:
+async def _run_command(bridge: FakeBridge, words: list[str]) -> dict[str, Any]:
     simple: dict[str, Callable[[], Any]] = {
         "stall": bridge.stall,
         "release": bridge.release,
         "reorder": bridge.reorder,
-        "let": bridge.release_ends,
+        "let": bridge.release_eof,
         "snapshot": bridge.snapshot,
         "refuse": bridge.refuse,
         "sever": bridge.sever,

@@ -7,17 +7,17 @@ from types import TracebackType
 from typing import Literal, Self
 
 from . import readiness
-from .bridge import CAPACITY, Bridge, end_of
+from .bridge import CAPACITY, Bridge, cancel_and_wait
 from .byte_pump import BytePump, Direction, Trip
 from .faults import BridgeFaults, Event
 from .flood import flood
 from .link import BridgeLink, Leg
-from .pace import BridgePace
+from .pace import BridgeClock
 from .readiness import BridgeChannel
 from .scripted_faults import FaultScript
 from .sockets import How
 
-Way = Direction | Literal["both"]
+Directions = Direction | Literal["both"]
 
 
 class FakeBridge(Bridge):
@@ -41,40 +41,40 @@ class FakeBridge(Bridge):
         faults: BridgeFaults | None = None,
         channel: BridgeChannel | None = None,
         capacity: int = CAPACITY,
-        pace: BridgePace | None = None,
+        clock: BridgeClock | None = None,
     ) -> None:
-        super().__init__(listen, target, channel or BridgeChannel(), capacity, pace)
+        super().__init__(listen, target, channel or BridgeChannel(), capacity, clock)
         self.faults = faults or BridgeFaults()
         self.severed = False
-        self._player = FaultScript(self)
+        self._script = FaultScript(self)
         self._next_trips: dict[Direction, Trip] = {}
         self._stalled: set[Direction] = set()
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        self._playing = asyncio.create_task(self._player.play())
+        self._script_task = asyncio.create_task(self._script.run())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            await end_of([self._playing])
+            await cancel_and_wait([self._script_task])
         finally:
             await super().__aexit__(kind, error, traceback)
 
     @property
     def history(self) -> list[Event]:
         """The events of the schedule that were carried out, oldest first; of very many the latest."""
-        return list(self._player.history)
+        return list(self._script.history)
 
     # connections
 
     def cut(self, link: BridgeLink | None = None, *, how: How = "rst", leg: Leg | Literal["both"] = "both") -> int:
         """Breaks connections; says how many. One leg alone: the other follows by the rules, or when ends are let."""
-        broken = sum(each.cut(how, leg) for each in self._those(link))
+        broken = sum(each.cut(how, leg) for each in self._selected(link))
         self.counts.breaks += broken
-        self.changed()
+        self.notify_waiters()
         return broken
 
     def trip(self, direction: Direction, trip: Trip, link: BridgeLink | None = None) -> None:
@@ -82,7 +82,7 @@ class FakeBridge(Bridge):
 
         bridge.trip("to_host", Trip("rst", after=100)); bridge.trip("to_guest", Trip("stall", mark=b'"request_id"'))
         """
-        link = link or next((each for each in reversed(self.links) if each.standing), None)
+        link = link or next((each for each in reversed(self.links) if each.intact), None)
         if link is None:
             self._next_trips[direction] = trip
         else:
@@ -90,66 +90,66 @@ class FakeBridge(Bridge):
 
     def half_close(self, direction: Direction, link: BridgeLink | None = None) -> None:
         """Ends one direction; the other goes on, to the guest's side too."""
-        for each in self._those(link):
+        for each in self._selected(link):
             each.half_close(direction)
 
-    def stall(self, direction: Way = "both", link: BridgeLink | None = None) -> None:
+    def stall(self, direction: Directions = "both", link: BridgeLink | None = None) -> None:
         """Lets no bytes and no end through, until `release`; without a link on connections to come too."""
         if link is None:
             self._stalled.update(_directions(direction))
-        for flow in self._flows(direction, link):
+        for flow in self._pumps(direction, link):
             flow.stall()
 
-    def release(self, direction: Way = "both", link: BridgeLink | None = None) -> None:
+    def release(self, direction: Directions = "both", link: BridgeLink | None = None) -> None:
         """Undoes `stall`. Nothing was lost."""
         if link is None:
             self._stalled.difference_update(_directions(direction))
-        for flow in self._flows(direction, link):
+        for flow in self._pumps(direction, link):
             flow.release()
 
-    def hold_ends(self, direction: Way = "both", link: BridgeLink | None = None) -> None:
+    def hold_eof(self, direction: Directions = "both", link: BridgeLink | None = None) -> None:
         """Lets bytes through, but not the end, on the connections there are."""
-        for flow in self._flows(direction, link):
-            flow.hold_end()
+        for flow in self._pumps(direction, link):
+            flow.hold_eof()
 
-    def release_ends(self, direction: Way = "both", link: BridgeLink | None = None) -> None:
-        """Undoes `hold_ends` and `reorder`."""
-        for flow in self._flows(direction, link):
-            flow.release_end()
+    def release_eof(self, direction: Directions = "both", link: BridgeLink | None = None) -> None:
+        """Undoes `hold_eof` and `reorder`."""
+        for flow in self._pumps(direction, link):
+            flow.release_eof()
 
     def reorder(self, how: How = "rst") -> list[BridgeLink]:
-        """Takes every connection from the guest and tells the host nothing, until `release_ends`.
+        """Takes every connection from the guest and tells the host nothing, until `release_eof`.
 
         A guest that comes back is through to the host before its old end is. Gives the connections the host still has.
         """
         links = self.links
-        self.hold_ends("to_host")
+        self.hold_eof("to_host")
         self.cut(how=how, leg="guest")
         return links
 
     def dribble(
-        self, piece: int = 1, delay: float = 0.0, direction: Way = "both", link: BridgeLink | None = None
+        self, piece: int = 1, delay: float = 0.0, direction: Directions = "both", link: BridgeLink | None = None
     ) -> None:
         """Passes `piece` bytes at once, `delay` seconds apart, on the connections there are."""
-        for flow in self._flows(direction, link):
-            flow.pace_out(piece, delay)
+        for flow in self._pumps(direction, link):
+            flow.throttle(piece, delay)
 
     # the whole
 
     def refuse(self) -> None:
         """Nobody listens for the guest any more; what stands goes on."""
-        self._door.shut()
+        self._socket.close()
 
     def sever(self) -> None:
         """Quarantine: nobody listens, the socket is gone from the disk, and all is cut."""
         self.severed = True
         self.state = "quarantined"
-        self._door.shut()
+        self._socket.close()
         self.cut()
 
     def restore(self) -> None:
         """Undoes `refuse` and `sever`. Raises OSError when the address is taken."""
-        self._door.open()
+        self._socket.open()
         self.severed = False
         self.state = readiness.RUNNING
 
@@ -159,10 +159,10 @@ class FakeBridge(Bridge):
 
     async def flap(self, every: float = 0.05, seconds: float = 1.0, how: How = "rst") -> int:
         """Cuts everything at intervals for a time; how many connections that broke."""
-        end, broken = self.pace.monotonic() + seconds, 0
-        while self.pace.monotonic() < end:
+        end, broken = self.clock.monotonic() + seconds, 0
+        while self.clock.monotonic() < end:
             broken += self.cut(how=how)
-            await self.pace.sleep(every)
+            await self.clock.sleep(every)
         return broken
 
     async def flood(
@@ -172,28 +172,28 @@ class FakeBridge(Bridge):
 
         The supervisor's own probes go to the target; those at the guest's side pass through the bridge.
         """
-        endpoint = self._target if at == "target" else self._door.endpoint
-        return await flood(endpoint, count, rate, how, self.pace, self._probed)
+        endpoint = self._target if at == "target" else self._socket.endpoint
+        return await flood(endpoint, count, rate, how, self.clock, self._count_probe)
 
     # parts
 
     def prepare(self, link: BridgeLink) -> None:
-        for flow in link.flows():
-            flow.pace_out(self.faults.piece, self.faults.delay)
+        for flow in link.pumps():
+            flow.throttle(self.faults.piece, self.faults.delay)
             if flow.direction in self._stalled:
                 flow.stall()
         while self._next_trips:
             link.arm(*self._next_trips.popitem())
 
-    def _those(self, link: BridgeLink | None) -> list[BridgeLink]:
+    def _selected(self, link: BridgeLink | None) -> list[BridgeLink]:
         return self.links if link is None else [link]
 
-    def _flows(self, direction: Way, link: BridgeLink | None) -> list[BytePump]:
-        return [flow for each in self._those(link) for flow in each.flows(direction)]
+    def _pumps(self, direction: Directions, link: BridgeLink | None) -> list[BytePump]:
+        return [flow for each in self._selected(link) for flow in each.pumps(direction)]
 
-    def _probed(self) -> None:
+    def _count_probe(self) -> None:
         self.counts.probes += 1
 
 
-def _directions(way: Way) -> tuple[Direction, ...]:
-    return ("to_host", "to_guest") if way == "both" else (way,)
+def _directions(directions: Directions) -> tuple[Direction, ...]:
+    return ("to_host", "to_guest") if directions == "both" else (directions,)

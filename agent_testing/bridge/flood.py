@@ -7,21 +7,21 @@ from collections.abc import Callable
 
 from agent_common.net import Endpoint
 
-from .pace import BridgePace
+from .pace import BridgeClock
 from .readiness import PROBE_SECONDS
 from .sockets import How, dial, hang_up
 
 
 async def flood(
-    endpoint: Endpoint, count: int, rate: float, how: How, pace: BridgePace, tally: Callable[[], None]
+    endpoint: Endpoint, count: int, rate: float, how: How, clock: BridgeClock, on_probe: Callable[[], None]
 ) -> int:
     """Connects so many times, `rate` a second at most, one after another; how often it succeeded."""
-    begun = pace.monotonic()
+    begun = clock.monotonic()
     reached = 0
     for number in range(count):
-        if (early := begun + number / rate - pace.monotonic()) > 0:
-            await pace.sleep(early)
-        tally()
+        if (early := begun + number / rate - clock.monotonic()) > 0:
+            await clock.sleep(early)
+        on_probe()
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 hang_up(await dial(endpoint), how)

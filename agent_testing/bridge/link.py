@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal
 
 from .byte_pump import DIRECTIONS, BytePump, Direction, End, Trip
-from .pace import BridgePace
+from .pace import BridgeClock
 from .sockets import How, hang_up, stop_writing
 
 Leg = Literal["guest", "host"]
-Tally = Callable[[Direction, int], None]
+OnPassed = Callable[[Direction, int], None]
 
 
 class BridgeLink:
@@ -23,65 +23,65 @@ class BridgeLink:
     write to the guest does.
     """
 
-    def __init__(self, number: int, guest: socket.socket, pace: BridgePace, tally: Tally) -> None:
+    def __init__(self, number: int, guest: socket.socket, clock: BridgeClock, on_passed: OnPassed) -> None:
         self.number = number
         """Counts up from 1 in the order of acceptance."""
         self.dialled = False
         """The host was reached."""
         self.tripped = False
         """Bytes that went by have broken it."""
-        self.to_host = BytePump("to_host", pace, tally)
-        self.to_guest = BytePump("to_guest", pace, tally)
+        self.to_host = BytePump("to_host", clock, on_passed)
+        self.to_guest = BytePump("to_guest", clock, on_passed)
         self._legs: dict[Leg, socket.socket] = {"guest": guest}
         self._copies: dict[Direction, asyncio.Task[End]] = {}
-        self._fate: How | None = None
+        self._closed_as: How | None = None
         self._broken: dict[Leg, How] = {}
-        self._halved: set[Direction] = set()
-        self._news = asyncio.Event()
+        self._half_closed: set[Direction] = set()
+        self._changed = asyncio.Event()
 
     @property
-    def standing(self) -> bool:
+    def intact(self) -> bool:
         """Nobody has broken it yet."""
-        return self._fate is None and not self._broken
+        return self._closed_as is None and not self._broken
 
-    def flows(self, direction: Direction | Literal["both"] = "both") -> tuple[BytePump, ...]:
+    def pumps(self, direction: Direction | Literal["both"] = "both") -> tuple[BytePump, ...]:
         """One direction, or both."""
-        return tuple(self._flow(each) for each in DIRECTIONS if direction in (each, "both"))
+        return tuple(self._pump(each) for each in DIRECTIONS if direction in (each, "both"))
 
     # faults
 
     def cut(self, how: How = "rst", leg: Leg | Literal["both"] = "both") -> bool:
         """Breaks it, unless that has been done. One leg alone: the other follows by the rules, or when ends are let."""
-        if self._fate is not None or leg in self._broken:
+        if self._closed_as is not None or leg in self._broken:
             return False
         if leg == "both" or self._broken:
-            self._fate = how
+            self._closed_as = how
         else:
             self._broken[leg] = how
-        self._news.set()
+        self._changed.set()
         return True
 
     def half_close(self, direction: Direction) -> None:
         """Ends one direction as if its writer had; the other goes on, to the guest's side too."""
-        self._halved.add(direction)
-        self._news.set()
+        self._half_closed.add(direction)
+        self._changed.set()
 
     def arm(self, direction: Direction, trip: Trip) -> None:
         """Breaks it, or stalls it, when so many bytes or some text go by."""
-        self._flow(direction).arm(trip)
+        self._pump(direction).arm(trip)
 
     # life
 
     async def run(self, dial: Callable[[], Awaitable[socket.socket]]) -> None:
         """Carries the connection to its end, which comes at once when `dial` raises OSError."""
         try:
-            await self._reach(dial)
+            await self._dial_host(dial)
             if self.dialled:
                 guest, host = self._legs["guest"], self._legs["host"]
                 self._start("to_host", self.to_host.copy(guest, host))
                 self._start("to_guest", self.to_guest.copy(host, guest))
-                while self._fate is None:
-                    await self._carry()
+                while self._closed_as is None:
+                    await self._step()
         finally:
             await self._stop(*self._copies)
             self.close()
@@ -89,12 +89,12 @@ class BridgeLink:
     def close(self) -> None:
         """Closes what is still open, as it was broken. Nothing may be copying."""
         for leg in tuple(self._legs):
-            self._hang_up(leg, self._fate or self._broken.get(leg, "fin"))
+            self._hang_up(leg, self._closed_as or self._broken.get(leg, "fin"))
 
-    async def _reach(self, dial: Callable[[], Awaitable[socket.socket]]) -> None:
+    async def _dial_host(self, dial: Callable[[], Awaitable[socket.socket]]) -> None:
         """Dials once, for as long as the kernel takes; a fault meanwhile ends it."""
         dialling = asyncio.ensure_future(dial())
-        news = asyncio.ensure_future(self._news.wait())
+        news = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait({dialling, news}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -107,55 +107,55 @@ class BridgeLink:
             dialling.result()
         self.dialled = "host" in self._legs
 
-    async def _carry(self) -> None:
+    async def _step(self) -> None:
         """Waits for something to happen, then does what the rules say."""
         await self._wait()
         for leg, how in tuple(self._broken.items()):
             if leg in self._legs:
-                await self._lose(leg, how)
-        for direction in tuple(self._halved):
+                await self._close_leg(leg, how)
+        for direction in tuple(self._half_closed):
             if direction in self._copies:
                 await self._stop(direction)
-                self._shut(direction)
-        self._settle(self._result("to_host"), self._result("to_guest"))
+                self._stop_writing(direction)
+        self._apply_eof_rules(self._result("to_host"), self._result("to_guest"))
 
-    def _settle(self, up: End | None, down: End | None) -> None:
+    def _apply_eof_rules(self, up: End | None, down: End | None) -> None:
         """What follows from the end of a direction."""
         for end in (up, down):
             if end is not None and end != "end":
-                self._fate, self.tripped = self._fate or end, True
-        if up == "end" and self._fate is None:
-            self._shut("to_host")
+                self._closed_as, self.tripped = self._closed_as or end, True
+        if up == "end" and self._closed_as is None:
+            self._stop_writing("to_host")
         if down == "end" or not self._copies:
-            self._fate = self._fate or "fin"
+            self._closed_as = self._closed_as or "fin"
 
     async def _wait(self) -> None:
-        news = asyncio.ensure_future(self._news.wait())
+        news = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait({news, *self._copies.values()}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             news.cancel()
-        self._news.clear()
+        self._changed.clear()
 
-    async def _lose(self, leg: Leg, how: How) -> None:
+    async def _close_leg(self, leg: Leg, how: How) -> None:
         """Closes one leg. What was in hand is lost with it."""
         await self._stop(*self._copies)
         self._hang_up(leg, how)
         if leg == "host":
-            self._start("to_guest", self.to_guest.end())
+            self._start("to_guest", self.to_guest.wait_for_eof())
         else:
-            self._start("to_guest", self._until_the_host_speaks())
-            self._start("to_host", self.to_host.end())
+            self._start("to_guest", self._wait_for_host_byte())
+            self._start("to_host", self.to_host.wait_for_eof())
 
-    async def _until_the_host_speaks(self) -> End:
+    async def _wait_for_host_byte(self) -> End:
         """There is no guest to write to, so the first byte is one too many."""
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().sock_recv(self._legs["host"], 1)
-        return await self.to_guest.end()
+        return await self.to_guest.wait_for_eof()
 
     # parts
 
-    def _flow(self, direction: Direction) -> BytePump:
+    def _pump(self, direction: Direction) -> BytePump:
         return self.to_host if direction == "to_host" else self.to_guest
 
     def _start(self, direction: Direction, copy: Coroutine[Any, Any, End]) -> None:
@@ -177,7 +177,7 @@ class BridgeLink:
         if copies:
             await asyncio.wait(copies)
 
-    def _shut(self, direction: Direction) -> None:
+    def _stop_writing(self, direction: Direction) -> None:
         sink: Leg = "host" if direction == "to_host" else "guest"
         if sink in self._legs:
             stop_writing(self._legs[sink])

@@ -11,7 +11,7 @@ from typing import Protocol
 from ..clock import ManualClock
 
 
-class BridgePace(Protocol):
+class BridgeClock(Protocol):
     """A clock that one can wait on."""
 
     def now_ms(self) -> int:
@@ -27,7 +27,7 @@ class BridgePace(Protocol):
         ...
 
 
-class RealPace:
+class SystemBridgeClock:
     """The machine's own time."""
 
     def now_ms(self) -> int:
@@ -40,7 +40,7 @@ class RealPace:
         await asyncio.sleep(seconds)
 
 
-class ManualPace(ManualClock):
+class ManualBridgeClock(ManualClock):
     """Time that stands still until `advance`, which wakes those who have waited long enough. One event loop only."""
 
     def __init__(self, now_ms: int = 1_800_000_000_000) -> None:

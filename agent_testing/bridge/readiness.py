@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_common.net import Endpoint, Tcp
 
-from .pace import BridgePace
+from .pace import BridgeClock
 from .sockets import dial
 
 PROBE_SECONDS = 0.15
@@ -51,11 +51,11 @@ class MediationReady:
         return found if self.error is None else {**found, "error": self.error}
 
 
-async def probe(channel: BridgeChannel, target: Endpoint, state: str, pace: BridgePace) -> MediationReady:
+async def probe(channel: BridgeChannel, target: Endpoint, state: str, clock: BridgeClock) -> MediationReady:
     """One connect, 150 ms at most, closed at once. A target that is not `tcp` cannot be declared and is invalid."""
     shown = str(target).removeprefix("tcp://")
     detail = channel.describe(shown)
-    observed = datetime.fromtimestamp(pace.now_ms() / 1000, UTC).isoformat(timespec="milliseconds")
+    observed = datetime.fromtimestamp(clock.now_ms() / 1000, UTC).isoformat(timespec="milliseconds")
 
     def found(why: str, error: str | None = None) -> MediationReady:
         stamp = observed.replace("+00:00", "Z")
@@ -65,16 +65,16 @@ async def probe(channel: BridgeChannel, target: Endpoint, state: str, pace: Brid
         return found("workspace is not running", "required mediation is not ready")
     if not isinstance(target, Tcp):
         return found("mediation target is not tcp host:port", "required mediation target is invalid")
-    begun = pace.monotonic()
+    begun = clock.monotonic()
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             (await dial(target)).close()
     except OSError as error:  # TimeoutError is one
-        took, why = _milliseconds(pace.monotonic() - begun), str(error) or "i/o timeout"
+        took, why = _milliseconds(clock.monotonic() - begun), str(error) or "i/o timeout"
         return found(
             f"mediation target unreachable at {shown} after {took}: {why}", "required mediation target is unreachable"
         )
-    return found(f"mediation target reachable at {shown} in {_milliseconds(pace.monotonic() - begun)}")
+    return found(f"mediation target reachable at {shown} in {_milliseconds(clock.monotonic() - begun)}")
 
 
 def _milliseconds(seconds: float) -> str:

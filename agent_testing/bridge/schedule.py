@@ -1,4 +1,4 @@
-"""The order of faults as a pure function of `Faults`: the same value gives the same events, for ever."""
+"""The order of faults as a pure function of `BridgeFaults`: the same value gives the same events, for ever."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from .schedule import schedule
 if TYPE_CHECKING:
     from .fake import FakeBridge
 
-KEPT = 10_000
-AT_ONCE = 64
+MOST_HISTORY = 10_000
+MAX_CONCURRENT = 64
 """Faults that last at the same time; the schedule waits when there are more."""
 
 
@@ -24,30 +24,30 @@ class FaultScript:
     """`history` has the events that were carried out, oldest first; of very many the latest."""
 
     def __init__(self, bridge: FakeBridge) -> None:
-        self.history: deque[Event] = deque(maxlen=KEPT)
+        self.history: deque[Event] = deque(maxlen=MOST_HISTORY)
         self._bridge = bridge
         self._lasting: set[asyncio.Task[Any]] = set()
         self._outages = 0
 
-    async def play(self) -> None:
+    async def run(self) -> None:
         """Plays until cancelled, or as long as there are faults; what lasts ends with it."""
-        pace = self._bridge.pace
+        pace = self._bridge.clock
         begun = pace.monotonic()
         async with asyncio.TaskGroup() as group:
             for event in schedule(self._bridge.faults):
                 await pace.sleep(begun + event.at - pace.monotonic())
-                lasting = self._begin(event)
+                lasting = self._apply(event)
                 self.history.append(event)
                 self._bridge.counts.events += 1
-                self._bridge.changed()
+                self._bridge.notify_waiters()
                 if lasting is not None:
                     task = group.create_task(lasting)
                     self._lasting.add(task)
                     task.add_done_callback(self._lasting.discard)
-                while len(self._lasting) >= AT_ONCE:
+                while len(self._lasting) >= MAX_CONCURRENT:
                     await asyncio.wait(self._lasting, return_when=asyncio.FIRST_COMPLETED)
 
-    def _begin(self, event: Event) -> Coroutine[Any, Any, Any] | None:
+    def _apply(self, event: Event) -> Coroutine[Any, Any, Any] | None:
         """Does what is done at once, and gives what takes its time."""
         faults = self._bridge.faults
         match event.kind:
@@ -64,9 +64,9 @@ class FaultScript:
                 self._bridge.snapshot()
                 return None
             case _:
-                return self._one(event)
+                return self._apply_to_one(event)
 
-    def _one(self, event: Event) -> Coroutine[Any, Any, Any] | None:
+    def _apply_to_one(self, event: Event) -> Coroutine[Any, Any, Any] | None:
         """What hits one connection, if there is one."""
         links = self._bridge.links
         if not links:
@@ -85,14 +85,14 @@ class FaultScript:
 
     async def _stall(self, event: Event, link: BridgeLink) -> None:
         self._bridge.stall(event.direction, link)
-        await self._bridge.pace.sleep(event.seconds)
+        await self._bridge.clock.sleep(event.seconds)
         self._bridge.release(event.direction, link)
 
     async def _reorder(self, event: Event) -> None:
         links = self._bridge.reorder(event.how)
-        await self._bridge.pace.sleep(event.seconds)
+        await self._bridge.clock.sleep(event.seconds)
         for link in links:
-            self._bridge.release_ends("to_host", link)
+            self._bridge.release_eof("to_host", link)
 
     async def _outage(self, event: Event) -> None:
         """Outages may overlap; the last to end opens again."""
@@ -101,7 +101,7 @@ class FaultScript:
             self._bridge.refuse()
         else:
             self._bridge.sever()
-        await self._bridge.pace.sleep(event.seconds)
+        await self._bridge.clock.sleep(event.seconds)
         self._outages -= 1
         if not self._outages:
             self._bridge.restore()

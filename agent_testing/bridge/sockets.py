@@ -51,14 +51,14 @@ async def _connected(family: int, name: Any) -> socket.socket:
         # on may be dialled from itself.
         if sock.getpeername() == sock.getsockname() and family != socket.AF_UNIX:
             raise ConnectionRefusedError("nobody listens there")
-        plain(sock)
+        set_tcp_options(sock)
     except BaseException:
         sock.close()
         raise
     return sock
 
 
-def plain(sock: socket.socket) -> None:
+def set_tcp_options(sock: socket.socket) -> None:
     """Sends what is written without waiting for more, so that a piece stays a piece, and waits for a peer for ever."""
     if sock.family in _INET:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

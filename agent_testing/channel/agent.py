@@ -20,7 +20,7 @@ from agent_common.protocol.work import WorkRequest, WorkResult, WorkUsage, paylo
 from .agent_connection import AgentConversation
 from .agent_faults import AGENT_FAULTS, LOOSE_AGENT_FAULTS
 
-CAUSES_OF_END = (OSError, EOFError, TimeoutError)
+CONNECTION_ERRORS = (OSError, EOFError, TimeoutError)
 STEADY_SECONDS = 10.0
 
 
@@ -34,7 +34,7 @@ class StubEntry:
     acked: bool = False
     usage: WorkUsage = field(default_factory=WorkUsage)
     task: asyncio.Task[None] | None = None
-    silent: bool = False
+    result_unwanted: bool = False
     """Nobody wants its result."""
     answer: str = "pong"
 
@@ -50,7 +50,7 @@ class StubAgent:
     constraints: bytes | None = None
     """Payload of version 1; without it there are none, and the version is 0."""
     extensions: bool = True
-    wrong: frozenset[str] = frozenset()
+    faults: frozenset[str] = frozenset()
     """What it does wrong: names of AGENT_FAULTS, and of LOOSE_AGENT_FAULTS where it is loose."""
     backoff: tuple[float, float] = (0.1, 5.0)
     """Seconds before a new connection: at first, and at most."""
@@ -64,11 +64,11 @@ class StubAgent:
     drained: bool = False
     dials: int = 0
     ledger: dict[str, StubEntry] = field(default_factory=dict[str, StubEntry])
-    _talk: AgentConversation | None = None
+    _connection: AgentConversation | None = None
 
     def __post_init__(self) -> None:
-        if unknown := self.wrong - (AGENT_FAULTS | LOOSE_AGENT_FAULTS).keys():
-            raise ValueError(f"wrong: there is no fault {', '.join(sorted(unknown))}")
+        if unknown := self.faults - (AGENT_FAULTS | LOOSE_AGENT_FAULTS).keys():
+            raise ValueError(f"faults: there is no fault {', '.join(sorted(unknown))}")
         if self.constraints is not None:
             self.version, self.hash = 1, payload_hash(self.constraints)
 
@@ -79,37 +79,37 @@ class StubAgent:
         try:
             while not self.drained:
                 began = loop.time()
-                await self._once()
-                if "exits_on_eof" in self.wrong:
+                await self._connect_once()
+                if "exits_on_eof" in self.faults:
                     return
                 delay = first if loop.time() - began >= STEADY_SECONDS else delay
-                await asyncio.sleep(0.001 if "dials_hotly" in self.wrong else random.uniform(0, delay))  # noqa: S311
+                await asyncio.sleep(0.001 if "dials_hotly" in self.faults else random.uniform(0, delay))  # noqa: S311
                 delay = min(delay * 2, most)
         finally:
             await self._stop_all()
 
-    async def _once(self) -> None:
+    async def _connect_once(self) -> None:
         self.dials += 1
         try:
             reader, writer = await open_endpoint(parse_endpoint(self.url))
-        except CAUSES_OF_END as error:
+        except CONNECTION_ERRORS as error:
             self.broken = self.broken or str(error)
             return
-        second = await self._second() if "dials_twice" in self.wrong else None
-        self._talk = talk = AgentConversation(self, reader, writer)
+        second = await self._dial_second() if "dials_twice" in self.faults else None
+        self._connection = talk = AgentConversation(self, reader, writer)
         try:
             self.broken = await talk.run()
         finally:
-            self._talk = None
+            self._connection = None
             for one in filter(None, (writer, second)):
                 one.close()
-                with contextlib.suppress(*CAUSES_OF_END):
+                with contextlib.suppress(*CONNECTION_ERRORS):
                     await one.wait_closed()
-        if "loses_work" in self.wrong:
-            self.forget_running()
+        if "loses_work" in self.faults:
+            self.drop_running()
 
-    async def _second(self) -> asyncio.StreamWriter | None:
-        with contextlib.suppress(*CAUSES_OF_END):
+    async def _dial_second(self) -> asyncio.StreamWriter | None:
+        with contextlib.suppress(*CONNECTION_ERRORS):
             return (await open_endpoint(parse_endpoint(self.url)))[1]
         return None
 
@@ -131,15 +131,15 @@ class StubAgent:
 
     def deliver(self, entry: StubEntry) -> None:
         """Sends a result on the connection that there is; without one it waits for the next."""
-        if self._talk is not None and self._talk.open_for_results:
-            self._talk.deliver(entry)
+        if self._connection is not None and self._connection.open_for_results:
+            self._connection.deliver(entry)
 
-    def talk(self) -> AgentConversation | None:
+    def connection(self) -> AgentConversation | None:
         """The connection that there is."""
-        return self._talk
+        return self._connection
 
-    def forget_running(self) -> None:
+    def drop_running(self) -> None:
         for entry in self.ledger.values():
             if entry.result is None and entry.task is not None:
-                entry.silent = entry.acked = True
+                entry.result_unwanted = entry.acked = True
                 entry.task.cancel()

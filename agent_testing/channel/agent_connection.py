@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from agent_common.protocol import is_object
 from agent_common.protocol.work import (
-    MOST_BAD_LINES,
+    MAX_BAD_LINES,
     Ack,
     Attach,
     Cancel,
@@ -29,12 +29,12 @@ from agent_common.protocol.work import (
     UnknownControl,
     Welcome,
     WorkRequest,
+    compute_mac,
     decode,
     encode,
-    loose_request,
-    mac_of,
     new_sid,
     read_frame,
+    read_loose_request,
 )
 
 from . import agent_work as work
@@ -56,18 +56,18 @@ class AgentConversation:
     def __init__(self, agent: StubAgent, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.agent, self._reader, self._writer = agent, reader, writer
         self.agent_id = agent.agent_id
-        self.sid = _FIXED_SID if self.wrong("one_sid") else new_sid()
+        self.sid = _FIXED_SID if self.has_fault("one_sid") else new_sid()
         self.welcome: Welcome | None = None
         self.open_for_results = False
         self.draining = False
         self._attached = False
-        self._heard = asyncio.get_running_loop().time()
-        self._bad: list[float] = []
-        self._pushed: ConstraintsPayload | None = None
+        self._last_received = asyncio.get_running_loop().time()
+        self._bad_line_times: list[float] = []
+        self._pushed_payload: ConstraintsPayload | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def wrong(self, name: str) -> bool:
-        return name in self.agent.wrong
+    def has_fault(self, name: str) -> bool:
+        return name in self.agent.faults
 
     # ---------------------------------------------------------------- saying
 
@@ -76,86 +76,86 @@ class AgentConversation:
             self._writer.write(encode(frame))
 
     def signal(self, name: SignalName, request_id: str | None = None, detail: str | None = None) -> None:
-        agent_id = self.agent.agent_id if self.wrong("own_identity") else self.agent_id
+        agent_id = self.agent.agent_id if self.has_fault("own_identity") else self.agent_id
         frame = LifecycleSignal(
             signal=name, agent_id=agent_id, observed_at=work.now(), request_id=request_id, detail=detail
         )
         value: dict[str, Any] = frame.model_dump(exclude_none=True)
-        if self.agent.dialect == "loose" and not self.wrong("strict_signals"):
+        if self.agent.dialect == "loose" and not self.has_fault("strict_signals"):
             value = {key: value[key] for key in ("signal", "request_id") if key in value}
-        if self.wrong("extra_field"):
+        if self.has_fault("extra_field"):
             value["mood"] = "good"
         self.send(value)
 
     def deliver(self, entry: StubEntry) -> None:
         """Sends the result, and says that the slot is free."""
         result = entry.result
-        if result is None or entry.silent:
+        if result is None or entry.result_unwanted:
             return
-        if self.wrong("no_audit_ref"):
+        if self.has_fault("no_audit_ref"):
             result = result.model_copy(update={"audit_ref": "none"})
         value: dict[str, Any] = result.model_dump(exclude_none=True)
-        if self.agent.dialect == "loose" and not self.wrong("strict_results"):
+        if self.agent.dialect == "loose" and not self.has_fault("strict_results"):
             value = {
                 "request_id": result.request_id,
                 "ok": result.status == "completed",
                 "content": result.content or result.error,
             }
-        for _ in range(2 if self.wrong("two_results") else 1):
+        for _ in range(2 if self.has_fault("two_results") else 1):
             self.send(value)
         self.signal("completed", result.request_id)
         entry.sent = True
-        if self.wrong("lets_results_go"):
+        if self.has_fault("lets_results_go"):
             entry.acked = True
         if self.draining and not self.agent.running:
             self._finish_drain()
 
-    def _hello(self) -> None:
+    def _send_hello(self) -> None:
         agent = self.agent
         strict = agent.dialect == "strict"
-        if agent.broken and strict and not self.wrong("no_word_of_breaks"):
+        if agent.broken and strict and not self.has_fault("no_word_of_breaks"):
             self.signal("mediation_broken", detail=agent.broken[:200])
-        if not self.wrong("ack_after_ready"):
-            self._ack()
-        if self.wrong("early_control"):
+        if not self.has_fault("ack_after_ready"):
+            self._send_constraint_ack()
+        if self.has_fault("early_control"):
             self.send(Ping(n=1))
-        if self.wrong("blank_lines"):
+        if self.has_fault("blank_lines"):
             self._writer.write(b"\n")
-        window = 0 if self.wrong("bad_offer") else agent.window
+        window = 0 if self.has_fault("bad_offer") else agent.window
         offer = Offer(window, agent.max_line, self.sid, agent.epoch)
         self.signal("ready", detail=str(offer) if agent.extensions and strict else None)
-        if self.wrong("ack_after_ready"):
-            self._ack()
+        if self.has_fault("ack_after_ready"):
+            self._send_constraint_ack()
         if not (agent.extensions and strict):
-            self._resend({})
+            self._apply_verdicts({})
 
-    def _ack(self) -> None:
+    def _send_constraint_ack(self) -> None:
         agent = self.agent
         if agent.hash and agent.dialect == "strict":
-            told = agent.hash.removeprefix("sha256:") if self.wrong("bare_hash") else agent.hash
+            told = agent.hash.removeprefix("sha256:") if self.has_fault("bare_hash") else agent.hash
             self.send(ConstraintAck(version=agent.version, hash=told, agent_id=self.agent_id, observed_at=work.now()))
 
     # ---------------------------------------------------------------- hearing
 
     async def run(self) -> str:
         """Talks until the connection ends; returns why it did."""
-        if not self.wrong("silent"):
-            self._hello()
-        lines = work.reader(self)
+        if not self.has_fault("silent"):
+            self._send_hello()
+        lines = work.line_reader(self)
         rest = b""
         try:
             while data := await self._reader.read(_PIECE):
-                self._heard = asyncio.get_running_loop().time()
+                self._last_received = asyncio.get_running_loop().time()
                 before, rest = rest, (rest + data).rpartition(b"\n")[2][-4096:]
-                if self.wrong("drops_crumbs") and len(data) < 8:
+                if self.has_fault("drops_crumbs") and len(data) < 8:
                     continue
-                if self.wrong("dies_of_blanks") and work.has_blank(before + data):
+                if self.has_fault("dies_of_blanks") and work.has_blank(before + data):
                     return "a blank line came"
                 for line in lines.feed(data):
-                    self._line(line)
+                    self._handle_line(line)
                 await self._writer.drain()
-            if self.wrong("reads_cut_lines") and rest:
-                self._line(rest)
+            if self.has_fault("reads_cut_lines") and rest:
+                self._handle_line(rest)
         except (OSError, FrameTooLarge, HangUp) as error:
             return str(error) or type(error).__name__
         finally:
@@ -163,119 +163,123 @@ class AgentConversation:
                 task.cancel()
         return "the host hung up"
 
-    def _line(self, line: bytes | FrameFault) -> None:
+    def _handle_line(self, line: bytes | FrameFault) -> None:
         try:
             if isinstance(line, FrameFault):
                 raise line
-            self._take(work.lenient(self, line) or decode(line))
+            self._handle_frame(work.parse_leniently(self, line) or decode(line))
         except FrameFault as fault:
-            self._fault(fault)
+            self._on_bad_line(fault)
 
-    def _fault(self, fault: FrameFault) -> None:
-        if self.wrong("dies_of_long_lines") and fault.code == "line_too_long":
+    def _on_bad_line(self, fault: FrameFault) -> None:
+        if self.has_fault("dies_of_long_lines") and fault.code == "line_too_long":
             raise HangUp("a long line came")
-        if self.wrong("dies_of_bad_lines") and fault.code in ("invalid_json", "not_an_object"):
+        if self.has_fault("dies_of_bad_lines") and fault.code in ("invalid_json", "not_an_object"):
             raise HangUp("a bad line came")
         at = asyncio.get_running_loop().time()
-        self._bad = [one for one in self._bad if at - one < 60] + [at]
-        if len(self._bad) > MOST_BAD_LINES and not self.wrong("endures_floods"):
+        self._bad_line_times = [one for one in self._bad_line_times if at - one < 60] + [at]
+        if len(self._bad_line_times) > MAX_BAD_LINES and not self.has_fault("endures_floods"):
             raise HangUp("too many bad lines came")
 
-    def _take(self, value: dict[str, Any]) -> None:
+    def _handle_frame(self, value: dict[str, Any]) -> None:
         if self.agent.dialect == "loose" and isinstance(value.get("principal"), str):
-            work.take(self, loose_request(value, now=work.now(), constraints_version=self.agent.version))
+            work.start_request(self, read_loose_request(value, now=work.now(), constraints_version=self.agent.version))
             return
-        frame = read_frame(work.tolerated(self, value))
+        frame = read_frame(work.drop_tolerated(self, value))
         if isinstance(frame, WorkRequest):
-            if self.welcome is None and not self.open_for_results and not self.wrong("needs_welcome"):
-                self._resend({})  # the host does not know the extensions
-            work.take(self, frame)
+            if self.welcome is None and not self.open_for_results and not self.has_fault("needs_welcome"):
+                self._apply_verdicts({})  # the host does not know the extensions
+            work.start_request(self, frame)
         elif isinstance(frame, Constraints):
-            self._push(frame)
+            self._apply_constraints(frame)
         elif is_object(value) and "ctl" in value:
-            self._control(frame)
+            self._handle_control(frame)
 
-    def _control(self, frame: object) -> None:
+    def _handle_control(self, frame: object) -> None:
         match frame:
             case Welcome():
-                self._welcomed(frame)
+                self._handle_welcome(frame)
             case Ping():
-                if not self.wrong("no_pong"):
+                if not self.has_fault("no_pong"):
                     self.send(Pong(n=frame.n))
             case ConstraintsPayload():
-                self._pushed = frame
+                self._pushed_payload = frame
             case Drain():
                 self._drain()
-            case UnknownControl() if self.wrong("dies_of_unknown_control"):
+            case UnknownControl() if self.has_fault("dies_of_unknown_control"):
                 raise HangUp("an unknown control frame came")
             case _:
-                self._about_work(frame)
+                self._handle_work_control(frame)
 
-    def _about_work(self, frame: object) -> None:
+    def _handle_work_control(self, frame: object) -> None:
         match frame:
             case ResumeOk():
-                self._resend(dict(frame.verdicts))
-            case Ack() if not self.wrong("ignores_acks"):
+                self._apply_verdicts(dict(frame.verdicts))
+            case Ack() if not self.has_fault("ignores_acks"):
                 if (entry := self.agent.ledger.get(frame.request_id)) is not None:
                     entry.acked = True
-            case Cancel() if not self.wrong("no_cancel"):
+            case Cancel() if not self.has_fault("no_cancel"):
                 work.cancel(self, frame.request_id)
             case _:
                 pass
 
     # ---------------------------------------------------------------- the extensions
 
-    def _welcomed(self, welcome: Welcome) -> None:
+    def _handle_welcome(self, welcome: Welcome) -> None:
         self.welcome = welcome
         self.agent_id, self.agent.epoch = welcome.agent_id, welcome.epoch
-        if self.wrong("late_attach"):
+        if self.has_fault("late_attach"):
             self._resume()
-        if welcome.challenge and self.agent.key is not None and not self.wrong("no_attach"):
-            key = b"another" if self.wrong("wrong_mac") else self.agent.key
-            mac = mac_of(key, challenge=welcome.challenge, sid=self.sid, agent_id=welcome.agent_id, epoch=welcome.epoch)
+        if welcome.challenge and self.agent.key is not None and not self.has_fault("no_attach"):
+            key = b"another" if self.has_fault("wrong_mac") else self.agent.key
+            mac = compute_mac(
+                key, challenge=welcome.challenge, sid=self.sid, agent_id=welcome.agent_id, epoch=welcome.epoch
+            )
             self.send(Attach(sid=self.sid, mac=mac))
-        if not self.wrong("late_attach"):
+        if not self.has_fault("late_attach"):
             self._resume()
-        self._own(self._beat(welcome.heartbeat_s))
+        self._track_task(self._send_heartbeats(welcome.heartbeat_s))
 
     def _resume(self) -> None:
-        if self.wrong("no_resume"):
-            self._resend({})
+        if self.has_fault("no_resume"):
+            self._apply_verdicts({})
         else:
             self.send(Resume(running=tuple(self.agent.running), unacked=tuple(self.agent.unacked)))
 
-    def _resend(self, verdicts: dict[str, str]) -> None:
+    def _apply_verdicts(self, verdicts: dict[str, str]) -> None:
         self.open_for_results = True
-        dropped = {"forget"} - ({"forget"} if self.wrong("ignores_forget") else set())
-        dropped |= {"resend"} if self.wrong("no_resend") else set()
+        dropped = {"forget"} - ({"forget"} if self.has_fault("ignores_forget") else set())
+        dropped |= {"resend"} if self.has_fault("no_resend") else set()
         for name in [*self.agent.running, *self.agent.unacked]:
             entry, verdict = self.agent.ledger[name], verdicts.get(name)
-            if verdict == "cancel" and not self.wrong("ignores_cancel_verdict"):
-                entry.silent = entry.acked = True
+            if verdict == "cancel" and not self.has_fault("ignores_cancel_verdict"):
+                entry.result_unwanted = entry.acked = True
                 work.cancel(self, name)
             elif verdict in dropped:
                 entry.acked = True
             elif entry.result is not None and (self.welcome is not None or not entry.sent):
                 self.deliver(entry)
 
-    async def _beat(self, seconds: float) -> None:
+    async def _send_heartbeats(self, seconds: float) -> None:
         number = 0
         while True:
             await asyncio.sleep(seconds)
             number += 1
             self.send(Ping(n=number))
-            if asyncio.get_running_loop().time() - self._heard > 3 * seconds and not self.wrong("trusts_silence"):
+            if asyncio.get_running_loop().time() - self._last_received > 3 * seconds and not self.has_fault(
+                "trusts_silence"
+            ):
                 self._writer.transport.abort()
                 return
 
-    def _push(self, frame: Constraints) -> None:
-        payload, self._pushed = self._pushed, None
-        if self.wrong("no_push") or payload is None or payload.version != frame.version:
+    def _apply_constraints(self, frame: Constraints) -> None:
+        payload, self._pushed_payload = self._pushed_payload, None
+        if self.has_fault("no_push") or payload is None or payload.version != frame.version:
             return
-        found = work.hash_of(self, payload.b64, frame.hash)
+        found = work.checked_hash(self, payload.b64, frame.hash)
         if found is not None:
             self.agent.version, self.agent.hash = frame.version, found
-            self._ack()
+            self._send_constraint_ack()
 
     def _drain(self) -> None:
         self.draining = True
@@ -283,14 +287,14 @@ class AgentConversation:
             self._finish_drain()
 
     def _finish_drain(self) -> None:
-        if not self.wrong("stays_after_drain"):
+        if not self.has_fault("stays_after_drain"):
             self.agent.drained = True
-            self._own(self._close())
+            self._track_task(self._close())
 
     async def _close(self) -> None:
         self._writer.close()
 
-    def _own(self, job: Any) -> None:
+    def _track_task(self, job: Any) -> None:
         task = asyncio.create_task(job)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -21,7 +21,7 @@ from agent_common.protocol.work import (
     WorkResult,
     WorkUsage,
     payload_hash,
-    stamp,
+    to_rfc3339,
 )
 
 if TYPE_CHECKING:
@@ -33,82 +33,84 @@ _TICK = 0.1
 
 
 def now() -> str:
-    return stamp(time.time_ns() // 1_000_000)
+    return to_rfc3339(time.time_ns() // 1_000_000)
 
 
-def take(talk: AgentConversation, request: WorkRequest) -> None:
+def start_request(connection: AgentConversation, request: WorkRequest) -> None:
     """Begins the work, or says why not."""
     from .agent import StubEntry
 
-    agent = talk.agent
+    agent = connection.agent
     known = agent.ledger.get(request.request_id)
     if known is not None:
-        _again(talk, known, request)
+        _handle_repeated(connection, known, request)
         return
-    if refusal := _refusal(talk, request):
-        _refuse(talk, request, *refusal)
+    if refusal := _refusal(connection, request):
+        _refuse(connection, request, *refusal)
         return
     entry = agent.ledger[request.request_id] = StubEntry(request)
-    _begin(talk, entry)
+    _start_work(connection, entry)
 
 
-def _begin(talk: AgentConversation, entry: StubEntry) -> None:
-    if not talk.wrong("no_accepting"):
-        talk.signal("accepting", entry.request.request_id)
-    entry.task = asyncio.create_task(_work(talk.agent, entry))
+def _start_work(connection: AgentConversation, entry: StubEntry) -> None:
+    if not connection.has_fault("no_accepting"):
+        connection.signal("accepting", entry.request.request_id)
+    entry.task = asyncio.create_task(_run_work(connection.agent, entry))
 
 
-def _again(talk: AgentConversation, known: StubEntry, request: WorkRequest) -> None:
+def _handle_repeated(connection: AgentConversation, known: StubEntry, request: WorkRequest) -> None:
     """The id has been used."""
     same = known.request.fingerprint() == request.fingerprint()
-    if not same and not talk.wrong("no_conflict"):
-        _refuse(talk, request, "failed", "request_id_conflict: the id was used for other work")
+    if not same and not connection.has_fault("no_conflict"):
+        _refuse(connection, request, "failed", "request_id_conflict: the id was used for other work")
     elif known.result is None:
-        talk.signal("accepting", request.request_id)
-        if talk.wrong("starts_again"):
-            _begin(talk, _copy(known))
-    elif talk.wrong("runs_again"):
-        _begin(talk, _copy(known, answer="pong once more"))  # the same words in the same millisecond would not show
+        connection.signal("accepting", request.request_id)
+        if connection.has_fault("starts_again"):
+            _start_work(connection, _copy_entry(known))
+    elif connection.has_fault("runs_again"):
+        _start_work(
+            connection, _copy_entry(known, answer="pong once more")
+        )  # the same words in the same millisecond would not show
     else:
-        talk.deliver(known)
+        connection.deliver(known)
 
 
-def _copy(entry: StubEntry, answer: str = "pong") -> StubEntry:
+def _copy_entry(entry: StubEntry, answer: str = "pong") -> StubEntry:
     from .agent import StubEntry
 
     return StubEntry(entry.request, answer=answer)
 
 
-def _refusal(talk: AgentConversation, request: WorkRequest) -> tuple[ResultStatus, str] | None:
-    if talk.agent.dialect == "loose":
+def _refusal(connection: AgentConversation, request: WorkRequest) -> tuple[ResultStatus, str] | None:
+    if connection.agent.dialect == "loose":
         return None
-    if not request.principal.verified and not talk.wrong("trusts_anyone"):
+    if not request.principal.verified and not connection.has_fault("trusts_anyone"):
         return "denied", "unverified_principal: nobody has checked who asks"
-    if request.constraints_version != talk.agent.version and not talk.wrong("ignores_version"):
-        talk.signal("constraints_outdated", request.request_id)
+    if request.constraints_version != connection.agent.version and not connection.has_fault("ignores_version"):
+        connection.signal("constraints_outdated", request.request_id)
         return "denied", "constraints_outdated: other constraints hold here"
-    if request.bounds and request.bounds.max_egress_bytes is not None and not talk.wrong("takes_any_bound"):
+    if request.bounds and request.bounds.max_egress_bytes is not None and not connection.has_fault("takes_any_bound"):
         return "denied", "unsupported_bound:max_egress_bytes"
-    if talk.draining and not talk.wrong("works_while_draining"):
+    if connection.draining and not connection.has_fault("works_while_draining"):
         return "denied", "draining: no new work"
     return None
 
 
-def _refuse(talk: AgentConversation, request: WorkRequest, status: ResultStatus, error: str) -> None:
+def _refuse(connection: AgentConversation, request: WorkRequest, status: ResultStatus, error: str) -> None:
     from .agent import StubEntry
 
     entry = StubEntry(request, result=_result(request, status, error=error), acked=True)
-    if talk.wrong("keeps_outdated") and error.startswith("constraints_outdated"):
-        talk.agent.ledger[request.request_id] = entry
-    if talk.wrong("accepts_then_denies"):
-        talk.signal("accepting", request.request_id)
-        talk.deliver(entry)
+    if connection.has_fault("keeps_outdated") and error.startswith("constraints_outdated"):
+        connection.agent.ledger[request.request_id] = entry
+    if connection.has_fault("accepts_then_denies"):
+        connection.signal("accepting", request.request_id)
+        connection.deliver(entry)
     elif entry.result is not None:
-        talk.send(entry.result)
+        connection.send(entry.result)
 
 
-def cancel(talk: AgentConversation, request_id: str) -> None:
-    entry = talk.agent.ledger.get(request_id)
+def cancel(connection: AgentConversation, request_id: str) -> None:
+    entry = connection.agent.ledger.get(request_id)
     if entry is not None and entry.task is not None and entry.result is None:
         entry.task.cancel()
 
@@ -122,7 +124,7 @@ def _result(request: WorkRequest, status: ResultStatus, **more: str | None) -> W
 # -------------------------------------------------------------------- the work itself
 
 
-async def _work(agent: StubAgent, entry: StubEntry) -> None:
+async def _run_work(agent: StubAgent, entry: StubEntry) -> None:
     request = entry.request
     try:
         entry.result = await _within_bounds(agent, entry)
@@ -134,7 +136,7 @@ async def _work(agent: StubAgent, entry: StubEntry) -> None:
 async def _within_bounds(agent: StubAgent, entry: StubEntry) -> WorkResult:
     request, bounds = entry.request, entry.request.bounds
     seconds = bounds.max_duration_seconds if bounds else None
-    if "no_deadline" in agent.wrong:
+    if "no_deadline" in agent.faults:
         seconds = None
     try:
         async with asyncio.timeout(seconds):
@@ -153,12 +155,12 @@ class _Bound(Exception):
 async def _answer(agent: StubAgent, entry: StubEntry) -> str:
     request, bounds = entry.request, entry.request.bounds
     tokens = len(request.content.split()) + 1
-    if bounds and bounds.max_tokens is not None and tokens > bounds.max_tokens and "no_budget" not in agent.wrong:
+    if bounds and bounds.max_tokens is not None and tokens > bounds.max_tokens and "no_budget" not in agent.faults:
         raise _Bound("budget_exhausted: max_tokens")
     calls = 0
     if request.content == "tool":
         most = bounds.max_tool_calls if bounds else None
-        if most is not None and calls >= most and "no_tool_bound" not in agent.wrong:
+        if most is not None and calls >= most and "no_tool_bound" not in agent.faults:
             raise _Bound("budget_exhausted: max_tool_calls")
         calls = 1
     entry.usage = WorkUsage(tokens=tokens, tool_calls=calls)
@@ -174,12 +176,12 @@ async def _sleep(agent: StubAgent, entry: StubEntry, seconds: float) -> None:
     while (left := until - asyncio.get_running_loop().time()) > 0:
         await asyncio.sleep(min(left, _TICK))
         number += 1
-        _progress(agent, entry, 1 if "progress_stands" in agent.wrong else number)
+        _progress(agent, entry, 1 if "progress_stands" in agent.faults else number)
 
 
 def _progress(agent: StubAgent, entry: StubEntry, number: int) -> None:
-    talk = agent.talk()
-    if talk is not None and talk.welcome is not None and talk.open_for_results and not entry.silent:
+    talk = agent.connection()
+    if talk is not None and talk.welcome is not None and talk.open_for_results and not entry.result_unwanted:
         talk.send(Progress(request_id=entry.request.request_id, seq=number, kind="usage", usage=entry.usage))
 
 
@@ -196,17 +198,17 @@ class _Patient(Lines):
             self._length = self.soft + 1
 
 
-def reader(talk: AgentConversation) -> Lines:
-    return (_Patient if talk.wrong("endures_endless_lines") else Lines)(talk.agent.max_line)
+def line_reader(connection: AgentConversation) -> Lines:
+    return (_Patient if connection.has_fault("endures_endless_lines") else Lines)(connection.agent.max_line)
 
 
 def has_blank(data: bytes) -> bool:
     return data.startswith((b"\n", b"\r\n")) or b"\n\n" in data or b"\n\r\n" in data
 
 
-def lenient(talk: AgentConversation, line: bytes) -> dict[str, Any] | None:
+def parse_leniently(connection: AgentConversation, line: bytes) -> dict[str, Any] | None:
     """How a reader takes a line that does not look twice; none for one that does."""
-    if talk.wrong("takes_double_keys"):
+    if connection.has_fault("takes_double_keys"):
         try:
             value: dict[str, Any] = json.loads(line)
         except ValueError:
@@ -215,28 +217,28 @@ def lenient(talk: AgentConversation, line: bytes) -> dict[str, Any] | None:
     return None
 
 
-def tolerated(talk: AgentConversation, value: dict[str, Any]) -> dict[str, Any]:
+def drop_tolerated(connection: AgentConversation, value: dict[str, Any]) -> dict[str, Any]:
     """The frame without what a careless reader does not see."""
     if "principal" not in value:
         return value
-    if talk.wrong("takes_extra_fields"):
+    if connection.has_fault("takes_extra_fields"):
         value = {name: one for name, one in value.items() if name in WorkRequest.model_fields or name == "status"}
-    if talk.wrong("takes_two_shapes"):
+    if connection.has_fault("takes_two_shapes"):
         value = {name: one for name, one in value.items() if name != "status"}
     return value
 
 
-def hash_of(talk: AgentConversation, b64: str, told: str) -> str | None:
+def checked_hash(connection: AgentConversation, b64: str, claimed: str) -> str | None:
     """The payload's hash, if it is the one that was told."""
     try:
         payload = base64.b64decode(b64, validate=True)
     except (ValueError, binascii.Error):
         return None
     found = payload_hash(payload)
-    if talk.wrong("believes_hashes"):
-        return told
-    if found != told:
+    if connection.has_fault("believes_hashes"):
+        return claimed
+    if found != claimed:
         return None
-    if talk.wrong("rewrites_payload"):
+    if connection.has_fault("rewrites_payload"):
         return payload_hash(json.dumps(payload.decode("utf-8", "replace")).encode())
     return found

@@ -2,7 +2,7 @@
 
     async with StubListener("tcp://127.0.0.1:9900") as listener:
         request_id = listener.submit("ping")
-        work = await listener.done(request_id)
+        work = await listener.wait_for_result(request_id)
 
 It serves one agent, and keeps its ledger in memory.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent_common.net import listen_at, parse_endpoint
-from agent_common.protocol.work import WorkRequest, WorkResult, stamp
+from agent_common.protocol.work import WorkRequest, WorkResult, to_rfc3339
 
 from .listener_connection import ListenerConversation
 from .listener_faults import LISTENER_FAULTS, LOOSE_LISTENER_FAULTS
@@ -34,7 +34,7 @@ class StubWork:
     request: WorkRequest
     state: Literal["queued", "dispatched", "accepted", "resulted"] = "queued"
     result: WorkResult | None = None
-    given: int = 0
+    times_sent: int = 0
     """How often it was sent."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -52,38 +52,38 @@ class StubListener:
     first_line: float = 10.0
     """Seconds to the first line of a connection."""
     max_line: int = 1 << 20
-    wrong: frozenset[str] = frozenset()
+    faults: frozenset[str] = frozenset()
     """What it does wrong: names of LISTENER_FAULTS, and of LOOSE_LISTENER_FAULTS where it is loose."""
     ledger: dict[str, StubWork] = field(default_factory=dict[str, StubWork])
     current: ListenerConversation | None = None
     epoch: int = 0
     macs: set[str] = field(default_factory=set[str])
-    open: int = 0
+    open_connections: int = 0
     _probes: int = 0
-    grudge: bool = False
+    hang_up_next: bool = False
     """The next one who says something is hung up on."""
-    _choked: bool = False
-    _talks: set[ListenerConversation] = field(default_factory=set[ListenerConversation])
+    _hung_up_once: bool = False
+    _connections: set[ListenerConversation] = field(default_factory=set[ListenerConversation])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    _close: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _exit_stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __post_init__(self) -> None:
-        if unknown := self.wrong - (LISTENER_FAULTS | LOOSE_LISTENER_FAULTS).keys():
-            raise ValueError(f"wrong: there is no fault {', '.join(sorted(unknown))}")
+        if unknown := self.faults - (LISTENER_FAULTS | LOOSE_LISTENER_FAULTS).keys():
+            raise ValueError(f"faults: there is no fault {', '.join(sorted(unknown))}")
 
     async def __aenter__(self) -> StubListener:
         """Listens from now on; `url` names the port then. Raises OSError."""
-        place = self._close.enter_context(listen_at(parse_endpoint(self.url, listening=True)))
-        place.bound.setblocking(False)
+        place = self._exit_stack.enter_context(listen_at(parse_endpoint(self.url, listening=True)))
+        place.sock.setblocking(False)
         self.url = str(place.endpoint)
-        self._own(asyncio.create_task(self._accept(place.bound), name="stub listener"))
+        self._track_task(asyncio.create_task(self._accept(place.sock), name="stub listener"))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._close.close()
+        self._exit_stack.close()
 
     def submit(self, content: str, *, request_id: str | None = None, **more: Any) -> str:
         """Hands in work; returns its id."""
@@ -93,7 +93,7 @@ class StubListener:
                 "principal": {"name": "operator", "kind": "user", "verified": True},
                 "content": content,
                 "constraints_version": 0,
-                "submitted_at": stamp(time.time_ns() // 1_000_000),
+                "submitted_at": to_rfc3339(time.time_ns() // 1_000_000),
                 "audit_ref": f"audit/{uuid.uuid4().hex[:8]}",
                 **more,
             }
@@ -103,7 +103,7 @@ class StubListener:
             self.current.dispatch()
         return request.request_id
 
-    async def done(self, request_id: str, seconds: float = 10.0) -> StubWork:
+    async def wait_for_result(self, request_id: str, seconds: float = 10.0) -> StubWork:
         """The work once it has its result. Raises TimeoutError."""
         work = self.ledger[request_id]
         async with asyncio.timeout(seconds):
@@ -116,38 +116,38 @@ class StubListener:
         loop = asyncio.get_running_loop()
         while True:
             opened, _ = await loop.sock_accept(bound)
-            if "few_connections" in self.wrong and self.open >= _MOST_OPEN:
+            if "few_connections" in self.faults and self.open_connections >= _MOST_OPEN:
                 opened.close()
                 continue
-            self._own(asyncio.create_task(self._serve(opened)))
+            self._track_task(asyncio.create_task(self._serve(opened)))
 
     async def _serve(self, opened: socket.socket) -> None:
-        self.open += 1
+        self.open_connections += 1
         opener = asyncio.open_unix_connection if opened.family == socket.AF_UNIX else asyncio.open_connection
         reader, writer = await opener(sock=opened)
         talk = ListenerConversation(self, reader, writer)
-        if "probes_displace" in self.wrong and self.current is not None:
+        if "probes_displace" in self.faults and self.current is not None:
             self.current.end()
-        self._talks.add(talk)
+        self._connections.add(talk)
         try:
             ended = await talk.run()
         finally:
-            self.open -= 1
-            self._talks.discard(talk)
+            self.open_connections -= 1
+            self._connections.discard(talk)
             if self.current is talk:
                 self.current = None
             talk.requeue()
             talk.end()
-        if not talk.spoken:
-            self._count(ended)
+        if not talk.has_spoken:
+            self._count_probe(ended)
 
-    def _count(self, ended: str) -> None:
+    def _count_probe(self, ended: str) -> None:
         """A connection on which nothing was said."""
         self._probes += 1
-        many = self._probes >= _MOST_PROBES and "chokes_on_probes" in self.wrong
-        if (many or (ended == "reset" and "chokes_on_resets" in self.wrong)) and not self._choked:
-            self._choked = self.grudge = True
+        many = self._probes >= _MOST_PROBES and "chokes_on_probes" in self.faults
+        if (many or (ended == "reset" and "chokes_on_resets" in self.faults)) and not self._hung_up_once:
+            self._hung_up_once = self.hang_up_next = True
 
-    def _own(self, task: asyncio.Task[None]) -> None:
+    def _track_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

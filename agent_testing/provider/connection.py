@@ -11,7 +11,7 @@ from typing import Protocol, cast
 import httptools
 
 from .record import Recorded
-from .sse_stream import Close, Hold, Pause, Tape, json_reply
+from .sse_stream import Close, Hold, Pause, WireReply, json_reply
 
 
 class ProviderHost(Protocol):
@@ -19,11 +19,11 @@ class ProviderHost(Protocol):
 
     connections: set[ProviderConnection]
 
-    def respond(self, request: Recorded) -> Tape: ...
+    def respond(self, request: Recorded) -> WireReply: ...
 
-    def played(self, request: Recorded) -> None: ...
+    def reply_sent(self, request: Recorded) -> None: ...
 
-    async def released(self) -> None: ...
+    async def wait_released(self) -> None: ...
 
 
 class ProviderConnection(asyncio.Protocol):
@@ -34,7 +34,7 @@ class ProviderConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[Recorded] = deque()
-        self._player: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
         self._last = False
         self.on_message_begin()
 
@@ -55,8 +55,8 @@ class ProviderConnection(asyncio.Protocol):
         self._transport = None
         self._host.connections.discard(self)
         self._waiting.clear()
-        if self._player:
-            self._player.cancel()
+        if self._sending:
+            self._sending.cancel()
 
     # httptools' callbacks
 
@@ -78,7 +78,7 @@ class ProviderConnection(asyncio.Protocol):
         self._last = not self._parser.should_keep_alive()
         method, path = self._parser.get_method().decode(), self._path.decode("latin-1")
         request = Recorded(method, path, self._headers, b"".join(self._body), time.monotonic())
-        if self._player:
+        if self._sending:
             self._waiting.append(request)
         else:
             self._answer(request)
@@ -89,13 +89,13 @@ class ProviderConnection(asyncio.Protocol):
         tape = self._host.respond(request)
         for position, item in enumerate(tape):
             if not isinstance(item, bytes):
-                self._player = asyncio.create_task(self._play(request, tape[position:]))
+                self._sending = asyncio.create_task(self._send_slowly(request, tape[position:]))
                 return
             self._write(item)
         self._finish(request)
 
-    async def _play(self, request: Recorded, tape: Tape) -> None:
-        for item in tape:
+    async def _send_slowly(self, request: Recorded, reply: WireReply) -> None:
+        for item in reply:
             match item:
                 case bytes():
                     self._write(item)
@@ -103,17 +103,17 @@ class ProviderConnection(asyncio.Protocol):
                     await asyncio.sleep(item.seconds)
                 case Close():
                     self.close()
-                case Hold() if not await _in_time(self._host.released, item.seconds):
+                case Hold() if not await _in_time(self._host.wait_released, item.seconds):
                     self.close()
                 case Hold():
                     pass
-        self._player = None
+        self._sending = None
         self._finish(request)
-        while self._waiting and self._player is None:
+        while self._waiting and self._sending is None:
             self._answer(self._waiting.popleft())
 
     def _finish(self, request: Recorded) -> None:
-        self._host.played(request)
+        self._host.reply_sent(request)
         if self._last and not self._waiting:
             self.close()
 
@@ -130,9 +130,9 @@ class ProviderConnection(asyncio.Protocol):
         """Ends the connection at once; returns what was still playing, cancelled."""
         if self._transport:
             self._transport.abort()
-        if self._player:
-            self._player.cancel()
-        return self._player
+        if self._sending:
+            self._sending.cancel()
+        return self._sending
 
 
 async def _in_time(event: Callable[[], Awaitable[None]], seconds: float) -> bool:

@@ -20,7 +20,7 @@ class Recorded:
     """With the query, if there is one."""
     raw_headers: Sequence[tuple[bytes, bytes]]
     body: bytes
-    at: float
+    received_at: float
     """`time.monotonic()` when the last byte had come."""
 
     @cached_property
@@ -61,7 +61,7 @@ class Recorded:
         return ""
 
     @property
-    def said(self) -> list[str]:
+    def texts(self) -> list[str]:
         """What was said: the text of every message but the system's, without what the runtime has noted."""
         texts = [text_of(message.get("content")) for message in self.messages if message.get("role") != "system"]
         return [without_notes(text) for text in texts]
@@ -72,7 +72,7 @@ class Recorded:
             body = self.json
         except ValueError:
             body = self.body.decode("utf-8", "replace")
-        return {"method": self.method, "path": self.path, "headers": self.headers, "body": body, "at": self.at}
+        return {"method": self.method, "path": self.path, "headers": self.headers, "body": body, "at": self.received_at}
 
 
 def text_of(content: Any) -> str:

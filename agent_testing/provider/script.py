@@ -49,7 +49,7 @@ class Script:
         return otherwise(request)
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Steps that have not been used."""
         return len(self._steps)
 
@@ -70,9 +70,9 @@ class Script:
 
 def _always(step: Step | Reply | None) -> Reply:
     if step is None:
-        return _run_out
+        return _out_of_steps
     return step if callable(step) else lambda _request: step
 
 
-def _run_out(request: Recorded) -> Step:
+def _out_of_steps(request: Recorded) -> Step:
     return Fail(500, f"the script has run out of steps at: {request.last_user_text[:200]!r}", code="script_exhausted")

@@ -16,10 +16,10 @@ from .connection import ProviderConnection
 from .embeddings import embeddings
 from .record import Recorded
 from .script import Script
-from .sse_stream import Tape, json_reply, tape_of
+from .sse_stream import WireReply, json_reply, wire_reply
 
 COMPLETIONS = "/v1/chat/completions"
-KEPT = 10_000  # requests: a bench must not fill the memory
+MOST_RECORDED = 10_000  # requests: a bench must not fill the memory
 
 
 class ProviderServer:
@@ -29,10 +29,10 @@ class ProviderServer:
         self.script = script
         self.connections: set[ProviderConnection] = set()
         self.models = [ModelCard(id=model) if isinstance(model, str) else model for model in models]
-        self._recorded: deque[Recorded] = deque(maxlen=KEPT)
+        self._recorded: deque[Recorded] = deque(maxlen=MOST_RECORDED)
         self._arrival = threading.Condition()
         self._completions = 0
-        self._played = 0
+        self._replies_sent = 0
         self._seconds = 0.0
 
     async def start(self, port: int = 0) -> str:
@@ -61,7 +61,7 @@ class ProviderServer:
         """Forgets what was asked."""
         with self._arrival:
             self._recorded.clear()
-            self._completions = self._played = 0
+            self._completions = self._replies_sent = 0
             self._seconds = 0.0
 
     def wait_for(self, count: int, timeout: float) -> list[Recorded]:
@@ -73,7 +73,7 @@ class ProviderServer:
 
     def stats(self) -> dict[str, float]:
         """How many requests were answered, and the seconds that took, pauses included, summed over requests."""
-        return {"requests": self._played, "seconds": self._seconds}
+        return {"requests": self._replies_sent, "seconds": self._seconds}
 
     def release(self) -> None:
         """Lets every reply that hangs now go on."""
@@ -85,10 +85,10 @@ class ProviderServer:
 
     # what a connection needs
 
-    async def released(self) -> None:
+    async def wait_released(self) -> None:
         await self._released.wait()
 
-    def respond(self, request: Recorded) -> Tape:
+    def respond(self, request: Recorded) -> WireReply:
         try:
             if request.path.startswith("/_"):
                 return [self._control(request)]
@@ -100,15 +100,15 @@ class ProviderServer:
         except (ValueError, ValidationError) as error:
             return [_error(400, str(error))]
 
-    def played(self, request: Recorded) -> None:
+    def reply_sent(self, request: Recorded) -> None:
         if not request.path.startswith("/_"):
-            self._played += 1
-            self._seconds += time.monotonic() - request.at
+            self._replies_sent += 1
+            self._seconds += time.monotonic() - request.received_at
 
-    def _serve(self, request: Recorded) -> Tape:
+    def _serve(self, request: Recorded) -> WireReply:
         match request.method, request.path.partition("?")[0]:
             case "POST", "/v1/chat/completions":
-                return tape_of(self.script.next(request), request)
+                return wire_reply(self.script.next(request), request)
             case "POST", "/v1/embeddings":
                 return [json_reply(200, embeddings(request.fields))]
             case "GET", "/v1/models":
@@ -121,7 +121,7 @@ class ProviderServer:
         match request.method, request.path:
             case "POST", "/_script":
                 self.script.load(request.json)
-                return json_reply(200, {"left": self.script.left})
+                return json_reply(200, {"left": self.script.remaining})
             case "GET", "/_requests":
                 return json_reply(200, [recorded.describe() for recorded in self.requests])
             case "DELETE", "/_requests":

@@ -40,10 +40,10 @@ class Close:
     """The end of the connection, once what was written is out."""
 
 
-Tape = list[bytes | Pause | Hold | Close]
+WireReply = list[bytes | Pause | Hold | Close]
 
 
-def tape_of(step: Step, request: Recorded) -> Tape:
+def wire_reply(step: Step, request: Recorded) -> WireReply:
     """What the step does to a chat completion request."""
     match step:
         case Fail():
@@ -83,7 +83,7 @@ def _failure(step: Fail) -> bytes:
     return _whole(step.status, body.encode(), "application/json", *retry)
 
 
-def _garbage(step: Garbage) -> Tape:
+def _garbage(step: Garbage) -> WireReply:
     body = step.body.encode()
     length = len(body) if step.length is None else step.length
     head = _head(200, f"content-type: {step.content_type}", f"content-length: {length}", "connection: close")
@@ -93,12 +93,12 @@ def _garbage(step: Garbage) -> Tape:
 # ---------------------------------------------------------------- answers
 
 
-def _answer(say: Say, request: Recorded) -> Tape:
+def _answer(say: Say, request: Recorded) -> WireReply:
     """Head, pieces and end as separate items, pauses between them."""
     body = request.fields
     if body.get("tool_choice") == "none" and say.calls:
         say = Say(say.text or "ok", reasoning=say.reasoning, usage=say.usage, wait=say.wait, delay=say.delay)
-    tape: Tape = [Pause(say.wait)] if say.wait else []
+    tape: WireReply = [Pause(say.wait)] if say.wait else []
     if body.get("stream"):
         return [*tape, _stream_head, *_events(say, request, body)]
     return [*tape, json_reply(200, _completion(say, request, body))]
@@ -197,22 +197,22 @@ def _new_id(kind: str) -> str:
 # ---------------------------------------------------------------- cutting and joining
 
 
-def _cut(tape: Tape, pieces: int) -> Tape:
+def _cut(reply: WireReply, pieces: int) -> WireReply:
     """The beginning of a tape, up to and with so many pieces; head and role event go before the first of them."""
     if pieces == 0:
         return []
     written = 0
-    for position, item in enumerate(tape):
+    for position, item in enumerate(reply):
         written += isinstance(item, bytes)
         if written == pieces + 2:
-            return tape[: position + 1]
-    return tape[:-1]
+            return reply[: position + 1]
+    return reply[:-1]
 
 
-def _joined(tape: Tape) -> Tape:
+def _joined(reply: WireReply) -> WireReply:
     """The same tape with fewer writes: what is due at once goes out together."""
-    joined: Tape = []
-    for are_bytes, run in itertools.groupby(tape, lambda item: isinstance(item, bytes)):
+    joined: WireReply = []
+    for are_bytes, run in itertools.groupby(reply, lambda item: isinstance(item, bytes)):
         items = list(run)
         joined += [b"".join(cast(list[bytes], items))] if are_bytes else items
     return joined

@@ -20,7 +20,7 @@ from rich.console import Console
 from agent_common.protocol import TaskAssignment, TokenBudget
 
 from .mesh import DemoError, running_mesh, running_runtime
-from .task import begun, follow, result_of, signals, submit
+from .task import follow, show_signals, submit, wait_for_result, wait_until_started
 from .view import StepView
 
 EXAMPLES = Path(__file__).parents[1]
@@ -42,7 +42,7 @@ Your final answer is one JSON object and nothing else:
 "top_product": "<its name>"}, "promote": {"sales/top_product": "<its name>"}}"""
 
 
-def provider() -> str:
+def choose_provider() -> str:
     """A key or an endpoint in the environment means the real model, then comes MODEL, then the scripted one."""
     if os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL"):
         return "openai"
@@ -68,7 +68,7 @@ def assignment() -> TaskAssignment:
     )
 
 
-def fresh(folder: Path) -> Path:
+def empty_folder(folder: Path) -> Path:
     """An empty folder, ours until we end. Only the demo's own is emptied; one that the user named must be empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -86,21 +86,21 @@ def fresh(folder: Path) -> Path:
 
 
 def run(files: Path, folder: Path, console: Console) -> bool:
-    name = provider()
+    name = choose_provider()
     console.print(f"Model: {PROVIDERS[name]}", highlight=False)
     with (
         console.status("Starting the mesh and the agent") as status,
-        running_mesh(fresh(folder), name) as mesh,
+        running_mesh(empty_folder(folder), name) as mesh,
         running_runtime(mesh) as (agent, workspace),
     ):
         shutil.copytree(files, workspace, dirs_exist_ok=True)
         task_id = submit(mesh, assignment())
-        with signals(mesh, task_id, console):
-            begun(mesh, task_id)
+        with show_signals(mesh, task_id, console):
+            wait_until_started(mesh, task_id)
             view = StepView(console, status)
             for chunk in follow(agent, task_id):
                 view.show(chunk)
-            result = result_of(mesh, task_id)
+            result = wait_for_result(mesh, task_id)
         status.update("Stopping what was started")
 
     for made in sorted((workspace.parent / "skills").glob("*.py")):
@@ -115,7 +115,7 @@ def run(files: Path, folder: Path, console: Console) -> bool:
     return done
 
 
-def leave(number: int, _frame: FrameType | None) -> None:
+def exit_on_signal(number: int, _frame: FrameType | None) -> None:
     """Ends the demo by an exception, so that everything it started is stopped on the way out, undisturbed."""
     for every in SIGNALS:
         signal.signal(every, signal.SIG_IGN)
@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER, help="where everything that comes to be lies")
     options = parser.parse_args()
     for number in SIGNALS:
-        signal.signal(number, leave)
+        signal.signal(number, exit_on_signal)
     # A proxy for the outside must not be asked for our own loopback ports.
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = ",".join(filter(None, [os.environ.get("no_proxy"), "127.0.0.1"]))
     console = Console(stderr=True)

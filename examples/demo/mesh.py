@@ -52,9 +52,11 @@ def running_mesh(folder: Path, provider: str) -> Generator[httpx.Client]:
 @contextmanager
 def running_runtime(operator: httpx.Client) -> Generator[tuple[httpx.Client, Path]]:
     """One runtime under the mesh's process driver; gives the client of its HTTP face and its workspace."""
-    made = checked(operator.post("/workspaces", json={"id": AGENT})).json()
+    made = require_success(operator.post("/workspaces", json={"id": AGENT})).json()
     try:
-        running = checked(operator.post(f"/workspaces/{AGENT}/start")).json()  # answers when the runtime is ready
+        running = require_success(
+            operator.post(f"/workspaces/{AGENT}/start")
+        ).json()  # answers when the runtime is ready
         with client_of(running["url"], made["token"]) as agent:
             yield agent, Path(running["data_dir"]) / "workspace"
     finally:
@@ -66,7 +68,7 @@ def client_of(url: str, token: str) -> httpx.Client:
     return httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=60.0, trust_env=False)
 
 
-def checked(response: httpx.Response) -> httpx.Response:
+def require_success(response: httpx.Response) -> httpx.Response:
     """The response, if it is a success."""
     if response.is_success:
         return response

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from agent_common.protocol import TaskAssignment, TaskResult, chunks
 
-from .mesh import AGENT, DemoError, checked
+from .mesh import AGENT, DemoError, require_success
 
 SIGNALS = {
     "dispatched": "WorkRequest  the host has it on disk, and sends it",
@@ -28,11 +28,11 @@ def submit(operator: httpx.Client, assignment: TaskAssignment) -> str:
     """The assignment as a WorkRequest; its id is that of the task."""
     content = assignment.model_dump_json(exclude_unset=True, exclude={"task_id"})
     request = {"request_id": assignment.task_id, "content_kind": "structured", "content": content}
-    return checked(operator.post("/work", json={"workspace": AGENT, "request": request})).json()["request_id"]
+    return require_success(operator.post("/work", json={"workspace": AGENT, "request": request})).json()["request_id"]
 
 
 @contextmanager
-def signals(operator: httpx.Client, request_id: str, console: Console) -> Generator[None]:
+def show_signals(operator: httpx.Client, request_id: str, console: Console) -> Generator[None]:
     """Shows how the request fares on the host, meanwhile."""
     thread = threading.Thread(target=_show, args=(operator, request_id, console), daemon=True)
     thread.start()
@@ -54,18 +54,18 @@ def follow(agent: httpx.Client, task_id: str) -> Generator[chunks.AnyChunk]:
         return
 
 
-def begun(operator: httpx.Client, request_id: str) -> None:
+def wait_until_started(operator: httpx.Client, request_id: str) -> None:
     """Waits until the agent has the request."""
     for status, _ in _changes(operator, request_id):
         if status not in ("queued", "dispatched"):
             return
 
 
-def result_of(operator: httpx.Client, request_id: str) -> TaskResult:
+def wait_for_result(operator: httpx.Client, request_id: str) -> TaskResult:
     """Waits for the end of the work. Raises DemoError when there is no result."""
     record = next((record for status, record in _changes(operator, request_id) if status == "result"), None)
     if record is None:
-        record = checked(operator.get(f"/work/{request_id}")).json()
+        record = require_success(operator.get(f"/work/{request_id}")).json()
     result: dict[str, Any] = record.get("result") or {}
     try:
         return TaskResult.model_validate_json(result.get("content") or "")

@@ -46,13 +46,13 @@ class StepView:
             case chunks.TextDelta():
                 self._text += chunk.delta
             case chunks.ToolInputAvailable():
-                call = described(chunk.toolName, key_argument(chunk.input))
+                call = step_line(chunk.toolName, key_argument(chunk.input))
                 self._calls[chunk.toolCallId] = [call]
                 self._status.update(call)
             case chunks.ToolOutputAvailable():
-                self._tell(chunk.toolCallId, outcome_of(chunk.output))
+                self._add_note(chunk.toolCallId, outcome_of(chunk.output))
             case chunks.ToolInputError() | chunks.ToolOutputError():
-                self._tell(chunk.toolCallId, failure(chunk.errorText))
+                self._add_note(chunk.toolCallId, failure(chunk.errorText))
             case chunks.FinishStep():
                 self._end()
             case chunks.MessageMetadata() | chunks.Finish():
@@ -72,7 +72,7 @@ class StepView:
         self._calls.clear()
         self._status.update("Waiting for the model")
 
-    def _tell(self, call_id: str, note: Text | None) -> None:
+    def _add_note(self, call_id: str, note: Text | None) -> None:
         if note is not None:
             self._calls.setdefault(call_id, [Text()]).append(note)
 
@@ -85,7 +85,7 @@ class StepView:
         head = f"step {self._step:2}  {seconds:6.2f} s  {tokens:6} tokens"
         if self._failed and self._text and self._calls:
             next(iter(self._calls.values())).insert(1, Text(clipped(self._text, NOTE), style="italic"))
-        for line, *notes in self._calls.values() or [[described("answer", clipped(self._text))]]:
+        for line, *notes in self._calls.values() or [[step_line("answer", clipped(self._text))]]:
             whole = Text(f"{head:{INDENT}}", style="dim").append_text(line)
             self._console.print(whole, no_wrap=True, overflow="ellipsis")
             for note in notes:
@@ -94,7 +94,7 @@ class StepView:
         self._failed = any(note.style == FAILED for _, *notes in self._calls.values() for note in notes)
 
 
-def described(name: str, what: str) -> Text:
+def step_line(name: str, what: str) -> Text:
     return Text(f"{name:12}", style="bold not dim").append(f" {what}", style="not bold")
 
 

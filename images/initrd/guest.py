@@ -36,7 +36,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 Config = dict[str, Any]
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     print(f"agent-init: {text}", flush=True)
 
 
@@ -68,11 +68,11 @@ def set_up(config: Config) -> None:
     socket.sethostname(str(config.get("hostname", "agent"))[:63])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:  # loopback is all the network there is
         fcntl.ioctl(sock, 0x8914, struct.pack("16sh14x", b"lo", 0x1 | 0x40))
-    keep_secrets(config)
+    write_secrets(config)
     os.symlink("/proc/self/fd", "/dev/fd")
 
 
-def keep_secrets(config: Config) -> None:
+def write_secrets(config: Config) -> None:
     """In memory, for the runtime's user alone."""
     user, group = config["uid"], config["gid"]
     os.makedirs(SECRETS, mode=0o755, exist_ok=True)
@@ -86,11 +86,11 @@ def keep_secrets(config: Config) -> None:
 # ---------------------------------------------------------------- what the host asks
 
 
-def answer_the_host(config: Config) -> None:
+def serve_control(config: Config) -> None:
     """A process of its own, so that its children are not buried by the first one. Never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # its helpers bury themselves
-    doors = {_open(int(config["control_port"])): _answer, _open(int(config["http_port"])): _lead_in}
-    say(f"answers on port {config['control_port']}, {time.monotonic():.2f} s after the kernel began")
+    doors = {_open(int(config["control_port"])): _handle_request, _open(int(config["http_port"])): _proxy_http}
+    log(f"answers on port {config['control_port']}, {time.monotonic():.2f} s after the kernel began")
     while True:
         for door in select.select(list(doors), [], [])[0]:
             client, (cid, _) = door.accept()
@@ -109,7 +109,7 @@ def _open(port: int) -> socket.socket:
     return server
 
 
-def _lead_in(client: socket.socket, config: Config) -> int:
+def _proxy_http(client: socket.socket, config: Config) -> int:
     """Passes bytes on between the host and the runtime until both have ended, or nothing comes for long."""
     try:
         with client, socket.create_connection(("127.0.0.1", int(config["http_port"])), 5) as face:
@@ -129,22 +129,22 @@ def _lead_in(client: socket.socket, config: Config) -> int:
     return 0
 
 
-def _answer(client: socket.socket, config: Config) -> int:
+def _handle_request(client: socket.socket, config: Config) -> int:
     client.settimeout(30)
     try:
         with client, client.makefile("rwb") as line:
             asked = json.loads(line.readline(LONGEST_LINE))
-            line.write(json.dumps(_done(asked, config)).encode() + b"\n")
+            line.write(json.dumps(_execute(asked, config)).encode() + b"\n")
             line.flush()
             if asked["do"] == "stop":
                 os.kill(1, signal.SIGTERM)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        say(f"a request of the host failed: {error}")
+        log(f"a request of the host failed: {error}")
         return 1
     return 0
 
 
-def _done(asked: dict[str, Any], config: Config) -> dict[str, Any]:
+def _execute(asked: dict[str, Any], config: Config) -> dict[str, Any]:
     if asked["do"] == "exec":
         return _run(asked, config)
     return {"ok": True, "uptime": round(time.monotonic(), 3)}
@@ -189,50 +189,50 @@ def start_runtime(config: Config) -> int:
         os.chdir(config.get("cwd") or "/")
         os.execvpe(config["command"][0], config["command"], config["env"])  # noqa: S606  the point of it
     except OSError as error:
-        say(f"cannot start {config['command'][0]}: {error}")
+        log(f"cannot start {config['command'][0]}: {error}")
     finally:
         os._exit(127)
 
 
-def start_answering(config: Config) -> int:
+def start_control(config: Config) -> int:
     child = os.fork()
     if not child:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
         try:
-            answer_the_host(config)
+            serve_control(config)
         finally:
             os._exit(1)
     return child
 
 
-def live(config: Config) -> str:
+def run_runtime(config: Config) -> str:
     """Until the runtime has ended; how it has, in words."""
     runtime = start_runtime(config)
-    say(f"runtime started {time.monotonic():.2f} s after the kernel began")
+    log(f"runtime started {time.monotonic():.2f} s after the kernel began")
 
     def stop(*_: object) -> None:
-        _tell(runtime, signal.SIGTERM)
+        _signal_group(runtime, signal.SIGTERM)
         signal.alarm(int(config.get("grace", 15)) or 1)
 
     def insist(*_: object) -> None:
-        _tell(runtime, signal.SIGKILL)
+        _signal_group(runtime, signal.SIGKILL)
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)  # ctrl-alt-del
     signal.signal(signal.SIGALRM, insist)
-    answering = start_answering(config)
+    answering = start_control(config)
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid == answering:
             time.sleep(0.2)
-            answering = start_answering(config)
+            answering = start_control(config)
         elif pid == runtime:
             code = os.waitstatus_to_exitcode(status)
             return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
 
 
-def _tell(runtime: int, number: signal.Signals) -> None:
+def _signal_group(runtime: int, number: signal.Signals) -> None:
     try:
         os.killpg(runtime, number)
     except ProcessLookupError:
@@ -257,9 +257,9 @@ def main() -> None:
     try:
         config = read_config()
         set_up(config)
-        say(f"the runtime {live(config)}")
+        log(f"the runtime {run_runtime(config)}")
     except Exception as error:  # noqa: BLE001  the first process must not end: the kernel would panic
-        say(f"{type(error).__name__}: {error}")
+        log(f"{type(error).__name__}: {error}")
     signal.alarm(0)
     power_off()
 

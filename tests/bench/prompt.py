@@ -11,7 +11,7 @@ from pathlib import Path
 from agent_runtime.context import PromptEnvironment, PromptInputs, Step, ToolCallRecord, system_prompt
 from agent_runtime.context.provider_messages import serialize_step, serialize_user_message
 from agent_runtime.ports import Note
-from agent_runtime.workspace import PROMPT_CAPS, Home, bootstrap, instructions
+from agent_runtime.workspace import PROMPT_CAPS, Home, read_bootstrap_files, read_instructions
 
 from .load import Samples
 from .targets import Live
@@ -59,8 +59,8 @@ def _fill(home: Home) -> None:
 
 
 def _prompt(home: Home) -> str:
-    found = instructions(home)
-    material = PromptInputs("a1", "tester", ("default", PROSE), found, bootstrap(home), PROSE * 100, SKILLS)
+    found = read_instructions(home)
+    material = PromptInputs("a1", "tester", ("default", PROSE), found, read_bootstrap_files(home), PROSE * 100, SKILLS)
     return system_prompt(material, PromptEnvironment(NOW, "default", str(home.workspace)))
 
 

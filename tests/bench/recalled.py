@@ -91,6 +91,6 @@ def _saving(texts: Sequence[str]) -> Callable[[sqlite3.Connection], None]:
         now = ManualClock().now_ms()
         for text in texts:
             draft = stored.FactDraft(text, _WHO, "ses_told", "agent")
-            stored.save(connection, draft, draft.indexed(), now)
+            stored.save_fact(connection, draft, draft.to_indexed(), now)
 
     return unit

@@ -51,15 +51,15 @@ async def _save(database: Database, chunks: int, together: int) -> tuple[float, 
     recorder = Recorder(database, ids, clock, MessageRow(message, session, "assistant", {}, 1, 1))
     said = [c.TextDelta(id="text", delta="word ") for _ in range(chunks)]
     cpu, written = time.process_time(), _written()
-    recorder.take(c.TextStart(id="text"))
+    recorder.record(c.TextStart(id="text"))
     for number, chunk in enumerate(said, 1):
-        recorder.take(chunk)
+        recorder.record(chunk)
         if number % together == 0 and number < chunks:
             clock.advance(FLUSH_SECONDS)  # rows that did not change cost less, and time always does
             recorder.flush()
-            if recorder._flight is not None:
-                await asyncio.wait([recorder._flight])
-    recorder.take(c.TextEnd(id="text"))
+            if recorder._pending_flush is not None:
+                await asyncio.wait([recorder._pending_flush])
+    recorder.record(c.TextEnd(id="text"))
     await recorder.save()
     return (time.process_time() - cpu) / chunks * 1e6, (_written() - written) / chunks
 

@@ -46,9 +46,9 @@ async def calls(_live: Live, _provider: str, count: int = 200) -> Samples:
         home = Home(Path(data) / "data")
         home.prepare()
         confinement = await choose_confinement("required", home.data_dir)
-        home = home.owned_by(confinement.uid)
+        home = home.with_owner(confinement.uid)
         setup = WorkerSetup(confinement, cast("Mesh", None), home.workspace, SandboxLimits())  # nobody asks it anything
-        pool = WorkerPool(setup, Staging(home.staged).put(PluginSource("own.py", {"own.py": OWN.encode()})))
+        pool = WorkerPool(setup, Staging(home.staged).stage(PluginSource("own.py", {"own.py": OWN.encode()})))
         try:
             await pool.load()
             above = [await _above(pool) for _ in range(count)]

@@ -84,7 +84,7 @@ async def test_our_stored_sessions_are_what_the_runtime_itself_would_have_stored
     try:
         listed = await database.read(lambda connection: listing.sessions(connection, "operator", limit=10))
         assert len(listed.sessions) == 5
-        long = await database.read(lambda connection: history.alias(connection, "operator", "long-1"))
+        long = await database.read(lambda connection: history.session_of_alias(connection, "operator", "long-1"))
         assert long in {session.id for session in listed.sessions}
         view = await database.read(lambda connection: View.from_history("", history.messages(connection, long or "")))
         assert [json.loads(message)["content"][:2] for message in view.messages[1:]] == [f"{n} " for n in range(6)]

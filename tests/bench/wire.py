@@ -27,7 +27,9 @@ async def calling(_live: Live, _provider: str, calls: int = CALLS) -> Samples:
         path = Path(folder) / "s"
         with LiveProcess([sys.executable, "-m", "tests.bench.wire", str(path)]) as process:
             url = process.wait_for_output(r"^http://\S+$")[0]
-            unix, tcp = (HttpPool(one, {}, idle=10) for one in (f"http+unix://{quote(str(path), safe='')}", url))
+            unix, tcp = (
+                HttpPool(one, {}, read_timeout=10) for one in (f"http+unix://{quote(str(path), safe='')}", url)
+            )
             samples: Samples = {"unix": [], "tcp": [], "ratio": []}
             for number in range(calls // SLICE + 1):
                 taken = [await _slice(pool) for pool in (unix, tcp)]
@@ -60,7 +62,7 @@ def _serve(path: str) -> None:
     with listen_at(Unix(path)) as unix, listen_at(Tcp("127.0.0.1", 0)) as tcp:
         print(http_url(tcp.endpoint), flush=True)
         config = uvicorn.Config(_answer, loop="uvloop", http="httptools", ws="none", lifespan="off", log_config=None)
-        uvicorn.Server(config).run(sockets=[unix.bound, tcp.bound])
+        uvicorn.Server(config).run(sockets=[unix.sock, tcp.sock])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import httpx
 
 from agent_common.protocol.authority import Authority
 from agent_runtime.connectors import ConnectorDeps, ConnectorManager, Timeouts
-from agent_runtime.connectors.config.config import servers
+from agent_runtime.connectors.config.config import parse_servers
 from agent_runtime.ports import ToolContext
 from agent_runtime.sandbox import Confinement, SandboxLimits
 from agent_runtime.tools import ToolGate, ToolRegistry
@@ -32,9 +32,9 @@ async def main(url: str, context: Mapping[str, Any]) -> int:
     server = {"url": url, **({"oauth": operator(url, context)} if "client_secret" in context else {})}
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        found = servers({"mcpServers": {"suite": server}}, home, {})
+        found = parse_servers({"mcpServers": {"suite": server}}, home, {})
         ground = ConnectorDeps(Confinement(None), home / "workspace", SandboxLimits(), home)
-        connectors = ConnectorManager(found, ground, Timeouts(wait=30))
+        connectors = ConnectorManager(found, ground, Timeouts(first_wait=30))
         try:
             await connectors.ready(Authority())
             [state] = connectors.servers()

@@ -107,4 +107,4 @@ def _samples(kind: type[c.Chunk]) -> Iterator[dict[str, Any]]:
         said = {name: VALUES.get(name, f"some {name}") for name in names}
         chunk = c.chunk_adapter().validate_python({**said, "type": tag})
         assert isinstance(chunk, kind)
-        yield json.loads(chunk.event().removeprefix(b"data: "))
+        yield json.loads(chunk.to_sse().removeprefix(b"data: "))

@@ -60,7 +60,7 @@ def test_without_a_session_the_principal_goes_on_in_the_main_one(agent: Runtime)
     first = agent.chat("hello", user=user).json()
     second = agent.chat("what did I say?", user=user).json()
     assert second["session_id"] == first["session_id"]
-    said = agent.provider.completions[1].said
+    said = agent.provider.completions[1].texts
     assert said == ["hello", "hello ann", "what did I say?"]
 
     reset = agent.post("/chat/reset", {"user": user})
@@ -226,7 +226,7 @@ def test_use_chat_talks_in_one_session_and_only_its_last_message_counts(agent: R
     second["messages"] = [*first["messages"], reply, *second["messages"]]
     with agent.stream("POST", "/chat", second) as stream:
         assert text_of(stream.rest()) == "again"
-    said = agent.provider.completions[1].said
+    said = agent.provider.completions[1].texts
     assert said == ["one", "hello", "two"]
 
 
@@ -307,7 +307,7 @@ def test_messages_to_a_busy_session_queue_in_order(agent: Runtime) -> None:
         assert text_of(stream.rest()) == "to 5"
     asked = [request.last_user_text for request in agent.provider.completions]
     assert asked == ["1", "2", "3", "4", "5"]
-    last = agent.provider.completions[-1].said
+    last = agent.provider.completions[-1].texts
     assert last == ["1", "first", "2", "to 2", "3", "to 3", "4", "to 4", "5"]
 
 

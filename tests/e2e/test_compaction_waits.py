@@ -153,7 +153,7 @@ def test_what_is_sent_while_a_session_is_compacted_queues(start: Start, provider
     compacting.join(10)
     assert compacted[0].status_code == 200
     assert said(agent, "how many facts do you know?") == "I know 4."
-    assert model.talk[-1].said[1].endswith("FACT-7: key-7")
+    assert model.talk[-1].texts[1].endswith("FACT-7: key-7")
 
 
 def test_a_session_at_work_is_not_compacted(start: Start, provider: ScriptedProvider) -> None:

@@ -44,7 +44,7 @@ def test_fifty_at_once_to_one_session_run_one_after_the_other(start: Start, prov
     asked = provider.completions
     assert [request.last_user_text for request in asked] == order
     for number, request in enumerate(asked):  # each one has seen the end of all before it
-        assert request.said == [text for name in order[:number] for text in (name, f"re {name}")] + [order[number]]
+        assert request.texts == [text for name in order[:number] for text in (name, f"re {name}")] + [order[number]]
 
 
 def test_two_hundred_sessions_share_four_slots_in_the_order_in_which_they_came(

@@ -6,7 +6,7 @@ import concurrent.futures
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.memory.sources.file_scan import MOST_FILES
+from agent_runtime.memory.sources.file_scan import MAX_FILES
 from agent_testing import Call, Hang, Say, ScriptedProvider
 
 from .conftest import Start
@@ -130,7 +130,7 @@ def test_among_too_many_files_what_is_gone_is_not_found_and_what_is_missing_is_t
     first.write_text("The walnut tree is in front.")
     last.write_text("The hazel bush is at the end.")
     eventually(lambda: search(agent, "walnut") and search(agent, "hazel"), SOON)
-    for number in range(1, MOST_FILES + 1):
+    for number in range(1, MAX_FILES + 1):
         (folder / f"{number:05}.md").touch()
     first.unlink()
 

@@ -312,7 +312,7 @@ def test_retry_after_is_waited_for(agent: Runtime) -> None:
     agent.provider.script.replace([Fail(429, retry_after=0.6), Say("at last")])
     assert agent.run()["status"] == "complete"
     first, second = agent.provider.completions
-    assert 0.6 <= second.at - first.at < 1.6
+    assert 0.6 <= second.received_at - first.received_at < 1.6
 
 
 def test_a_model_that_falls_silent_is_given_up(hasty: Runtime) -> None:

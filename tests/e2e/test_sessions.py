@@ -273,7 +273,7 @@ def test_rewind_edit_and_take_back(agent: Runtime) -> None:
     assert_problem(agent.post(f"/sessions/{session}/unrewind", {}), 409, "nothing_to_unrewind")
     act(agent, session, "rewind", message_id=users(agent, session)[1])
     agent.chat("say:B", session_id=session)
-    sent = agent.provider.completions[-1].said
+    sent = agent.provider.completions[-1].texts
     assert sent == ["say:a", "a", "say:B"]
     assert_problem(agent.post(f"/sessions/{session}/unrewind", {}), 409, "nothing_to_unrewind")
 
@@ -306,7 +306,7 @@ def test_a_fork_goes_its_own_way(agent: Runtime) -> None:
     sent = agent.provider.completions[-1]
     parent = agent.get(f"/sessions/{session}/prompt").json()
     assert sent.messages[:3] == [{"role": "system", "content": parent["prompt"]}, *parent["messages"][:2]]
-    assert sent.said == ["say:a", "a", "say:c"]
+    assert sent.texts == ["say:a", "a", "say:c"]
     assert said(agent, session) == ["say:a", "a", "say:b", "b"]
     whole = act(agent, session, "fork", title="Mine")
     assert (whole["title"], said(agent, whole["id"])) == ("Mine", said(agent, session))

@@ -121,7 +121,7 @@ def test_they_work_side_by_side_as_many_as_there_may_be(start: Start, provider: 
     made = outputs(agent, "s")
     assert 3 <= time.monotonic() - started < 5.5
     assert [output["output"]["data"]["output"] for output in made] == ["seen"] * 4
-    at = sorted(request.at for request in provider.completions if "the looker" in system(request))
+    at = sorted(request.received_at for request in provider.completions if "the looker" in system(request))
     assert at[1] - at[0] < 1.4 < at[2] - at[0]
     assert len({output["output"]["data"]["session_id"] for output in made}) == 4
 

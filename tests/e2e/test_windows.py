@@ -105,7 +105,7 @@ def test_a_switch_to_a_smaller_model_compacts_first(agent: Runtime) -> None:
     sent = [request for request in agent.provider.completions if request.fields["model"] == "smaller"]
     assert sent
     assert [len(request.body) for request in sent if len(request.body) > 4.5 * SMALL] == []
-    assert any("They spoke of foxes." in said for said in sent[-1].said)
+    assert any("They spoke of foxes." in said for said in sent[-1].texts)
 
 
 def test_a_switch_that_cannot_be_made_to_fit_is_refused(agent: Runtime) -> None:

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from agent_runtime.workspace import SafePath
-from agent_runtime.workspace.http.file_service import FOLDERS
+from agent_runtime.workspace.http.file_service import MAX_PARENT_FOLDERS
 from agent_testing import Call, Say, ScriptedProvider
 
 from .conftest import Start
@@ -225,17 +225,19 @@ def test_a_name_may_have_lines(agent: Runtime) -> None:
 @pytest.mark.parametrize("user", ["operator", "alice"])
 def test_a_path_that_is_too_deep_is_refused_and_what_is_there_all_the_same_is_not(agent: Runtime, user: str) -> None:
     headers = {"X-Agent-User": user}
-    for folders in (FOLDERS + 1, 300, 2000):
+    for folders in (MAX_PARENT_FOLDERS + 1, 300, 2000):
         status, problem = raw(agent, "PUT", f"/workspace/memory/{'d/' * (folders - 1)}f", b"x", **headers)
         assert (status, problem["code"]) == (422, "invalid_request")
-        assert problem["errors"] == [{"field": "path", "message": f"may lead through {FOLDERS} folders at most"}]
-    assert raw(agent, "PUT", f"/workspace/memory/{'d/' * (FOLDERS - 1)}f", b"1", **headers)[0] == 201
-    assert raw(agent, "PUT", f"/workspace/memory/{'d/' * (FOLDERS - 1)}f", b"2", **headers)[0] == 204
+        assert problem["errors"] == [
+            {"field": "path", "message": f"may lead through {MAX_PARENT_FOLDERS} folders at most"}
+        ]
+    assert raw(agent, "PUT", f"/workspace/memory/{'d/' * (MAX_PARENT_FOLDERS - 1)}f", b"1", **headers)[0] == 201
+    assert raw(agent, "PUT", f"/workspace/memory/{'d/' * (MAX_PARENT_FOLDERS - 1)}f", b"2", **headers)[0] == 204
     root = agent.data_dir / "workspace"
     if user == "alice":
         root = agent.data_dir / "people" / hashlib.sha256(b"alice").hexdigest()[:32]
     deep = "memory/" + "e/" * 1500 + "f"
-    SafePath(root, root / deep, deep).publish(b"1")
+    SafePath(root, root / deep, deep).write_atomically(b"1")
     try:
         assert raw(agent, "GET", f"/workspace/{deep}", b"", **headers) == (200, 1)
         assert raw(agent, "PUT", "/workspace/memory/more", b"x", **headers)[0] in (201, 204)

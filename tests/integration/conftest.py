@@ -25,7 +25,7 @@ def hold(tmp_path_factory: pytest.TempPathFactory) -> Hold:
 
     async def choose(data_dir: Path) -> Confinement:
         if best.name == "bubblewrap":
-            return Confinement(Bubblewrap.here(data_dir))
+            return Confinement(Bubblewrap.for_this_host(data_dir))
         return await choose_confinement("auto", data_dir)
 
     return choose

@@ -39,7 +39,7 @@ class House:
         self.host, self.provider, self.name = host, provider, name
         self.operator = host.operator
         self.operator.timeout = httpx.Timeout(PATIENCE)
-        self.seat = SocketDir.of(host.data_dir / "vm", name)
+        self.seat = SocketDir.for_workspace(host.data_dir / "vm", name)
         made = self.operator.post("/workspaces", json={"id": name, "driver": "qemu"})
         assert made.status_code == 201, made.text
         self.token: str = made.json()["token"]

@@ -101,17 +101,17 @@ async def booted(folder: Path, program: str) -> AsyncGenerator[Machine]:
     """Boots the program; it must connect to the host's port and say a line of JSON."""
     run_dir = Path("/tmp") / f"mvm-{os.getpid()}"  # a short path
     settings = MachineSettings(image_of(folder / "image", program), run_dir, PATIENCE, 10, volume=128)
-    driver = QemuDriver(settings, HostSockets(), accel="tcg", operator={})
+    driver = QemuDriver(settings, HostSockets(), accel="tcg", operator_env={})
     launch = LaunchRequest("writer", "", folder / "ws", "secret-token", "", "", mediation_url="vsock://2:2048")
     heard: asyncio.Queue[tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
 
     async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.put_nowait((await reader.readline(), reader, writer))
 
-    seat = SocketDir.of(run_dir, launch.id)
+    seat = SocketDir.for_workspace(run_dir, launch.id)
     await driver.create(launch.id, launch.data_dir)
     try:
-        async with await asyncio.start_unix_server(meet, seat.door(HOST).path):
+        async with await asyncio.start_unix_server(meet, seat.port_socket(HOST).path):
             runtime = await driver.start(launch)
             try:
                 pid = (await runtime.status()).pid

@@ -22,9 +22,9 @@ _FINAL = 200
 class TransportFault(AgentRuntimeError):
     """The connection failed."""
 
-    def __init__(self, message: str, *, silent: bool = False) -> None:
+    def __init__(self, message: str, *, timed_out: bool = False) -> None:
         super().__init__(message)
-        self.silent = silent
+        self.timed_out = timed_out
         """It stands, but nothing came over it in time."""
 
 
@@ -52,12 +52,12 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self.status, self.headers = 0, {}
         self._pieces: list[bytes] = []
-        self._held = 0
+        self._buffered_bytes = 0
         self._done = self._keep_alive = False
         self._transport.write(data)
         try:
             while not self.status:
-                await self._news(seconds)
+                await self._wait_for_data(seconds)
         except BaseException:
             self.close()
             raise
@@ -67,12 +67,12 @@ class HttpConnection(asyncio.Protocol):
         while not self._pieces:
             if self._done:
                 return b""
-            await self._news(seconds)
+            await self._wait_for_data(seconds)
         data = b"".join(self._pieces)
         self._pieces.clear()
-        if self._held > HIGH_WATER and self._open:
+        if self._buffered_bytes > HIGH_WATER and self._open:
             self._transport.resume_reading()
-        self._held = 0
+        self._buffered_bytes = 0
         return data
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class HttpConnection(asyncio.Protocol):
             self._open = False
             self._transport.abort()
 
-    async def _news(self, seconds: float) -> None:
+    async def _wait_for_data(self, seconds: float) -> None:
         if not self._open:
             raise TransportFault(f"{self._fault} {'in the middle of' if self.status else 'before'} a reply")
         loop = asyncio.get_running_loop()
@@ -91,7 +91,7 @@ class HttpConnection(asyncio.Protocol):
             await waiter
         except TimeoutError as error:
             self.close()
-            raise TransportFault(f"nothing came for {seconds:g} s", silent=True) from error
+            raise TransportFault(f"nothing came for {seconds:g} s", timed_out=True) from error
         finally:
             self._waiter = None
             alarm.cancel()
@@ -144,8 +144,8 @@ class HttpConnection(asyncio.Protocol):
         if self._done:
             return
         self._pieces.append(body)
-        self._held += len(body)
-        if self._held > HIGH_WATER >= self._held - len(body):
+        self._buffered_bytes += len(body)
+        if self._buffered_bytes > HIGH_WATER >= self._buffered_bytes - len(body):
             self._transport.pause_reading()
 
     def on_message_complete(self) -> None:

@@ -24,4 +24,4 @@ def http_client(url: str, **options: Any) -> tuple[httpx.AsyncClient, str]:
     from .httpx_transport import HttpxTransport
 
     carrier = HttpxTransport(url)
-    return httpx.AsyncClient(transport=carrier, trust_env=False, **options), carrier.base
+    return httpx.AsyncClient(transport=carrier, trust_env=False, **options), carrier.base_url

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from ..endpoints.connect import CONNECT_SECONDS
-from ..endpoints.endpoint import Tcp, parse_http
+from ..endpoints.endpoint import Tcp, parse_http_url
 from .connection import TransportFault
 from .pool import HttpPool, HttpResponse
 
@@ -23,21 +23,21 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 class HttpxTransport(httpx.AsyncBaseTransport):
     """Carries requests to one base URL. A request's read timeout is the time that may pass without a byte."""
 
-    def __init__(self, url: str, *, connect: float = CONNECT_SECONDS) -> None:
-        base = parse_http(url)
-        self.base = url.rstrip("/") if isinstance(base.endpoint, Tcp) else f"http://localhost{base.path}"
+    def __init__(self, url: str, *, connect_timeout: float = CONNECT_SECONDS) -> None:
+        base = parse_http_url(url)
+        self.base_url = url.rstrip("/") if isinstance(base.endpoint, Tcp) else f"http://localhost{base.path}"
         """What to put in front of a path when asking by this transport."""
-        self._origin = _origin(httpx.URL(self.base))
-        self._pool = HttpPool(url, {}, idle=IDLE_SECONDS, connect=connect)
+        self._origin = _origin(httpx.URL(self.base_url))
+        self._pool = HttpPool(url, {}, read_timeout=IDLE_SECONDS, connect_timeout=connect_timeout)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if _origin(request.url) != self._origin:
-            raise httpx.UnsupportedProtocol(f"this client speaks to {self.base} only", request=request)
+            raise httpx.UnsupportedProtocol(f"this client speaks to {self.base_url} only", request=request)
         timeout: dict[str, Any] = request.extensions.get("timeout") or {}
         idle = timeout.get("read") or IDLE_SECONDS
         async with AsyncExitStack() as stack:
             try:
-                reply = await stack.enter_async_context(self._pool.exchange(await _written(request), idle))
+                reply = await stack.enter_async_context(self._pool.request_raw(await _serialize_request(request), idle))
             except TransportFault as fault:
                 raise _as_httpx(fault, request) from fault
             body = _Body(reply, stack.pop_all(), request)
@@ -62,7 +62,7 @@ class _Body(httpx.AsyncByteStream):
         await self._held.aclose()
 
 
-async def _written(request: httpx.Request) -> bytes:
+async def _serialize_request(request: httpx.Request) -> bytes:
     """The request as it goes out, its body whole."""
     body = await request.aread()
     lines = [b"%s: %s\r\n" % (name, value) for name, value in request.headers.raw if name.lower() not in _FRAMING]
@@ -77,5 +77,5 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 def _as_httpx(fault: TransportFault, request: httpx.Request) -> httpx.TransportError:
-    kind = httpx.ReadTimeout if fault.silent else httpx.NetworkError
+    kind = httpx.ReadTimeout if fault.timed_out else httpx.NetworkError
     return kind(fault.message, request=request)

@@ -58,7 +58,7 @@ _INNER_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa")
 
 WEB_PORTS = frozenset({80, 443})
 FIRST_FREE_PORT = 1024
-SERVICES = frozenset(
+SERVICE_PORTS = frozenset(
     {
         *(1080, 1433, 1521, 1719, 1720, 1723, 2049, 2375, 2376, 2379, 2380, 3128, 3306, 3389, 3659, 4045, 4190, 5060),
         *(5061, 5432, 5900, 5984, 6000, 6379, 6443, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 9092, 9200),
@@ -72,11 +72,11 @@ SERVICES = frozenset(
 class AddressPolicy:
     """The rules. `allowed` are networks that may be reached although they are not public, with all their ports."""
 
-    allowed: tuple[Network, ...] = ()
+    allowed_networks: tuple[Network, ...] = ()
 
     def check(self, host: str, port: int) -> None:
         """What can be said of a canonical host and a port before any look-up. Raises ToolFailure."""
-        if not self.allowed and not _port_is_open(port):
+        if not self.allowed_networks and not _port_is_open(port):
             raise ToolFailure(
                 f"port {port} of {host} is not for the web; 80, 443 and most above {FIRST_FREE_PORT - 1} can be used",
                 kind="denied",
@@ -84,37 +84,37 @@ class AddressPolicy:
         literal = literal_address(host)
         if literal is not None:
             self.check_address(host, literal)
-        elif not self.allowed and any(host == name or host.endswith(f".{name}") for name in _INNER_NAMES):
+        elif not self.allowed_networks and any(host == name or host.endswith(f".{name}") for name in _INNER_NAMES):
             raise ToolFailure(f"{host} is a name of inner networks; only public hosts can be reached", kind="denied")
 
     def check_address(self, host: str, address: Address) -> None:
         """Raises ToolFailure when this address, which `host` stands for, is not to be reached."""
-        what = self.fault(address)
+        what = self.blocked_reason(address)
         if what is not None:
             shown = bracketed(str(address))
             named = shown if str(address) == host else f"{host} leads to {shown}, which"
             raise ToolFailure(f"{named} is {what}; only public hosts can be reached", kind="denied")
 
-    def fault(self, address: Address) -> str | None:
+    def blocked_reason(self, address: Address) -> str | None:
         """What is wrong with an address, or none."""
         if self.allows(address):
             return None
         if isinstance(address, ipaddress.IPv4Address):
-            return _named(address, _V4)
+            return _reason_in(address, _V4)
         inner = _embedded(address)
         if inner is not None:
-            return self.fault(inner)
+            return self.blocked_reason(inner)
         if address not in _GLOBAL_V6:
             return "not public"
-        return _named(address, _V6) or self._isatap(address)
+        return _reason_in(address, _V6) or self._isatap(address)
 
     def allows(self, address: Address) -> bool:
         """Whether it may be reached on explicit wish."""
-        return any(address in network for network in self.allowed if network.version == address.version)
+        return any(address in network for network in self.allowed_networks if network.version == address.version)
 
     def _isatap(self, address: ipaddress.IPv6Address) -> str | None:
         tunnelled = (int(address) >> 32) & 0xFFFFFFFF in _ISATAP
-        return self.fault(_last_four(int(address))) if tunnelled else None
+        return self.blocked_reason(_last_four(int(address))) if tunnelled else None
 
 
 def literal_address(host: str) -> Address | None:
@@ -125,7 +125,7 @@ def literal_address(host: str) -> Address | None:
         return None
 
 
-def _named(address: Address, table: tuple[tuple[Network, str], ...]) -> str | None:
+def _reason_in(address: Address, table: tuple[tuple[Network, str], ...]) -> str | None:
     return next((what for network, what in table if address in network), None)
 
 
@@ -141,8 +141,8 @@ def _last_four(number: int) -> ipaddress.IPv4Address:
 
 
 def _port_is_open(port: int) -> bool:
-    return port in WEB_PORTS or (port >= FIRST_FREE_PORT and port not in SERVICES)
+    return port in WEB_PORTS or (port >= FIRST_FREE_PORT and port not in SERVICE_PORTS)
 
 
-ANYWHERE = AddressPolicy((ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")))
+ANY_ADDRESS = AddressPolicy((ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")))
 """For hosts that the operator has named."""

@@ -14,7 +14,7 @@ _FORMS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
 class DecodedBody:
     """The first `most` bytes of a body behind its Content-Encoding. Raises ToolFailure for encodings it cannot read."""
 
-    def __init__(self, encoding: str, most: int) -> None:
+    def __init__(self, encoding: str, limit: int) -> None:
         names = [
             name for name in (part.strip().lower() for part in encoding.split(",")) if name not in ("", "identity")
         ]
@@ -22,22 +22,22 @@ class DecodedBody:
             raise ToolFailure(f"the server packs its answer as {encoding[:50]!r}, which was not asked for")
         self._form = _FORMS[names[0]] if names else None
         self._unpack = zlib.decompressobj(self._form) if self._form else None
-        self._most = most
+        self._limit = limit
         self._begun = False
         self.data = bytearray()
-        self.cut = False
+        self.truncated = False
         """There was more."""
 
     def feed(self, piece: bytes) -> None:
         if self._unpack is None:
-            self._take(piece)
+            self._append(piece)
             return
-        while piece and not self.cut:
+        while piece and not self.truncated:
             piece = self._step(piece)
 
     def finish(self) -> None:
         """No more comes. Raises ToolFailure when that is not the end of what was packed."""
-        if self._unpack is not None and self._begun and not self._unpack.eof and not self.cut:
+        if self._unpack is not None and self._begun and not self._unpack.eof and not self.truncated:
             raise ToolFailure("the answer ends in the middle of its compressed data")
 
     def _step(self, piece: bytes) -> bytes:
@@ -48,7 +48,7 @@ class DecodedBody:
                 return b""  # what follows the end means nothing
             self._unpack = zlib.decompressobj(_GZIP)  # several packed one after the other are one
         try:
-            self._take(self._unpack.decompress(piece, self._most - len(self.data) + 1))
+            self._append(self._unpack.decompress(piece, self._limit - len(self.data) + 1))
         except zlib.error as error:
             if self._form != _ZLIB or self._begun:
                 raise ToolFailure("the answer's compressed data is damaged") from error
@@ -57,7 +57,7 @@ class DecodedBody:
         self._begun = True
         return self._unpack.unused_data if self._unpack.eof else self._unpack.unconsumed_tail
 
-    def _take(self, data: bytes) -> None:
-        room = self._most - len(self.data)
+    def _append(self, data: bytes) -> None:
+        room = self._limit - len(self.data)
         self.data += data[:room]
-        self.cut = self.cut or len(data) > room
+        self.truncated = self.truncated or len(data) > room

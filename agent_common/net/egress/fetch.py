@@ -12,8 +12,8 @@ from ...errors import ToolFailure
 from ..client.tls import public_tls
 from .content_encoding import ACCEPTED, DecodedBody
 from .http_request import HttpExchange
-from .upstream import ByteStream, Count, DirectUpstream, ProxyUpstream, Upstream, secured
-from .urls import Url, clip, join, parse_url
+from .upstream import ByteCounter, ByteStream, DirectUpstream, ProxyUpstream, Upstream, upgrade_to_tls
+from .urls import Url, clip, parse_url, resolve_location
 
 MiB = 1024 * 1024
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -23,7 +23,7 @@ _OURS = frozenset({"host", "connection", "accept-encoding", "content-length", "t
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 
-Admit = Callable[[str], Awaitable[str | None]]
+UrlCheck = Callable[[str], Awaitable[str | None]]
 """Asked with each URL before it is fetched, those of redirects too: why not, or none."""
 
 
@@ -53,7 +53,7 @@ class FetchedPage:
     """Names in lower case."""
     body: bytes
     """Unpacked."""
-    cut: bool
+    truncated: bool
     """There was more than the bounds take."""
 
 
@@ -66,7 +66,7 @@ class WebClient:
     tls: Callable[[], ssl.SSLContext] = public_tls
 
     @classmethod
-    def through(cls, proxy: str | None, token: str | None = None) -> WebClient:
+    def via_proxy(cls, proxy: str | None, token: str | None = None) -> WebClient:
         """By the forward proxy at this URL, to which the token is shown; none: straight out."""
         return cls(ProxyUpstream(proxy, token) if proxy else DirectUpstream())
 
@@ -74,17 +74,17 @@ class WebClient:
         self,
         url: str,
         headers: Mapping[str, str] | None = None,
-        admit: Admit | None = None,
-        count: Count | None = None,
+        check_url: UrlCheck | None = None,
+        count_sent: ByteCounter | None = None,
     ) -> FetchedPage:
         """GET. `headers` beyond the harmless ones are not sent to another origin. `count` is told of each request's
         bytes before it is sent. Raises ToolFailure."""
-        fields = _checked(headers or {})
+        fields = _validate_headers(headers or {})
         at = parse_url(url)
         deadline = asyncio.timeout(self.bounds.seconds)
         try:
             async with deadline:
-                return await self._follow(at, fields, admit, count)
+                return await self._follow(at, fields, check_url, count_sent)
         except TimeoutError as error:
             if not deadline.expired():
                 raise
@@ -92,43 +92,43 @@ class WebClient:
             raise ToolFailure(text, kind="timeout") from error
 
     async def _follow(
-        self, at: Url, headers: Mapping[str, str], admit: Admit | None, count: Count | None
+        self, url: Url, headers: Mapping[str, str], check_url: UrlCheck | None, count_sent: ByteCounter | None
     ) -> FetchedPage:
         for _ in range(self.bounds.redirects + 1):
-            refusal = await admit(str(at)) if admit else None
+            refusal = await check_url(str(url)) if check_url else None
             if refusal is not None:
                 raise ToolFailure(refusal, kind="denied")
-            if count is not None:
-                count(len(_request(at, headers)))
-            found = await self._get(at, headers)
+            if count_sent is not None:
+                count_sent(len(_request(url, headers)))
+            found = await self._get(url, headers)
             if not isinstance(found, Url):
                 return found
-            if at.scheme == "https" and found.scheme == "http":
-                insecure = f"{clip(str(at))} leads from https to {clip(str(found))}"
+            if url.scheme == "https" and found.scheme == "http":
+                insecure = f"{clip(str(url))} leads from https to {clip(str(found))}"
                 raise ToolFailure(f"{insecure}; fetch that itself if it need not be secure", kind="denied")
-            if found.origin != at.origin:
+            if found.origin != url.origin:
                 headers = {name: value for name, value in headers.items() if name in _HARMLESS}
-            at = found
-        raise ToolFailure(f"{clip(str(at))} is the end of more than {self.bounds.redirects} redirects")
+            url = found
+        raise ToolFailure(f"{clip(str(url))} is the end of more than {self.bounds.redirects} redirects")
 
-    async def _get(self, at: Url, headers: Mapping[str, str]) -> FetchedPage | Url:
+    async def _get(self, url: Url, headers: Mapping[str, str]) -> FetchedPage | Url:
         """The answer, or where it says to look instead."""
-        stream = await self.upstream.open(at.host, at.port)
+        stream = await self.upstream.open(url.host, url.port)
         try:
-            if at.scheme == "https":
-                stream = await secured(stream, at.host, await asyncio.to_thread(self.tls))
-            return await self._exchange(at, headers, stream)
+            if url.scheme == "https":
+                stream = await upgrade_to_tls(stream, url.host, await asyncio.to_thread(self.tls))
+            return await self._exchange(url, headers, stream)
         finally:
             stream.close()
 
-    async def _exchange(self, at: Url, headers: Mapping[str, str], stream: ByteStream) -> FetchedPage | Url:
-        exchange = HttpExchange(stream, at.host, self.bounds.idle_seconds)
-        await exchange.send(_request(at, headers))
+    async def _exchange(self, url: Url, headers: Mapping[str, str], stream: ByteStream) -> FetchedPage | Url:
+        exchange = HttpExchange(stream, url.host, self.bounds.idle_seconds)
+        await exchange.send(_request(url, headers))
         location = exchange.headers.get("location")
         if exchange.status in REDIRECTS and location is not None:
-            return join(at, location)
+            return resolve_location(url, location)
         body = await self._body(exchange)
-        return FetchedPage(str(at), exchange.status, exchange.headers, bytes(body.data), body.cut)
+        return FetchedPage(str(url), exchange.status, exchange.headers, bytes(body.data), body.truncated)
 
     async def _body(self, exchange: HttpExchange) -> DecodedBody:
         body = DecodedBody(exchange.headers.get("content-encoding", ""), self.bounds.body_bytes)
@@ -136,16 +136,16 @@ class WebClient:
         async for piece in exchange.pieces():
             wire += len(piece)
             body.feed(piece)
-            body.cut = body.cut or wire > self.bounds.wire_bytes
-            if body.cut:
+            body.truncated = body.truncated or wire > self.bounds.wire_bytes
+            if body.truncated:
                 return body
         body.finish()
         return body
 
 
-def _request(at: Url, headers: Mapping[str, str]) -> bytes:
+def _request(url: Url, headers: Mapping[str, str]) -> bytes:
     fields = {
-        "host": at.authority,
+        "host": url.authority,
         "user-agent": "agent-runtime",
         "accept": "*/*",
         **headers,
@@ -153,10 +153,10 @@ def _request(at: Url, headers: Mapping[str, str]) -> bytes:
         "connection": "close",
     }
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    return f"GET {at.target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
+    return f"GET {url.target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
 
 
-def _checked(headers: Mapping[str, str]) -> dict[str, str]:
+def _validate_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers with their names in lower case. Raises ToolFailure for what would be more than a header."""
     fields = {name.lower(): value for name, value in headers.items()}
     for name, value in fields.items():

@@ -21,7 +21,7 @@ class HostPatterns:
     everything: bool = False
 
     @classmethod
-    def of(cls, patterns: Iterable[str]) -> HostPatterns:
+    def from_patterns(cls, patterns: Iterable[str]) -> HostPatterns:
         """Raises ValueError for what is no pattern."""
         names: set[str] = set()
         suffixes: list[str] = []

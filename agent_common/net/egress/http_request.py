@@ -11,7 +11,7 @@ from ...errors import ToolFailure
 from .upstream import ByteStream
 
 PIECE = 64 * 1024
-HEAD_BYTES = 64 * 1024
+MAX_HEAD_BYTES = 64 * 1024
 _FINAL = 200
 
 
@@ -32,13 +32,13 @@ class HttpExchange:
         self._stream.writer.write(request)
         heard = 0
         while not self.status:
-            data = await self._hear()
+            data = await self._read()
             heard += len(data)
             if not data:
                 raise ToolFailure(f"{self._host} hung up before it answered")
             self._feed(data)
-            if heard > HEAD_BYTES and not self.status:
-                raise ToolFailure(f"{self._host} sent headers of more than {HEAD_BYTES // 1024} KB")
+            if heard > MAX_HEAD_BYTES and not self.status:
+                raise ToolFailure(f"{self._host} sent headers of more than {MAX_HEAD_BYTES // 1024} KB")
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes."""
@@ -48,19 +48,19 @@ class HttpExchange:
                 yield piece
             if self._done:
                 return
-            data = await self._hear()
+            data = await self._read()
             if data:
                 self._feed(data)
-            elif self._ends_with_its_connection:
+            elif self._body_until_close:
                 return
             else:
                 raise ToolFailure(f"{self._host} hung up in the middle of its answer")
 
     @property
-    def _ends_with_its_connection(self) -> bool:
+    def _body_until_close(self) -> bool:
         return "content-length" not in self.headers and "transfer-encoding" not in self.headers
 
-    async def _hear(self) -> bytes:
+    async def _read(self) -> bytes:
         try:
             async with asyncio.timeout(self._idle):
                 return await self._stream.reader.read(PIECE)

@@ -20,16 +20,16 @@ from typing import Protocol
 
 from ...errors import ToolFailure
 from ..endpoints.connect import open_endpoint
-from ..endpoints.endpoint import parse_http
+from ..endpoints.endpoint import parse_http_url
 from .address_policy import Address, AddressPolicy, literal_address
 from .urls import bracketed
 
 CONNECT_SECONDS = 10.0
 ONE_ADDRESS_SECONDS = 4.0
-MOST_ADDRESSES = 4
-HEAD_BYTES = 16 * 1024
-REASON_BYTES = 2048
-Count = Callable[[int], None]
+MAX_ADDRESSES = 4
+MAX_HEAD_BYTES = 16 * 1024
+MAX_REASON_BYTES = 2048
+ByteCounter = Callable[[int], None]
 """Told of bytes before they go out. Raises ToolFailure when they may not."""
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: .*)?")
 _KINDS = {400: "invalid", 403: "denied", 407: "unavailable", 429: "unavailable", 503: "unavailable", 504: "timeout"}
@@ -41,7 +41,7 @@ class ByteStream:
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    below: ByteStream | None = None
+    underlying: ByteStream | None = None
     """What it runs over; a writer that nobody holds would close its connection."""
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class ByteStream:
 class Resolver(Protocol):
     """Finds the addresses of a name."""
 
-    async def addresses(self, host: str, port: int) -> Sequence[str]:
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
         """Best first. Raises OSError when there are none."""
         ...
 
@@ -70,7 +70,7 @@ class Upstream(Protocol):
 class SystemResolver:
     """What the operating system says."""
 
-    async def addresses(self, host: str, port: int) -> Sequence[str]:
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -86,17 +86,17 @@ class DirectUpstream:
 
     async def open(self, host: str, port: int) -> ByteStream:
         self.rules.check(host, port)
-        with _within(self.seconds, host):
+        with _timeout_as_failure(self.seconds, host):
             async with asyncio.timeout(self.seconds):
-                return await self._connect(host, port, await self._checked(host, port))
+                return await self._connect(host, port, await self._resolve_checked(host, port))
 
-    async def _checked(self, host: str, port: int) -> Sequence[Address]:
+    async def _resolve_checked(self, host: str, port: int) -> Sequence[Address]:
         """The host's addresses, all of them good: one that is not makes the name suspicious."""
         literal = literal_address(host)
         if literal is not None:
             return [literal]
         try:
-            given = await self.resolver.addresses(host, port)
+            given = await self.resolver.resolve(host, port)
             found = [ipaddress.ip_address(text) for text in given]
         except (OSError, UnicodeError, ValueError) as error:
             raise ToolFailure(f"{host} has no address ({_reason(error)}); check how it is spelled") from error
@@ -104,7 +104,7 @@ class DirectUpstream:
             raise ToolFailure(f"{host} has no address; check how it is spelled")
         for address in found:
             self.rules.check_address(host, address)
-        return found[:MOST_ADDRESSES]
+        return found[:MAX_ADDRESSES]
 
     async def _connect(self, host: str, port: int, addresses: Sequence[Address]) -> ByteStream:
         why: BaseException = TimeoutError()
@@ -115,13 +115,13 @@ class DirectUpstream:
             except OSError as error:  # a timeout is one too
                 why = error
                 continue
-            self._not_ourselves(host, stream)
+            self._refuse_own_address(host, stream)
             return stream
         if isinstance(why, TimeoutError):
             raise ToolFailure(f"{host} does not answer on port {port}", kind="timeout") from why
         raise ToolFailure(f"{host} refuses a connection on port {port} ({_reason(why)})") from why
 
-    def _not_ourselves(self, host: str, stream: ByteStream) -> None:
+    def _refuse_own_address(self, host: str, stream: ByteStream) -> None:
         """An address of this machine may be public, and what listens on it is still not meant for the agent."""
         own, peer = (stream.writer.get_extra_info(name)[0] for name in ("sockname", "peername"))
         if own == peer and not self.rules.allows(ipaddress.ip_address(peer)):
@@ -144,16 +144,16 @@ class ProxyUpstream:
 
     async def open(self, host: str, port: int) -> ByteStream:
         self.rules.check(host, port)
-        with _within(self.seconds, host):
-            async with asyncio.timeout(self.seconds), self._reach() as stream:
+        with _timeout_as_failure(self.seconds, host):
+            async with asyncio.timeout(self.seconds), self._connect_to_proxy() as stream:
                 stream.writer.write(self._request(host, port))
-                await self._await_consent(stream, host)
+                await self._read_connect_response(stream, host)
                 return stream
 
     @asynccontextmanager
-    async def _reach(self) -> AsyncGenerator[ByteStream]:
+    async def _connect_to_proxy(self) -> AsyncGenerator[ByteStream]:
         try:
-            stream = ByteStream(*await open_endpoint(parse_http(self.url).endpoint, self.seconds))
+            stream = ByteStream(*await open_endpoint(parse_http_url(self.url).endpoint, self.seconds))
         except TimeoutError:
             raise
         except OSError as error:
@@ -171,26 +171,26 @@ class ProxyUpstream:
             shown = f"Proxy-Authorization: Basic {base64.b64encode(f'agent:{self.token}'.encode()).decode()}\r\n"
         return f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n{shown}\r\n".encode()
 
-    async def _await_consent(self, stream: ByteStream, host: str) -> None:
+    async def _read_connect_response(self, stream: ByteStream, host: str) -> None:
         try:
             head = await stream.reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError) as error:
             raise ToolFailure(f"the way out to {host} broke off") from error
         found = _STATUS.fullmatch(head.split(b"\r\n", 1)[0])
-        if found is None or len(head) > HEAD_BYTES:
+        if found is None or len(head) > MAX_HEAD_BYTES:
             raise ToolFailure(f"the way out to {host} did not answer as a proxy does")
         status = int(found[1])
         if 200 <= status < 300:
             return
         reason = ""
         with contextlib.suppress(OSError):
-            reason = (await stream.reader.read(REASON_BYTES)).decode(errors="replace").strip()
+            reason = (await stream.reader.read(MAX_REASON_BYTES)).decode(errors="replace").strip()
         kind = _KINDS.get(status, "backend")
         text = reason or f"the proxy answered {status}"
         raise ToolFailure(f"{host} cannot be reached: {text}", kind=kind)  # pyright: ignore[reportArgumentType]
 
 
-async def secured(stream: ByteStream, name: str, context: ssl.SSLContext) -> ByteStream:
+async def upgrade_to_tls(stream: ByteStream, server_name: str, context: ssl.SSLContext) -> ByteStream:
     """The connection under TLS, with the certificate of `name` and no other. Raises ToolFailure."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
@@ -200,21 +200,21 @@ async def secured(stream: ByteStream, name: str, context: ssl.SSLContext) -> Byt
             stream.writer.transport,
             protocol,
             context,
-            server_hostname=name,
+            server_hostname=server_name,
             ssl_handshake_timeout=CONNECT_SECONDS,
         )
     except ssl.SSLCertVerificationError as error:
-        raise ToolFailure(f"the certificate of {name} is not valid: {error.verify_message}") from error
+        raise ToolFailure(f"the certificate of {server_name} is not valid: {error.verify_message}") from error
     except OSError as error:  # TLS errors and timeouts are among them
-        raise ToolFailure(f"no secure connection to {name} ({_reason(error)})") from error
+        raise ToolFailure(f"no secure connection to {server_name} ({_reason(error)})") from error
     if transport is None:  # pyright: ignore[reportUnnecessaryComparison]  closed meanwhile
-        raise ToolFailure(f"no secure connection to {name} (it was closed)")
+        raise ToolFailure(f"no secure connection to {server_name} (it was closed)")
     protocol.connection_made(transport)
     return ByteStream(reader, asyncio.StreamWriter(transport, protocol, reader, loop), stream)
 
 
 @contextlib.contextmanager
-def _within(seconds: float, host: str) -> Generator[None]:
+def _timeout_as_failure(seconds: float, host: str) -> Generator[None]:
     try:
         yield
     except TimeoutError as error:

@@ -10,9 +10,9 @@ from urllib.parse import quote, urljoin
 
 from ...errors import ToolFailure
 
-LONGEST = 8192
+MAX_URL_CHARACTERS = 8192
 """Characters of a URL."""
-SHOWN = 200
+MAX_SHOWN_CHARACTERS = 200
 PORTS = {"http": 80, "https": 443}
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?", re.DOTALL)
@@ -50,8 +50,8 @@ class Url:
 
 def parse_url(text: str) -> Url:
     """Raises ToolFailure that says what to mend."""
-    if len(text) > LONGEST:
-        raise _invalid(text, f"is longer than {LONGEST} characters")
+    if len(text) > MAX_URL_CHARACTERS:
+        raise _invalid(text, f"is longer than {MAX_URL_CHARACTERS} characters")
     if _UNSAFE.search(text):
         raise _invalid(text, "holds a space or a control character; write a space as %20")
     found = _URL.fullmatch(text)
@@ -66,7 +66,7 @@ def parse_url(text: str) -> Url:
     return Url(cast(Literal["http", "https"], scheme), host, port or PORTS[scheme], path + query)
 
 
-def join(base: Url, location: str) -> Url:
+def resolve_location(base: Url, location: str) -> Url:
     """Where a redirect leads. Raises ToolFailure."""
     if _UNSAFE.search(location):
         raise _invalid(location, "is where the server leads, and holds a space or a control character")
@@ -111,7 +111,7 @@ def bracketed(host: str) -> str:
 
 def clip(text: str) -> str:
     """A URL as an error shows it."""
-    shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    shown = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
     return shown.encode("ascii", "backslashreplace").decode()
 
 

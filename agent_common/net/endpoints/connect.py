@@ -47,14 +47,14 @@ async def connect(
         if isinstance(endpoint, Tcp):
             return await loop.create_connection(factory, endpoint.host, endpoint.port, ssl=tls)
         try:
-            opened = unconnected(endpoint)
+            opened = create_socket(endpoint)
             if isinstance(endpoint, Vsock):
-                _patience(opened, seconds)
-            connected = await established(opened, address_of(endpoint))
+                _set_connect_timeout(opened, seconds)
+            connected = await connect_socket(opened, socket_address(endpoint))
         except TimeoutError:
             raise
         except OSError as error:
-            raise named(error, endpoint) from error
+            raise describe_error(error, endpoint) from error
         try:
             return await loop.create_unix_connection(factory, sock=connected)
         except BaseException:
@@ -72,7 +72,7 @@ async def open_endpoint(
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)  # pyright: ignore[reportArgumentType]
 
 
-def unconnected(endpoint: Unix | Vsock) -> socket.socket:
+def create_socket(endpoint: Unix | Vsock) -> socket.socket:
     """A socket of the right kind that blocks nobody. Raises OSError where the machine has no such kind."""
     family = socket.AF_UNIX if isinstance(endpoint, Unix) else _vsock_family()
     try:
@@ -85,19 +85,19 @@ def unconnected(endpoint: Unix | Vsock) -> socket.socket:
     return made
 
 
-def posed(opened: socket.socket) -> socket.socket:
+def as_unix_socket(opened: socket.socket) -> socket.socket:
     """The socket under the name of AF_UNIX; the one given is used up."""
     same = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=opened.detach())
     same.setblocking(False)
     return same
 
 
-def address_of(endpoint: Unix | Vsock) -> str | tuple[int, int]:
+def socket_address(endpoint: Unix | Vsock) -> str | tuple[int, int]:
     """As the system calls want it."""
     return endpoint.path if isinstance(endpoint, Unix) else (endpoint.cid, endpoint.port)
 
 
-def named(error: OSError, endpoint: Endpoint) -> OSError:
+def describe_error(error: OSError, endpoint: Endpoint) -> OSError:
     """The error with the endpoint in its text, and what it means there."""
     why = error.strerror or str(error) or type(error).__name__
     if error.errno and why == os.strerror(error.errno):  # else somebody has said it better already
@@ -105,7 +105,7 @@ def named(error: OSError, endpoint: Endpoint) -> OSError:
     return OSError(error.errno, f"{endpoint}: {why}")
 
 
-async def established(opened: socket.socket, address: str | tuple[int, int] | tuple[str, int]) -> socket.socket:
+async def connect_socket(opened: socket.socket, address: str | tuple[int, int] | tuple[str, int]) -> socket.socket:
     """The socket, connected and under the name of AF_UNIX; the one given is used up. A full queue is waited for.
 
     The caller sets the deadline. Raises OSError.
@@ -116,19 +116,19 @@ async def established(opened: socket.socket, address: str | tuple[int, int] | tu
             await asyncio.sleep(_RETRY_SECONDS)
             code = opened.connect_ex(address)
         if code == errno.EINPROGRESS:
-            await _writable(opened)
+            await _wait_writable(opened)
             code = opened.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code == errno.ETIMEDOUT:
             raise TimeoutError(code, "it does not answer")
         if code:
             raise OSError(code, os.strerror(code))
-        return posed(opened)
+        return as_unix_socket(opened)
     except BaseException:
         opened.close()
         raise
 
 
-async def _writable(opened: socket.socket) -> None:
+async def _wait_writable(opened: socket.socket) -> None:
     """Until the connection stands or has failed."""
     loop = asyncio.get_running_loop()
     done = loop.create_future()
@@ -139,7 +139,7 @@ async def _writable(opened: socket.socket) -> None:
         loop.remove_writer(opened.fileno())
 
 
-def _patience(opened: socket.socket, seconds: float) -> None:
+def _set_connect_timeout(opened: socket.socket, seconds: float) -> None:
     """The kernel gives a connection 2 s unless told otherwise."""
     whole = int(seconds)
     wanted = struct.pack("ll", whole, int((seconds - whole) * 1_000_000))

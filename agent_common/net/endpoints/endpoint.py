@@ -12,12 +12,12 @@ from urllib.parse import quote, unquote, urlsplit
 
 UNIX_SCHEME = "http+unix"
 VSOCK_SCHEME = "http+vsock"
-LONGEST_PATH = 107
+MAX_UNIX_PATH_BYTES = 107
 """Bytes; the kernel has no room for more."""
 HOST_CID, LOOPBACK_CID = 2, 1
 ANY_CID = ANY_PORT = 0xFFFF_FFFF
 _VSOCK = re.compile(r"([0-9]{0,10}):([0-9]{1,10})")
-_LEAST_CID = 1
+_MIN_CID = 1
 """0 was the hypervisor's, and nothing answers there."""
 
 
@@ -82,12 +82,12 @@ def parse_endpoint(text: str, *, listening: bool = False) -> Endpoint:
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
     """Addresses to listen on, with commas or blanks between them. Raises ValueError."""
     found = tuple(parse_endpoint(part, listening=True) for part in re.split(r"[,\s]+", text.strip(", \t\n")) if part)
-    if twice := [one for number, one in enumerate(found) if one in found[:number] and not _free(one)]:
+    if twice := [one for number, one in enumerate(found) if one in found[:number] and not _asks_for_free_port(one)]:
         raise ValueError(f"{twice[0]} is named twice")
     return found
 
 
-def parse_http(url: str) -> HttpBase:
+def parse_http_url(url: str) -> HttpBase:
     """`http://`, `https://`, `http+unix://%2Fpath%2Fto.sock/v1` or `http+vsock://2:8420/v1`. Raises ValueError."""
     try:
         parts = urlsplit(url)
@@ -117,7 +117,7 @@ def http_url(endpoint: Endpoint, path: str = "") -> str:
             return f"http{str(Tcp(host, endpoint.port)).removeprefix('tcp')}{path}"
 
 
-def _free(endpoint: Endpoint) -> bool:
+def _asks_for_free_port(endpoint: Endpoint) -> bool:
     """Whether it names no port, but asks for one."""
     return isinstance(endpoint, Tcp | Vsock) and endpoint.port in (0, ANY_PORT)
 
@@ -138,8 +138,8 @@ def _tcp(url: str, *, listening: bool = False, default: int | None = None) -> Tc
 def _unix(path: str, example: str) -> Unix:
     if not path.startswith("/") or path.endswith("/") or "\0" in path:
         raise ValueError(f"must name a socket by its whole path, as in {example}")
-    if len(os.fsencode(path)) > LONGEST_PATH:
-        raise ValueError(f"has a socket's path of more than {LONGEST_PATH} bytes; choose a shorter folder")
+    if len(os.fsencode(path)) > MAX_UNIX_PATH_BYTES:
+        raise ValueError(f"has a socket's path of more than {MAX_UNIX_PATH_BYTES} bytes; choose a shorter folder")
     return Unix(path)
 
 
@@ -155,8 +155,8 @@ def _vsock(text: str, example: str, *, listening: bool = False) -> Vsock:
     if found is None or not (found[1] or listening):
         raise ValueError(f"must name a context id and a port in numbers, as in {example} ({HOST_CID} is the host)")
     cid, port = int(found[1] or ANY_CID), int(found[2])
-    if not (_LEAST_CID <= cid < ANY_CID or (listening and not found[1])):
-        raise ValueError(f"must name a context id from {_LEAST_CID} to {ANY_CID - 1}, as in {example}")
+    if not (_MIN_CID <= cid < ANY_CID or (listening and not found[1])):
+        raise ValueError(f"must name a context id from {_MIN_CID} to {ANY_CID - 1}, as in {example}")
     if port == 0 and listening:
         port = ANY_PORT
     elif not 0 < port < ANY_PORT:

@@ -13,15 +13,15 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .connect import address_of, named, posed, unconnected
+from .connect import as_unix_socket, create_socket, describe_error, socket_address
 from .endpoint import Endpoint, Tcp, Unix, Vsock
 
 STALL_MS = 60_000
 """How long sent bytes may go without an acknowledgement, or meet a peer who takes none, before a connection is dead."""
 UNIX_MODE = 0o660
 BACKLOG = 2048
-_TURN_SECONDS = 2.0
-_LEAST_PORT = 1024
+_LOCK_SECONDS = 2.0
+_FIRST_USER_PORT = 1024
 
 
 @dataclass(slots=True)
@@ -30,14 +30,14 @@ class ListeningSocket:
 
     endpoint: Endpoint
     """With the port that it got."""
-    bound: socket.socket
-    """Of vsock it is called one of AF_UNIX (see `reach`)."""
+    sock: socket.socket
+    """Of vsock it is called one of AF_UNIX (see `connect`)."""
     _file: tuple[int, int] | None = field(default=None, repr=False)
 
     def close(self) -> None:
         """Again is a no-op."""
         self.unlink()
-        self.bound.close()
+        self.sock.close()
 
     def unlink(self) -> None:
         """Nobody finds the way here any more. A file that somebody else has put in the place of ours stays."""
@@ -64,19 +64,19 @@ def listen_at(endpoint: Endpoint, *, mode: int = UNIX_MODE, backlog: int = BACKL
     try:
         match endpoint:
             case Tcp():
-                bound = serve_socket(endpoint.host, endpoint.port)
+                bound = bind_tcp_socket(endpoint.host, endpoint.port)
                 bound.listen(backlog)
                 return ListeningSocket(Tcp(endpoint.host, bound.getsockname()[1]), bound)
             case Vsock():
                 return _listen_vsock(endpoint, backlog)
             case Unix():
-                with _turn(Path(endpoint.path).parent):
+                with _folder_lock(Path(endpoint.path).parent):
                     return _listen_unix(endpoint, mode, backlog)
     except OSError as error:
-        raise named(error, endpoint) from error
+        raise describe_error(error, endpoint) from error
 
 
-def serve_socket(host: str, port: int) -> socket.socket:
+def bind_tcp_socket(host: str, port: int) -> socket.socket:
     """A bound TCP socket. Raises OSError, for example when the port is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -91,23 +91,23 @@ def serve_socket(host: str, port: int) -> socket.socket:
 
 
 def _listen_vsock(endpoint: Vsock, backlog: int) -> ListeningSocket:
-    with unconnected(endpoint) as opened:
+    with create_socket(endpoint) as opened:
         try:
-            opened.bind(address_of(endpoint))
+            opened.bind(socket_address(endpoint))
         except PermissionError as error:
-            raise OSError(error.errno, f"ports below {_LEAST_PORT} are for root; take a higher one") from error
+            raise OSError(error.errno, f"ports below {_FIRST_USER_PORT} are for root; take a higher one") from error
         opened.listen(backlog)
         port = opened.getsockname()[1]
-        return ListeningSocket(Vsock(endpoint.cid, port), posed(opened))
+        return ListeningSocket(Vsock(endpoint.cid, port), as_unix_socket(opened))
 
 
 def _listen_unix(endpoint: Unix, mode: int, backlog: int) -> ListeningSocket:
     """Whoever holds the folder's turn makes the file: two at a time would each take the other's for a dead one."""
-    _clear(endpoint)
-    opened = unconnected(endpoint)
+    _remove_stale_socket(endpoint)
+    opened = create_socket(endpoint)
     try:
         opened.bind(endpoint.path)
-        file = _settle(endpoint.path, mode)
+        file = _set_mode(endpoint.path, mode)
         opened.listen(backlog)  # until here nobody could connect
     except BaseException:
         opened.close()
@@ -115,7 +115,7 @@ def _listen_unix(endpoint: Unix, mode: int, backlog: int) -> ListeningSocket:
     return ListeningSocket(endpoint, opened, file)
 
 
-def _clear(endpoint: Unix) -> None:
+def _remove_stale_socket(endpoint: Unix) -> None:
     """Takes away what a dead owner has left. Raises OSError when somebody lives there, or it is something else."""
     try:
         found = os.lstat(endpoint.path)
@@ -123,14 +123,14 @@ def _clear(endpoint: Unix) -> None:
         return
     if not stat.S_ISSOCK(found.st_mode):
         raise FileExistsError(errno.ENOTSOCK, "the file there is no socket; move it away or choose another path")
-    with unconnected(endpoint) as probe:
+    with create_socket(endpoint) as probe:
         code = probe.connect_ex(endpoint.path)
     if code != errno.ECONNREFUSED:  # also a queue that is full has an owner
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     os.unlink(endpoint.path)
 
 
-def _settle(path: str, mode: int) -> tuple[int, int]:
+def _set_mode(path: str, mode: int) -> tuple[int, int]:
     """Gives the new file its mode, by a handle: who may write the folder must not turn that on a file of his choice."""
     handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -144,14 +144,14 @@ def _settle(path: str, mode: int) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _turn(folder: Path) -> Generator[None]:
+def _folder_lock(folder: Path) -> Generator[None]:
     """The folder, for one who makes sockets in it at a time. Raises OSError when it is not there, or taken too long."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise OSError(errno.ENOTDIR, f"there is no folder {folder}; make it first") from error
     try:
-        deadline = time.monotonic() + _TURN_SECONDS
+        deadline = time.monotonic() + _LOCK_SECONDS
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

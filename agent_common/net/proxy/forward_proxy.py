@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from ...errors import AgentRuntimeError, ToolFailure
-from ..egress.upstream import ByteStream, Count, Upstream
+from ..egress.upstream import ByteCounter, ByteStream, Upstream
 from ..shares import ShareCounter
 from .proxy_request import InvalidProxyRequest, ProxyRequest, parse_head
 
@@ -29,8 +29,8 @@ _STATUS = {"denied": 403, "invalid": 400, "timeout": 504, "unavailable": 503}
 _FLUSH_SECONDS = 5.0
 _LINGER_SECONDS = 1.0
 
-Verdict = Literal["open", "refused", "failed"]
-AdmitHost = Callable[[str, int, str], Awaitable[str | None]]
+ConnectionVerdict = Literal["open", "refused", "failed"]
+HostCheck = Callable[[str, int, str], Awaitable[str | None]]
 """Asked with a canonical host, its port and who wants to go there: why not, or none."""
 Authenticate = Callable[[str], Awaitable[str | None]]
 """Who shows this token; none: nobody known."""
@@ -56,7 +56,7 @@ class ConnectionRecord:
     agent: str = ""
     host: str = ""
     port: int = 0
-    verdict: Verdict = "refused"
+    verdict: ConnectionVerdict = "refused"
     """`open`: it was let through; `failed`: it was admitted, and the host could not be reached."""
     status: int = 0
     """What the client was answered by the proxy itself; 200 when it was let through."""
@@ -88,34 +88,34 @@ class ForwardProxy:
     def __init__(
         self,
         upstream: Upstream,
-        admit: AdmitHost,
+        check_host: HostCheck,
         *,
         authenticate: Authenticate | None = None,
-        note: Callable[[ConnectionRecord], None] | None = None,
+        on_closed: Callable[[ConnectionRecord], None] | None = None,
         limits: ForwardProxyLimits | None = None,
-        count: Count | None = None,
+        count_sent: ByteCounter | None = None,
     ) -> None:
-        self._upstream, self._admit = upstream, admit
-        self._authenticate, self._note, self._count = authenticate, note, count
+        self._upstream, self._check_host = upstream, check_host
+        self._authenticate, self._on_closed, self._count_sent = authenticate, on_closed, count_sent
         self._limits = limits or ForwardProxyLimits()
         self._entries: dict[asyncio.Server, _Entry] = {}
         self._heads: OrderedDict[ByteStream, None] = OrderedDict()
         self._shares = ShareCounter(self._limits.connections)
-        self._passages: dict[asyncio.Task[None] | None, ConnectionRecord] = {}
+        self._records: dict[asyncio.Task[None] | None, ConnectionRecord] = {}
 
     async def listen(self, bound: socket.socket) -> asyncio.Server:
         """Takes connections from this socket, TCP, unix or vsock, and closes it in the end."""
         entry = _Entry()
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._connected(ByteStream(reader, writer), entry)
+            self._accept(ByteStream(reader, writer), entry)
 
         start = asyncio.start_unix_server if bound.family == socket.AF_UNIX else asyncio.start_server
         server = await start(connected, sock=bound, limit=self._limits.head_bytes)
         self._entries[server] = entry
         return server
 
-    async def leave(self, server: asyncio.Server, *, abruptly: bool = True) -> None:
+    async def close_server(self, server: asyncio.Server, *, abruptly: bool = True) -> None:
         """Takes no more connections there, and ends those that came that way, always at once. Again is a no-op."""
         server.close()
         entry = self._entries.pop(server, _Entry())
@@ -124,16 +124,16 @@ class ForwardProxy:
             task.cancel()
         await asyncio.gather(*entry.tasks, return_exceptions=True)
 
-    def end(self, agent: str) -> None:
+    def disconnect(self, agent: str) -> None:
         """End all connections of an agent at once: it is not known any more."""
-        for task, passage in self._passages.items():
+        for task, passage in self._records.items():
             if passage.agent == agent and task is not None:
                 passage.reason = "its token was revoked"
                 task.cancel()
 
     async def close(self) -> None:
         """Ends all connections."""
-        await asyncio.gather(*(self.leave(server) for server in list(self._entries)))
+        await asyncio.gather(*(self.close_server(server) for server in list(self._entries)))
 
     async def __aenter__(self) -> Self:
         return self
@@ -141,7 +141,7 @@ class ForwardProxy:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _connected(self, client: ByteStream, entry: _Entry) -> None:
+    def _accept(self, client: ByteStream, entry: _Entry) -> None:
         if not entry.open:
             client.close()
             return
@@ -156,57 +156,57 @@ class ForwardProxy:
     async def _serve(self, client: ByteStream) -> None:
         loop = asyncio.get_running_loop()
         passage, began, me = ConnectionRecord(), loop.time(), asyncio.current_task()
-        self._passages[me] = passage
+        self._records[me] = passage
         total = asyncio.timeout(self._limits.total_seconds)
         try:
             with ExitStack() as place:  # kept until the client has left
                 async with total:
-                    await self._carry(client, passage, place)
-                await _leave(client)
+                    await self._handle(client, passage, place)
+                await _finish_response(client)
         except (OSError, TimeoutError, ToolFailure) as error:
             late = f"over after {self._limits.total_seconds:g} s"
             passage.reason = passage.reason or (late if total.expired() else str(error) or type(error).__name__)
         finally:
             client.close()
             self._heads.pop(client, None)
-            del self._passages[me]
+            del self._records[me]
             passage.seconds = loop.time() - began
-            if self._note is not None:
-                self._note(passage)
+            if self._on_closed is not None:
+                self._on_closed(passage)
 
-    async def _carry(self, client: ByteStream, passage: ConnectionRecord, place: ExitStack) -> None:
+    async def _handle(self, client: ByteStream, record: ConnectionRecord, slots: ExitStack) -> None:
         """One connection, to its end or its refusal."""
         try:
-            request = await self._understood(client, passage)
-            if not place.enter_context(self._shares.place(passage.agent)):
-                raise self._full()
+            request = await self._authorise_request(client, record)
+            if not slots.enter_context(self._shares.hold(record.agent)):
+                raise self._limit_refusal()
             self._heads.pop(client, None)
-            upstream = await self._reached(request, passage)
+            upstream = await self._open_upstream(request, record)
         except _Refused as refused:
-            passage.status, passage.reason = refused.status, refused.reason
-            client.writer.write(_answer(refused))
+            record.status, record.reason = refused.status, refused.reason
+            client.writer.write(_refusal_response(refused))
             return
-        passage.verdict, passage.status = "open", 200
+        record.verdict, record.status = "open", 200
         try:
             if request.url is None:
                 client.writer.write(ESTABLISHED)
             else:
                 head = request.forwarded()
-                self._counted(passage, len(head))
+                self._count_bytes(record, len(head))
                 upstream.writer.write(head)
-            await self._pipe(client, upstream, passage)
+            await self._pipe(client, upstream, record)
         finally:
             upstream.close()
 
-    def _full(self) -> _Refused:
+    def _limit_refusal(self) -> _Refused:
         if self._authenticate is not None:
             return _Refused(429, "you have your share of connections; try again when one of yours has ended")
         return _Refused(503, f"there are {self._limits.connections} connections already; try again later")
 
-    async def _understood(self, client: ByteStream, passage: ConnectionRecord) -> ProxyRequest:
+    async def _authorise_request(self, client: ByteStream, record: ConnectionRecord) -> ProxyRequest:
         """A request of somebody known that may be carried out."""
-        request = await self._request(client)
-        passage.host, passage.port = request.host, request.port
+        request = await self._read_request(client)
+        record.host, record.port = request.host, request.port
         if self._authenticate is not None:
             token = request.credentials
             try:
@@ -215,13 +215,13 @@ class ForwardProxy:
                 raise _Refused(503, error.message) from error
             if agent is None:
                 raise _Refused(407, "this needs a token of the mesh, as Bearer or as the password of Basic")
-            passage.agent = agent
-        refusal = await self._admit(request.host, request.port, passage.agent)
+            record.agent = agent
+        refusal = await self._check_host(request.host, request.port, record.agent)
         if refusal is not None:
             raise _Refused(403, refusal)
         return request
 
-    async def _request(self, client: ByteStream) -> ProxyRequest:
+    async def _read_request(self, client: ByteStream) -> ProxyRequest:
         try:
             async with asyncio.timeout(self._limits.head_seconds):
                 return parse_head(await client.reader.readuntil(b"\r\n\r\n"))
@@ -234,18 +234,18 @@ class ForwardProxy:
         except InvalidProxyRequest as error:
             raise _Refused(400, error.message) from error
 
-    async def _reached(self, request: ProxyRequest, passage: ConnectionRecord) -> ByteStream:
+    async def _open_upstream(self, request: ProxyRequest, record: ConnectionRecord) -> ByteStream:
         try:
             return await self._upstream.open(request.host, request.port)
         except ToolFailure as failure:
             status = _STATUS.get(failure.kind, 502)
-            passage.verdict = "refused" if status == 403 else "failed"
+            record.verdict = "refused" if status == 403 else "failed"
             raise _Refused(status, failure.message) from failure
         except AgentRuntimeError as error:
-            passage.verdict = "failed"
+            record.verdict = "failed"
             raise _Refused(502, error.message) from error
 
-    async def _pipe(self, client: ByteStream, upstream: ByteStream, passage: ConnectionRecord) -> None:
+    async def _pipe(self, client: ByteStream, upstream: ByteStream, record: ConnectionRecord) -> None:
         """Both ways until the host has said all, somebody breaks off, or nothing moves any more."""
         idle = asyncio.timeout(self._limits.idle_seconds)
 
@@ -254,33 +254,33 @@ class ForwardProxy:
 
         async def up() -> None:
             while data := await client.reader.read(PIECE):
-                self._counted(passage, len(data))
-                await self._pass_on(upstream, data)
+                self._count_bytes(record, len(data))
+                await self._forward(upstream, data)
                 moved()
             with contextlib.suppress(OSError):
                 upstream.writer.write_eof()
 
         async def down() -> None:
             while data := await upstream.reader.read(PIECE):
-                passage.received += len(data)
-                await self._pass_on(client, data)
+                record.received += len(data)
+                await self._forward(client, data)
                 moved()
 
         try:
             async with idle:
-                await _until_first_fault_or(down(), up())
+                await _run_both(down(), up())
         except TimeoutError:
             if not idle.expired():
                 raise
-            passage.reason = f"nothing moved for {self._limits.idle_seconds:g} s"
+            record.reason = f"nothing moved for {self._limits.idle_seconds:g} s"
 
-    def _counted(self, passage: ConnectionRecord, size: int) -> None:
+    def _count_bytes(self, record: ConnectionRecord, size: int) -> None:
         """Before the bytes are passed on. Raises ToolFailure when they may not be."""
-        if self._count is not None:
-            self._count(size)
-        passage.sent += size
+        if self._count_sent is not None:
+            self._count_sent(size)
+        record.sent += size
 
-    async def _pass_on(self, stream: ByteStream, data: bytes) -> None:
+    async def _forward(self, stream: ByteStream, data: bytes) -> None:
         stream.writer.write(data)
         try:
             async with asyncio.timeout(self._limits.idle_seconds):
@@ -290,15 +290,15 @@ class ForwardProxy:
 
 
 @asynccontextmanager
-async def gateway(
+async def unix_socket_proxy(
     path: Path,
-    admit: AdmitHost,
+    check_host: HostCheck,
     upstream: Upstream,
     *,
     uid: int | None = None,
-    note: Callable[[ConnectionRecord], None] | None = None,
+    on_closed: Callable[[ConnectionRecord], None] | None = None,
     limits: ForwardProxyLimits | None = None,
-    count: Count | None = None,
+    count_sent: ByteCounter | None = None,
 ) -> AsyncGenerator[Path]:
     """A forward proxy on a unix socket, for one user: the way out of a command that has no network of its own.
 
@@ -312,7 +312,9 @@ async def gateway(
         if uid is not None:
             os.chown(path, uid, uid)
         bound.setblocking(False)
-        async with ForwardProxy(upstream, admit, note=note, limits=limits, count=count) as forward:
+        async with ForwardProxy(
+            upstream, check_host, on_closed=on_closed, limits=limits, count_sent=count_sent
+        ) as forward:
             await forward.listen(bound)
             yield path
     finally:
@@ -321,9 +323,9 @@ async def gateway(
             os.unlink(path)
 
 
-async def _until_first_fault_or(ends: Awaitable[None], other: Awaitable[None]) -> None:
+async def _run_both(primary: Awaitable[None], secondary: Awaitable[None]) -> None:
     """Runs both until the first one has ended, or one of them fails."""
-    main, aside = asyncio.ensure_future(ends), asyncio.ensure_future(other)
+    main, aside = asyncio.ensure_future(primary), asyncio.ensure_future(secondary)
     try:
         done, _ = await asyncio.wait({main, aside}, return_when=asyncio.FIRST_COMPLETED)
         if aside in done:
@@ -337,7 +339,7 @@ async def _until_first_fault_or(ends: Awaitable[None], other: Awaitable[None]) -
         await asyncio.gather(main, aside, return_exceptions=True)
 
 
-async def _leave(client: ByteStream) -> None:
+async def _finish_response(client: ByteStream) -> None:
     """Lets what was written go out, and gives the client a moment to hang up first.
 
     A connection that is closed while bytes of the client are still unread breaks, and takes our last words with it.
@@ -351,7 +353,7 @@ async def _leave(client: ByteStream) -> None:
                 pass
 
 
-def _answer(refused: _Refused) -> bytes:
+def _refusal_response(refused: _Refused) -> bytes:
     body = f"{refused.reason}\n".encode()
     more = {407: 'Proxy-Authenticate: Basic realm="mesh"\r\n', 429: "Retry-After: 1\r\n"}.get(refused.status, "")
     lines = (

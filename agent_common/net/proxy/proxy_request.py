@@ -34,20 +34,20 @@ class ProxyRequest:
     headers: tuple[tuple[str, str], ...]
     """In their order, names in lower case."""
 
-    def values(self, name: str) -> list[str]:
+    def header_values(self, name: str) -> list[str]:
         return [value for given, value in self.headers if given == name]
 
     @property
     def credentials(self) -> str | None:
         """The token that the client shows."""
-        shown = self.values("proxy-authorization")
+        shown = self.header_values("proxy-authorization")
         return token_of(shown[0]) if len(shown) == 1 else None
 
     def forwarded(self) -> bytes:
         """The head as the server itself gets it: nothing in it was meant for the proxy, and it ends the connection."""
         assert self.url is not None  # noqa: S101  a tunnel has no head to pass on
         dropped = set(_HOP_BY_HOP)
-        for value in self.values("connection"):
+        for value in self.header_values("connection"):
             dropped |= {name.strip().lower() for name in value.split(",")} - _FRAMING
         kept = [
             f"{name}: {value}\r\n"
@@ -115,7 +115,7 @@ def _destination(method: str, target: str) -> tuple[str, int, Url | None]:
 
 def _check_framing(request: ProxyRequest) -> None:
     """Where a body ends must be beyond doubt."""
-    lengths, codings = request.values("content-length"), request.values("transfer-encoding")
+    lengths, codings = request.header_values("content-length"), request.header_values("transfer-encoding")
     if len(lengths) > 1 or not all(re.fullmatch(r"[0-9]{1,15}", length) for length in lengths):
         raise InvalidProxyRequest("content-length must be one number")
     if codings and (lengths or codings != ["chunked"] or request.minor == "0"):

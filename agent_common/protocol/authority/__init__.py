@@ -1,7 +1,7 @@
 """What may be done, worked out from rules and grants: pure functions over what is written down."""
 
 from .globs import covers, matches
-from .grants import VARIABLES, expand, fault
+from .grants import VARIABLES, expand_variables, requirements_fault
 from .layers import ALL_GRANTED, Authority, Layer
 from .rules import Access, Decision, decide
 
@@ -14,7 +14,7 @@ __all__ = [
     "Layer",
     "covers",
     "decide",
-    "expand",
-    "fault",
+    "expand_variables",
     "matches",
+    "requirements_fault",
 ]

@@ -17,13 +17,13 @@ def matches(pattern: str, text: str) -> bool:
     return any(_matches(form, text) for form in _forms(pattern))
 
 
-def matches_any_end(pattern: str, start: str) -> bool:
+def matches_any_continuation(pattern: str, start: str) -> bool:
     """Whether every text that begins so fits."""
     form = _forms(pattern)[0]
     return form.endswith(ANY) and _matches(form, start)
 
 
-def may_begin(pattern: str, start: str) -> bool:
+def may_match_prefix(pattern: str, start: str) -> bool:
     """Whether a text that begins so may fit."""
     literal = re.split(r"[*?]", pattern, maxsplit=1)[0]
     return literal.startswith(start) or (literal != pattern and start.startswith(literal))
@@ -66,7 +66,7 @@ def _pieces(pattern: str) -> tuple[re.Pattern[str], ...]:
 def _covers(wide: str, narrow: str) -> bool:
     """The narrow pattern is read as a text in which a star fits only a star, and a question mark no letter."""
     # A bit for every place in the wide pattern at which one may stand: long patterns must not take long.
-    stars, literal = _places(wide)
+    stars, literal = _position_masks(wide)
     reached = 1 | (stars & 1) << 1
     for sign in narrow:
         stay = reached & stars  # a star takes any sign
@@ -77,7 +77,7 @@ def _covers(wide: str, narrow: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _places(pattern: str) -> tuple[int, Mapping[str, int]]:
+def _position_masks(pattern: str) -> tuple[int, Mapping[str, int]]:
     """The places of the stars, and those of every other sign."""
     places: dict[str, int] = {}
     for at, sign in enumerate(pattern):

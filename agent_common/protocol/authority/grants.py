@@ -16,7 +16,7 @@ VARIABLES = ("workspace", "ad-hoc", "user-data")
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
-def fault(requires: RequirementSet) -> str | None:
+def requirements_fault(requires: RequirementSet) -> str | None:
     """Why a requirement set cannot be used; none when it can."""
     for folder in (*requires.fs.read, *requires.fs.write):
         for name in _VARIABLE.findall(folder):
@@ -29,12 +29,12 @@ def fault(requires: RequirementSet) -> str | None:
     return None
 
 
-def missing(grant: RequirementSet, wanted: RequirementSet, variables: Mapping[str, str]) -> str | None:
+def missing_grant(grant: RequirementSet, wanted: RequirementSet, variables: Mapping[str, str]) -> str | None:
     """What is wanted and not granted, in words for the model; none when all of it is granted."""
     for kind, has, wants in (("read", grant.fs.read, wanted.fs.read), ("write", grant.fs.write, wanted.fs.write)):
-        folders = [path for folder in has if (path := expand(folder, variables)) is not None]
+        folders = [path for folder in has if (path := expand_variables(folder, variables)) is not None]
         for folder in wants:
-            path = expand(folder, variables)
+            path = expand_variables(folder, variables)
             if path is None or not any(_is_inside(path, one) for one in folders):
                 return f"{kind} {path or folder}"
     for host in wanted.net.hosts:
@@ -49,7 +49,7 @@ def missing(grant: RequirementSet, wanted: RequirementSet, variables: Mapping[st
     return None
 
 
-def expand(folder: str, variables: Mapping[str, str]) -> str | None:
+def expand_variables(folder: str, variables: Mapping[str, str]) -> str | None:
     """The folder with its variables filled in; none when one of them stands for nothing: that gives nothing away."""
     if not all(variables.get(name) for name in _VARIABLE.findall(folder)):
         return None

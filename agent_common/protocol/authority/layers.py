@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..permission import ANY_PROGRAM, Folders, Net, RequirementSet, Rule
-from .globs import matches, may_begin
-from .grants import missing
+from .globs import matches, may_match_prefix
+from .grants import missing_grant
 from .rules import Access, Decision, decide, strictest
 
 ALL_GRANTED = RequirementSet(  # noqa: S604 - names programs, runs none
@@ -37,7 +37,7 @@ class Authority:
 
     layers: tuple[Layer, ...] = (Layer(),)
 
-    def under(self, layer: Layer) -> Authority:
+    def with_layer(self, layer: Layer) -> Authority:
         """This authority, narrowed by one more layer."""
         return Authority((*self.layers, layer))
 
@@ -47,14 +47,16 @@ class Authority:
 
     def may_offer(self, *starts: str) -> bool:
         """Whether there may be tools whose names begin so: some are not known before their server is asked."""
-        return all(any(may_begin(one, start) for one in layer.tools for start in starts) for layer in self.layers)
+        return all(
+            any(may_match_prefix(one, start) for one in layer.tools for start in starts) for layer in self.layers
+        )
 
-    def missing(self, wanted: RequirementSet, variables: Mapping[str, str]) -> str | None:
+    def missing_grant(self, wanted: RequirementSet, variables: Mapping[str, str]) -> str | None:
         """What is wanted and not granted by every layer, in words for the model."""
-        lacks = (missing(layer.grant, wanted, variables) for layer in self.layers)
+        lacks = (missing_grant(layer.grant, wanted, variables) for layer in self.layers)
         return next((one for one in lacks if one is not None), None)
 
-    def names(self, permission: str) -> bool:
+    def has_allow_rule(self, permission: str) -> bool:
         """Whether every layer allows something by a rule that names this permission."""
         return all(
             any(rule.permission == permission and rule.action == "allow" for rule in layer.rules)
@@ -62,7 +64,7 @@ class Authority:
             if layer.rules is not None
         )
 
-    def opens(self, permission: str, subject: str) -> bool:
+    def explicitly_allows(self, permission: str, subject: str) -> bool:
         """Whether every layer allows this by a rule that names the permission, for what must be opened on purpose."""
         access = Access(permission, subjects=(subject,))
         answers = [decide(layer.rules, access) for layer in self.layers if layer.rules is not None]

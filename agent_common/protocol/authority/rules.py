@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..permission import Action, Rule
-from .globs import ANY, covers, matches, matches_any_end
+from .globs import ANY, covers, matches, matches_any_continuation
 
 STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
 _SCOPES = {"manifest": 0, "project": 1, "session": 2}
@@ -30,7 +30,7 @@ class Access:
     """Capabilities that come along: a rule may deny them as a whole, but need not allow them."""
     subjects: tuple[str, ...] = ("",)
     """What it touches; each of them must be allowed."""
-    shadows: tuple[tuple[str, ...], ...] = ()
+    aliases: tuple[tuple[str, ...], ...] = ()
     """For the first subjects, other names of each: a rule that does not allow may call it by them too."""
     starts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Subjects of which only this beginning is certain: a rule that allows must allow whatever follows."""
@@ -56,7 +56,7 @@ class Decision:
 
 def decide(rules: Sequence[Rule], access: Access) -> Decision:
     """The strictest answer over everything the call touches. What no rule covers asks."""
-    called = [(one, *_shadows(access, number)) for number, one in enumerate(access.subjects)]
+    called = [(one, *_aliases(access, number)) for number, one in enumerate(access.subjects)]
     answers = [
         _decide(rules, access, capability, subject)
         for capability in access.capabilities or ("",)
@@ -65,7 +65,9 @@ def decide(rules: Sequence[Rule], access: Access) -> Decision:
     answers += [
         Decision("deny", rule)
         for rule in rules
-        if rule.action == "deny" and _is_any(rule.pattern) and any(_rank(rule, (), one) for one in access.implied)
+        if rule.action == "deny"
+        and _is_any(rule.pattern)
+        and any(_specificity(rule, (), one) for one in access.implied)
         if not _is_any(rule.permission)
     ]
     return strictest(answers)
@@ -77,15 +79,17 @@ def strictest(answers: Iterable[Decision]) -> Decision:
     return max(answers, key=lambda answer: (STRICTNESS[answer.action], not answer.by_person))
 
 
-def _shadows(access: Access, number: int) -> tuple[str, ...]:
-    return access.shadows[number] if number < len(access.shadows) else ()
+def _aliases(access: Access, number: int) -> tuple[str, ...]:
+    return access.aliases[number] if number < len(access.aliases) else ()
 
 
 def _decide(rules: Sequence[Rule], access: Access, capability: str, subject: tuple[str, ...] | None) -> Decision:
     """`subject` is one of them with its other names, or None for whatever else may be touched."""
     names = (access.tool, *access.names)
     found = [
-        (rank, rule) for rule in rules if (rank := _rank(rule, names, capability)) and _touches(rule, subject, access)
+        (rank, rule)
+        for rule in rules
+        if (rank := _specificity(rule, names, capability)) and _touches(rule, subject, access)
     ]
     found.sort(key=lambda one: STRICTNESS[one[1].action], reverse=True)
     shown = subject[0] if subject is not None else "; ".join(access.subjects)
@@ -95,7 +99,7 @@ def _decide(rules: Sequence[Rule], access: Access, capability: str, subject: tup
     return Decision("ask", None, shown)
 
 
-def _rank(rule: Rule, names: tuple[str, ...], capability: str) -> int:
+def _specificity(rule: Rule, names: tuple[str, ...], capability: str) -> int:
     """How exactly a rule names the tool; 0: not at all."""
     if rule.permission in names:
         return 4
@@ -113,7 +117,7 @@ def _touches(rule: Rule, subject: tuple[str, ...] | None, access: Access) -> boo
         known = access.anything or any(matches(rule.pattern, one) for one in access.subjects)
         return _is_any(rule.pattern) or (rule.action != "allow" and known)
     if rule.action == "allow" and subject[0] in access.starts:
-        return matches_any_end(rule.pattern, access.starts[subject[0]])
+        return matches_any_continuation(rule.pattern, access.starts[subject[0]])
     return any(matches(rule.pattern, name) for name in (subject[:1] if rule.action == "allow" else subject))
 
 

@@ -1,7 +1,7 @@
 """The frames of the mediation channel (docs/protocols/mediation.md): their shapes, how they are told apart, and how
 they are cut out of a stream of bytes. Both ends are built on this; it knows no sockets and no clock."""
 
-from .attach import EPOCH_ZERO, Offer, mac_is_good, mac_of, new_challenge, new_sid
+from .attach import EPOCH_ZERO, Offer, compute_mac, new_challenge, new_sid, verify_mac
 from .control import (
     CONTROLS,
     Ack,
@@ -22,8 +22,8 @@ from .control import (
     WorkUsage,
 )
 from .frames import FrameFault, UnknownControl, WorkFrame, read_frame
-from .framing import HARD_FACTOR, MAX_LINE, MOST_BAD_LINES, SOFT_LINE, FrameTooLarge, Lines, decode, encode
-from .loose_dialect import loose_request, loose_result, loose_signal, loosened
+from .framing import HARD_FACTOR, MAX_BAD_LINES, MAX_LINE, SOFT_LINE, FrameTooLarge, Lines, decode, encode
+from .loose_dialect import read_loose_request, read_loose_result, read_loose_signal, to_loose
 from .messages import (
     RETRYABLE,
     Bound,
@@ -44,14 +44,14 @@ from .messages import (
     payload_hash,
 )
 from .schemas import work_schemas
-from .timestamps import Stamp, epoch_ms, stamp
+from .timestamps import Stamp, parse_rfc3339, to_rfc3339
 
 __all__ = [
     "CONTROLS",
     "EPOCH_ZERO",
     "HARD_FACTOR",
+    "MAX_BAD_LINES",
     "MAX_LINE",
-    "MOST_BAD_LINES",
     "RETRYABLE",
     "SOFT_LINE",
     "Ack",
@@ -92,19 +92,19 @@ __all__ = [
     "WorkRequest",
     "WorkResult",
     "WorkUsage",
+    "compute_mac",
     "decode",
     "encode",
-    "epoch_ms",
-    "loose_request",
-    "loose_result",
-    "loose_signal",
-    "loosened",
-    "mac_is_good",
-    "mac_of",
     "new_challenge",
     "new_sid",
+    "parse_rfc3339",
     "payload_hash",
     "read_frame",
-    "stamp",
+    "read_loose_request",
+    "read_loose_result",
+    "read_loose_signal",
+    "to_loose",
+    "to_rfc3339",
+    "verify_mac",
     "work_schemas",
 ]

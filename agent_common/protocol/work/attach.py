@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 EPOCH_ZERO = 0
 """Of an attachment that no host has welcomed."""
-MOST_WINDOW = 1024
-LEAST_LINE = 1024
+MAX_WINDOW = 1024
+MIN_MAX_LINE = 1024
 _OFFER = re.compile(r"(?:^|\s)med/1((?:\s+[a-z][a-z0-9_]*=\S+)+)")
 _SID = re.compile(r"[A-Za-z0-9_-]{8,128}")
 
@@ -35,7 +35,7 @@ class Offer:
         return f"med/1 win={self.window} max={self.max_line} sid={self.sid}{last}"
 
     @classmethod
-    def read(cls, detail: str | None) -> Offer | None:
+    def parse(cls, detail: str | None) -> Offer | None:
         """The offer in the text, if there is one that can be understood."""
         found = _OFFER.search(detail or "")
         if found is None:
@@ -45,9 +45,9 @@ class Offer:
         epoch = given.get("epoch", "0")
         if not (_number(window) and _number(size) and _number(epoch) and _SID.fullmatch(sid)):
             return None
-        if int(window) < 1 or int(size) < LEAST_LINE:
+        if int(window) < 1 or int(size) < MIN_MAX_LINE:
             return None
-        return cls(min(int(window), MOST_WINDOW), int(size), sid, int(epoch))
+        return cls(min(int(window), MAX_WINDOW), int(size), sid, int(epoch))
 
 
 def _number(text: str) -> bool:
@@ -63,16 +63,16 @@ def new_challenge() -> str:
     return secrets.token_urlsafe(24)
 
 
-def mac_of(key: bytes, *, challenge: str, sid: str, agent_id: str, epoch: int) -> str:
+def compute_mac(key: bytes, *, challenge: str, sid: str, agent_id: str, epoch: int) -> str:
     """Return the hex HMAC-SHA256 that answers a challenge (docs/protocols/mediation.md#3-who-is-who). White space at
     the ends of `key` is stripped."""
     text = f"med/1\n{challenge}\n{sid}\n{agent_id}\n{epoch}"
     return hmac.new(key.strip(), text.encode(), hashlib.sha256).hexdigest()
 
 
-def mac_is_good(mac: str, key: bytes, *, challenge: str, sid: str, agent_id: str, epoch: int) -> bool:
+def verify_mac(mac: str, key: bytes, *, challenge: str, sid: str, agent_id: str, epoch: int) -> bool:
     """Takes the same time whether it is or not. An empty key proves nothing, so nothing is good under it."""
     if not key.strip():
         return False
-    expected = mac_of(key, challenge=challenge, sid=sid, agent_id=agent_id, epoch=epoch)
+    expected = compute_mac(key, challenge=challenge, sid=sid, agent_id=agent_id, epoch=epoch)
     return hmac.compare_digest(mac.encode("utf-8", "replace"), expected.encode())

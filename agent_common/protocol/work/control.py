@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from ..base import Peer
-from .messages import MOST, Id, Version
+from .messages import MAX_INTEGER, Id, Version
 
-Number = Annotated[int, Field(ge=0, le=MOST)]
+Number = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 Short = Annotated[str, StringConstraints(max_length=200)]
 Verdict = Literal["continue", "cancel", "resend", "forget"]
 """What becomes of a request after a break: go on with it; stop it and say nothing; send its result (again); drop what

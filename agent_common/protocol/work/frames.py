@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from .control import CONTROLS, Control
 from .messages import ConstraintAck, Constraints, IdentityRevision, LifecycleSignal, WorkRequest, WorkResult
 
-MOST_MEMBERS = 10_000
+MAX_MEMBERS = 10_000
 """Fields and items of a frame, those of its parts included: each may be a fault, which takes a kilobyte to describe."""
 _LEVELS = 3
 """How deep our shapes are nested."""
@@ -52,12 +52,12 @@ _SHAPES: tuple[tuple[type[Base] | None, _Names, _Names], ...] = (
 _TELLING = frozenset[str]().union(*(names for _, *both in _SHAPES for names in both))
 
 
-def shape_of(value: dict[str, Any]) -> type[Base] | None:
+def frame_type(value: dict[str, Any]) -> type[Base] | None:
     """The shape that the object is, or none for a control frame. Raises FrameFault when none or several fit."""
-    found = _fitting(_TELLING.intersection(value))
+    found = _matching_types(_TELLING.intersection(value))
     if len(found) == 1:
         return found[0]
-    keys = ", ".join(sorted(shown(key, 40) for key in list(value)[:12])) or "nothing"
+    keys = ", ".join(sorted(printable_name(key, 40) for key in list(value)[:12])) or "nothing"
     if not found:
         text = f"no known shape has the fields {keys}"
         raise FrameFault("unknown_shape", text, _id_in(value))
@@ -66,20 +66,20 @@ def shape_of(value: dict[str, Any]) -> type[Base] | None:
 
 
 @lru_cache(256)
-def _fitting(names: _Names) -> tuple[type[Base] | None, ...]:
+def _matching_types(names: _Names) -> tuple[type[Base] | None, ...]:
     """Remembered by nothing but names of ours: what a peer makes up takes no room."""
     return tuple(shape for shape, every, some in _SHAPES if every <= names and (not some or some & names))
 
 
 def read_frame(value: dict[str, Any]) -> WorkFrame:
     """The frame that the object is, in the strict dialect. Raises FrameFault."""
-    shape = shape_of(value)
+    shape = frame_type(value)
     if shape is None:
         return _control(value)
-    return validated(shape, value)
+    return validate_frame(shape, value)
 
 
-def validated(shape: type[Base], value: dict[str, Any]) -> Base:
+def validate_frame(shape: type[Base], value: dict[str, Any]) -> Base:
     """Raises FrameFault that names the field and the fix."""
     _check_members(value)
     try:
@@ -104,8 +104,8 @@ def _control(value: dict[str, Any]) -> Control | UnknownControl:
 
 def _check_members(value: dict[str, Any]) -> None:
     """Raises FrameFault for a frame that could have very many faults."""
-    if _members(value, _LEVELS) > MOST_MEMBERS:
-        raise FrameFault("invalid_frame", f"the frame has more than {MOST_MEMBERS} fields and items", _id_in(value))
+    if _members(value, _LEVELS) > MAX_MEMBERS:
+        raise FrameFault("invalid_frame", f"the frame has more than {MAX_MEMBERS} fields and items", _id_in(value))
 
 
 def _members(value: object, levels: int) -> int:
@@ -114,19 +114,19 @@ def _members(value: object, levels: int) -> int:
         return 0
     parts = list(cast("dict[str, Any]", value).values()) if isinstance(value, dict) else cast("list[Any]", value)
     count = len(parts)
-    return count if count > MOST_MEMBERS else count + sum(_members(part, levels - 1) for part in parts)
+    return count if count > MAX_MEMBERS else count + sum(_members(part, levels - 1) for part in parts)
 
 
 def _fault(name: str, error: ValidationError, value: dict[str, Any]) -> FrameFault:
     first = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(shown(str(part)) for part in first["loc"]) or "value"
+    where = ".".join(printable_name(str(part)) for part in first["loc"]) or "value"
     return FrameFault("invalid_frame", f"{name}: {where}: {first['msg']}"[:1000], _id_in(value))
 
 
-def shown(name: str, most: int = 100) -> str:
+def printable_name(name: str, limit: int = 100) -> str:
     """A peer's name as a text of ours may hold it: short, on one line, and without what cannot be encoded."""
-    clean = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in name[:most])
-    return clean if len(name) <= most else f"{clean}..."
+    clean = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in name[:limit])
+    return clean if len(name) <= limit else f"{clean}..."
 
 
 def _id_in(value: dict[str, Any]) -> str | None:

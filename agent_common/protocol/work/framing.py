@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, from_json
 
 from .control import Control
-from .frames import FrameFault, shown
+from .frames import FrameFault, printable_name
 
 SOFT_LINE = 1 << 20
 """Bytes of a line unless something else is set."""
@@ -20,12 +20,12 @@ MAX_LINE = 16 << 20
 """The largest limit that can be set."""
 HARD_FACTOR = 4
 """A line so many times as long as the limit ends the connection: whoever sends it does not keep to the rules."""
-MOST_BAD_LINES = 8
+MAX_BAD_LINES = 8
 """In a minute; one more ends the connection."""
-MOST_DEPTH = 64
+MAX_DEPTH = 64
 _BLANK = b" \t\r"
 _EMPTY_LINES = re.compile(rb"[ \t\r\n]*\n")
-MOST_EMPTY = 64 << 10
+MAX_EMPTY_BYTES = 64 << 10
 """Bytes of empty lines in a row; more are a bad line."""
 _NULL = b"null"
 _LF, _QUOTE, _BACKSLASH, _SPACE = b'\n"\\ '
@@ -58,16 +58,16 @@ class Lines:
             if data[begin] <= _SPACE and not self._length and (empty := _EMPTY_LINES.match(data, begin)):
                 begin = empty.end()
                 self._empty += empty.end() - empty.start()
-                if self._empty > MOST_EMPTY:
+                if self._empty > MAX_EMPTY_BYTES:
                     self._empty = 0
-                    yield FrameFault("empty_lines", f"more than {MOST_EMPTY} bytes of empty lines")
+                    yield FrameFault("empty_lines", f"more than {MAX_EMPTY_BYTES} bytes of empty lines")
                 continue
             self._empty = 0
             if self._length or end - begin > self.soft:
                 self._add(data, begin, end)
                 line = self._line()
             else:  # most lines come in one piece, and none of them need be kept
-                line = _whole(data[begin:end])
+                line = _strip_line_end(data[begin:end])
             begin = end + 1
             if line is not None:
                 yield line
@@ -88,10 +88,10 @@ class Lines:
         self._kept.clear()
         if length > self.soft:
             return FrameFault("line_too_long", f"a line has {length} bytes, and {self.soft} are allowed")
-        return _whole(line)
+        return _strip_line_end(line)
 
 
-def _whole(line: bytes) -> bytes | None:
+def _strip_line_end(line: bytes) -> bytes | None:
     """Without the CR that may stand before the LF; None: it is empty."""
     if line.endswith(b"}"):
         return line
@@ -100,18 +100,18 @@ def _whole(line: bytes) -> bytes | None:
 
 def decode(line: bytes) -> dict[str, Any]:
     """The JSON object of a line. Raises FrameFault for everything that two readers could take for two things."""
-    value = _plainly(line)
-    return value if value is not None else _carefully(line)
+    value = _decode_fast(line)
+    return value if value is not None else _decode_strict(line)
 
 
-def _plainly(line: bytes) -> dict[str, Any] | None:
+def _decode_fast(line: bytes) -> dict[str, Any] | None:
     """The object of a line in which nothing can be wrong; None where it takes more to know. A line without escapes has
     two quotes for each string, so one that has no more than the object needs has no key twice."""
     if line.find(_BACKSLASH) >= 0:
         return None
     try:
         value: Any = from_json(line, allow_inf_nan=False)
-        if _quotes((value,), MOST_DEPTH) == line.count(_QUOTE) and isinstance(value, dict):
+        if _quotes((value,), MAX_DEPTH) == line.count(_QUOTE) and isinstance(value, dict):
             return value  # pyright: ignore[reportUnknownVariableType]  JSON objects have string keys
     except ValueError:
         pass
@@ -139,7 +139,7 @@ def _quotes(parts: Iterable[Any], levels: int) -> int:
     return count
 
 
-def _carefully(line: bytes) -> dict[str, Any]:
+def _decode_strict(line: bytes) -> dict[str, Any]:
     """What is wrong with the line, or its object after all."""
     if b"\0" in line:
         raise FrameFault("invalid_json", "the line holds a NUL byte")
@@ -157,7 +157,7 @@ def _carefully(line: bytes) -> dict[str, Any]:
         raise FrameFault("invalid_json", f"the line is no JSON: {error}"[:300]) from None
     if not isinstance(value, dict):
         raise FrameFault("not_an_object", f"the line holds {_named(value)}; a frame is a JSON object")
-    if b"\\u" in line or line.count(b"{") + line.count(b"[") > MOST_DEPTH:
+    if b"\\u" in line or line.count(b"{") + line.count(b"[") > MAX_DEPTH:
         _examine(value)
     return value  # pyright: ignore[reportUnknownVariableType]  JSON objects have string keys
 
@@ -184,12 +184,12 @@ def _with_name(frame: Control, line: bytes) -> bytes:
     return b"%b}" % name if line == b"{}" else b"%b,%b" % (name, line[1:])
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise FrameFault("duplicate_key", f"{shown(twice)}: stands twice in one object")
+        raise FrameFault("duplicate_key", f"{printable_name(twice)}: stands twice in one object")
     return value
 
 
@@ -204,7 +204,7 @@ def _finite(text: str) -> float:
     return number
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
+_DECODER = json.JSONDecoder(object_pairs_hook=_refuse_duplicate_keys, parse_constant=_no_number, parse_float=_finite)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -213,7 +213,7 @@ def _examine(value: Any) -> None:
     level, depth = [value], 0
     while level:
         depth += 1
-        if depth > MOST_DEPTH:
+        if depth > MAX_DEPTH:
             raise _too_deep()
         below: list[Any] = []
         for one in level:
@@ -235,7 +235,7 @@ def _check_text(text: str) -> None:
 
 
 def _too_deep() -> FrameFault:
-    return FrameFault("too_deep", f"the frame is nested deeper than {MOST_DEPTH} levels")
+    return FrameFault("too_deep", f"the frame is nested deeper than {MAX_DEPTH} levels")
 
 
 def _named(value: Any) -> str:

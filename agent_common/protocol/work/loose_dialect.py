@@ -8,36 +8,36 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from .frames import FrameFault, validated
+from .frames import FrameFault, validate_frame
 from .messages import RETRYABLE, LifecycleSignal, WorkRequest, WorkResult
 
 _RESULT = {"request_id", "status", "content", "error", "completed_at", "audit_ref"}
 _SIGNAL = {"signal", "agent_id", "observed_at", "request_id", "detail", "error"}
 
 
-def loose_result(value: dict[str, Any], *, now: str, audit_ref: str) -> WorkResult:
+def read_loose_result(value: dict[str, Any], *, now: str, audit_ref: str) -> WorkResult:
     """`ok` stands for a status, other fields are left out. Raises FrameFault."""
     filled = {"completed_at": now, "audit_ref": audit_ref, **_known(value, _RESULT)}
     if "status" not in filled:
         if not isinstance(value.get("ok"), bool):
             raise FrameFault("invalid_frame", "WorkResult: ok: must be true or false")
-        filled["status"] = "completed" if value["ok"] else _refused(value.get("error"))
+        filled["status"] = "completed" if value["ok"] else _strict_status(value.get("error"))
     for name in ("content", "error"):
         if filled.get(name) is not None and not isinstance(filled[name], str):
             filled[name] = _as_text(filled[name])
-    result = validated(WorkResult, filled)
+    result = validate_frame(WorkResult, filled)
     assert isinstance(result, WorkResult)  # noqa: S101
     return result
 
 
-def loose_signal(value: dict[str, Any], *, now: str, agent_id: str) -> LifecycleSignal:
+def read_loose_signal(value: dict[str, Any], *, now: str, agent_id: str) -> LifecycleSignal:
     """Who and when are filled in. Raises FrameFault."""
-    signal = validated(LifecycleSignal, {"agent_id": agent_id, "observed_at": now, **_known(value, _SIGNAL)})
+    signal = validate_frame(LifecycleSignal, {"agent_id": agent_id, "observed_at": now, **_known(value, _SIGNAL)})
     assert isinstance(signal, LifecycleSignal)  # noqa: S101
     return signal
 
 
-def loose_request(value: dict[str, Any], *, now: str, constraints_version: int) -> WorkRequest:
+def read_loose_request(value: dict[str, Any], *, now: str, constraints_version: int) -> WorkRequest:
     """A principal that is a plain string is an unverified user. Raises FrameFault."""
     principal: Any = value.get("principal")
     if isinstance(principal, str):
@@ -53,12 +53,12 @@ def loose_request(value: dict[str, Any], *, now: str, constraints_version: int) 
     }
     if not isinstance(content, str) and content is not None:
         filled.setdefault("content_kind", "json")
-    request = validated(WorkRequest, filled)
+    request = validate_frame(WorkRequest, filled)
     assert isinstance(request, WorkRequest)  # noqa: S101
     return request
 
 
-def loosened(frame: BaseModel) -> BaseModel | dict[str, Any]:
+def to_loose(frame: BaseModel) -> BaseModel | dict[str, Any]:
     """Return the frame in the loose dialect; shapes that the dialect does not have stay as they are."""
     match frame:
         case WorkRequest():
@@ -84,7 +84,7 @@ def _content(request: WorkRequest) -> Any:
     return request.content
 
 
-def _refused(error: Any) -> str:
+def _strict_status(error: Any) -> str:
     """The strict status of a result that is not `ok`: what may be sent again is not over."""
     return "denied" if isinstance(error, str) and error.split(":", 1)[0] in RETRYABLE else "failed"
 

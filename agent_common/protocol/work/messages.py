@@ -22,10 +22,10 @@ Bound = Literal["max_duration_seconds", "max_tokens", "max_tool_calls", "max_egr
 RETRYABLE = frozenset({"constraints_outdated", "draining", "overloaded"})
 """Codes of refusals that are not kept: the same id may be sent again
 (docs/protocols/mediation.md#27-reconnects-and-ids)."""
-MOST = 2**53 - 1
+MAX_INTEGER = 2**53 - 1
 """The largest number that every JSON reader takes exactly."""
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Version = Annotated[int, Field(ge=0, le=MOST)]
+Version = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 
 
 class Principal(Inbound):
@@ -48,13 +48,13 @@ class Principal(Inbound):
 class WorkBounds(Inbound):
     """What the work may use at most; a bound that is not given does not bound."""
 
-    max_duration_seconds: int | None = Field(default=None, ge=1, le=MOST)
+    max_duration_seconds: int | None = Field(default=None, ge=1, le=MAX_INTEGER)
     """Seconds from the start of the work."""
-    max_tokens: int | None = Field(default=None, ge=1, le=MOST)
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_INTEGER)
     """Tokens of all model calls together."""
-    max_tool_calls: int | None = Field(default=None, ge=0, le=MOST)
+    max_tool_calls: int | None = Field(default=None, ge=0, le=MAX_INTEGER)
     """Calls of tools."""
-    max_egress_bytes: int | None = Field(default=None, ge=0, le=MOST)
+    max_egress_bytes: int | None = Field(default=None, ge=0, le=MAX_INTEGER)
     """Bytes that its tools send beyond the host; model calls and the channel do not count."""
 
 

@@ -19,12 +19,12 @@ _EPOCH_NAIVE = _EPOCH.replace(tzinfo=None)
 
 
 @lru_cache(64)  # many frames have the same one
-def stamp(ms: int) -> str:
+def to_rfc3339(ms: int) -> str:
     """Epoch milliseconds as RFC 3339 UTC, as in `2026-11-22T02:19:05.250Z`."""
     return f"{(_EPOCH_NAIVE + timedelta(milliseconds=ms)).isoformat(timespec='milliseconds')}Z"
 
 
-def epoch_ms(text: str) -> int:
+def parse_rfc3339(text: str) -> int:
     """The other way round. Raises ValueError for what is no RFC 3339 time with a zone."""
     return (_moment(text) - _EPOCH) // timedelta(milliseconds=1)
 

@@ -151,11 +151,11 @@ class RuntimeSnapshots(Protocol):
 class Driver(Protocol):
     """One way to run runtimes."""
 
-    def place(self) -> str:
+    def allocate_url(self) -> str:
         """A URL where a new runtime can be reached; empty where it has no HTTP face that the host can reach."""
         ...
 
-    def mediation(self, workspace_id: str) -> str | None:
+    def mediation_address(self, workspace_id: str) -> str | None:
         """The address of its own to which such a runtime comes for work; none: it comes where all do."""
         ...
 

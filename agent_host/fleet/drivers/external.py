@@ -14,10 +14,10 @@ EXTERNAL = "external"
 class ExternalDriver:
     """Starts nothing. Such a workspace runs when the operator says so."""
 
-    def place(self) -> str:
+    def allocate_url(self) -> str:
         return ""
 
-    def mediation(self, workspace_id: str) -> str | None:
+    def mediation_address(self, workspace_id: str) -> str | None:
         return None
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:

@@ -34,25 +34,35 @@ from .qemu import CONSOLE, GUEST_CID, VOLUME
 
 KERNEL = "vmlinux"
 """Uncompressed: Firecracker reads nothing else."""
-_LINE = "console=ttyS0 quiet reboot=k panic=-1 random.trust_cpu=on"
+_BOOT_ARGS = "console=ttyS0 quiet reboot=k panic=-1 random.trust_cpu=on"
 _POLL_SECONDS = 0.01
 _LONGEST_FAULT = 500
 
 
 class FirecrackerDriver:
     def __init__(
-        self, settings: MachineSettings, ways: HostSockets, program: str, *, operator: Mapping[str, str] = os.environ
+        self,
+        settings: MachineSettings,
+        host_sockets: HostSockets,
+        program: str,
+        *,
+        operator_env: Mapping[str, str] = os.environ,
     ) -> None:
-        self._settings, self._ways, self._program, self._operator = settings, ways, program, operator
+        self._settings, self._host_sockets, self._program, self._operator_env = (
+            settings,
+            host_sockets,
+            program,
+            operator_env,
+        )
 
-    def place(self) -> str:
+    def allocate_url(self) -> str:
         return ""
 
-    def mediation(self, workspace_id: str) -> str | None:
-        return str(SocketDir.prepared(self._settings.run_dir, workspace_id).door(MEDIATION_PORT))
+    def mediation_address(self, workspace_id: str) -> str | None:
+        return str(SocketDir.create_for_workspace(self._settings.run_dir, workspace_id).port_socket(MEDIATION_PORT))
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:
-        SocketDir.prepared(self._settings.run_dir, workspace_id)
+        SocketDir.create_for_workspace(self._settings.run_dir, workspace_id)
         image = load_image(self._settings.image)
         if not (image.folder / KERNEL).is_file():
             raise StartFailed(f"MESH_VM_IMAGE: {image.folder} has no {KERNEL}, which Firecracker wants")
@@ -60,17 +70,17 @@ class FirecrackerDriver:
 
     async def start(self, launch: LaunchRequest) -> FirecrackerRuntime:
         settings, image = self._settings, load_image(self._settings.image)
-        seat = SocketDir.of(settings.run_dir, launch.id)
+        seat = SocketDir.for_workspace(settings.run_dir, launch.id)
         seat.clear()
-        write_config(seat.config, boot_document(launch, image, self._operator, settings.stop_grace))
-        runtime = FirecrackerRuntime(seat, self._ways, Console(launch.data_dir / CONSOLE), settings.stop_grace)
+        write_config(seat.config, boot_document(launch, image, self._operator_env, settings.stop_grace))
+        runtime = FirecrackerRuntime(seat, self._host_sockets, Console(launch.data_dir / CONSOLE), settings.stop_grace)
         command = (self._program, "--api-sock", str(seat.monitor), "--id", seat.folder.name)
         try:
-            await self._ways.open(seat)
+            await self._host_sockets.open(seat)
             monitor = runtime.add(await MonitorProcess.spawn("firecracker", command, output=asyncio.subprocess.PIPE))
-            await _listens(seat.monitor, monitor)
-            await order(seat.monitor, orders(image, seat, launch.data_dir / VOLUME, settings.memory))
-            await runtime.ready(settings.start_timeout)
+            await _wait_for_socket(seat.monitor, monitor)
+            await send_requests(seat.monitor, boot_requests(image, seat, launch.data_dir / VOLUME, settings.memory))
+            await runtime.wait_until_ready(settings.start_timeout)
         except BaseException:
             await asyncio.shield(runtime.stop(at_once=True))
             raise
@@ -82,20 +92,22 @@ class FirecrackerRuntime(MachineRuntime):
         """Raises StartFailed and OSError. Firecracker resets the guest's vsock by it: its connections break."""
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
         files = {"snapshot_path": str(folder / "state"), "mem_file_path": str(folder / "memory")}
-        await order(self.seat.monitor, [("PATCH", "/vm", {"state": "Paused"})])
+        await send_requests(self.socket_dir.monitor, [("PATCH", "/vm", {"state": "Paused"})])
         try:
-            await order(self.seat.monitor, [("PUT", "/snapshot/create", {"snapshot_type": "Full", **files})])
+            await send_requests(
+                self.socket_dir.monitor, [("PUT", "/snapshot/create", {"snapshot_type": "Full", **files})]
+            )
         finally:
-            await order(self.seat.monitor, [("PATCH", "/vm", {"state": "Resumed"})])
+            await send_requests(self.socket_dir.monitor, [("PATCH", "/vm", {"state": "Resumed"})])
 
 
-Order = tuple[str, str, dict[str, Any]]
+ApiRequest = tuple[str, str, dict[str, Any]]
 
 
-def orders(image: Image, seat: SocketDir, volume: Path, memory: int) -> list[Order]:
+def boot_requests(image: Image, socket_dir: SocketDir, volume: Path, memory: int) -> list[ApiRequest]:
     """What makes and starts a machine. The disks come in the order in which the guest counts them."""
-    disks = [("root", image.root, True), ("config", seat.config, True), ("data", volume, False)]
-    boot = {"kernel_image_path": str(image.folder / KERNEL), "initrd_path": str(image.initrd), "boot_args": _LINE}
+    disks = [("root", image.root, True), ("config", socket_dir.config, True), ("data", volume, False)]
+    boot = {"kernel_image_path": str(image.folder / KERNEL), "initrd_path": str(image.initrd), "boot_args": _BOOT_ARGS}
     return [
         ("PUT", "/machine-config", {"vcpu_count": 1, "mem_size_mib": memory}),
         ("PUT", "/boot-source", boot),
@@ -107,16 +119,16 @@ def orders(image: Image, seat: SocketDir, volume: Path, memory: int) -> list[Ord
             )
             for name, path, fixed in disks
         ),
-        ("PUT", "/vsock", {"guest_cid": GUEST_CID, "uds_path": str(seat.uds)}),
+        ("PUT", "/vsock", {"guest_cid": GUEST_CID, "uds_path": str(socket_dir.uds)}),
         ("PUT", "/actions", {"action_type": "InstanceStart"}),
     ]
 
 
-async def order(monitor: Path, wanted: list[Order]) -> None:
+async def send_requests(monitor: Path, requests: list[ApiRequest]) -> None:
     """Gives them one after the other. Raises StartFailed with Firecracker's own words, and OSError."""
     transport = httpx.AsyncHTTPTransport(uds=str(monitor))
     async with httpx.AsyncClient(transport=transport, base_url="http://firecracker", timeout=ASK_SECONDS) as client:
-        for method, path, body in wanted:
+        for method, path, body in requests:
             try:
                 answer = await client.request(method, path, json=body)
             except httpx.TransportError as error:
@@ -139,7 +151,7 @@ def jailer_command(
     )
 
 
-async def _listens(path: Path, monitor: MonitorProcess) -> None:
+async def _wait_for_socket(path: Path, monitor: MonitorProcess) -> None:
     deadline = time.monotonic() + ASK_SECONDS
     while not await asyncio.to_thread(path.exists):
         if not monitor.running or time.monotonic() > deadline:

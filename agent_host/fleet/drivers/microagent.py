@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from .container import engine
+from .container import run_engine
 from .driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, LaunchRequest, StartFailed, Status
 
 _POLL_SECONDS = 1.0
@@ -25,20 +25,20 @@ class MicroagentDriver:
     def __init__(self, program: tuple[str, ...], start_timeout: float, poll: float = _POLL_SECONDS) -> None:
         self._program, self._start_timeout, self._poll = program, start_timeout, poll
 
-    def place(self) -> str:
+    def allocate_url(self) -> str:
         return ""
 
-    def mediation(self, workspace_id: str) -> str | None:
+    def mediation_address(self, workspace_id: str) -> str | None:
         return None
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:
-        await ask(self._program, "inspect", workspace_id)
+        await run_json(self._program, "inspect", workspace_id)
 
     async def start(self, launch: LaunchRequest) -> MicroagentRuntime:
         runtime = MicroagentRuntime(self._program, launch.id, self._poll)
-        await ask(self._program, "start", launch.id, seconds=self._start_timeout)
+        await run_json(self._program, "start", launch.id, seconds=self._start_timeout)
         try:
-            await runtime.ready(self._start_timeout)
+            await runtime.wait_until_ready(self._start_timeout)
         except BaseException:
             await asyncio.shield(runtime.stop(at_once=True))
             raise
@@ -51,11 +51,11 @@ class MicroagentRuntime:
     def __init__(self, program: tuple[str, ...], name: str, poll: float) -> None:
         self._program, self._name, self._poll = program, name, poll
 
-    async def ready(self, seconds: float) -> None:
+    async def wait_until_ready(self, seconds: float) -> None:
         """Returns when it says that the machine runs and its mediation's target can be reached. Raises StartFailed."""
         try:
             async with asyncio.timeout(seconds):
-                while not _ready(seen := await ask(self._program, "inspect", self._name)):
+                while not _ready(seen := await run_json(self._program, "inspect", self._name)):
                     if seen.get("state") == "failed":
                         raise StartFailed(f"microagent: {seen.get('error') or 'the workspace failed'}")
                     await asyncio.sleep(self._poll)
@@ -74,24 +74,24 @@ class MicroagentRuntime:
 
     async def stop(self, *, at_once: bool = False) -> None:
         try:
-            await ask(self._program, "halt" if at_once else "stop", self._name)
+            await run_json(self._program, "halt" if at_once else "stop", self._name)
         except StartFailed:
             if (await self.status()).running:
                 raise
 
     async def status(self) -> Status:
         """A paused one runs: it holds what it has, and goes on."""
-        seen = await ask(self._program, "inspect", self._name)
+        seen = await run_json(self._program, "inspect", self._name)
         state = str(seen.get("state", "unknown"))
         return Status(state in ("running", "paused", "starting"), state)
 
     async def console(self) -> str:
-        said = await engine(self._program, "logs", self._name, seconds=_QUICK, check=False)
+        said = await run_engine(self._program, "logs", self._name, seconds=_QUICK, check=False)
         return said.stdout[-CONSOLE_BYTES:]
 
     async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
         try:
-            said = await ask(self._program, "exec", self._name, "--", *argv, seconds=timeout)
+            said = await run_json(self._program, "exec", self._name, "--", *argv, seconds=timeout)
         except StartFailed as error:
             raise OSError(str(error)) from error
         code = said.get("exit_code")
@@ -101,7 +101,7 @@ class MicroagentRuntime:
 
     async def quarantine(self) -> None:
         """Its own: a durable fence, then everything is severed, captured and stopped."""
-        await ask(self._program, "quarantine", self._name)
+        await run_json(self._program, "quarantine", self._name)
 
 
 def _ready(seen: dict[str, Any]) -> bool:
@@ -111,10 +111,10 @@ def _ready(seen: dict[str, Any]) -> bool:
     return seen.get("state") == "running" and cast("dict[str, Any]", mediation).get("ready") is True
 
 
-async def ask(program: tuple[str, ...], verb: str, *arguments: str, seconds: float = _QUICK) -> dict[str, Any]:
+async def run_json(program: tuple[str, ...], verb: str, *arguments: str, seconds: float = _QUICK) -> dict[str, Any]:
     """The object that it answers. Raises StartFailed with what it says."""
     # The flag stands before what might be a command of the guest's.
-    said = await engine(program, verb, "--json", *arguments, seconds=seconds)
+    said = await run_engine(program, verb, "--json", *arguments, seconds=seconds)
     if said.code is None:
         raise StartFailed(said.stderr)
     try:

@@ -32,7 +32,7 @@ _NEVER_PASSED = frozenset(
     }
 )
 _SERVE = (sys.executable, "-m", "agent_runtime", "serve")
-LEASH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("die_with_parent.py")))
+DIE_WITH_PARENT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("die_with_parent.py")))
 
 
 class ProcessDriver:
@@ -43,24 +43,24 @@ class ProcessDriver:
         self._stop_grace = stop_grace
         self._command = command
 
-    def place(self) -> str:
+    def allocate_url(self) -> str:
         return f"http://127.0.0.1:{_free_port()}"
 
-    def mediation(self, workspace_id: str) -> str | None:
+    def mediation_address(self, workspace_id: str) -> str | None:
         return None
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:
         return
 
     async def start(self, launch: LaunchRequest) -> ChildRuntime:
-        url = launch.url if _is_free(launch.url) else self.place()
+        url = launch.url if _port_is_free(launch.url) else self.allocate_url()
         launch.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         if launch.mediation_key:
             write_secret(launch.key_file, launch.mediation_key)
         log = OutputLogFile(launch.data_dir / LOG_NAME)
         child = ChildRuntime(url, await self._spawn(launch, url, log), self._stop_grace, log)
         try:
-            await self._ready(child, log)
+            await self._wait_until_ready(child, log)
         except BaseException:
             await asyncio.shield(child.stop())
             raise
@@ -70,17 +70,17 @@ class ProcessDriver:
         listen = {"AGENT_HOST": "127.0.0.1", "AGENT_PORT": str(urlsplit(url).port)}
         with log.path.open("ab") as output:
             return await asyncio.create_subprocess_exec(
-                *LEASH,
+                *DIE_WITH_PARENT,
                 str(os.getpid()),
                 *self._command,
-                env={**inherited(os.environ), **launch.environment(), **listen},
+                env={**inherited_env(os.environ), **launch.environment(), **listen},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,  # a Ctrl-C in the host's terminal is for the host alone
             )
 
-    async def _ready(self, child: ChildRuntime, log: OutputLogFile) -> None:
+    async def _wait_until_ready(self, child: ChildRuntime, log: OutputLogFile) -> None:
         """Asks the child until it is ready, it has ended, or the time is up."""
         answer = "nothing yet"
         try:
@@ -95,9 +95,9 @@ class ProcessDriver:
         except TimeoutError:
             raise StartFailed(
                 f"the runtime was not ready within {self._start_timeout:g} s (MESH_START_TIMEOUT); "
-                f"it answers {answer}; {log.tail()}"
+                f"it answers {answer}; {log.quote_tail()}"
             ) from None
-        raise StartFailed(f"the runtime {await child.wait()} before it was ready; {log.tail()}")
+        raise StartFailed(f"the runtime {await child.wait()} before it was ready; {log.quote_tail()}")
 
 
 class ChildRuntime:
@@ -133,7 +133,7 @@ class ChildRuntime:
         return Status(self.running, "runs" if self.running else await self.wait(), self.pid)
 
     async def console(self) -> str:
-        return await asyncio.to_thread(self._log.end, CONSOLE_BYTES)
+        return await asyncio.to_thread(self._log.read_tail, CONSOLE_BYTES)
 
     async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
         raise NotOffered("a process has no place of its own; run the command on this machine")
@@ -146,7 +146,7 @@ class ChildRuntime:
             os.killpg(self._process.pid, number)
 
 
-def inherited(environment: Mapping[str, str]) -> dict[str, str]:
+def inherited_env(environment: Mapping[str, str]) -> dict[str, str]:
     """What of the host's environment a runtime may see: where things are, and the operator's `AGENT_` settings.
 
     Everything else stays behind, above all keys. So do settings that would lead round the mesh, or name other tokens.
@@ -171,7 +171,7 @@ def _free_port() -> int:
         return server.getsockname()[1]
 
 
-def _is_free(url: str) -> bool:
+def _port_is_free(url: str) -> bool:
     try:
         socket.create_server(("127.0.0.1", urlsplit(url).port or 0)).close()
     except OSError:
@@ -187,11 +187,11 @@ class OutputLogFile:
         with contextlib.suppress(FileNotFoundError):
             path.replace(path.with_name(f"{path.name}.1"))
 
-    def end(self, most: int) -> str:
+    def read_tail(self, max_bytes: int) -> str:
         with self.path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - most))
-            return file.read(most).decode("utf-8", "replace").strip()
+            file.seek(max(0, file.seek(0, os.SEEK_END) - max_bytes))
+            return file.read(max_bytes).decode("utf-8", "replace").strip()
 
-    def tail(self) -> str:
-        text = self.end(_LOG_TAIL)
+    def quote_tail(self) -> str:
+        text = self.read_tail(_LOG_TAIL)
         return f"the end of {self.path}: {text}" if text else f"{self.path} says nothing"

@@ -35,7 +35,7 @@ from ..machine import (
     write_volume,
 )
 from ..machine.kvm_probe import Accel, KvmProbe
-from ..vsock import command as vsock_command
+from ..vsock import backend_command as vsock_command
 from .driver import LaunchRequest, StartFailed
 
 log = structlog.get_logger(__name__)
@@ -51,74 +51,74 @@ class QemuDriver:
     def __init__(
         self,
         settings: MachineSettings,
-        ways: HostSockets,
+        host_sockets: HostSockets,
         *,
         accel: Literal["auto", "kvm", "tcg"] = "auto",
-        operator: Mapping[str, str] = os.environ,
+        operator_env: Mapping[str, str] = os.environ,
     ) -> None:
-        self._settings, self._ways, self._operator = settings, ways, operator
+        self._settings, self._host_sockets, self._operator_env = settings, host_sockets, operator_env
         self._accel: Literal["auto", "kvm", "tcg"] = accel
-        self._prober = KvmProbe(settings.run_dir / "kvm.json")
+        self._kvm_probe = KvmProbe(settings.run_dir / "kvm.json")
 
-    def place(self) -> str:
+    def allocate_url(self) -> str:
         return ""
 
-    def mediation(self, workspace_id: str) -> str | None:
-        return str(SocketDir.prepared(self._settings.run_dir, workspace_id).door(MEDIATION_PORT))
+    def mediation_address(self, workspace_id: str) -> str | None:
+        return str(SocketDir.create_for_workspace(self._settings.run_dir, workspace_id).port_socket(MEDIATION_PORT))
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:
-        SocketDir.prepared(self._settings.run_dir, workspace_id)
+        SocketDir.create_for_workspace(self._settings.run_dir, workspace_id)
         image = load_image(self._settings.image)
         await write_volume(data_dir / VOLUME, self._settings.volume, image.uid, image.gid)
 
     async def start(self, launch: LaunchRequest) -> MachineRuntime:
         settings, image = self._settings, load_image(self._settings.image)
-        seat = SocketDir.of(settings.run_dir, launch.id)
+        seat = SocketDir.for_workspace(settings.run_dir, launch.id)
         seat.clear()
         qemu = shutil.which(QEMU)
         if qemu is None:
             raise StartFailed(f"there is no {QEMU}; install qemu-system-x86")
-        accel = await self._choose(qemu, image)
-        write_config(seat.config, boot_document(launch, image, self._operator, settings.stop_grace))
-        jail = jailed(seat, accel)
-        runtime = MachineRuntime(seat, self._ways, Console(launch.data_dir / CONSOLE), settings.stop_grace)
+        accel = await self._choose_accel(qemu, image)
+        write_config(seat.config, boot_document(launch, image, self._operator_env, settings.stop_grace))
+        jail = choose_jail(seat, accel)
+        runtime = MachineRuntime(seat, self._host_sockets, Console(launch.data_dir / CONSOLE), settings.stop_grace)
         try:
-            await self._ways.open(seat)
-            runtime.add(await carry(seat, jail))
-            with opened(image, seat, launch.data_dir / VOLUME) as files:
+            await self._host_sockets.open(seat)
+            runtime.add(await start_vsock_backend(seat, jail))
+            with open_files(image, seat, launch.data_dir / VOLUME) as files:
                 command = qemu_command(qemu, accel, files, settings.memory)
                 machine = MonitorProcess.spawn(
                     "the machine", command, output=asyncio.subprocess.PIPE, jail=jail, files=files
                 )
                 runtime.add(await machine)
-            await runtime.ready(settings.start_timeout)
+            await runtime.wait_until_ready(settings.start_timeout)
         except BaseException:
             await asyncio.shield(runtime.stop(at_once=True))
             raise
         return runtime
 
-    async def _choose(self, qemu: str, image: Image) -> Accel:
+    async def _choose_accel(self, qemu: str, image: Image) -> Accel:
         if self._accel == "auto":
-            return await self._prober.choose(qemu, image.kernel, image.initrd)
+            return await self._kvm_probe.choose_accel(qemu, image.kernel, image.initrd)
         return self._accel
 
 
-def jailed(seat: SocketDir, accel: Accel) -> Jail | None:
+def choose_jail(socket_dir: SocketDir, accel: Accel) -> Jail | None:
     """The user that the machine's processes are; None: the host's own."""
-    jail = jail_of(seat)
+    jail = jail_of(socket_dir)
     if jail is not None and accel == "kvm" and (jail := with_device(jail, KVM)) is None:
         log.warning("machine_runs_as_root", why=f"{KVM} is for root alone; give it a group that may use it")
     return jail
 
 
-async def carry(seat: SocketDir, jail: Jail | None) -> MonitorProcess:
+async def start_vsock_backend(socket_dir: SocketDir, jail: Jail | None) -> MonitorProcess:
     """The vsock backend of a machine; its sockets are there. Raises StartFailed."""
     if jail is not None:
-        await asyncio.to_thread(seat.admit, jail.uid, jail.uid, (MEDIATION_PORT, MESH_PORT, EGRESS_PORT))
-    backend = vsock_command(seat.monitor, GUEST_CID, seat.uds, jail.uid if jail else None)
+        await asyncio.to_thread(socket_dir.grant_access, jail.uid, jail.uid, (MEDIATION_PORT, MESH_PORT, EGRESS_PORT))
+    backend = vsock_command(socket_dir.monitor, GUEST_CID, socket_dir.uds, jail.uid if jail else None)
     child = await MonitorProcess.spawn("the vsock backend", backend, output=asyncio.subprocess.DEVNULL)
     deadline = time.monotonic() + ASK_SECONDS
-    while not seat.uds.exists():
+    while not socket_dir.uds.exists():
         if not child.running or time.monotonic() > deadline:
             await child.kill()
             raise StartFailed("the vsock backend does not start")
@@ -141,7 +141,7 @@ class QemuFiles(NamedTuple):
 
 
 @contextmanager
-def opened(image: Image, seat: SocketDir, volume: Path) -> Generator[QemuFiles]:
+def open_files(image: Image, socket_dir: SocketDir, volume: Path) -> Generator[QemuFiles]:
     """Raises OSError."""
     with ExitStack() as life:
 
@@ -153,9 +153,9 @@ def opened(image: Image, seat: SocketDir, volume: Path) -> Generator[QemuFiles]:
         volumes = (handle(volume, os.O_RDWR | os.O_NOFOLLOW), handle(volume, os.O_NOFOLLOW))
         monitor = life.enter_context(socket.socket(socket.AF_UNIX))
         monitor.settimeout(ASK_SECONDS)
-        monitor.connect(str(seat.monitor))
+        monitor.connect(str(socket_dir.monitor))
         monitor.setblocking(True)
-        disks = (handle(image.root), handle(seat.config), *volumes)
+        disks = (handle(image.root), handle(socket_dir.config), *volumes)
         yield QemuFiles(handle(image.kernel), handle(image.initrd), *disks, monitor.fileno())
 
 
@@ -163,7 +163,7 @@ def qemu_command(qemu: str, accel: Accel, files: QemuFiles, memory: int) -> tupl
     """No network card, no monitor of QEMU's, no device but these; and what QEMU itself may do is little."""
     line = "console=ttyS0 quiet reboot=t panic=-1 random.trust_cpu=on"
     disks = (((files.root,), "on"), ((files.config,), "on"), ((files.volume, files.volume_read), "off"))
-    drives = [part for number, (handles, fixed) in enumerate(disks) for part in _disk(number, handles, fixed)]
+    drives = [part for number, (handles, fixed) in enumerate(disks) for part in _disk_arguments(number, handles, fixed)]
     return (
         *(qemu, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"),
         *("-M", f"q35,accel={accel},memory-backend=ram,usb=off,sata=off,smbus=off,vmport=off,graphics=off"),
@@ -178,7 +178,7 @@ def qemu_command(qemu: str, accel: Accel, files: QemuFiles, memory: int) -> tupl
     )
 
 
-def _disk(number: int, handles: Sequence[int], fixed: str) -> tuple[str, ...]:
+def _disk_arguments(number: int, handles: Sequence[int], fixed: str) -> tuple[str, ...]:
     given = [part for handle in handles for part in ("-add-fd", f"fd={handle},set={number}")]
     drive = f"if=none,id=disk{number},format=raw,file=/dev/fdset/{number},read-only={fixed}"
     device = f"virtio-blk-pci,drive=disk{number},addr={0x10 + number:#x}"

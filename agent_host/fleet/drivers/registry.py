@@ -18,18 +18,18 @@ from .process import ProcessDriver
 from .qemu import QemuDriver
 
 
-def drivers_of(settings: HostSettings, ways: HostSockets) -> dict[str, Driver]:
+def drivers_of(settings: HostSettings, host_sockets: HostSockets) -> dict[str, Driver]:
     """Raises StartError when what an operator has set is not there."""
     found: dict[str, Driver] = {"process": ProcessDriver(settings.start_timeout, settings.stop_grace)}
     run_dir = settings.data_dir / "vm"
     if settings.vm_image is not None:
         load_image(settings.vm_image)
         machine = _machine(settings, settings.vm_image, run_dir)
-        found["qemu"] = QemuDriver(machine, ways, accel=settings.vm_accel)
+        found["qemu"] = QemuDriver(machine, host_sockets, accel=settings.vm_accel)
         if settings.firecracker is not None:
-            found["firecracker"] = FirecrackerDriver(machine, ways, settings.firecracker)
+            found["firecracker"] = FirecrackerDriver(machine, host_sockets, settings.firecracker)
     if settings.container_image is not None:
-        found["container"] = ContainerDriver(_container(settings, settings.container_image, run_dir), ways)
+        found["container"] = ContainerDriver(_container(settings, settings.container_image, run_dir), host_sockets)
     if settings.microagent is not None:
         found["microagent"] = MicroagentDriver(_words("MESH_MICROAGENT", settings.microagent), settings.start_timeout)
     return {**found, EXTERNAL: ExternalDriver()}

@@ -35,14 +35,14 @@ _OURS = frozenset(
 )
 
 
-def boot_document(launch: LaunchRequest, image: Image, operator: Mapping[str, str], grace: float) -> dict[str, Any]:
+def boot_document(launch: LaunchRequest, image: Image, operator_env: Mapping[str, str], grace: float) -> dict[str, Any]:
     """Everything goes over vsock: the machine has no network card. `operator` is the host's own environment: its other
     `AGENT_` settings are passed on."""
     secrets = {"token": launch.token, "mesh.token": launch.mesh_token}
     env = {
         **image.env,
         "TINI_SUBREAPER": "1",  # the image's own reaper is not the first process here
-        **{name: value for name, value in operator.items() if name.startswith("AGENT_") and name not in _OURS},
+        **{name: value for name, value in operator_env.items() if name.startswith("AGENT_") and name not in _OURS},
         "AGENT_ID": launch.id,
         "AGENT_DATA_DIR": "/data",
         "AGENT_HOST": "127.0.0.1",

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from ..drivers.driver import StartFailed
-from ..drivers.process import LEASH
+from ..drivers.process import DIE_WITH_PARENT
 from .jail import Jail
 
 _KILL_SECONDS = 5.0
@@ -38,7 +38,7 @@ class MonitorProcess:
         user = ("--uid=" + ",".join(map(str, (jail.uid, *jail.groups))),) if jail else ()
         try:
             process = await asyncio.create_subprocess_exec(
-                *LEASH,
+                *DIE_WITH_PARENT,
                 *user,
                 str(os.getpid()),
                 *command,
@@ -81,9 +81,9 @@ class MonitorProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         async with asyncio.timeout(_KILL_SECONDS):
-            await asyncio.gather(self._process.wait(), self._emptied())
+            await asyncio.gather(self._process.wait(), self._drain_output())
 
-    async def _emptied(self) -> None:
+    async def _drain_output(self) -> None:
         """Its end is not noticed while something of it waits to be read."""
         stream = self._process.stdout
         with contextlib.suppress(RuntimeError):  # somebody else reads it

@@ -19,7 +19,7 @@ class Console:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, reader: asyncio.StreamReader) -> None:
-        self._turn_over()
+        self._rotate()
         self._task = asyncio.create_task(self._read(reader), name=f"console-{self.path}")
 
     async def close(self) -> None:
@@ -28,31 +28,31 @@ class Console:
             await asyncio.wait([self._task], timeout=2)
             self._task.cancel()
 
-    def end(self, most: int) -> str:
+    def read_tail(self, max_bytes: int) -> str:
         """The last bytes that were said, in words; of the life before when there is nothing yet."""
         found = b""
-        for path in (self._before, self.path):
+        for path in (self._previous_path, self.path):
             try:
                 with path.open("rb") as file:
-                    file.seek(max(0, file.seek(0, os.SEEK_END) - most))
-                    found += file.read(most)
+                    file.seek(max(0, file.seek(0, os.SEEK_END) - max_bytes))
+                    found += file.read(max_bytes)
             except FileNotFoundError:
                 continue
-        return found[-most:].decode("utf-8", "replace")
+        return found[-max_bytes:].decode("utf-8", "replace")
 
     @property
-    def _before(self) -> Path:
+    def _previous_path(self) -> Path:
         return self.path.with_name(f"{self.path.name}.1")
 
-    def _turn_over(self) -> None:
+    def _rotate(self) -> None:
         if self.path.exists():
-            self.path.replace(self._before)
+            self.path.replace(self._previous_path)
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         written = 0
         while data := await reader.read(_PIECE):
             if written + len(data) > MOST_BYTES:
-                self._turn_over()
+                self._rotate()
                 written = 0
             with self.path.open("ab") as file:
                 file.write(data)

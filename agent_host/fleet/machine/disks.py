@@ -31,7 +31,7 @@ def write_config(path: Path, document: dict[str, Any]) -> None:
 
 async def write_volume(path: Path, mebibytes: int, uid: int, gid: int) -> None:
     """An empty ext4 of the runtime's user, sparse; one that is there stays as it is. Raises StartFailed."""
-    fresh = await asyncio.to_thread(_empty, path, mebibytes)
+    fresh = await asyncio.to_thread(_make_sparse_file, path, mebibytes)
     if fresh is None:
         return
     options = f"root_owner={uid}:{gid},lazy_itable_init=1,lazy_journal_init=1,nodiscard"
@@ -39,7 +39,7 @@ async def write_volume(path: Path, mebibytes: int, uid: int, gid: int) -> None:
     fresh.replace(path)  # whole or not there
 
 
-def _empty(path: Path, mebibytes: int) -> Path | None:
+def _make_sparse_file(path: Path, mebibytes: int) -> Path | None:
     if path.exists():
         return None
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -20,29 +20,29 @@ class SocketOpener(Protocol):
     async def close(self, endpoint: Endpoint, *, abruptly: bool = ...) -> None: ...
 
 
-Find = Callable[[], SocketOpener | None]
+FindOpener = Callable[[], SocketOpener | None]
 """The doors once the host serves; none: it has no such face."""
 
 
-def _none() -> SocketOpener | None:
+def _no_opener() -> SocketOpener | None:
     return None
 
 
 class HostSockets:
     """Of one machine: to the mesh, and to the web where the host lets agents out."""
 
-    def __init__(self, mesh: Find = _none, egress: Find = _none) -> None:
-        self._finds = {MESH_PORT: mesh, EGRESS_PORT: egress}
+    def __init__(self, mesh: FindOpener = _no_opener, egress: FindOpener = _no_opener) -> None:
+        self._openers = {MESH_PORT: mesh, EGRESS_PORT: egress}
 
-    async def open(self, seat: SocketDir) -> None:
+    async def open(self, socket_dir: SocketDir) -> None:
         """Raises OSError that names the address."""
-        for port, find in self._finds.items():
+        for port, find in self._openers.items():
             if (doors := find()) is not None:
-                await doors.open(seat.door(port), mode=0o600)
+                await doors.open(socket_dir.port_socket(port), mode=0o600)
 
-    async def close(self, seat: SocketDir, *, abruptly: bool = False) -> None:
+    async def close(self, socket_dir: SocketDir, *, abruptly: bool = False) -> None:
         """All of them, whatever becomes of one; `abruptly`: who is in there is cut off. Again is a no-op."""
         async with AsyncExitStack() as every:
-            for port, find in self._finds.items():
+            for port, find in self._openers.items():
                 if (doors := find()) is not None:
-                    every.push_async_callback(doors.close, seat.door(port), abruptly=abruptly)
+                    every.push_async_callback(doors.close, socket_dir.port_socket(port), abruptly=abruptly)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .socket_dir import SocketDir
 
-_FIRST = 0x7000_0000
+_FIRST_UID = 0x7000_0000
 """Above all that systems give to people, services and containers; 28 bits of room."""
 
 
@@ -22,10 +22,10 @@ class Jail:
     groups: tuple[int, ...] = ()
 
 
-def jail_of(seat: SocketDir) -> Jail | None:
+def jail_of(socket_dir: SocketDir) -> Jail | None:
     """None: it stays the host's user."""
-    uid = _FIRST + int(seat.folder.name[:7], 16)
-    return Jail(uid) if os.geteuid() == 0 and _mapped(uid) else None
+    uid = _FIRST_UID + int(socket_dir.folder.name[:7], 16)
+    return Jail(uid) if os.geteuid() == 0 and _is_mapped(uid) else None
 
 
 def with_device(jail: Jail, device: Path) -> Jail | None:
@@ -38,7 +38,7 @@ def with_device(jail: Jail, device: Path) -> Jail | None:
     return Jail(jail.uid, (*jail.groups, found.st_gid)) if found.st_mode & both == both else None
 
 
-def _mapped(uid: int, table: Path = Path("/proc/self/uid_map")) -> bool:
+def _is_mapped(uid: int, table: Path = Path("/proc/self/uid_map")) -> bool:
     """Whether this user exists here: in a container not all numbers do."""
     try:
         rows = [[int(part) for part in line.split()] for line in table.read_text().splitlines()]

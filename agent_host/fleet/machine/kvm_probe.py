@@ -23,24 +23,24 @@ _MARK = b"AGENT_PROBE_OK"
 class KvmProbe:
     """Boots the initrd alone, once for each kernel and emulator, and remembers how that went."""
 
-    def __init__(self, memory: Path, *, device: Path = Path("/dev/kvm"), seconds: float = PROBE_SECONDS) -> None:
-        self._memory, self._device, self._seconds = memory, device, seconds
-        self._turn = asyncio.Lock()
+    def __init__(self, cache: Path, *, device: Path = Path("/dev/kvm"), seconds: float = PROBE_SECONDS) -> None:
+        self._cache, self._device, self._seconds = cache, device, seconds
+        self._lock = asyncio.Lock()
 
-    async def choose(self, qemu: str, kernel: Path, initrd: Path) -> Accel:
-        async with self._turn:
+    async def choose_accel(self, qemu: str, kernel: Path, initrd: Path) -> Accel:
+        async with self._lock:
             if not os.access(self._device, os.R_OK | os.W_OK):
                 return "tcg"
-            mark = {"kernel": os.uname().release, "qemu": _stamp(Path(qemu)), "guest": _stamp(kernel)}
+            mark = {"kernel": os.uname().release, "qemu": _file_stamp(Path(qemu)), "guest": _file_stamp(kernel)}
             known = await asyncio.to_thread(self._read)
             if known.get("mark") == mark:
                 return "kvm" if known.get("accel") == "kvm" else "tcg"
-            accel: Accel = "kvm" if await self._boots(qemu, kernel, initrd) else "tcg"
+            accel: Accel = "kvm" if await self._can_boot(qemu, kernel, initrd) else "tcg"
             log.info("kvm_probed", accel=accel)
             await asyncio.to_thread(self._write, {"mark": mark, "accel": accel})
             return accel
 
-    async def _boots(self, qemu: str, kernel: Path, initrd: Path) -> bool:
+    async def _can_boot(self, qemu: str, kernel: Path, initrd: Path) -> bool:
         command = (qemu, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none", "-M")
         machine = ("q35,accel=kvm", "-cpu", "host", "-m", "128", "-kernel", str(kernel), "-initrd", str(initrd))
         line = ("-append", "console=ttyS0 quiet reboot=t panic=-1 agent.probe=1", "-serial", "stdio")
@@ -57,19 +57,19 @@ class KvmProbe:
 
     def _read(self) -> dict[str, object]:
         try:
-            found = json.loads(self._memory.read_text())
+            found = json.loads(self._cache.read_text())
         except (OSError, ValueError):
             return {}
         return cast("dict[str, object]", found) if isinstance(found, dict) else {}
 
     def _write(self, verdict: dict[str, object]) -> None:
-        self._memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self._memory.with_name(f"{self._memory.name}.new")
+        self._cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = self._cache.with_name(f"{self._cache.name}.new")
         fresh.write_text(json.dumps(verdict))
-        fresh.replace(self._memory)
+        fresh.replace(self._cache)
 
 
-def _stamp(path: Path) -> list[object]:
+def _file_stamp(path: Path) -> list[object]:
     """What tells one file from another."""
     try:
         found = path.stat()

@@ -25,8 +25,8 @@ class MachineRuntime:
 
     url = ""
 
-    def __init__(self, seat: SocketDir, ways: HostSockets, console: Console, grace: float) -> None:
-        self.seat, self._ways, self._console, self._grace = seat, ways, console, grace
+    def __init__(self, socket_dir: SocketDir, host_sockets: HostSockets, console: Console, grace: float) -> None:
+        self.socket_dir, self._host_sockets, self._console, self._grace = socket_dir, host_sockets, console, grace
         self._children: list[MonitorProcess] = []
 
     def add(self, child: MonitorProcess) -> MonitorProcess:
@@ -37,26 +37,26 @@ class MachineRuntime:
             self._console.start(child.output)
         return child
 
-    async def ready(self, seconds: float) -> None:
+    async def wait_until_ready(self, seconds: float) -> None:
         """Returns when the guest's init answers. Raises StartFailed with the end of the console."""
         deadline = time.monotonic() + seconds
         why = "nothing yet"
-        while time.monotonic() < deadline and self.lives:
+        while time.monotonic() < deadline and self.running:
             try:
-                await ask_guest(self.seat.uds, {"do": "ping"}, min(ASK_SECONDS, seconds))
+                await ask_guest(self.socket_dir.uds, {"do": "ping"}, min(ASK_SECONDS, seconds))
             except OSError as error:
                 why = str(error) or type(error).__name__
                 await asyncio.sleep(_POLL_SECONDS)
             else:
                 return
-        if self.lives:
+        if self.running:
             why = f"the guest did not answer within {seconds:g} s (MESH_START_TIMEOUT): {why}"
         else:
             why = "the machine ended before its guest answered"
-        raise StartFailed(f"{why}; the end of its console: {self._console.end(_TAIL).strip()}")
+        raise StartFailed(f"{why}; the end of its console: {self._console.read_tail(_TAIL).strip()}")
 
     @property
-    def lives(self) -> bool:
+    def running(self) -> bool:
         return bool(self._children) and all(child.running for child in self._children)
 
     async def wait(self) -> str:
@@ -68,43 +68,43 @@ class MachineRuntime:
                 task.cancel()
         first = done.pop()
         await self._console.close()
-        return f"{first.result()} ({ends[first].name}); {self._last_words()}"
+        return f"{first.result()} ({ends[first].name}); {self._last_init_line()}"
 
     async def stop(self, *, at_once: bool = False) -> None:
-        if not at_once and self.lives:
+        if not at_once and self.running:
             with contextlib.suppress(OSError):  # its answer may be lost: it stops all the same
-                await ask_guest(self.seat.uds, {"do": "stop"}, ASK_SECONDS)
+                await ask_guest(self.socket_dir.uds, {"do": "stop"}, ASK_SECONDS)
             with contextlib.suppress(TimeoutError):  # what it has written is on its disk only when it has ended
                 async with asyncio.timeout(self._grace + ASK_SECONDS):
                     await self.wait()
         async with AsyncExitStack() as ends:  # each of them, whatever becomes of the others
-            ends.callback(self.seat.clear)
+            ends.callback(self.socket_dir.clear)
             ends.push_async_callback(self._console.close)
             for child in self._children:
                 ends.push_async_callback(child.kill)
-            await self._cut(abruptly=at_once)
+            await self._close_sockets(abruptly=at_once)
 
     async def status(self) -> Status:
-        detail = "runs" if self.lives else self._last_words()
-        return Status(self.lives, detail, self._children[-1].pid if self._children else None)
+        detail = "runs" if self.running else self._last_init_line()
+        return Status(self.running, detail, self._children[-1].pid if self._children else None)
 
     async def console(self) -> str:
-        return await asyncio.to_thread(self._console.end, CONSOLE_BYTES)
+        return await asyncio.to_thread(self._console.read_tail, CONSOLE_BYTES)
 
     async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
-        return await guest_exec(self.seat.uds, argv, timeout)
+        return await guest_exec(self.socket_dir.uds, argv, timeout)
 
     async def quarantine(self) -> None:
         await self.stop(at_once=True)
 
-    async def _cut(self, *, abruptly: bool) -> None:
+    async def _close_sockets(self, *, abruptly: bool) -> None:
         """No byte passes between guest and host any more: first what carries the vsock dies, then the sockets go."""
         async with AsyncExitStack() as ways:
-            ways.push_async_callback(self._ways.close, self.seat, abruptly=abruptly)
-            ways.callback(self.seat.uds.unlink, missing_ok=True)
+            ways.push_async_callback(self._host_sockets.close, self.socket_dir, abruptly=abruptly)
+            ways.callback(self.socket_dir.uds.unlink, missing_ok=True)
             if self._children:
                 await self._children[0].kill()
 
-    def _last_words(self) -> str:
-        lines = [line for line in self._console.end(_TAIL).splitlines() if "agent-init:" in line]
+    def _last_init_line(self) -> str:
+        lines = [line for line in self._console.read_tail(_TAIL).splitlines() if "agent-init:" in line]
         return lines[-1].strip() if lines else "its init has said nothing"

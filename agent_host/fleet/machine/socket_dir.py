@@ -23,7 +23,7 @@ class SocketDir:
     folder: Path
 
     @classmethod
-    def of(cls, root: Path, workspace_id: str) -> SocketDir:
+    def for_workspace(cls, root: Path, workspace_id: str) -> SocketDir:
         """The same for the same id, always. Raises StartError when the path is too long for a socket."""
         seat = cls(root / hashlib.sha256(workspace_id.encode()).hexdigest()[:12])
         if len(os.fsencode(seat.folder)) + _LONGEST_NAME > _LONGEST_PATH:
@@ -31,10 +31,10 @@ class SocketDir:
         return seat
 
     @classmethod
-    def prepared(cls, root: Path, workspace_id: str) -> SocketDir:
+    def create_for_workspace(cls, root: Path, workspace_id: str) -> SocketDir:
         """The same, and its folder is there: the listener listens in it before there is a machine."""
-        seat = cls.of(root, workspace_id)
-        seat.make()
+        seat = cls.for_workspace(root, workspace_id)
+        seat.create()
         return seat
 
     @property
@@ -50,19 +50,19 @@ class SocketDir:
     def config(self) -> Path:
         return self.folder / "config.img"
 
-    def door(self, port: int) -> Unix:
+    def port_socket(self, port: int) -> Unix:
         return Unix(f"{self.uds}_{port}")
 
-    def make(self) -> None:
+    def create(self) -> None:
         """For nobody but the host."""
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.mkdir(mode=0o700, exist_ok=True)
 
-    def admit(self, uid: int, gid: int, ports: Sequence[int]) -> None:
+    def grant_access(self, uid: int, gid: int, ports: Sequence[int]) -> None:
         """That user may pass the folder and connect to the doors that are open; the folder above stays the host's."""
         self.folder.chmod(0o711)
         for port in ports:
-            path = self.door(port).path
+            path = self.port_socket(port).path
             if os.geteuid() == 0 and os.path.exists(path):
                 os.chown(path, uid, gid, follow_symlinks=False)
 

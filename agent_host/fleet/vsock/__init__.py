@@ -6,6 +6,6 @@ monitor and follows Firecracker's mapping to unix sockets: a guest that connects
 port P. Everything that the guest writes is hostile: what it can make this process hold is bounded.
 """
 
-from .command import command
+from .command import backend_command
 
-__all__ = ["command"]
+__all__ = ["backend_command"]

@@ -8,7 +8,7 @@ from pathlib import Path
 _MAIN = "import sys; sys.path.append(sys.argv.pop(1)); from vsock.serve import main; main()"
 
 
-def command(monitor: Path, cid: int, uds: Path, uid: int | None = None) -> tuple[str, ...]:
+def backend_command(monitor: Path, cid: int, uds: Path, uid: int | None = None) -> tuple[str, ...]:
     """`monitor` is the socket that the machine's monitor connects to, `uds` that of the host's programs. With a `uid`
     it is that user once both are there, and needs the right to pass their folder, but none above it.
 

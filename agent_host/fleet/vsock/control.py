@@ -15,8 +15,8 @@ FEATURES = 1 << 32 | 1 << 30
 """Virtio 1, and the protocol's own features."""
 PROTOCOL_FEATURES = 1 << 0 | 1 << 3 | 1 << 9
 """Several queues, answers on demand, the config space."""
-LONGEST = 4096
-SECONDS = 5.0
+MAX_MESSAGE_BYTES = 4096
+MESSAGE_SECONDS = 5.0
 """A message that has begun must be whole by then."""
 _HEAD = struct.Struct("<III")
 _VERSION, _REPLY, _NEED_REPLY = 1, 4, 8
@@ -31,37 +31,37 @@ class Hangup(Exception):
 class VhostUserControl:
     def __init__(self, sock: socket.socket, device: Device, cid: int) -> None:
         self._sock, self._device, self._cid = sock, device, cid
-        sock.settimeout(SECONDS)
-        self._answers: dict[int, Callable[[bytes, list[int]], bytes]] = {
+        sock.settimeout(MESSAGE_SECONDS)
+        self._reply_handlers: dict[int, Callable[[bytes, list[int]], bytes]] = {
             1: lambda _body, _files: struct.pack("<Q", FEATURES),
             15: lambda _body, _files: struct.pack("<Q", PROTOCOL_FEATURES),
             17: lambda _body, _files: struct.pack("<Q", RINGS),
-            11: self._stop,
-            24: self._config,
+            11: self._get_vring_base,
+            24: self._get_config,
         }
-        self._orders: dict[int, Callable[[bytes, list[int]], None]] = {
-            5: self._memory,
-            8: self._size,
-            9: self._addresses,
-            10: self._first,
-            12: self._kick,
-            13: self._call,
-            18: self._enable,
+        self._handlers: dict[int, Callable[[bytes, list[int]], None]] = {
+            5: self._set_mem_table,
+            8: self._set_vring_num,
+            9: self._set_vring_addr,
+            10: self._set_vring_base,
+            12: self._set_vring_kick,
+            13: self._set_vring_call,
+            18: self._set_vring_enable,
         }
 
-    def hear(self) -> None:
+    def handle_message(self) -> None:
         """Takes one message and does it. Raises Hangup."""
         files: list[int] = []
         try:
-            request, flags, body = self._message(files)
-            self._do(request, flags, body, files)
+            request, flags, body = self._receive_message(files)
+            self._dispatch(request, flags, body, files)
         except (OSError, ValueError, struct.error, BadMemory, IndexError) as error:
             raise Hangup(f"{type(error).__name__}: {error}") from error
         finally:
             for handle in files:
                 os.close(handle)
 
-    def _message(self, files: list[int]) -> tuple[int, int, bytes]:
+    def _receive_message(self, files: list[int]) -> tuple[int, int, bytes]:
         """The files that came with it stand in `files` whatever happens."""
         head, ancillary, _, _ = self._sock.recvmsg(
             _HEAD.size, socket.CMSG_SPACE(4 * MOST_REGIONS), socket.MSG_CMSG_CLOEXEC
@@ -73,13 +73,13 @@ class VhostUserControl:
                 files.extend(found)
         if not head:
             raise Hangup("it has closed")
-        head += self._exactly(_HEAD.size - len(head))
+        head += self._receive_exactly(_HEAD.size - len(head))
         request, flags, size = _HEAD.unpack(head)
-        if size > LONGEST or flags & 3 != _VERSION:
+        if size > MAX_MESSAGE_BYTES or flags & 3 != _VERSION:
             raise Hangup(f"a message of {size} bytes with the flags {flags:#x}")
-        return request, flags, self._exactly(size)
+        return request, flags, self._receive_exactly(size)
 
-    def _exactly(self, count: int) -> bytes:
+    def _receive_exactly(self, count: int) -> bytes:
         found = bytearray()
         while len(found) < count:
             part = self._sock.recv(count - len(found))
@@ -88,73 +88,73 @@ class VhostUserControl:
             found += part
         return bytes(found)
 
-    def _do(self, request: int, flags: int, body: bytes, files: list[int]) -> None:
-        if answer := self._answers.get(request):
-            self._say(request, answer(body, files))
+    def _dispatch(self, request: int, flags: int, body: bytes, files: list[int]) -> None:
+        if answer := self._reply_handlers.get(request):
+            self._reply(request, answer(body, files))
             return
-        if order := self._orders.get(request):
+        if order := self._handlers.get(request):
             order(body, files)
         if flags & _NEED_REPLY:
-            self._say(request, bytes(8))
+            self._reply(request, bytes(8))
 
-    def _say(self, request: int, body: bytes) -> None:
+    def _reply(self, request: int, body: bytes) -> None:
         self._sock.sendall(_HEAD.pack(request, _VERSION | _REPLY, len(body)) + body)
 
     # ---------------------------------------------------------------- the messages
 
-    def _memory(self, body: bytes, files: list[int]) -> None:
+    def _set_mem_table(self, body: bytes, files: list[int]) -> None:
         (count,) = struct.unpack_from("<I", body)
         if count > MOST_REGIONS or count > len(files):
             raise BadMemory(f"{count} regions with {len(files)} files")
         told = [struct.unpack_from("<QQQQ", body, 8 + 32 * number) for number in range(count)]
         regions = [map_region(handle, *one) for handle, one in zip(files, told, strict=False)]
-        self._device.remap(GuestMemory(regions))
+        self._device.set_memory(GuestMemory(regions))
 
-    def _size(self, body: bytes, _files: list[int]) -> None:
-        number, self._device.slots[number].size = _pair(body)
+    def _set_vring_num(self, body: bytes, _files: list[int]) -> None:
+        number, self._device.slots[number].size = _ring_and_value(body)
 
-    def _addresses(self, body: bytes, _files: list[int]) -> None:
+    def _set_vring_addr(self, body: bytes, _files: list[int]) -> None:
         number, _flags, descriptors, used, available, _log = struct.unpack_from("<IIQQQQ", body)
-        self._device.slots[_ring(number)].addresses = descriptors, used, available
+        self._device.slots[_check_ring(number)].addresses = descriptors, used, available
 
-    def _first(self, body: bytes, _files: list[int]) -> None:
-        number, self._device.slots[number].first = _pair(body)
+    def _set_vring_base(self, body: bytes, _files: list[int]) -> None:
+        number, self._device.slots[number].first = _ring_and_value(body)
 
-    def _stop(self, body: bytes, _files: list[int]) -> bytes:
-        number, _ = _pair(body)
-        return struct.pack("<II", number, self._device.stop(number))
+    def _get_vring_base(self, body: bytes, _files: list[int]) -> bytes:
+        number, _ = _ring_and_value(body)
+        return struct.pack("<II", number, self._device.stop_ring(number))
 
-    def _enable(self, body: bytes, _files: list[int]) -> None:
-        number, enabled = _pair(body)
+    def _set_vring_enable(self, body: bytes, _files: list[int]) -> None:
+        number, enabled = _ring_and_value(body)
         self._device.slots[number].enabled = enabled == 1
 
-    def _kick(self, body: bytes, files: list[int]) -> None:
-        number, handle = _file(body, files)
-        self._device.kicked_by(number, handle)
+    def _set_vring_kick(self, body: bytes, files: list[int]) -> None:
+        number, handle = _ring_and_file(body, files)
+        self._device.set_kick(number, handle)
 
-    def _call(self, body: bytes, files: list[int]) -> None:
-        number, handle = _file(body, files)
-        self._device.calls(number, handle)
+    def _set_vring_call(self, body: bytes, files: list[int]) -> None:
+        number, handle = _ring_and_file(body, files)
+        self._device.set_call(number, handle)
 
-    def _config(self, body: bytes, _files: list[int]) -> bytes:
+    def _get_config(self, body: bytes, _files: list[int]) -> bytes:
         offset, size, _flags = struct.unpack_from("<III", body)
         config = struct.pack("<Q", self._cid)[offset : offset + size] if offset <= 8 else b""
         return body[:12] + config.ljust(min(size, 256), b"\0")
 
 
-def _ring(number: int) -> int:
+def _check_ring(number: int) -> int:
     if number >= RINGS:
         raise Hangup(f"there is no ring {number}")
     return number
 
 
-def _pair(body: bytes) -> tuple[int, int]:
+def _ring_and_value(body: bytes) -> tuple[int, int]:
     number, value = struct.unpack_from("<II", body)
-    return _ring(number), value
+    return _check_ring(number), value
 
 
-def _file(body: bytes, files: list[int]) -> tuple[int, int]:
+def _ring_and_file(body: bytes, files: list[int]) -> tuple[int, int]:
     """The ring's number and its file, which is the caller's from now on; -1: none."""
     (value,) = struct.unpack_from("<Q", body)
-    number = _ring(value & _RING)
+    number = _check_ring(value & _RING)
     return number, -1 if value & _NO_FILE or not files else files.pop(0)

@@ -31,17 +31,17 @@ class Slot:
 
 
 class Device:
-    def __init__(self, loop: PollLoop, cid: int, uds: str, say: Callable[[str], None]) -> None:
-        self._loop, self._say = loop, say
-        self._inbox = RxQueue()
-        self.mux = Mux(loop, self._inbox, cid, uds)
+    def __init__(self, loop: PollLoop, cid: int, uds: str, log: Callable[[str], None]) -> None:
+        self._loop, self._log = loop, log
+        self._rx_queue = RxQueue()
+        self.mux = Mux(loop, self._rx_queue, cid, uds)
         self.memory = GuestMemory()
         self.slots = [Slot() for _ in range(RINGS)]
         self._broken = False
 
     # ---------------------------------------------------------------- the monitor's side
 
-    def remap(self, memory: GuestMemory) -> None:
+    def set_memory(self, memory: GuestMemory) -> None:
         """The guest's memory lies elsewhere now. Raises BadMemory."""
         self.memory = memory
         for slot in self.slots:
@@ -49,7 +49,7 @@ class Device:
                 slot.first = slot.ring.next
                 self._start(slot)
 
-    def kicked_by(self, number: int, handle: int) -> None:
+    def set_kick(self, number: int, handle: int) -> None:
         """The file by which the guest says that a ring has something; the ring runs from now on. Raises BadMemory."""
         slot = self.slots[number]
         self._drop_kick(slot)
@@ -58,9 +58,9 @@ class Device:
         os.set_blocking(handle, False)
         slot.kick = handle
         self._start(slot)
-        self._loop.watch(handle, READ, lambda _events: self._kicked(handle))
+        self._loop.watch(handle, READ, lambda _events: self._drain_kick(handle))
 
-    def calls(self, number: int, handle: int) -> None:
+    def set_call(self, number: int, handle: int) -> None:
         """The file by which the guest is told."""
         slot = self.slots[number]
         if slot.call >= 0:
@@ -69,22 +69,22 @@ class Device:
             os.set_blocking(handle, False)
         slot.call = handle
 
-    def stop(self, number: int) -> int:
+    def stop_ring(self, number: int) -> int:
         """Takes nothing from that ring any more; where it would have gone on. The guest is being reset."""
         slot = self.slots[number]
         first = slot.ring.next if slot.ring is not None else slot.first
         self._drop_kick(slot)
         slot.ring, slot.first = None, first
-        self._inbox.ring = self.slots[RECEIVE].ring
+        self._rx_queue.ring = self.slots[RECEIVE].ring
         self._broken = False
         self.mux.reset()
         return first
 
-    def vanish(self) -> None:
+    def reset(self) -> None:
         """The monitor has gone."""
         for number in range(RINGS):
-            self.stop(number)
-            self.calls(number, -1)
+            self.stop_ring(number)
+            self.set_call(number, -1)
             self.slots[number] = Slot()
         self.memory = GuestMemory()
 
@@ -92,7 +92,7 @@ class Device:
         if slot.addresses is None:
             raise BadMemory("a ring has no addresses")
         slot.ring = Ring(self.memory, slot.size, slot.addresses, slot.first)
-        self._inbox.ring = self.slots[RECEIVE].ring
+        self._rx_queue.ring = self.slots[RECEIVE].ring
 
     def _drop_kick(self, slot: Slot) -> None:
         if slot.kick >= 0:
@@ -102,20 +102,20 @@ class Device:
 
     # ---------------------------------------------------------------- the guest's side
 
-    def work(self) -> bool:
+    def process_rings(self) -> bool:
         """Everything that can be done without waiting, but not more than a turn's share: True when there is more."""
         if self._broken:
             return False
         try:
-            more = self._transmitted()
+            more = self._process_transmit()
             self.mux.resume()
-            self._interrupt()
+            self._interrupt_guest()
         except RingBroken as why:
             self.fail(why)
             return False
         return more
 
-    def _transmitted(self) -> bool:
+    def _process_transmit(self) -> bool:
         slot = self.slots[TRANSMIT]
         ring = slot.ring
         if ring is None or not slot.enabled:
@@ -128,11 +128,11 @@ class Device:
             head, buffers = ring.peek(writable=False)
             header, data = read_packet(buffers)
             if header is not None:
-                self.mux.packet(header, data)
-            ring.done(head, 0)
+                self.mux.handle_packet(header, data)
+            ring.return_chain(head, 0)
         return ring.pending() > 0
 
-    def _interrupt(self) -> None:
+    def _interrupt_guest(self) -> None:
         for slot in self.slots:
             if slot.ring is not None and slot.ring.interrupt_due() and slot.call >= 0:
                 try:
@@ -140,8 +140,8 @@ class Device:
                 except BlockingIOError:  # it has been told so often that the counter is full
                     continue
 
-    def _kicked(self, handle: int) -> None:
-        """What follows is done by `work`, once for all of a turn."""
+    def _drain_kick(self, handle: int) -> None:
+        """What follows is done by `process_rings`, once for all of a turn."""
         try:
             os.read(handle, 8)
         except BlockingIOError:
@@ -150,7 +150,7 @@ class Device:
     def fail(self, why: RingBroken) -> None:
         """The guest is not believed any more before it begins anew."""
         self._broken = True
-        self._say(f"the guest's rings are broken: {why}")
+        self._log(f"the guest's rings are broken: {why}")
         self.mux.reset()
 
 
@@ -166,10 +166,10 @@ def read_packet(buffers: list[memoryview]) -> tuple[Header | None, list[memoryvi
     if len(raw) < HEADER.size:
         return None, None
     header = parse(bytes(raw))
-    return header, _exactly(rest, header.length)
+    return header, _slice_exactly(rest, header.length)
 
 
-def _exactly(buffers: list[memoryview], length: int) -> list[memoryview] | None:
+def _slice_exactly(buffers: list[memoryview], length: int) -> list[memoryview] | None:
     found: list[memoryview] = []
     for buffer in buffers:
         if not length:

@@ -12,7 +12,7 @@ from .loop import READ, LoopTimer, PollLoop
 from .packet import U32
 from .stream import Key, VsockStream
 
-MOST = 64
+MAX_CLIENTS = 64
 """Programs that greet or are connected; others are turned away."""
 GREETING_SECONDS = 5.0
 FIRST_PORT = 1 << 30
@@ -21,58 +21,58 @@ _CONNECT = re.compile(rb"CONNECT ([0-9]{1,10})\r?\n")
 
 
 class HostHandshake:
-    """Takes them in. `ask` makes a stream of one that has said where to."""
+    """Takes them in. `open_stream` makes a stream of one that has said where to."""
 
     def __init__(
-        self, loop: PollLoop, taken: Callable[[Key], bool], ask: Callable[[socket.socket, Key], VsockStream]
+        self, loop: PollLoop, is_used: Callable[[Key], bool], open_stream: Callable[[socket.socket, Key], VsockStream]
     ) -> None:
-        self._loop, self._taken, self._ask = loop, taken, ask
+        self._loop, self._is_used, self._open_stream = loop, is_used, open_stream
         self._ports = cycle(range(FIRST_PORT, 2 * FIRST_PORT))
         self._greeting: dict[socket.socket, LoopTimer] = {}
-        self._mine: set[VsockStream] = set()
+        self._streams: set[VsockStream] = set()
 
-    def enter(self, sock: socket.socket) -> None:
+    def accept(self, sock: socket.socket) -> None:
         """A new one; it is ours now."""
-        if len(self._greeting) + len(self._mine) >= MOST:
+        if len(self._greeting) + len(self._streams) >= MAX_CLIENTS:
             sock.close()
             return
         sock.setblocking(False)
-        self._greeting[sock] = self._loop.later(GREETING_SECONDS, partial(self._away, sock))
-        self._loop.watch(sock.fileno(), READ, partial(self._hear, sock, bytearray()))
+        self._greeting[sock] = self._loop.call_later(GREETING_SECONDS, partial(self._drop, sock))
+        self._loop.watch(sock.fileno(), READ, partial(self._read_line, sock, bytearray()))
 
-    def gone(self, stream: VsockStream) -> bool:
+    def discard(self, stream: VsockStream) -> bool:
         """Whether it had come this way; it counts no more."""
-        mine = stream in self._mine
-        self._mine.discard(stream)
+        mine = stream in self._streams
+        self._streams.discard(stream)
         return mine
 
-    def _hear(self, sock: socket.socket, line: bytearray, _events: int) -> None:
+    def _read_line(self, sock: socket.socket, line: bytearray, _events: int) -> None:
         """Takes the first line and not a byte more: what follows is the guest's."""
         try:
             while not line.endswith(b"\n"):
                 byte = sock.recv(1)
                 if not byte or len(line) >= _LONGEST:
-                    self._away(sock)
+                    self._drop(sock)
                     return
                 line += byte
         except BlockingIOError:
             return
         except OSError:
-            self._away(sock)
+            self._drop(sock)
             return
         told = _CONNECT.fullmatch(line)
         if told is None or int(told[1]) > U32:
-            self._away(sock)
+            self._drop(sock)
         else:
-            self._pass_on(sock, int(told[1]))
+            self._connect(sock, int(told[1]))
 
-    def _pass_on(self, sock: socket.socket, port: int) -> None:
+    def _connect(self, sock: socket.socket, port: int) -> None:
         self._greeting.pop(sock).cancel()
         self._loop.forget(sock.fileno())
-        key = next(key for key in ((port, number) for number in self._ports) if not self._taken(key))
-        self._mine.add(self._ask(sock, key))
+        key = next(key for key in ((port, number) for number in self._ports) if not self._is_used(key))
+        self._streams.add(self._open_stream(sock, key))
 
-    def _away(self, sock: socket.socket) -> None:
+    def _drop(self, sock: socket.socket) -> None:
         self._greeting.pop(sock).cancel()
         self._loop.forget(sock.fileno())
         sock.close()

@@ -34,7 +34,7 @@ class PollLoop:
         self._callbacks: dict[int, Callback] = {}
         self._timers: list[tuple[float, int, LoopTimer]] = []
         self._order = count()
-        self._kept = 0
+        self._live_timers = 0
 
     def watch(self, handle: int, events: int, callback: Callback) -> None:
         """Replaces what was watched of it before. Without events it is not watched at all: a hang-up that nobody
@@ -53,16 +53,16 @@ class PollLoop:
         if self._callbacks.pop(handle, None) is not None:
             self._epoll.unregister(handle)
 
-    def later(self, seconds: float, callback: Callable[[], None]) -> LoopTimer:
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> LoopTimer:
         timer = LoopTimer(callback)
         heapq.heappush(self._timers, (self._clock() + seconds, next(self._order), timer))
-        if len(self._timers) > 2 * self._kept + 64:
-            self._tidy()
+        if len(self._timers) > 2 * self._live_timers + 64:
+            self._drop_cancelled()
         return timer
 
-    def turn(self, longest: float | None = None) -> None:
+    def run_once(self, timeout: float | None = None) -> None:
         """Waits for something, at most so many seconds, and calls who waits for it."""
-        for handle, events in self._epoll.poll(self._wait(longest), _EVENTS_A_TURN):
+        for handle, events in self._epoll.poll(self._poll_timeout(timeout), _EVENTS_A_TURN):
             callback = self._callbacks.get(handle)
             if callback is not None:  # else an earlier callback of this turn has closed it
                 callback(READ | WRITE if events & _BROKEN else events)
@@ -75,16 +75,16 @@ class PollLoop:
         self._callbacks.clear()
         self._epoll.close()
 
-    def _wait(self, longest: float | None) -> float | None:
+    def _poll_timeout(self, timeout: float | None) -> float | None:
         while self._timers and self._timers[0][2].callback is None:
             heapq.heappop(self._timers)
         if not self._timers:
-            return longest
+            return timeout
         due = max(0.0, self._timers[0][0] - self._clock())
-        return due if longest is None else min(due, longest)
+        return due if timeout is None else min(due, timeout)
 
-    def _tidy(self) -> None:
+    def _drop_cancelled(self) -> None:
         """Timers that were taken back must not gather behind a long one."""
         self._timers = [entry for entry in self._timers if entry[2].callback is not None]
         heapq.heapify(self._timers)
-        self._kept = len(self._timers)
+        self._live_timers = len(self._timers)

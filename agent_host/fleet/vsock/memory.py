@@ -19,9 +19,9 @@ class BadMemory(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    guest: int
+    guest_address: int
     size: int
-    user: int
+    user_address: int
     """Where it lies in the monitor's address space: rings are named that way."""
     view: memoryview = field(repr=False)
 
@@ -35,7 +35,7 @@ class GuestMemory:
     def at_guest(self, address: int, size: int) -> memoryview:
         """Raises BadMemory unless all of it lies in one region."""
         for region in self._regions:
-            start = address - region.guest
+            start = address - region.guest_address
             if 0 <= start <= region.size - size:
                 return region.view[start : start + size]
         raise BadMemory(f"guest address {address:#x} + {size}")
@@ -43,7 +43,7 @@ class GuestMemory:
     def at_user(self, address: int, size: int) -> memoryview:
         """The same for the monitor's addresses."""
         for region in self._regions:
-            start = address - region.user
+            start = address - region.user_address
             if 0 <= start <= region.size - size:
                 return region.view[start : start + size]
         raise BadMemory(f"monitor address {address:#x} + {size}")

@@ -16,34 +16,34 @@ from .handshake import HostHandshake
 from .loop import READ, WRITE, PollLoop
 from .packet import Header
 from .rx_queue import RxQueue
-from .stream import ROOM, Key, State, VsockStream
+from .stream import STREAM_BUFFER_BYTES, Key, State, VsockStream
 
 MOST_FROM_GUEST = 256
 MOST_REFUSALS = 256
 CLOSE_SECONDS = 10.0
 """How long one that has ended on one side may take on the other."""
-_PULLS = 16
+_READS_PER_TURN = 16
 """Packets that one socket may fill before it is another's turn."""
 _OPS = (packet.REQUEST, packet.RESPONSE, packet.CREDIT_UPDATE, packet.SHUTDOWN)
 """In the order in which they are told."""
 
 
 class Mux:
-    def __init__(self, loop: PollLoop, inbox: RxQueue, cid: int, uds: str) -> None:
-        self._loop, self._inbox, self._cid, self._uds = loop, inbox, cid, uds
+    def __init__(self, loop: PollLoop, rx_queue: RxQueue, cid: int, uds: str) -> None:
+        self._loop, self._rx_queue, self._cid, self._uds = loop, rx_queue, cid, uds
         self._streams: dict[Key, VsockStream] = {}
         self._from_guest = 0
-        self._due: deque[VsockStream] = deque()
+        self._op_queue: deque[VsockStream] = deque()
         self._paused: deque[VsockStream] = deque()
         self._refusals: deque[Key] = deque()
-        self.greeter = HostHandshake(loop, self._taken, self._ask)
-        self._acts: dict[int, Callable[[VsockStream, Header, list[memoryview]], None]] = {
-            packet.RESPONSE: self._answered,
-            packet.RST: lambda stream, _header, _data: self._close(stream),
-            packet.SHUTDOWN: self._shut,
-            packet.RW: self._data,
-            packet.CREDIT_UPDATE: lambda stream, _header, _data: self._interest(stream),
-            packet.CREDIT_REQUEST: lambda stream, _header, _data: self._owe(stream, packet.CREDIT_UPDATE),
+        self.host_handshake = HostHandshake(loop, self._is_used, self._open_from_host)
+        self._handlers: dict[int, Callable[[VsockStream, Header, list[memoryview]], None]] = {
+            packet.RESPONSE: self._on_response,
+            packet.RST: lambda stream, _header, _data: self._close_stream(stream),
+            packet.SHUTDOWN: self._on_shutdown,
+            packet.RW: self._on_data,
+            packet.CREDIT_UPDATE: lambda stream, _header, _data: self._update_watch(stream),
+            packet.CREDIT_REQUEST: lambda stream, _header, _data: self._queue_op(stream, packet.CREDIT_UPDATE),
         }
 
     def __len__(self) -> int:
@@ -57,13 +57,13 @@ class Mux:
     def reset(self) -> None:
         """The guest has begun anew: it knows nothing of what there was."""
         for stream in tuple(self._streams.values()):
-            self._close(stream)
-        for queue in (self._refusals, self._due, self._paused):
+            self._close_stream(stream)
+        for queue in (self._refusals, self._op_queue, self._paused):
             queue.clear()
 
     # ---------------------------------------------------------------- from the guest
 
-    def packet(self, header: Header, data: list[memoryview] | None) -> None:
+    def handle_packet(self, header: Header, data: list[memoryview] | None) -> None:
         """What the guest has sent; without data its length was a lie."""
         if header.source_cid != self._cid:
             return
@@ -72,18 +72,18 @@ class Mux:
         stream = self._streams.get(key)
         if stream is None:
             if known and header.op == packet.REQUEST:
-                self._open(key, header)
+                self._open_from_guest(key, header)
             elif header.op != packet.RST:
                 self._refusals.append(key)
             return
-        stream.peer_room, stream.peer_taken = header.room, header.taken
-        act = self._acts.get(header.op)
+        stream.peer_buf_alloc, stream.peer_fwd_cnt = header.buf_alloc, header.fwd_cnt
+        act = self._handlers.get(header.op)
         if not known or act is None:
-            self._break(stream)
+            self._reset_stream(stream)
         else:
             act(stream, header, data or [])
 
-    def _open(self, key: Key, header: Header) -> None:
+    def _open_from_guest(self, key: Key, header: Header) -> None:
         if self._from_guest >= MOST_FROM_GUEST:
             self._refusals.append(key)
             return
@@ -95,195 +95,197 @@ class Mux:
             sock.close()
             self._refusals.append(key)
             return
-        stream = self._enter(sock, "open", key)
-        stream.peer_room, stream.peer_taken = header.room, header.taken
+        stream = self._add_stream(sock, "open", key)
+        stream.peer_buf_alloc, stream.peer_fwd_cnt = header.buf_alloc, header.fwd_cnt
         self._from_guest += 1
-        self._owe(stream, packet.RESPONSE)
-        self._interest(stream)
+        self._queue_op(stream, packet.RESPONSE)
+        self._update_watch(stream)
 
-    def _answered(self, stream: VsockStream, _header: Header, _data: list[memoryview]) -> None:
+    def _on_response(self, stream: VsockStream, _header: Header, _data: list[memoryview]) -> None:
         if stream.state != "asked":
-            self._break(stream)
+            self._reset_stream(stream)
             return
         if stream.timer is not None:
             stream.timer.cancel()
         stream.state = "open"
-        stream.out += b"OK %d\n" % stream.key[1]
-        stream.unpaid = len(stream.out)
-        self._interest(stream)
+        stream.out_buffer += b"OK %d\n" % stream.key[1]
+        stream.own_bytes = len(stream.out_buffer)
+        self._update_watch(stream)
 
-    def _data(self, stream: VsockStream, header: Header, data: list[memoryview]) -> None:
+    def _on_data(self, stream: VsockStream, header: Header, data: list[memoryview]) -> None:
         try:
-            fine = stream.state == "open" and not stream.shut & packet.NO_MORE_SEND
-            if not fine or not stream.accept(data, header.length):
-                self._break(stream)
+            fine = stream.state == "open" and not stream.shutdown_flags & packet.NO_MORE_SEND
+            if not fine or not stream.deliver(data, header.length):
+                self._reset_stream(stream)
                 return
         except OSError:
-            self._break(stream)
+            self._reset_stream(stream)
             return
         if stream.credit_due:
-            self._owe(stream, packet.CREDIT_UPDATE)
-        self._interest(stream)
+            self._queue_op(stream, packet.CREDIT_UPDATE)
+        self._update_watch(stream)
 
-    def _shut(self, stream: VsockStream, header: Header, _data: list[memoryview]) -> None:
-        stream.shut |= header.flags & 3
-        self._hurry(stream)
-        if not stream.out:
-            self._drained(stream)
+    def _on_shutdown(self, stream: VsockStream, header: Header, _data: list[memoryview]) -> None:
+        stream.shutdown_flags |= header.flags & 3
+        self._start_close_timer(stream)
+        if not stream.out_buffer:
+            self._on_drained(stream)
         else:
-            self._interest(stream)
+            self._update_watch(stream)
 
-    def _drained(self, stream: VsockStream) -> None:
+    def _on_drained(self, stream: VsockStream) -> None:
         """The host's program has all; ends what the guest has ended."""
-        if stream.shut == packet.NO_MORE_SEND | packet.NO_MORE_RECEIVE:
-            self._break(stream)
+        if stream.shutdown_flags == packet.NO_MORE_SEND | packet.NO_MORE_RECEIVE:
+            self._reset_stream(stream)
             return
-        if stream.shut & packet.NO_MORE_SEND:
+        if stream.shutdown_flags & packet.NO_MORE_SEND:
             try:
                 stream.sock.shutdown(socket.SHUT_WR)
             except OSError:
-                self._break(stream)
+                self._reset_stream(stream)
                 return
-        self._interest(stream)
+        self._update_watch(stream)
 
     # ---------------------------------------------------------------- from the host
 
-    def _taken(self, key: Key) -> bool:
+    def _is_used(self, key: Key) -> bool:
         return key in self._streams
 
-    def _ask(self, sock: socket.socket, key: Key) -> VsockStream:
+    def _open_from_host(self, sock: socket.socket, key: Key) -> VsockStream:
         """A host's program wants the guest's port."""
-        stream = self._enter(sock, "asked", key)
-        self._owe(stream, packet.REQUEST)
+        stream = self._add_stream(sock, "asked", key)
+        self._queue_op(stream, packet.REQUEST)
         return stream
 
-    def _ready(self, stream: VsockStream, events: int) -> None:
-        if events & WRITE and stream.out:
+    def _on_socket_ready(self, stream: VsockStream, events: int) -> None:
+        if events & WRITE and stream.out_buffer:
             try:
                 stream.drain()
             except OSError:
-                self._break(stream)
+                self._reset_stream(stream)
                 return
             if stream.credit_due:
-                self._owe(stream, packet.CREDIT_UPDATE)
-            if not stream.out and stream.shut:
-                self._drained(stream)
+                self._queue_op(stream, packet.CREDIT_UPDATE)
+            if not stream.out_buffer and stream.shutdown_flags:
+                self._on_drained(stream)
         if events & READ and stream.events & READ and stream.key in self._streams:
-            self._pull(stream)
+            self._read_socket(stream)
         if stream.key in self._streams:
-            self._interest(stream)
+            self._update_watch(stream)
 
-    def _pull(self, stream: VsockStream) -> None:
+    def _read_socket(self, stream: VsockStream) -> None:
         """Into the guest's buffers, as far as there are any and it has given credit."""
         self.flush()
-        for _ in range(_PULLS):
+        for _ in range(_READS_PER_TURN):
             if not stream.credit:
                 return
-            if stream.owed or not self._inbox.free:
+            if stream.owed_ops or not self._rx_queue.has_buffers:
                 stream.paused = True
                 self._paused.append(stream)
                 return
             try:
-                count, buffers, head = self._inbox.fill(stream.sock, min(stream.credit, packet.LONGEST_PAYLOAD))
+                count, buffers, head = self._rx_queue.receive_from(
+                    stream.sock, min(stream.credit, packet.LONGEST_PAYLOAD)
+                )
             except BlockingIOError:
                 return
             except OSError:
-                self._break(stream)
+                self._reset_stream(stream)
                 return
             if not count:
-                stream.ended = True
-                self._owe(stream, packet.SHUTDOWN)
-                self._hurry(stream)
+                stream.host_ended = True
+                self._queue_op(stream, packet.SHUTDOWN)
+                self._start_close_timer(stream)
                 return
-            self._inbox.seal(self._header(stream, packet.RW, count), count, buffers, head)
-            stream.sent = (stream.sent + count) & packet.U32
+            self._rx_queue.finish_packet(self._header(stream, packet.RW, count), count, buffers, head)
+            stream.tx_cnt = (stream.tx_cnt + count) & packet.U32
 
     # ---------------------------------------------------------------- to the guest
 
     def flush(self) -> None:
         """Tells the guest what it is owed, as far as it has room; then lets go on who waited for room."""
-        while self._refusals and self._inbox.free:
-            self._inbox.put(self._refusal(self._refusals.popleft()))
-        while self._due and self._inbox.free:
-            stream = self._due[0]
-            op = next((one for one in _OPS if stream.owed & 1 << one), None)
+        while self._refusals and self._rx_queue.has_buffers:
+            self._rx_queue.put_packet(self._reset_packet(self._refusals.popleft()))
+        while self._op_queue and self._rx_queue.has_buffers:
+            stream = self._op_queue[0]
+            op = next((one for one in _OPS if stream.owed_ops & 1 << one), None)
             if op is None:
                 stream.queued = False
-                self._due.popleft()
+                self._op_queue.popleft()
                 continue
-            stream.owed &= ~(1 << op)
-            self._inbox.put(self._header(stream, op))
+            stream.owed_ops &= ~(1 << op)
+            self._rx_queue.put_packet(self._header(stream, op))
 
     def resume(self) -> None:
         """Lets those read again who waited for room in the guest's queue."""
         self.flush()
-        if self._refusals or self._due or not self._paused or not self._inbox.free:
+        if self._refusals or self._op_queue or not self._paused or not self._rx_queue.has_buffers:
             return
         waiting, self._paused = self._paused, deque()
         for stream in waiting:
             stream.paused = False
             if self._streams.get(stream.key) is stream:
-                self._interest(stream)
+                self._update_watch(stream)
 
-    def _owe(self, stream: VsockStream, op: int) -> None:
-        stream.owed |= 1 << op
+    def _queue_op(self, stream: VsockStream, op: int) -> None:
+        stream.owed_ops |= 1 << op
         if not stream.queued:
             stream.queued = True
-            self._due.append(stream)
+            self._op_queue.append(stream)
 
     def _header(self, stream: VsockStream, op: int, length: int = 0) -> bytes:
         flags = packet.NO_MORE_RECEIVE | packet.NO_MORE_SEND if op == packet.SHUTDOWN else 0
-        stream.told = stream.taken
+        stream.last_fwd_cnt = stream.fwd_cnt
         guest, host = stream.key
         ends = (packet.HOST_CID, self._cid, host, guest)
-        return packet.HEADER.pack(*ends, length, packet.STREAM, op, flags, ROOM, stream.taken)
+        return packet.HEADER.pack(*ends, length, packet.STREAM, op, flags, STREAM_BUFFER_BYTES, stream.fwd_cnt)
 
-    def _refusal(self, key: Key) -> bytes:
+    def _reset_packet(self, key: Key) -> bytes:
         ends = (packet.HOST_CID, self._cid, key[1], key[0])
         return packet.HEADER.pack(*ends, 0, packet.STREAM, packet.RST, 0, 0, 0)
 
     # ---------------------------------------------------------------- the streams
 
-    def _enter(self, sock: socket.socket, state: State, key: Key) -> VsockStream:
+    def _add_stream(self, sock: socket.socket, state: State, key: Key) -> VsockStream:
         stream = self._streams[key] = VsockStream(sock, state)
         stream.key = key
         if state == "asked":
-            stream.timer = self._loop.later(CLOSE_SECONDS, partial(self._expire, stream))
+            stream.timer = self._loop.call_later(CLOSE_SECONDS, partial(self._expire, stream))
         return stream
 
-    def _interest(self, stream: VsockStream) -> None:
+    def _update_watch(self, stream: VsockStream) -> None:
         """Watches the socket for what could be done with it now."""
-        events = WRITE if stream.out else 0
-        reads = stream.state == "open" and not stream.ended and not stream.paused
-        if reads and not stream.shut & packet.NO_MORE_RECEIVE and stream.credit:
+        events = WRITE if stream.out_buffer else 0
+        reads = stream.state == "open" and not stream.host_ended and not stream.paused
+        if reads and not stream.shutdown_flags & packet.NO_MORE_RECEIVE and stream.credit:
             events |= READ
         if events != stream.events:
             stream.events = events
-            self._loop.watch(stream.sock.fileno(), events, partial(self._ready, stream))
+            self._loop.watch(stream.sock.fileno(), events, partial(self._on_socket_ready, stream))
 
-    def _hurry(self, stream: VsockStream) -> None:
+    def _start_close_timer(self, stream: VsockStream) -> None:
         """One side has ended: the other gets a while."""
         if stream.timer is not None:
             stream.timer.cancel()
-        stream.timer = self._loop.later(CLOSE_SECONDS, partial(self._expire, stream))
+        stream.timer = self._loop.call_later(CLOSE_SECONDS, partial(self._expire, stream))
 
     def _expire(self, stream: VsockStream) -> None:
         if self._streams.get(stream.key) is stream:
-            self._break(stream)
+            self._reset_stream(stream)
 
-    def _break(self, stream: VsockStream) -> None:
+    def _reset_stream(self, stream: VsockStream) -> None:
         """Ends it on both sides."""
         self._refusals.append(stream.key)
-        self._close(stream)
+        self._close_stream(stream)
 
-    def _close(self, stream: VsockStream) -> None:
+    def _close_stream(self, stream: VsockStream) -> None:
         if self._streams.pop(stream.key, None) is None:
             return
         if stream.timer is not None:
             stream.timer.cancel()
-        if not self.greeter.gone(stream):
+        if not self.host_handshake.discard(stream):
             self._from_guest -= 1
-        stream.owed = 0
-        stream.out.clear()
+        stream.owed_ops = 0
+        stream.out_buffer.clear()
         self._loop.forget(stream.sock.fileno())
         stream.sock.close()

@@ -24,9 +24,9 @@ class Header(NamedTuple):
     kind: int
     op: int
     flags: int
-    room: int
+    buf_alloc: int
     """Bytes of the sender's buffer for this stream."""
-    taken: int
+    fwd_cnt: int
     """Bytes that the sender's program has read of this stream, modulo 2**32."""
 
 

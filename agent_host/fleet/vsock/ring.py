@@ -11,7 +11,7 @@ import threading
 
 from .memory import BadMemory, GuestMemory
 
-LARGEST = 1024
+MAX_RING_SIZE = 1024
 _DESCRIPTOR = struct.Struct("<QIHH")
 _NEXT, _WRITE, _INDIRECT = 1, 2, 4
 _NO_INTERRUPT = 1
@@ -26,7 +26,7 @@ class RingBroken(Exception):
 class Ring:
     def __init__(self, memory: GuestMemory, size: int, addresses: tuple[int, int, int], first: int) -> None:
         """`addresses` of descriptors, used and available ring, in the monitor's space. Raises BadMemory."""
-        if not 0 < size <= LARGEST or size & (size - 1):
+        if not 0 < size <= MAX_RING_SIZE or size & (size - 1):
             raise BadMemory(f"a ring of {size} descriptors")
         descriptors, used, available = addresses
         self.size, self.next = size, first & 0xFFFF
@@ -66,7 +66,7 @@ class Ring:
                 return head, buffers
         raise RingBroken("a chain of descriptors has no end")
 
-    def done(self, head: int, written: int) -> None:
+    def return_chain(self, head: int, written: int) -> None:
         """Gives the chain that was peeked at back."""
         self.next = (self.next + 1) & 0xFFFF
         at = 2 * (self._used_index & (self.size - 1))

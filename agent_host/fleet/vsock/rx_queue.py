@@ -17,32 +17,32 @@ class RxQueue:
         self.ring: Ring | None = None
 
     @property
-    def free(self) -> bool:
+    def has_buffers(self) -> bool:
         """Raises RingBroken."""
         return self.ring is not None and self.ring.pending() > 0
 
-    def put(self, packet: bytes) -> None:
+    def put_packet(self, packet: bytes) -> None:
         """A packet without payload; there must be room. Raises RingBroken."""
-        ring = self._ring()
+        ring = self._require_ring()
         head, buffers = ring.peek(writable=True)
         _write(buffers, packet)
-        ring.done(head, len(packet))
+        ring.return_chain(head, len(packet))
 
-    def fill(self, sock: socket.socket, limit: int) -> tuple[int, list[memoryview], int]:
+    def receive_from(self, sock: socket.socket, limit: int) -> tuple[int, list[memoryview], int]:
         """Reads from the socket straight into the guest's next buffer, at most so many bytes: how many they are, and
-        what `seal` wants. Raises BlockingIOError, other OSErrors, and RingBroken."""
-        head, buffers = self._ring().peek(writable=True)
-        into = _cut(buffers, HEADER.size, limit)
+        what `finish_packet` wants. Raises BlockingIOError, other OSErrors, and RingBroken."""
+        head, buffers = self._require_ring().peek(writable=True)
+        into = _slice_buffers(buffers, HEADER.size, limit)
         if not into:
             raise RingBroken("a receive buffer has no room for a payload")
         return sock.recvmsg_into(into)[0], buffers, head
 
-    def seal(self, header: bytes, count: int, buffers: list[memoryview], head: int) -> None:
+    def finish_packet(self, header: bytes, count: int, buffers: list[memoryview], head: int) -> None:
         """Makes a packet of what was read."""
         _write(buffers, header)
-        self._ring().done(head, len(header) + count)
+        self._require_ring().return_chain(head, len(header) + count)
 
-    def _ring(self) -> Ring:
+    def _require_ring(self) -> Ring:
         if self.ring is None:
             raise RingBroken("there is no receive queue")
         return self.ring
@@ -58,7 +58,7 @@ def _write(buffers: list[memoryview], data: bytes) -> None:
     raise RingBroken("a receive buffer has no room for a header")
 
 
-def _cut(buffers: list[memoryview], skip: int, limit: int) -> list[memoryview]:
+def _slice_buffers(buffers: list[memoryview], skip: int, limit: int) -> list[memoryview]:
     found: list[memoryview] = []
     for buffer in buffers:
         piece = buffer[skip : skip + limit]

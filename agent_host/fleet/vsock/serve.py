@@ -23,66 +23,66 @@ class Backend:
     """`monitor` and `host` listen already. A monitor that goes may come again, as after its restart."""
 
     def __init__(
-        self, monitor: socket.socket, host: socket.socket, cid: int, uds: str, say: Callable[[str], None]
+        self, monitor: socket.socket, host: socket.socket, cid: int, uds: str, log: Callable[[str], None]
     ) -> None:
         self.loop = PollLoop()
-        self.device = Device(self.loop, cid, uds, say)
-        self._monitor, self._host, self._cid, self._say = monitor, host, cid, say
-        self._speaks: socket.socket | None = None
+        self.device = Device(self.loop, cid, uds, log)
+        self._monitor, self._host, self._cid, self._log = monitor, host, cid, log
+        self._monitor_connection: socket.socket | None = None
         for sock in (monitor, host):
             sock.setblocking(False)
-        self.loop.watch(monitor.fileno(), READ, self._met)
-        self.loop.watch(host.fileno(), READ, self._greeted)
+        self.loop.watch(monitor.fileno(), READ, self._accept_monitor)
+        self.loop.watch(host.fileno(), READ, self._accept_host_program)
 
-    def turn(self, longest: float | None = None) -> None:
+    def run_once(self, timeout: float | None = None) -> None:
         """Waits for something, does it."""
-        more = self.device.work()
+        more = self.device.process_rings()
         try:
-            self.loop.turn(0 if more else longest)
+            self.loop.run_once(0 if more else timeout)
         except RingBroken as why:
             self.device.fail(why)
-        self.device.work()
+        self.device.process_rings()
 
     def close(self) -> None:
-        self._gone("closed")
+        self._drop_monitor("closed")
         for sock in (self._monitor, self._host):
             self.loop.forget(sock.fileno())
             sock.close()
         self.loop.close()
 
-    def _met(self, _events: int) -> None:
+    def _accept_monitor(self, _events: int) -> None:
         """One monitor at a time: another waits until the first has gone."""
         try:
             sock, _ = self._monitor.accept()
         except OSError:
             return
         control = VhostUserControl(sock, self.device, self._cid)
-        self._speaks = sock
+        self._monitor_connection = sock
         self.loop.forget(self._monitor.fileno())
-        self.loop.watch(sock.fileno(), READ, lambda _events: self._told(control))
+        self.loop.watch(sock.fileno(), READ, lambda _events: self._on_monitor_message(control))
 
-    def _told(self, control: VhostUserControl) -> None:
+    def _on_monitor_message(self, control: VhostUserControl) -> None:
         try:
-            control.hear()
+            control.handle_message()
         except Hangup as why:
-            self._gone(str(why))
-            self.loop.watch(self._monitor.fileno(), READ, self._met)
+            self._drop_monitor(str(why))
+            self.loop.watch(self._monitor.fileno(), READ, self._accept_monitor)
 
-    def _gone(self, why: str) -> None:
-        if self._speaks is None:
+    def _drop_monitor(self, why: str) -> None:
+        if self._monitor_connection is None:
             return
-        self._say(f"the monitor has gone: {why}")
-        self.loop.forget(self._speaks.fileno())
-        self._speaks.close()
-        self._speaks = None
-        self.device.vanish()
+        self._log(f"the monitor has gone: {why}")
+        self.loop.forget(self._monitor_connection.fileno())
+        self._monitor_connection.close()
+        self._monitor_connection = None
+        self.device.reset()
 
-    def _greeted(self, _events: int) -> None:
+    def _accept_host_program(self, _events: int) -> None:
         try:
             sock, _ = self._host.accept()
         except OSError:  # it has gone again, or there are too many files: the next turn tries once more
             return
-        self.device.mux.greeter.enter(sock)
+        self.device.mux.host_handshake.accept(sock)
 
 
 def bind(path: str) -> socket.socket:
@@ -98,7 +98,7 @@ def bind(path: str) -> socket.socket:
     return sock
 
 
-def become(uid: int) -> None:  # pragma: no cover  of a process of its own
+def set_user(uid: int) -> None:  # pragma: no cover  of a process of its own
     """A user without a name, from now on."""
     os.setgroups([])
     os.setgid(uid)
@@ -111,7 +111,7 @@ def main() -> None:  # pragma: no cover  a process of its own
     os.chdir(os.path.dirname(uds))  # from here the doors are found whoever it is
     uds = os.path.basename(uds)
     if uid:
-        become(int(uid))
+        set_user(int(uid))
     if sys.platform == "linux":  # after the change of the user, which takes the leash off
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != host:
@@ -123,4 +123,4 @@ def main() -> None:  # pragma: no cover  a process of its own
 
     backend = Backend(*bound, cid, uds, say)
     while True:
-        backend.turn()
+        backend.run_once()

@@ -8,7 +8,7 @@ from typing import Literal
 from .loop import LoopTimer
 from .packet import U32
 
-ROOM = 256 << 10
+STREAM_BUFFER_BYTES = 256 << 10
 """Bytes that a guest may send ahead of the host's program: the most that one stream can make us hold."""
 Key = tuple[int, int]
 """The guest's port and the host's."""
@@ -19,41 +19,41 @@ class VsockStream:
     """`greeting`: a host program has not said yet where to. `asked`: the guest has not answered yet."""
 
     __slots__ = (
-        "ended",
         "events",
+        "fwd_cnt",
+        "host_ended",
         "key",
-        "out",
-        "owed",
+        "last_fwd_cnt",
+        "out_buffer",
+        "owed_ops",
+        "own_bytes",
         "paused",
-        "peer_room",
-        "peer_taken",
+        "peer_buf_alloc",
+        "peer_fwd_cnt",
         "queued",
-        "sent",
-        "shut",
+        "shutdown_flags",
         "sock",
         "state",
-        "taken",
         "timer",
-        "told",
-        "unpaid",
+        "tx_cnt",
     )
 
     def __init__(self, sock: socket.socket, state: State) -> None:
         self.sock = sock
         self.key: Key = (0, 0)
         self.state: State = state
-        self.out = bytearray()
+        self.out_buffer = bytearray()
         """From the guest, for the host's program."""
-        self.unpaid = 0
+        self.own_bytes = 0
         """Bytes at the head of `out` that are ours, not the guest's: they give it no credit."""
-        self.sent = 0
-        self.peer_room = self.peer_taken = 0
-        self.taken = self.told = 0
-        self.shut = 0
+        self.tx_cnt = 0
+        self.peer_buf_alloc = self.peer_fwd_cnt = 0
+        self.fwd_cnt = self.last_fwd_cnt = 0
+        self.shutdown_flags = 0
         """What the guest has said that it will not do any more."""
-        self.ended = False
+        self.host_ended = False
         """The host's program has ended its side."""
-        self.owed = 0
+        self.owed_ops = 0
         """Bits of the operations that have to be told to the guest."""
         self.queued = self.paused = False
         self.events = 0
@@ -62,32 +62,32 @@ class VsockStream:
     @property
     def credit(self) -> int:
         """Bytes that the guest has room for, whatever nonsense it tells."""
-        return max(0, self.peer_room - ((self.sent - self.peer_taken) & U32))
+        return max(0, self.peer_buf_alloc - ((self.tx_cnt - self.peer_fwd_cnt) & U32))
 
     @property
     def credit_due(self) -> bool:
         """Whether the guest should be told of its room before it runs out of what it knows of."""
-        return ((self.taken - self.told) & U32) >= ROOM // 4
+        return ((self.fwd_cnt - self.last_fwd_cnt) & U32) >= STREAM_BUFFER_BYTES // 4
 
-    def accept(self, data: list[memoryview], length: int) -> bool:
+    def deliver(self, data: list[memoryview], length: int) -> bool:
         """Passes the guest's bytes on or keeps them; False: more than it may send. Raises OSError."""
-        if len(self.out) + length > ROOM + self.unpaid:
+        if len(self.out_buffer) + length > STREAM_BUFFER_BYTES + self.own_bytes:
             return False
-        passed = 0 if self.out else self._send(data)
-        self.taken = (self.taken + passed) & U32
+        passed = 0 if self.out_buffer else self._send(data)
+        self.fwd_cnt = (self.fwd_cnt + passed) & U32
         for piece in data:
-            self.out += piece[passed:] if passed else piece
+            self.out_buffer += piece[passed:] if passed else piece
             passed = max(0, passed - len(piece))
         return True
 
     def drain(self) -> None:
         """Passes on what was kept. Raises OSError."""
-        with memoryview(self.out) as whole:
+        with memoryview(self.out_buffer) as whole:
             count = self._send([whole])
-        del self.out[:count]
-        ours = min(count, self.unpaid)
-        self.unpaid -= ours
-        self.taken = (self.taken + count - ours) & U32
+        del self.out_buffer[:count]
+        ours = min(count, self.own_bytes)
+        self.own_bytes -= ours
+        self.fwd_cnt = (self.fwd_cnt + count - ours) & U32
 
     def _send(self, data: list[memoryview]) -> int:
         try:

@@ -30,11 +30,13 @@ class _Alarm:
 class AuditLog:
     """Writes behind the frames' backs: in order, and about a twentieth of a second later at most."""
 
-    def __init__(self, journal: LedgerWriter, metrics: Metrics, clock: Clock, timers: Timers, *, content: bool) -> None:
-        self._journal, self._metrics, self._clock, self._content = journal, metrics, clock, content
-        self._alarms: RepeatCounter[tuple[str, str | None], _Alarm] = RepeatCounter(timers, self._repeated)
+    def __init__(
+        self, ledger_writer: LedgerWriter, metrics: Metrics, clock: Clock, timers: Timers, *, content: bool
+    ) -> None:
+        self._ledger_writer, self._metrics, self._clock, self._content = ledger_writer, metrics, clock, content
+        self._alarms: RepeatCounter[tuple[str, str | None], _Alarm] = RepeatCounter(timers, self._write_repeated)
 
-    def row(
+    def make_row(
         self,
         direction: Direction,
         kind: str,
@@ -48,14 +50,14 @@ class AuditLog:
     ) -> Values:
         """Count a frame that came (`in`) or goes (`out`), and return its row for `write`. `line` is without its end."""
         size, digest = len(line), hashlib.sha256(line).hexdigest()
-        self._metrics.frame(direction, size + 1)
-        content = _text(line.decode("utf-8", "replace")) if self._content else None
+        self._metrics.count_frame(direction, size + 1)
+        content = _without_nul(line.decode("utf-8", "replace")) if self._content else None
         now = self._clock.now_ms()
         return now, workspace, epoch, connection, direction, kind, request_id, audit_ref, size, digest, None, content
 
     def write(self, row: Values) -> None:
-        """A row that `row` has made."""
-        self._journal.trail(row)
+        """A row that `make_row` has made."""
+        self._ledger_writer.append_audit(row)
 
     def event(
         self,
@@ -68,8 +70,10 @@ class AuditLog:
         request_id: str | None = None,
     ) -> None:
         """What the host decides or notices."""
-        now, detail = self._clock.now_ms(), _text(detail)[:_MOST_DETAIL] if detail else None
-        self._journal.trail((now, workspace, epoch, connection, "host", kind, request_id, None, 0, None, detail, None))
+        now, detail = self._clock.now_ms(), _without_nul(detail)[:_MOST_DETAIL] if detail else None
+        self._ledger_writer.append_audit(
+            (now, workspace, epoch, connection, "host", kind, request_id, None, 0, None, detail, None)
+        )
 
     def alarm(
         self,
@@ -85,14 +89,14 @@ class AuditLog:
         others as one row with their number: what an agent or a stranger repeats must not fill the disk."""
         self._metrics.count("alarms", code)
         alarm = _Alarm(detail[:_MOST_DETAIL], epoch, connection, request_id)
-        if self._alarms.first((code, workspace), alarm):
+        if self._alarms.add((code, workspace), alarm):
             self._write_alarm(code, workspace, alarm)
 
     def flush(self) -> None:
         """Write what was only counted so far."""
         self._alarms.flush()
 
-    def _repeated(self, key: tuple[str, str | None], more: int, last: _Alarm) -> None:
+    def _write_repeated(self, key: tuple[str, str | None], more: int, last: _Alarm) -> None:
         detail = f"{more} more within a minute; the last: {last.detail}"
         self._write_alarm(*key, _Alarm(detail, last.epoch, last.connection, last.request_id))
 
@@ -110,6 +114,6 @@ class AuditLog:
         )
 
 
-def _text(text: str) -> str:
+def _without_nul(text: str) -> str:
     """As every database takes it."""
     return text.replace("\0", "\\0")

@@ -30,11 +30,11 @@ def bind(endpoint: Endpoint, backlog: int = 1024, setting: str = "MESH_LISTENER_
             text = f"{setting}: {endpoint} is in use; stop what listens there or set another"
             raise StartError(text) from error
         raise StartError(f"{setting}: cannot listen on {error.strerror or error}") from error
-    listening.bound.setblocking(False)
+    listening.sock.setblocking(False)
     return listening
 
 
-def reachable(endpoint: Endpoint) -> bool:
+def is_reachable(endpoint: Endpoint) -> bool:
     """Connects and closes, as whoever computes the readiness of the channel does."""
     if isinstance(endpoint, Tcp):
         family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET

@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 def _signal(parts: Parts, session: AgentSession, signal: LifecycleSignal) -> None:
     match signal.signal:
         case "accepting":
-            results.accepting(parts, session, signal)
+            results.on_accepting(parts, session, signal)
         case "completed":
-            results.completed(parts, session, signal)
+            results.on_completed(parts, session, signal)
         case "quarantined":
             session.alarm("guest_says_quarantined", signal.detail or "only a host can say that; ignored")
         case "constraints_outdated":
-            constraints.outdated(parts, session)
+            constraints.on_outdated(parts, session)
         case "mediation_broken" | "ready":
             return
 
 
 def _resume(parts: Parts, session: AgentSession, resume: Resume) -> None:
     if session.state == "resuming":
-        resuming.answer(parts, session, resume)
-        session.resumed()
+        resuming.answer_resume(parts, session, resume)
+        session.on_resumed()
 
 
 def _progress(_: Parts, session: AgentSession, progress: Progress) -> None:
     work = session.slots.get(progress.request_id)
     if work is not None and work.active:
-        work.tell(progress)
+        work.notify(progress)
 
 
 def _ping(_: Parts, session: AgentSession, ping: Ping) -> None:
@@ -57,7 +57,7 @@ def _ping(_: Parts, session: AgentSession, ping: Ping) -> None:
 
 def _nack(parts: Parts, session: AgentSession, nack: Nack) -> None:
     if nack.request_id is not None:
-        results.refused(parts, session, nack)
+        results.on_nack(parts, session, nack)
 
 
 def _ignore(_: Parts, __: AgentSession, ___: object) -> None:
@@ -66,8 +66,8 @@ def _ignore(_: Parts, __: AgentSession, ___: object) -> None:
 
 HANDLERS: dict[type, Callable[[Parts, AgentSession, Any], None]] = {
     LifecycleSignal: _signal,
-    WorkResult: results.result,
-    ConstraintAck: constraints.acknowledged,
+    WorkResult: results.on_result,
+    ConstraintAck: constraints.on_ack,
     Resume: _resume,
     Progress: _progress,
     Ping: _ping,

@@ -21,8 +21,8 @@ from agent_common.protocol.work import (
     Offer,
     Welcome,
     encode,
-    mac_is_good,
     new_challenge,
+    verify_mac,
 )
 
 from ..dispatch.channel import WorkspaceChannel
@@ -30,7 +30,7 @@ from ..dispatch.timers import Timer
 from ..http.metrics import Direction
 from ..ledger.sql import Values
 from ..parts import Parts
-from .parsing import kind_of, read_line
+from .parsing import kind_of, parse_line
 from .rate_limit import ATTACH_UNITS
 from .session import AgentSession
 from .socket import AgentConnection
@@ -45,57 +45,60 @@ class Handshake:
     """A connection that has proved nothing yet."""
 
     __slots__ = (
-        *(
-            "_ack",
-            "_broken",
-            "_challenge",
-            "_channel",
-            "_early",
-            "_epoch",
-            "_greeted",
-            "_on_proved",
-            "_offer",
-            "_over",
-            "_parts",
-            "_rows",
-        ),
-        *("_timer", "wire"),
+        "_ack",
+        "_audit_rows",
+        "_broken",
+        "_challenge",
+        "_channel",
+        "_early_lines",
+        "_epoch",
+        "_finished",
+        "_greeted",
+        "_offer",
+        "_on_finished",
+        "_parts",
+        "_timer",
+        "connection",
     )
 
-    def __init__(self, parts: Parts, channel: WorkspaceChannel | None, on_proved: Callable[[Handshake], None]) -> None:
+    def __init__(
+        self, parts: Parts, channel: WorkspaceChannel | None, on_finished: Callable[[Handshake], None]
+    ) -> None:
         self._parts = parts
         self._channel = channel
         """Whose address this is, if it is one workspace's own."""
-        self._on_proved = on_proved
+        self._on_finished = on_finished
         """Told once it is no longer unproven, whatever it has become."""
         self._ack: ConstraintAck | None = None
         self._broken: str | None = None
-        self._early: list[bytes] = []
+        self._early_lines: list[bytes] = []
         self._offer: Offer | None = None
         self._challenge: str | None = None
-        self._rows: list[Values] = []
+        self._audit_rows: list[Values] = []
         """Of the trail, written once it is attached."""
         self._epoch = 0
-        self._greeted = self._over = False
-        self._timer: Timer = parts.timers.after(parts.limits.first_line, lambda: self.refuse("no_first_line"))
-        self.wire: AgentConnection
+        self._greeted = self._finished = False
+        self._timer: Timer = parts.timers.call_later(
+            parts.limits.first_line_timeout, lambda: self.refuse("no_first_line")
+        )
+        self.connection: AgentConnection
 
     # ---------------------------------------------------------------- in
 
     def on_line(self, line: bytes | FrameFault) -> None:
-        if self._over:
+        if self._finished:
             return
         try:
-            frame = read_line(self._parts, self._channel, line)
+            frame = parse_line(self._parts, self._channel, line)
         except FrameFault as fault:
             self._parts.metrics.count("bad_lines", fault.code)
             self.refuse("bad_first_line", str(fault))
             return
         assert isinstance(line, bytes)  # noqa: S101  a fault was raised
-        if len(self._rows) >= _MOST_EARLY or self.wire.received > _MOST_BYTES:
+        if len(self._audit_rows) >= _MOST_EARLY or self.connection.received_bytes > _MOST_BYTES:
             self.refuse("too_much", "it says too much before it has proved who it is")
             return
-        self._note("in", kind_of(frame), line)
+        self._add_audit_row("in", kind_of(frame), line)
         match frame:
             case LifecycleSignal(signal="ready") if not self._greeted:
                 self._on_ready(frame)
@@ -106,7 +109,7 @@ class Handshake:
             case Attach() if self._challenge is not None:
                 self._on_attach(frame)
             case _ if self._greeted:
-                self._early.append(line)  # it did not wait for our greeting; heard when it has proved who it is
+                self._early_lines.append(line)  # it did not wait for our greeting; heard when it has proved who it is
             case _:
                 self.refuse("out_of_order", f"{kind_of(frame)} before it has said who it is")
 
@@ -120,22 +123,22 @@ class Handshake:
         if channel.fence is not None:
             self.refuse(f"attach_while_{channel.fence}", channel.fence_reason)
             return
-        self._offer = None if channel.loose else Offer.read(ready.detail)
+        self._offer = None if channel.loose else Offer.parse(ready.detail)
         if channel.auth == "hmac" and self._offer is None:
             self.refuse("unauthenticated", "it offers no extensions, so that it can prove nothing")
             return
-        self._epoch = max(channel.epoch, *channel.offered, 0) + 1
-        channel.offered.add(self._epoch)
+        self._epoch = max(channel.epoch, *channel.offered_epochs, 0) + 1
+        channel.offered_epochs.add(self._epoch)
         if channel.auth == "hmac":
             self._challenge = new_challenge()
-            self._greet(channel)
-            self._wait("no_attach")
+            self._send_welcome(channel)
+            self._set_timeout("no_attach")
         else:  # its address is the proof
-            self._take_epoch(channel)
+            self._claim_epoch(channel)
 
-    def _greet(self, channel: WorkspaceChannel) -> None:
+    def _send_welcome(self, channel: WorkspaceChannel) -> None:
         limits = self._parts.limits
-        self._say(
+        self._send(
             Welcome(
                 workspace=channel.workspace,
                 agent_id=channel.workspace,
@@ -151,7 +154,7 @@ class Handshake:
         assert channel is not None  # noqa: S101  it was challenged
         assert offer is not None  # noqa: S101
         assert challenge is not None  # noqa: S101
-        good = attach.sid == offer.sid and mac_is_good(
+        good = attach.sid == offer.sid and verify_mac(
             attach.mac,
             channel.key or b"",
             challenge=challenge,
@@ -165,58 +168,58 @@ class Handshake:
         elif channel.fence is not None:
             self.refuse(f"attach_while_{channel.fence}", channel.fence_reason)
         else:
-            self._take_epoch(channel)
+            self._claim_epoch(channel)
 
-    def _take_epoch(self, channel: WorkspaceChannel) -> None:
+    def _claim_epoch(self, channel: WorkspaceChannel) -> None:
         """It is who it says it is: the epoch is its own, on the disk before it is attached. An agent that attaches
         again and again waits for its allowance."""
-        if not self._may_come(channel):
+        if not self._check_epoch(channel):
             return
         channel.epoch = self._epoch
-        self.wire.hold()
-        pause = channel.pace.spend(ATTACH_UNITS)
+        self.connection.hold()
+        pause = channel.rate_limiter.spend(ATTACH_UNITS)
         if pause:
             self._timer.cancel()
-            self._timer = self._parts.timers.after(pause, lambda: self._keep_epoch(channel))
+            self._timer = self._parts.timers.call_later(pause, lambda: self._save_epoch(channel))
         else:
-            self._keep_epoch(channel)
+            self._save_epoch(channel)
 
-    def _keep_epoch(self, channel: WorkspaceChannel) -> None:
-        self._wait("no_epoch")
-        self._parts.journal.epoch(channel.workspace, self._epoch, lambda: self._admit(channel))
+    def _save_epoch(self, channel: WorkspaceChannel) -> None:
+        self._set_timeout("no_epoch")
+        self._parts.ledger_writer.save_epoch(channel.workspace, self._epoch, lambda: self._start_session(channel))
 
     # ---------------------------------------------------------------- out
 
-    def _may_come(self, channel: WorkspaceChannel) -> bool:
+    def _check_epoch(self, channel: WorkspaceChannel) -> bool:
         """Whether no younger life of the workspace is or was attached; else it is refused."""
         attached = channel.session
-        if self._epoch >= channel.epoch and (attached is None or not self._is_elder(attached)):
+        if self._epoch >= channel.epoch and (attached is None or not self._is_older_copy(attached)):
             return True
         self.refuse("superseded", f"epoch {channel.epoch} was attached already")
         return False
 
-    def _admit(self, channel: WorkspaceChannel) -> None:
+    def _start_session(self, channel: WorkspaceChannel) -> None:
         """Its epoch is on the disk: it takes the place of the attachment before."""
-        if self._over or self.wire.closed or not self._may_come(channel):
+        if self._finished or self.connection.closed or not self._check_epoch(channel):
             return
         if channel.auth == "none" and self._offer is not None:
-            self._greet(channel)
-        self._done()
-        for row in self._rows:
-            self._parts.trail.write(row)
+            self._send_welcome(channel)
+        self._finish()
+        for row in self._audit_rows:
+            self._parts.audit_log.write(row)
         elder = channel.session
         if elder is not None:
             self._parts.metrics.count("superseded")
             elder.send(Nack(code="superseded", detail=f"epoch {self._epoch} is attached now"))
             elder.end("superseded")
-        session = channel.session = AgentSession(self._parts, channel, self.wire, self._epoch, self._offer)
+        session = channel.session = AgentSession(self._parts, channel, self.connection, self._epoch, self._offer)
         session.broken_before = self._broken
         session.start(self._ack)
-        for line in self._early:
+        for line in self._early_lines:
             session.on_line(line)
-        session.go_on()
+        session.resume_reading()
 
-    def _is_elder(self, attached: AgentSession) -> bool:
+    def _is_older_copy(self, attached: AgentSession) -> bool:
         """Whether the one that is attached is the younger life: of two copies of a guest, the elder says by its offer
         that it has not heard of the epoch in which the other one works."""
         known = self._offer.epoch if self._offer is not None else 0
@@ -224,56 +227,56 @@ class Handshake:
 
     def refuse(self, code: str, detail: str | None = None) -> None:
         """Ends it. Whoever sent something and is not who he should be is an alarm."""
-        if self._over:
+        if self._finished:
             return
         self._parts.metrics.count("refused_attachments", code)
         workspace = self._channel.workspace if self._channel else None
-        if self.wire.received and code != "closing":
-            self._parts.trail.alarm(
+        if self.connection.received_bytes and code != "closing":
+            self._parts.audit_log.alarm(
                 code,
                 detail or "a connection was refused",
                 workspace=workspace,
                 epoch=self._epoch,
-                connection=self.wire.number,
+                connection=self.connection.number,
             )
         if self._offer is not None and self._epoch:
-            self._say(Nack(code=code, detail=detail))
-        self._done()
-        self.wire.close(code)
+            self._send(Nack(code=code, detail=detail))
+        self._finish()
+        self.connection.close(code)
 
-    def _say(self, frame: Control) -> None:
+    def _send(self, frame: Control) -> None:
         line = encode(frame)
-        self._note("out", frame.ctl, line[:-1])
-        self.wire.send(line)
+        self._add_audit_row("out", frame.ctl, line[:-1])
+        self.connection.send(line)
 
-    def _note(self, direction: Direction, kind: str, line: bytes) -> None:
-        self._rows.append(
-            self._parts.trail.row(
+    def _add_audit_row(self, direction: Direction, kind: str, line: bytes) -> None:
+        self._audit_rows.append(
+            self._parts.audit_log.make_row(
                 direction,
                 kind,
                 line,
                 workspace=self._channel.workspace if self._channel else None,
                 epoch=self._epoch,
-                connection=self.wire.number,
+                connection=self.connection.number,
             )
         )
 
-    def _wait(self, code: str) -> None:
+    def _set_timeout(self, code: str) -> None:
         self._timer.cancel()
-        self._timer = self._parts.timers.after(self._parts.limits.handshake, lambda: self.refuse(code))
+        self._timer = self._parts.timers.call_later(self._parts.limits.handshake_timeout, lambda: self.refuse(code))
 
-    def _done(self) -> None:
-        self._over = True
+    def _finish(self) -> None:
+        self._finished = True
         self._timer.cancel()
         if self._channel is not None:
-            self._channel.offered.discard(self._epoch)
-        self._on_proved(self)
+            self._channel.offered_epochs.discard(self._epoch)
+        self._on_finished(self)
 
     def on_lost(self, reason: str) -> None:
-        if self._over:
+        if self._finished:
             return
-        if not self.wire.received:
+        if not self.connection.received_bytes:
             self._parts.metrics.count("probes")
         else:
             self._parts.metrics.count("refused_attachments", "gone_before_attached")
-        self._done()
+        self._finish()

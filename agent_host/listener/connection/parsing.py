@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from agent_common.clock import Clock
 from agent_common.protocol.work import (
-    MOST_BAD_LINES,
+    MAX_BAD_LINES,
     ConstraintAck,
     Constraints,
     Control,
@@ -22,10 +22,10 @@ from agent_common.protocol.work import (
     WorkRequest,
     WorkResult,
     decode,
-    loose_result,
-    loose_signal,
     read_frame,
-    stamp,
+    read_loose_result,
+    read_loose_signal,
+    to_rfc3339,
 )
 
 from ..dispatch.channel import WorkspaceChannel
@@ -50,7 +50,7 @@ class BadLines:
         self._clock = clock
         self._times: deque[float] | None = None  # most peers never send one
 
-    def too_many(self) -> bool:
+    def add_and_check(self) -> bool:
         """One more; and whether that is more than may be endured."""
         now = self._clock.monotonic()
         if self._times is None:
@@ -58,7 +58,7 @@ class BadLines:
         self._times.append(now)
         while self._times[0] < now - _MINUTE:
             self._times.popleft()
-        return len(self._times) > MOST_BAD_LINES
+        return len(self._times) > MAX_BAD_LINES
 
 
 def kind_of(frame: Control | BaseModel | UnknownControl) -> str:
@@ -73,32 +73,32 @@ def kind_of(frame: Control | BaseModel | UnknownControl) -> str:
 def refs_of(frame: Control | BaseModel | UnknownControl) -> tuple[str | None, str | None]:
     """`request_id` and `audit_ref` of a frame, where frames of its kind have them."""
     said: Any = frame
-    request_id, audit_ref = _has(type(frame))
+    request_id, audit_ref = _ref_fields(type(frame))
     return said.request_id if request_id else None, said.audit_ref if audit_ref else None
 
 
 @cache
-def _has(kind: type) -> tuple[bool, bool]:
+def _ref_fields(kind: type) -> tuple[bool, bool]:
     """To ask a model for what it has not is slow."""
     fields = kind.model_fields if issubclass(kind, BaseModel) else {}
     return "request_id" in fields, "audit_ref" in fields
 
 
-def read_line(parts: Parts, channel: WorkspaceChannel | None, line: bytes | FrameFault) -> WorkFrame:
+def parse_line(parts: Parts, channel: WorkspaceChannel | None, line: bytes | FrameFault) -> WorkFrame:
     """Raises FrameFault."""
     if isinstance(line, FrameFault):
         raise line
     value = decode(line)
     if channel is None or not channel.loose or "ctl" in value:
         return read_frame(value)
-    return _loose(parts, channel, value)
+    return _parse_loose(parts, channel, value)
 
 
-def _loose(parts: Parts, channel: WorkspaceChannel, value: dict[str, Any]) -> WorkFrame:
-    now = stamp(parts.clock.now_ms())
+def _parse_loose(parts: Parts, channel: WorkspaceChannel, value: dict[str, Any]) -> WorkFrame:
+    now = to_rfc3339(parts.clock.now_ms())
     if "signal" in value:
-        return loose_signal(value, now=now, agent_id=channel.workspace)
+        return read_loose_signal(value, now=now, agent_id=channel.workspace)
     if "request_id" in value and "principal" not in value and ("ok" in value or "status" in value):
         work = parts.ledger.active.get(str(value["request_id"]))
-        return loose_result(value, now=now, audit_ref=work.audit_ref() if work else str(value["request_id"])[:500])
+        return read_loose_result(value, now=now, audit_ref=work.audit_ref() if work else str(value["request_id"])[:500])
     return read_frame(value)

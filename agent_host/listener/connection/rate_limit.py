@@ -21,8 +21,8 @@ LOOKUP_UNITS = 10.0
 PUSH_UNITS = 100.0
 """For sending the constraints once more."""
 _FAULT_UNITS = 100.0
-_BYTES = 4096
-_VALUES = 128
+_BYTES_PER_UNIT = 4096
+_VALUES_PER_UNIT = 128
 """Bytes, and values of JSON, of a long line that cost as much as one small frame."""
 
 
@@ -54,6 +54,6 @@ def cost_of(line: bytes | FrameFault) -> float:
     """The units of a line: one, and more for a long one by its bytes and values."""
     if isinstance(line, FrameFault):
         return _FAULT_UNITS
-    if len(line) < _BYTES:
+    if len(line) < _BYTES_PER_UNIT:
         return 1.0
-    return 1.0 + len(line) / _BYTES + line.count(b",") / _VALUES
+    return 1.0 + len(line) / _BYTES_PER_UNIT + line.count(b",") / _VALUES_PER_UNIT

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 import structlog
 from pydantic import BaseModel
 
-from agent_common.json_reader import INLINE_BYTES, by_size
+from agent_common.json_reader import INLINE_BYTES, run_by_size
 from agent_common.protocol.work import ConstraintAck, Control, Drain, FrameFault, Nack, Offer, Ping, WorkFrame, encode
 
 from ..dispatch import constraints
@@ -19,12 +19,12 @@ from ..dispatch.timers import Timer
 from ..dispatch.work import OpenWork
 from ..parts import Parts
 from . import handlers
-from .parsing import BadLines, kind_of, read_line, refs_of
+from .parsing import BadLines, kind_of, parse_line, refs_of
 from .rate_limit import cost_of
 from .socket import AgentConnection
 
 log = structlog.get_logger(__name__)
-_REST_SECONDS = 0.02
+_SHORTEST_PAUSE_SECONDS = 0.02
 State = Literal["resuming", "constraining", "ready", "draining", "gone"]
 
 
@@ -32,69 +32,91 @@ class AgentSession:
     """From the proof of who it is to the end of the connection."""
 
     __slots__ = (
-        *("_asked_at", "_beat", "_beats", "_looking", "_missed", "_parts", "_rest", "_timer", "acked", "attached_at"),
-        *("bad",),
-        *("broken_before", "channel", "confirmed", "epoch", "negotiated", "offer", "owes_since", "owing"),
-        *("peer_line", "slots", "state", "window", "wire"),
+        "_frame_task",
+        "_heartbeat_timer",
+        "_missed",
+        "_parts",
+        "_pause_timer",
+        "_pinged_at",
+        "_pings",
+        "_timer",
+        "ack_owed_since",
+        "ack_timers",
+        "acked",
+        "attached_at",
+        "bad_lines",
+        "broken_before",
+        "channel",
+        "confirmed",
+        "connection",
+        "epoch",
+        "negotiated",
+        "offer",
+        "peer_max_line",
+        "slots",
+        "state",
+        "window",
     )
 
     def __init__(
-        self, parts: Parts, channel: WorkspaceChannel, wire: AgentConnection, epoch: int, offer: Offer | None
+        self, parts: Parts, channel: WorkspaceChannel, connection: AgentConnection, epoch: int, offer: Offer | None
     ) -> None:
-        self._parts, self.channel, self.wire, self.epoch, self.offer = parts, channel, wire, epoch, offer
+        self._parts, self.channel, self.connection, self.epoch, self.offer = parts, channel, connection, epoch, offer
         self.negotiated = offer is not None
         self.window = min(offer.window, parts.limits.window) if offer else 1
-        self.peer_line = offer.max_line if offer else parts.limits.max_line
+        self.peer_max_line = offer.max_line if offer else parts.limits.max_line
         self.state: State = "resuming"
         self.slots: dict[str, OpenWork] = {}
         """What the agent has been given and has not called completed."""
         self.acked: ConstraintAck | None = None
-        self.owes_since: float | None = None
+        self.ack_owed_since: float | None = None
         """Since when it owes the acknowledgement of constraints."""
-        self.owing: list[Timer] = []
-        self.bad = BadLines(parts.clock)
+        self.ack_timers: list[Timer] = []
+        self.bad_lines = BadLines(parts.clock)
         self.confirmed = False
         """It has answered our greeting: it knows its epoch."""
         self.broken_before: str | None = None
         self.attached_at = parts.clock.monotonic()
         self._timer: Timer | None = None
-        self._beat: Timer | None = None
-        self._rest: Timer | None = None
+        self._heartbeat_timer: Timer | None = None
+        self._pause_timer: Timer | None = None
         """Until it may be listened to again."""
-        self._looking: asyncio.Task[None] | None = None
+        self._frame_task: asyncio.Task[None] | None = None
         """Something is asked of the database before the next frame is heard."""
-        self._beats = self._missed = 0
-        self._asked_at = self.attached_at
+        self._pings = self._missed = 0
+        self._pinged_at = self.attached_at
 
     # ---------------------------------------------------------------- life
 
     def start(self, ack: ConstraintAck | None) -> None:
         """Takes over the connection."""
         self.acked = ack
-        self.wire.handler = self
-        self.wire.trust(self._parts.limits.max_line)
+        self.connection.handler = self
+        self.connection.set_max_line(self._parts.limits.max_line)
         self._event("attached", str(self.offer) if self.offer else self.channel.dialect)
         self._parts.metrics.count("attachments")
         if self.negotiated:
-            self._keep_beating()
-            self._timer = self._parts.timers.after(self._parts.limits.handshake, lambda: self.end("no_resume"))
+            self._schedule_heartbeat()
+            self._timer = self._parts.timers.call_later(
+                self._parts.limits.handshake_timeout, lambda: self.end("no_resume")
+            )
         else:
-            self.resumed()
+            self.on_resumed()
 
-    def resumed(self) -> None:
+    def on_resumed(self) -> None:
         """Both ends agree about what was there before."""
         self.confirmed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._parts.dispatch.settle(self.channel)
-        constraints.begin(self._parts, self)
+        self._parts.dispatcher.retry_lost(self.channel)
+        constraints.ensure_acknowledged(self._parts, self)
 
-    def ready(self) -> None:
+    def mark_ready(self) -> None:
         """May work, unless it is on its way out."""
         if self.state in ("resuming", "constraining"):
             self.state = "ready"
-            self._parts.dispatch.pump(self.channel)
+            self._parts.dispatcher.send_queued(self.channel)
 
     def drain(self, seconds: float) -> None:
         """No new work; the guest closes when it has ended what it has."""
@@ -103,7 +125,7 @@ class AgentSession:
         self.state = "draining"
         if self.negotiated:
             self.send(Drain(deadline_s=seconds))
-        self._timer = self._parts.timers.after(
+        self._timer = self._parts.timers.call_later(
             seconds + (self._parts.limits.cancel_grace if self.negotiated else 0), lambda: self.end("drained")
         )
         self._end_when_idle()
@@ -117,12 +139,12 @@ class AgentSession:
         if self.state == "gone":
             return
         drained, self.state = self.state == "draining", "gone"
-        constraints.pause(self._parts, self)
-        for timer in (self._timer, self._beat, self._rest):
+        constraints.pause_ack_timers(self._parts, self)
+        for timer in (self._timer, self._heartbeat_timer, self._pause_timer):
             if timer is not None:
                 timer.cancel()
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._frame_task is not None:
+            self._frame_task.cancel()
         if self.channel.session is self:
             self.channel.session = None
             self.channel.last_break = reason
@@ -131,29 +153,33 @@ class AgentSession:
             self._parts.metrics.count("breaks", reason if reason.isidentifier() else "connection")
         self._parts.detached.set()
         slots, self.slots = self.slots, {}
-        self._parts.dispatch.broke(self.channel, slots)
-        (self.wire.abort if abruptly else self.wire.close)(reason)
+        self._parts.dispatcher.on_disconnect(self.channel, slots)
+        (self.connection.abort if abruptly else self.connection.close)(reason)
 
     def on_lost(self, reason: str) -> None:
         self.end(reason)
 
     # ---------------------------------------------------------------- heartbeat
 
-    def _keep_beating(self) -> None:
-        self._beat = self._parts.timers.after(self._parts.limits.heartbeat, self._on_beat)
+    def _schedule_heartbeat(self) -> None:
+        self._heartbeat_timer = self._parts.timers.call_later(self._parts.limits.heartbeat, self._on_heartbeat)
 
-    def _on_beat(self) -> None:
+    def _on_heartbeat(self) -> None:
         """Counts pings without a sign of life, and not seconds: a host that stood still itself hears nothing either."""
-        silent = self.wire.seen < self._asked_at and not self.channel.paused and not self.wire.holding
+        silent = (
+            self.connection.last_received_at < self._pinged_at
+            and not self.channel.paused
+            and not self.connection.holding
+        )
         self._missed = self._missed + 1 if silent else 0
-        if self._missed >= self._parts.limits.missed - 1:
+        if self._missed >= self._parts.limits.missed_heartbeats - 1:
             self.end("heartbeat_lost", abruptly=True)
             return
-        self._asked_at = self._parts.clock.monotonic()
-        self._beats += 1
+        self._pinged_at = self._parts.clock.monotonic()
+        self._pings += 1
         if not self.channel.paused:
-            self.send(Ping(n=self._beats), droppable=True)
-        self._keep_beating()
+            self.send(Ping(n=self._pings), droppable=True)
+        self._schedule_heartbeat()
 
     # ---------------------------------------------------------------- out
 
@@ -161,9 +187,9 @@ class AgentSession:
         """A frame in its turn. Control frames only after both ends have agreed on them."""
         if isinstance(frame, Control) and not self.negotiated:
             return
-        self.write(encode(frame), kind_of(frame), request_id=request_id, droppable=droppable)
+        self.send_line(encode(frame), kind_of(frame), request_id=request_id, droppable=droppable)
 
-    def write(
+    def send_line(
         self,
         line: bytes,
         kind: str,
@@ -173,21 +199,21 @@ class AgentSession:
         droppable: bool = False,
     ) -> None:
         if kind not in ("ping", "pong"):
-            self._parts.trail.write(
-                self._parts.trail.row(
+            self._parts.audit_log.write(
+                self._parts.audit_log.make_row(
                     "out",
                     kind,
                     line[:-1],
                     workspace=self.channel.workspace,
                     epoch=self.epoch,
-                    connection=self.wire.number,
+                    connection=self.connection.number,
                     request_id=request_id,
                     audit_ref=audit_ref,
                 )
             )
-        self.wire.send(line, droppable=droppable)
+        self.connection.send(line, droppable=droppable)
 
-    def free(self, request_id: str) -> None:
+    def free_slot(self, request_id: str) -> None:
         """The slot of a request is free again."""
         work = self.slots.pop(request_id, None)
         if work is None:
@@ -195,8 +221,8 @@ class AgentSession:
         if not work.active:
             work.disarm()
         self._end_when_idle()
-        constraints.maybe_idle(self._parts, self)
-        self._parts.dispatch.pump(self.channel)
+        constraints.start_ack_timers_if_idle(self._parts, self)
+        self._parts.dispatcher.send_queued(self.channel)
 
     # ---------------------------------------------------------------- in
 
@@ -204,117 +230,117 @@ class AgentSession:
         if self.state == "gone":
             return
         if isinstance(line, bytes) and len(line) > INLINE_BYTES:
-            self.look_up(self._hear_long(line))
+            self.run_before_next_frame(self._parse_long(line))
         else:
-            self._hear(line)
+            self._parse(line)
         channel = self.channel
-        if channel.pace.spend(cost_of(line)) or self._parts.journal.behind(channel.workspace):
-            self._pause()
+        if channel.rate_limiter.spend(cost_of(line)) or self._parts.ledger_writer.is_behind(channel.workspace):
+            self._pause_reading()
 
-    def _hear(self, line: bytes | FrameFault) -> None:
+    def _parse(self, line: bytes | FrameFault) -> None:
         try:
-            frame = read_line(self._parts, self.channel, line)
+            frame = parse_line(self._parts, self.channel, line)
         except FrameFault as fault:
-            self._on_fault(line, fault)
+            self._on_bad_line(line, fault)
         else:
-            self._take(line, frame)
+            self._handle_frame(line, frame)
 
-    async def _hear_long(self, line: bytes) -> None:
+    async def _parse_long(self, line: bytes) -> None:
         """Read a long line in a thread: all other agents would wait for it. Its connection does."""
         try:
-            frame = await by_size(len(line), partial(read_line, self._parts, self.channel, line))
+            frame = await run_by_size(len(line), partial(parse_line, self._parts, self.channel, line))
         except FrameFault as fault:
-            self._on_fault(line, fault)
+            self._on_bad_line(line, fault)
         else:
-            self._take(line, frame)
+            self._handle_frame(line, frame)
 
-    def _take(self, line: bytes | FrameFault, frame: WorkFrame) -> None:
+    def _handle_frame(self, line: bytes | FrameFault, frame: WorkFrame) -> None:
         kind = kind_of(frame)
         if kind not in ("ping", "pong"):
             request_id, audit_ref = refs_of(frame)
-            self._parts.trail.write(
-                self._parts.trail.row(
+            self._parts.audit_log.write(
+                self._parts.audit_log.make_row(
                     "in",
                     kind,
                     cast(bytes, line),
                     workspace=self.channel.workspace,
                     epoch=self.epoch,
-                    connection=self.wire.number,
+                    connection=self.connection.number,
                     request_id=request_id,
                     audit_ref=audit_ref,
                 )
             )
         handle = handlers.HANDLERS.get(type(frame))
         if handle is None:
-            self._on_fault(line, FrameFault("wrong_direction", f"{kind}: only a host sends this"))
+            self._on_bad_line(line, FrameFault("wrong_direction", f"{kind}: only a host sends this"))
         elif isinstance(frame, Control) and not self.negotiated:
-            self._on_fault(line, FrameFault("not_negotiated", f"{kind}: no control frames were agreed on"))
+            self._on_bad_line(line, FrameFault("not_negotiated", f"{kind}: no control frames were agreed on"))
         else:
             handle(self._parts, self, frame)
 
     # ---------------------------------------------------------------- pace
 
-    def _pause(self) -> None:
+    def _pause_reading(self) -> None:
         """Do not listen to it until its allowance is no longer overdrawn and its trail is being written in time."""
         if self.state == "gone":
             return
-        wait = self.channel.pace.spend(0)
-        if wait and not self.wire.holding:
+        wait = self.channel.rate_limiter.spend(0)
+        if wait and not self.connection.holding:
             self.alarm("too_fast", "it says more than it may, and is listened to less often")
-        self.wire.hold()
-        wait = max(_REST_SECONDS, wait)
-        if self._rest is None:
-            self._rest = self._parts.timers.after(wait, self.go_on)
+        self.connection.hold()
+        wait = max(_SHORTEST_PAUSE_SECONDS, wait)
+        if self._pause_timer is None:
+            self._pause_timer = self._parts.timers.call_later(wait, self.resume_reading)
         else:
-            self._rest.again(wait, self.go_on)
+            self._pause_timer.reschedule(wait, self.resume_reading)
 
-    def look_up(self, question: Coroutine[Any, Any, None]) -> None:
+    def run_before_next_frame(self, job: Coroutine[Any, Any, None]) -> None:
         """Do something that takes a moment. The next frame is not heard before, so a connection has one at a time."""
-        self.wire.hold()
-        self._looking = asyncio.create_task(question, name=f"frame-{self.channel.workspace}")
-        self._looking.add_done_callback(self._looked_up)
+        self.connection.hold()
+        self._frame_task = asyncio.create_task(job, name=f"frame-{self.channel.workspace}")
+        self._frame_task.add_done_callback(self._on_job_done)
 
-    def _looked_up(self, looking: asyncio.Task[None]) -> None:
+    def _on_job_done(self, looking: asyncio.Task[None]) -> None:
         if not looking.cancelled() and (error := looking.exception()) is not None:
             log.error("frame_failed", workspace=self.channel.workspace, exc_info=error)
-        if self._looking is looking:  # else it began something else
-            self._looking = None
-            self.go_on()
+        if self._frame_task is looking:  # else it began something else
+            self._frame_task = None
+            self.resume_reading()
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Listen again, unless there is still a reason not to."""
-        if self.state == "gone" or self._looking is not None:
+        if self.state == "gone" or self._frame_task is not None:
             return
-        if self.channel.pace.spend(0) or self._parts.journal.behind(self.channel.workspace):
-            self._pause()
+        if self.channel.rate_limiter.spend(0) or self._parts.ledger_writer.is_behind(self.channel.workspace):
+            self._pause_reading()
         else:
-            self.wire.release()
+            self.connection.release()
 
-    def _on_fault(self, line: bytes | FrameFault, fault: FrameFault) -> None:
+    def _on_bad_line(self, line: bytes | FrameFault, fault: FrameFault) -> None:
         """A line that is no frame: said, counted, and endured a few times."""
         self._parts.metrics.count("bad_lines", fault.code)
         self._event(f"bad_line.{fault.code}", str(fault), fault.request_id)
-        if self.bad.too_many():
+        if self.bad_lines.add_and_check():
             self.end("too_many_bad_lines")
             return
         self.send(Nack(code=fault.code, request_id=fault.request_id, detail=str(fault)[:4000]))
 
     def alarm(self, code: str, detail: str, request_id: str | None = None) -> None:
-        self._parts.trail.alarm(
+        self._parts.audit_log.alarm(
             code,
             detail,
             workspace=self.channel.workspace,
             epoch=self.epoch,
-            connection=self.wire.number,
+            connection=self.connection.number,
             request_id=request_id,
         )
 
     def _event(self, kind: str, detail: str | None = None, request_id: str | None = None) -> None:
-        self._parts.trail.event(
+        self._parts.audit_log.event(
             kind,
             detail,
             workspace=self.channel.workspace,
             epoch=self.epoch,
-            connection=self.wire.number,
+            connection=self.connection.number,
             request_id=request_id,
         )

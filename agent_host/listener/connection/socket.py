@@ -35,45 +35,51 @@ class AgentConnection(asyncio.Protocol):
     """Reads lines for its handler, and writes what it is given in order."""
 
     __slots__ = (
-        *(
-            "_bytes",
-            "_clock",
-            "_flushing",
-            "_frozen",
-            "_held",
-            "_holding",
-            "_limits",
-            "_lines",
-            "_outbox",
-            "_paused",
-            "_reason",
-        ),
-        *("__weakref__", "_stall", "_timers", "_transport", "closed", "handler", "number", "received", "seen"),
+        "__weakref__",
+        "_clock",
+        "_flushing",
+        "_frozen",
+        "_held_lines",
+        "_holding",
+        "_limits",
+        "_lines",
+        "_outbox",
+        "_outbox_bytes",
+        "_paused",
+        "_reason",
+        "_stall_timer",
+        "_timers",
+        "_transport",
+        "closed",
+        "handler",
+        "last_received_at",
+        "number",
+        "received_bytes",
     )
 
     def __init__(self, number: int, handler: Handler, limits: ListenerLimits, timers: Timers, clock: Clock) -> None:
         self.number, self.handler = number, handler
         self._limits, self._timers, self._clock = limits, timers, clock
-        self._lines = Lines(limits.first_bytes)
+        self._lines = Lines(limits.first_line_bytes)
         self._transport: asyncio.Transport | None = None
         self._outbox: deque[tuple[bytes, bool]] = deque()
-        self._bytes = 0
-        self._held: deque[bytes | FrameFault] = deque()
+        self._outbox_bytes = 0
+        self._held_lines: deque[bytes | FrameFault] = deque()
         self._holding = self._paused = self._flushing = self._frozen = False
-        self._stall: Timer | None = None
+        self._stall_timer: Timer | None = None
         self._reason: str | None = None
         self.closed = False
-        self.received = 0
+        self.received_bytes = 0
         """Bytes so far."""
-        self.seen = clock.monotonic()
+        self.last_received_at = clock.monotonic()
         """When the last byte came."""
 
     @property
-    def waiting(self) -> int:
+    def queued_frames(self) -> int:
         """Frames that wait to be written."""
         return len(self._outbox)
 
-    def trust(self, max_line: int) -> None:
+    def set_max_line(self, max_line: int) -> None:
         """The peer has proved who it is: lines may be as long as anybody's."""
         self._lines.soft = max_line
 
@@ -94,19 +100,19 @@ class AgentConnection(asyncio.Protocol):
                     sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def data_received(self, data: bytes) -> None:
-        self.received += len(data)
-        self.seen = self._clock.monotonic()
+        self.received_bytes += len(data)
+        self.last_received_at = self._clock.monotonic()
         try:
             for line in self._lines.feed(data):
-                self._take(line)
+                self._deliver_line(line)
         except FrameTooLarge as error:
             self.close(str(error))
 
-    def _take(self, line: bytes | FrameFault) -> None:
+    def _deliver_line(self, line: bytes | FrameFault) -> None:
         if self.closed:
             return
         if self._holding:
-            self._held.append(line)
+            self._held_lines.append(line)
         else:
             self.handler.on_line(line)
 
@@ -123,8 +129,8 @@ class AgentConnection(asyncio.Protocol):
 
     def release(self) -> None:
         self._holding = False
-        while self._held and not self._holding and not self.closed:
-            self.handler.on_line(self._held.popleft())
+        while self._held_lines and not self._holding and not self.closed:
+            self.handler.on_line(self._held_lines.popleft())
         if not self._holding and not self.closed and self._transport is not None:
             self._transport.resume_reading()
 
@@ -135,9 +141,9 @@ class AgentConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._outbox.clear()
-        self._held.clear()
-        if self._stall is not None:
-            self._stall.cancel()
+        self._held_lines.clear()
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
         self.handler.on_lost(self._reason or (str(exc) if exc else "the connection broke"))
 
     # ---------------------------------------------------------------- out
@@ -147,20 +153,20 @@ class AgentConnection(asyncio.Protocol):
         if self.closed:
             return
         self._outbox.append((line, droppable))
-        self._bytes += len(line)
-        if len(self._outbox) > self._limits.queue_frames or self._bytes > self._limits.queue_bytes:
-            self._shed()
+        self._outbox_bytes += len(line)
+        if len(self._outbox) > self._limits.queue_frames or self._outbox_bytes > self._limits.queue_bytes:
+            self._drop_queued()
         if not self._flushing and not self._paused:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
 
-    def _shed(self) -> None:
+    def _drop_queued(self) -> None:
         if not self._paused:
             self._flush()
             return
         kept = deque(entry for entry in self._outbox if not entry[1])
-        self._outbox, self._bytes = kept, sum(len(line) for line, _ in kept)
-        if len(kept) > self._limits.queue_frames or self._bytes > self._limits.queue_bytes:
+        self._outbox, self._outbox_bytes = kept, sum(len(line) for line, _ in kept)
+        if len(kept) > self._limits.queue_frames or self._outbox_bytes > self._limits.queue_bytes:
             self.abort("the peer does not read, and too much waits for it")
 
     def _flush(self) -> None:
@@ -172,35 +178,35 @@ class AgentConnection(asyncio.Protocol):
                 line, _ = self._outbox.popleft()
                 piece.append(line)
                 size += len(line)
-            self._bytes -= size
+            self._outbox_bytes -= size
             self._transport.write(b"".join(piece))
 
     def pause_writing(self) -> None:
         self._paused = True
-        self._stall = self._timers.after(self._limits.stall, self._stalled)
+        self._stall_timer = self._timers.call_later(self._limits.stall_timeout, self._on_stalled)
         if self._frozen:
-            self._stall.freeze()
+            self._stall_timer.freeze()
 
     def resume_writing(self) -> None:
         self._paused = False
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
         self._flush()
 
     def freeze(self) -> None:
         """The peer's machine stands still: that it reads nothing does not count, until `thaw`."""
         self._frozen = True
-        if self._stall is not None:
-            self._stall.freeze()
+        if self._stall_timer is not None:
+            self._stall_timer.freeze()
 
     def thaw(self) -> None:
         self._frozen = False
-        if self._stall is not None:
-            self._stall.thaw()
+        if self._stall_timer is not None:
+            self._stall_timer.thaw()
 
-    def _stalled(self) -> None:
-        self.abort(f"the peer has read nothing for {self._limits.stall:g} s")
+    def _on_stalled(self) -> None:
+        self.abort(f"the peer has read nothing for {self._limits.stall_timeout:g} s")
 
     # ---------------------------------------------------------------- end
 
@@ -216,7 +222,7 @@ class AgentConnection(asyncio.Protocol):
         self._transport.close()
         if self._transport.get_write_buffer_size():
             transport = self._transport
-            self._timers.after(self._limits.goodbye, transport.abort)
+            self._timers.call_later(self._limits.close_timeout, transport.abort)
 
     def abort(self, reason: str) -> None:
         """Ends it at once."""

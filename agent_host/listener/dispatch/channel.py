@@ -27,15 +27,15 @@ class WorkWindow:
 
     alert: float
     halt: float
-    at_once: bool
+    runs_while_busy: bool
     """It also runs while the agent works; else it begins when the agent has nothing to do."""
 
 
-WINDOWS: dict[Severity, WorkWindow] = {
-    "LOW": WorkWindow(60, 120, at_once=False),
-    "MEDIUM": WorkWindow(30, 60, at_once=False),
-    "HIGH": WorkWindow(10, 20, at_once=True),
-    "CRITICAL": WorkWindow(5, 15, at_once=True),
+ACK_WINDOWS: dict[Severity, WorkWindow] = {
+    "LOW": WorkWindow(60, 120, runs_while_busy=False),
+    "MEDIUM": WorkWindow(30, 60, runs_while_busy=False),
+    "HIGH": WorkWindow(10, 20, runs_while_busy=True),
+    "CRITICAL": WorkWindow(5, 15, runs_while_busy=True),
 }
 
 
@@ -49,7 +49,7 @@ class ConstraintSet:
     severity: Severity
     effective_at: str
     status: AckStatus = "pending"
-    owed: float = 0.0
+    owed_seconds: float = 0.0
     """Seconds that the agent has been attached and owed the acknowledgement."""
     alerted: bool = False
 
@@ -68,12 +68,12 @@ class WorkspaceChannel:
     fence_reason: str | None
     drained: bool
     created_at: int
-    pace: FrameRateLimiter = field(repr=False)
+    rate_limiter: FrameRateLimiter = field(repr=False)
     """What its agent may still say."""
     required: bool = False
     """Without it its agent does nothing that takes effect."""
 
-    offered: set[int] = field(default_factory=set[int])
+    offered_epochs: set[int] = field(default_factory=set[int])
     """Epochs that were offered to connections which have not proved yet who they are."""
     constraints: ConstraintSet | None = None
     session: AgentSession | None = None
@@ -81,7 +81,7 @@ class WorkspaceChannel:
     """Where its own acceptor really listens."""
     queue: deque[OpenWork] = field(default_factory=deque[OpenWork])
     """What waits to be sent."""
-    early: list[OpenWork] = field(default_factory=list[OpenWork])
+    waiting_for_constraints: list[OpenWork] = field(default_factory=list[OpenWork])
     """What names constraints that are not in force yet."""
     lost: dict[str, OpenWork] = field(default_factory=dict[str, OpenWork])
     """What was sent over connections that broke; the next attachment tells what has become of it."""

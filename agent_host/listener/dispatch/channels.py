@@ -26,10 +26,10 @@ MOST_PAYLOAD = 512 << 10
 class WorkspaceChannels:
     """By workspace."""
 
-    def __init__(self, journal: LedgerWriter, clock: Clock) -> None:
-        self._journal, self._clock = journal, clock
+    def __init__(self, ledger_writer: LedgerWriter, clock: Clock) -> None:
+        self._ledger_writer, self._clock = ledger_writer, clock
         self._all: dict[str, WorkspaceChannel] = {}
-        self.revoke: Callable[[Connection, str], None] = lambda _, __: None
+        self.revoke_tokens: Callable[[Connection, str], None] = lambda _, __: None
         """Takes a workspace's tokens away in the transaction that fences it."""
         self.on_fenced: Callable[[str], None] = lambda _: None
 
@@ -54,12 +54,12 @@ class WorkspaceChannels:
                 list(connection.execute(sets.order_by(constraint_sets.c.version)).mappings()),
             )
 
-        rows, sets = await self._journal.run(read)
+        rows, sets = await self._ledger_writer.run(read)
         for row in rows:
-            self._all[row["workspace"]] = _channel(row, FrameRateLimiter(self._clock))
+            self._all[row["workspace"]] = _channel_from_row(row, FrameRateLimiter(self._clock))
         for row in sets:
             if channel := self._all.get(row["workspace"]):
-                channel.constraints = _constraints(row)
+                channel.constraints = _constraints_from_row(row)
 
     async def create(
         self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None, *, required: bool
@@ -79,8 +79,8 @@ class WorkspaceChannels:
             "required": required,
             "created_at": self._clock.now_ms(),
         }
-        await self._journal.run(lambda connection: connection.execute(insert(channels).values(row)) and None)
-        channel = self._all[workspace] = _channel(row, FrameRateLimiter(self._clock))
+        await self._ledger_writer.run(lambda connection: connection.execute(insert(channels).values(row)) and None)
+        channel = self._all[workspace] = _channel_from_row(row, FrameRateLimiter(self._clock))
         return channel
 
     def check(self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None) -> None:
@@ -100,36 +100,36 @@ class WorkspaceChannels:
         if (isinstance(address, Unix) or address.port) and (other := next(taken, None)):
             raise Conflict(f"listen: {listen} is the address of the workspace {other!r}", code="address_taken")
 
-    async def forget(self, workspace: str) -> None:
+    async def delete(self, workspace: str) -> None:
         """Takes back a channel that could not be opened."""
         self._all.pop(workspace, None)
         gone = channels.delete().where(channels.c.workspace == workspace)
-        await self._journal.run(lambda connection: connection.execute(gone) and None)
+        await self._ledger_writer.run(lambda connection: connection.execute(gone) and None)
 
     async def fence(self, channel: WorkspaceChannel, fence: Fence | None, reason: str | None) -> None:
         """Store the fence, then enforce it. A fenced workspace has no tokens."""
-        await self._set(channel, fence=fence, fence_reason=reason)
+        await self._update(channel, fence=fence, fence_reason=reason)
         channel.fence, channel.fence_reason = fence, reason
         if fence is not None:
             self.on_fenced(channel.workspace)
 
-    async def drained(self, channel: WorkspaceChannel, drained: bool) -> None:
-        await self._set(channel, drained=drained)
+    async def set_drained(self, channel: WorkspaceChannel, drained: bool) -> None:
+        await self._update(channel, drained=drained)
         channel.drained = drained
 
-    async def _set(self, channel: WorkspaceChannel, **values: Any) -> None:
+    async def _update(self, channel: WorkspaceChannel, **values: Any) -> None:
         query = update(channels).where(channels.c.workspace == channel.workspace).values(values)
 
         def write(connection: Connection) -> None:
             connection.execute(query)
             if values.get("fence") is not None:
-                self.revoke(connection, channel.workspace)
+                self.revoke_tokens(connection, channel.workspace)
 
-        await self._journal.run(write)
+        await self._ledger_writer.run(write)
 
     # ---------------------------------------------------------------- constraints
 
-    async def constrain(
+    async def save_constraints(
         self,
         channel: WorkspaceChannel,
         version: int,
@@ -163,34 +163,36 @@ class WorkspaceChannels:
             "status": "pending",
             "created_at": self._clock.now_ms(),
         }
-        await self._journal.run(lambda connection: connection.execute(insert(constraint_sets).values(row)) and None)
+        await self._ledger_writer.run(
+            lambda connection: connection.execute(insert(constraint_sets).values(row)) and None
+        )
         channel.constraints = fresh
         return fresh, False
 
-    async def payload(self, channel: WorkspaceChannel, version: int) -> bytes:
+    async def read_payload(self, channel: WorkspaceChannel, version: int) -> bytes:
         """Raises NotFound."""
         mine = (constraint_sets.c.workspace == channel.workspace) & (constraint_sets.c.version == version)
         query = select(constraint_sets.c.payload).where(mine)
-        found = await self._journal.read(lambda connection: connection.execute(query).scalar())
+        found = await self._ledger_writer.read(lambda connection: connection.execute(query).scalar())
         if found is None:
             raise NotFound(f"there are no constraints {version} of {channel.workspace!r}")
         return bytes(found)
 
-    async def acked(self, channel: WorkspaceChannel, constraints: ConstraintSet, status: AckStatus) -> None:
+    async def save_ack_status(self, channel: WorkspaceChannel, constraints: ConstraintSet, status: AckStatus) -> None:
         """Notes how the guest has answered."""
         constraints.status = status
         at = self._clock.now_ms() if status == "acked" else None
         mine = (constraint_sets.c.workspace == channel.workspace) & (constraint_sets.c.version == constraints.version)
         query = update(constraint_sets).where(mine).values(status=status, acked_at=at)
-        await self._journal.run(lambda connection: connection.execute(query) and None)
+        await self._ledger_writer.run(lambda connection: connection.execute(query) and None)
 
 
-def _channel(row: Mapping[Any, Any], pace: FrameRateLimiter) -> WorkspaceChannel:
+def _channel_from_row(row: Mapping[Any, Any], rate_limiter: FrameRateLimiter) -> WorkspaceChannel:
     key = row["key"]
     rest = {name: value for name, value in dict(row).items() if name != "key"}
-    return WorkspaceChannel(key=key.encode() if key else None, pace=pace, **rest)
+    return WorkspaceChannel(key=key.encode() if key else None, rate_limiter=rate_limiter, **rest)
 
 
-def _constraints(row: RowMapping) -> ConstraintSet:
+def _constraints_from_row(row: RowMapping) -> ConstraintSet:
     names = ("version", "hash", "payload_ref", "severity", "effective_at", "status")
     return ConstraintSet(**{name: row[name] for name in names})

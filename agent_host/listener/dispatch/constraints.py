@@ -16,7 +16,7 @@ from agent_common.protocol.work import ConstraintAck, Constraints, ConstraintsPa
 from ...errors import RequestError
 from ..connection.rate_limit import PUSH_UNITS
 from ..parts import Parts
-from .channel import WINDOWS, ConstraintSet, WorkspaceChannel
+from .channel import ACK_WINDOWS, ConstraintSet, WorkspaceChannel
 
 if TYPE_CHECKING:
     from ..connection.session import AgentSession
@@ -24,44 +24,44 @@ if TYPE_CHECKING:
 _tasks: set[asyncio.Task[None]] = set()
 
 
-def begin(parts: Parts, session: AgentSession) -> None:
+def ensure_acknowledged(parts: Parts, session: AgentSession) -> None:
     """Ready at once, or after the acknowledgement that it owes."""
     current = session.channel.constraints
-    if session.channel.loose or current is None or agrees(session.acked, current):
+    if session.channel.loose or current is None or matches(session.acked, current):
         if current is not None and session.acked is not None:
-            _note(parts, session.channel, current, "acked")
-        session.ready()
+            _save_status(parts, session.channel, current, "acked")
+        session.mark_ready()
         return
     if session.state in ("draining", "gone"):
         return
     session.state = "constraining"
     if session.acked is not None and session.acked.version == current.version:
-        _mismatch(parts, session, current, session.acked)
+        _report_mismatch(parts, session, current, session.acked)
     push(parts, session, current)
 
 
-def agrees(ack: ConstraintAck | None, current: ConstraintSet) -> bool:
+def matches(ack: ConstraintAck | None, current: ConstraintSet) -> bool:
     return ack is not None and ack.version == current.version and ack.hash == current.hash
 
 
-def renewed(parts: Parts, channel: WorkspaceChannel) -> None:
+def enforce_new(parts: Parts, channel: WorkspaceChannel) -> None:
     """There are new constraints: whoever is attached must acknowledge them before it gets more work."""
     session = channel.session
     if session is not None and session.state in ("ready", "constraining"):
-        pause(parts, session)
-        begin(parts, session)
+        pause_ack_timers(parts, session)
+        ensure_acknowledged(parts, session)
 
 
 def push(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
     """Sends them: the payload first, so that nothing needs fetching."""
-    _spawn(_push(parts, session, current))
-    _watch(parts, session, current)
+    _spawn(_send(parts, session, current))
+    _start_ack_timers(parts, session, current)
 
 
-async def _push(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
+async def _send(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
     channel = session.channel
     try:
-        payload = await parts.channels.payload(channel, current.version) if session.negotiated else b""
+        payload = await parts.channels.read_payload(channel, current.version) if session.negotiated else b""
     except RequestError:
         return  # the window is open; the next attachment tries again
     if session.state == "gone" or channel.constraints is not current:
@@ -85,32 +85,32 @@ async def _push(parts: Parts, session: AgentSession, current: ConstraintSet) -> 
     )
 
 
-def outdated(parts: Parts, session: AgentSession) -> None:
+def on_outdated(parts: Parts, session: AgentSession) -> None:
     """The agent says that it has others than those in force."""
     current = session.channel.constraints
     if current is None or session.state != "ready" or session.channel.loose:
         return  # it has none to get, or they are on their way already
     session.acked = None
-    session.channel.pace.spend(PUSH_UNITS)
-    pause(parts, session)
+    session.channel.rate_limiter.spend(PUSH_UNITS)
+    pause_ack_timers(parts, session)
     session.state = "constraining"
     push(parts, session, current)
 
 
-def acknowledged(parts: Parts, session: AgentSession, ack: ConstraintAck) -> None:
+def on_ack(parts: Parts, session: AgentSession, ack: ConstraintAck) -> None:
     current = session.channel.constraints
     session.acked = ack
     if current is None or session.state != "constraining":
         return
-    if agrees(ack, current):
-        pause(parts, session)
-        current.owed, current.alerted = 0.0, False
-        _note(parts, session.channel, current, "acked")
-        session.ready()
+    if matches(ack, current):
+        pause_ack_timers(parts, session)
+        current.owed_seconds, current.alerted = 0.0, False
+        _save_status(parts, session.channel, current, "acked")
+        session.mark_ready()
     elif ack.version == current.version:
-        _mismatch(parts, session, current, ack)
+        _report_mismatch(parts, session, current, ack)
     else:
-        parts.trail.event(
+        parts.audit_log.event(
             "constraints_not_in_force",
             f"acknowledged {ack.version}, and {current.version} is in force",
             workspace=session.channel.workspace,
@@ -118,55 +118,57 @@ def acknowledged(parts: Parts, session: AgentSession, ack: ConstraintAck) -> Non
         )
 
 
-def _mismatch(parts: Parts, session: AgentSession, current: ConstraintSet, ack: ConstraintAck) -> None:
-    _note(parts, session.channel, current, "hash_mismatch")
+def _report_mismatch(parts: Parts, session: AgentSession, current: ConstraintSet, ack: ConstraintAck) -> None:
+    _save_status(parts, session.channel, current, "hash_mismatch")
     session.alarm("constraints_hash", f"version {ack.version}: it has {ack.hash}, and {current.hash} is in force")
 
 
 # -------------------------------------------------------------------- patience
 
 
-def _watch(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
+def _start_ack_timers(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
     """The windows are open, unless the agent may finish first what it works on."""
-    window = WINDOWS[current.severity]
-    if session.owing or session.channel.paused or (session.slots and not window.at_once):
+    window = ACK_WINDOWS[current.severity]
+    if session.ack_timers or session.channel.paused or (session.slots and not window.runs_while_busy):
         return
-    session.owes_since = parts.clock.monotonic()
-    after = parts.timers.after
-    session.owing = [after(max(0.0, window.halt - current.owed), lambda: _halt(parts, session, current))]
+    session.ack_owed_since = parts.clock.monotonic()
+    after = parts.timers.call_later
+    session.ack_timers = [after(max(0.0, window.halt - current.owed_seconds), lambda: _halt(parts, session, current))]
     if not current.alerted:
-        session.owing.append(after(max(0.0, window.alert - current.owed), lambda: _alert(parts, session, current)))
+        session.ack_timers.append(
+            after(max(0.0, window.alert - current.owed_seconds), lambda: _alert(parts, session, current))
+        )
 
 
-def maybe_idle(parts: Parts, session: AgentSession) -> None:
+def start_ack_timers_if_idle(parts: Parts, session: AgentSession) -> None:
     """A place has become free; with the last one the patience begins."""
     current = session.channel.constraints
     if session.state == "constraining" and current is not None and not session.slots:
-        _watch(parts, session, current)
+        _start_ack_timers(parts, session, current)
 
 
-def pause(parts: Parts, session: AgentSession) -> None:
+def pause_ack_timers(parts: Parts, session: AgentSession) -> None:
     """The windows are closed for now; what they have used up stays used."""
-    for timer in session.owing:
+    for timer in session.ack_timers:
         timer.cancel()
-    session.owing = []
+    session.ack_timers = []
     current = session.channel.constraints
-    if session.owes_since is not None and current is not None:
-        current.owed += parts.clock.monotonic() - session.owes_since
-    session.owes_since = None
+    if session.ack_owed_since is not None and current is not None:
+        current.owed_seconds += parts.clock.monotonic() - session.ack_owed_since
+    session.ack_owed_since = None
 
 
-def unpause(parts: Parts, session: AgentSession) -> None:
+def resume_ack_timers(parts: Parts, session: AgentSession) -> None:
     """The windows are open again, if it still owes the acknowledgement."""
     current = session.channel.constraints
     if session.state == "constraining" and current is not None:
-        _watch(parts, session, current)
+        _start_ack_timers(parts, session, current)
 
 
 def _alert(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
     current.alerted = True
     if current.status == "pending":
-        _note(parts, session.channel, current, "timeout")
+        _save_status(parts, session.channel, current, "timeout")
     session.alarm("constraints_not_acked", f"version {current.version} ({current.severity}) is not acknowledged")
 
 
@@ -177,26 +179,26 @@ def _halt(parts: Parts, session: AgentSession, current: ConstraintSet) -> None:
 async def halt(parts: Parts, channel: WorkspaceChannel, current: ConstraintSet) -> None:
     """Durable fence, then the cut; work that it had waits for an operator."""
     reason = f"constraints {current.version} ({current.severity}) were not acknowledged"
-    parts.trail.alarm("halted", reason, workspace=channel.workspace)
+    parts.audit_log.alarm("halted", reason, workspace=channel.workspace)
     channel.fence, channel.fence_reason = "halted", reason  # in force even if the database fails
     if channel.session is not None:
         channel.session.end("halted", abruptly=True)
     parts.on_halt(channel.workspace)
     try:
         await parts.channels.fence(channel, "halted", reason)
-        await parts.channels.acked(channel, current, "halted")
+        await parts.channels.save_ack_status(channel, current, "halted")
     except RequestError:
-        parts.trail.alarm("fence_not_written", reason, workspace=channel.workspace)
+        parts.audit_log.alarm("fence_not_written", reason, workspace=channel.workspace)
 
 
-def _note(parts: Parts, channel: WorkspaceChannel, current: ConstraintSet, status: str) -> None:
+def _save_status(parts: Parts, channel: WorkspaceChannel, current: ConstraintSet, status: str) -> None:
     if current.status != status:
-        _spawn(_write(parts, channel, current, status))
+        _spawn(_write_status(parts, channel, current, status))
 
 
-async def _write(parts: Parts, channel: WorkspaceChannel, current: ConstraintSet, status: str) -> None:
+async def _write_status(parts: Parts, channel: WorkspaceChannel, current: ConstraintSet, status: str) -> None:
     try:
-        await parts.channels.acked(channel, current, status)  # pyright: ignore[reportArgumentType]
+        await parts.channels.save_ack_status(channel, current, status)  # pyright: ignore[reportArgumentType]
     except RequestError:
         return  # it is in memory, and the trail has the frame
 

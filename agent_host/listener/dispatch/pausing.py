@@ -12,12 +12,12 @@ def pause(parts: Parts, channel: WorkspaceChannel) -> None:
     if channel.paused:
         return
     channel.paused = True
-    parts.trail.event("paused", workspace=channel.workspace, epoch=channel.epoch)
+    parts.audit_log.event("paused", workspace=channel.workspace, epoch=channel.epoch)
     session = channel.session
     if session is None:
         return
-    session.wire.freeze()
-    constraints.pause(parts, session)
+    session.connection.freeze()
+    constraints.pause_ack_timers(parts, session)
     for work in session.slots.values():
         if work.timer is not None:
             work.timer.freeze()
@@ -28,13 +28,13 @@ def unpause(parts: Parts, channel: WorkspaceChannel) -> None:
     if not channel.paused:
         return
     channel.paused = False
-    parts.trail.event("unpaused", workspace=channel.workspace, epoch=channel.epoch)
+    parts.audit_log.event("unpaused", workspace=channel.workspace, epoch=channel.epoch)
     session = channel.session
     if session is not None:
-        session.wire.seen = parts.clock.monotonic()  # it could not say anything
-        session.wire.thaw()
+        session.connection.last_received_at = parts.clock.monotonic()  # it could not say anything
+        session.connection.thaw()
         for work in session.slots.values():
             if work.timer is not None:
                 work.timer.thaw()
-        constraints.unpause(parts, session)
-    parts.dispatch.pump(channel)
+        constraints.resume_ack_timers(parts, session)
+    parts.dispatcher.send_queued(channel)

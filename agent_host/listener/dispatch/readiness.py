@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent_common.net import Endpoint
-from agent_common.protocol.work import stamp
+from agent_common.protocol.work import to_rfc3339
 
 from ..parts import Parts
 from .channel import WorkspaceChannel
@@ -42,14 +42,14 @@ class Readiness:
     queued: int
 
 
-def readiness(parts: Parts, channel: WorkspaceChannel, address: Endpoint | None, reachable: bool) -> Readiness:
+def build_readiness(parts: Parts, channel: WorkspaceChannel, address: Endpoint | None, reachable: bool) -> Readiness:
     session = channel.session
-    closed = parts.dispatch.closed(channel)
+    closed = parts.dispatcher.blocked_by(channel)
     code = None if closed == "window_full" else closed
     code = code if reachable or channel.fence else "target_unreachable"  # who is fenced has no address
     return Readiness(
         ready=code is None,
-        observed_at=stamp(parts.clock.now_ms()),
+        observed_at=to_rfc3339(parts.clock.now_ms()),
         detail=_detail(channel, address, reachable, code),
         error=_ERRORS.get(code, "required mediation is not ready") if code and channel.required else None,
         code=code,
@@ -58,7 +58,7 @@ def readiness(parts: Parts, channel: WorkspaceChannel, address: Endpoint | None,
         attached=session is not None,
         epoch=session.epoch if session else channel.epoch,
         acked_version=session.acked.version if session and session.acked else None,
-        heartbeat_age_s=round(parts.clock.monotonic() - session.wire.seen, 3) if session else None,
+        heartbeat_age_s=round(parts.clock.monotonic() - session.connection.last_received_at, 3) if session else None,
         in_flight=len(session.slots) if session else 0,
         queued=len(channel.queue) + len(channel.lost),
     )
@@ -82,5 +82,5 @@ def gauges(parts: Parts, unproven: int) -> dict[str, tuple[str, float]]:
         "unproven": ("Connections that have proved nothing yet.", unproven),
         "open_requests": ("Requests that are not over.", len(parts.ledger.active)),
         "in_flight": ("Requests that agents have.", sum(len(session.slots) for session in sessions)),
-        "commits": ("Commits of the ledger in this life.", parts.journal.commits),
+        "commits": ("Commits of the ledger in this life.", parts.ledger_writer.commits),
     }

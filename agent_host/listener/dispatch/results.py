@@ -20,88 +20,88 @@ _NOT_BEGUN = RETRYABLE - {_OUTDATED}
 _INTERRUPTED = "interrupted"
 
 
-def accepting(parts: Parts, session: AgentSession, signal: LifecycleSignal) -> None:
+def on_accepting(parts: Parts, session: AgentSession, signal: LifecycleSignal) -> None:
     work = session.slots.get(signal.request_id or "")
     if work is None:
         session.alarm("accepting_unknown", "it accepts what it was not given", signal.request_id)
     elif work.status == "dispatched":
         work.begun = True
-        work.move("accepted", parts.clock.now_ms())
-        parts.journal.note(work)
+        work.set_status("accepted", parts.clock.now_ms())
+        parts.ledger_writer.save_later(work)
         if work.cancel_reason is None:
-            parts.dispatch.accepted(session, work)
-        work.tell()
+            parts.dispatcher.arm_run_deadline(session, work)
+        work.notify()
 
 
-def completed(parts: Parts, session: AgentSession, signal: LifecycleSignal) -> None:
+def on_completed(parts: Parts, session: AgentSession, signal: LifecycleSignal) -> None:
     """The place is free, whatever has become of the request."""
     work = session.slots.get(signal.request_id or "")
     if work is None or work.status == "dispatched":
         return  # of an earlier attempt: this one was not even accepted
     if work.status == "accepted":
-        parts.dispatch.retry(work, "no_result")
-    session.free(work.id)
+        parts.dispatcher.retry(work, "no_result")
+    session.free_slot(work.id)
 
 
-def result(parts: Parts, session: AgentSession, said: WorkResult) -> None:
-    work = parts.ledger.active.get(said.request_id)
+def on_result(parts: Parts, session: AgentSession, result: WorkResult) -> None:
+    work = parts.ledger.active.get(result.request_id)
     if work is None:
-        session.channel.pace.spend(LOOKUP_UNITS)
-        session.look_up(_late(parts, session, said))
+        session.channel.rate_limiter.spend(LOOKUP_UNITS)
+        session.run_before_next_frame(_on_late_result(parts, session, result))
     elif work.workspace != session.channel.workspace or work.deliveries == 0 or work.refused:
-        _foreign(parts, session, said.request_id)
+        _report_foreign(parts, session, result.request_id)
     elif not work.active:
-        _duplicate(parts, session, said.request_id)
-        parts.journal.save(work, lambda: _ack(session, said.request_id))
+        _report_duplicate(parts, session, result.request_id)
+        parts.ledger_writer.save(work, lambda: _send_ack(session, result.request_id))
     else:
-        _ended(parts, session, work, said)
+        _handle_result(parts, session, work, result)
 
 
-def _ended(parts: Parts, session: AgentSession, work: OpenWork, said: WorkResult) -> None:
-    code = (said.error or "").split(":", 1)[0].strip()
+def _handle_result(parts: Parts, session: AgentSession, work: OpenWork, result: WorkResult) -> None:
+    code = (result.error or "").split(":", 1)[0].strip()
     final = work.attempts >= parts.limits.attempts or work.cancel_reason is not None
-    if said.status == "denied" and code in _NOT_BEGUN and work.cancel_reason is None:
-        _once_more(parts, session, work, code)
-    elif said.status == "denied" and code == _OUTDATED and not final:
+    if result.status == "denied" and code in _NOT_BEGUN and work.cancel_reason is None:
+        _retry_or_resend(parts, session, work, code)
+    elif result.status == "denied" and code == _OUTDATED and not final:
         work.version = None
-        _once_more(parts, session, work, code)
-        constraints.outdated(parts, session)
-    elif said.status == "failed" and code == _INTERRUPTED and not final:
-        _once_more(parts, session, work, code)
+        _retry_or_resend(parts, session, work, code)
+        constraints.on_outdated(parts, session)
+    elif result.status == "failed" and code == _INTERRUPTED and not final:
+        _retry_or_resend(parts, session, work, code)
     else:
-        _record(parts, session, work, said)
+        _save_result(parts, session, work, result)
 
 
-def _record(parts: Parts, session: AgentSession, work: OpenWork, said: WorkResult) -> None:
-    cancelled = work.cancel_reason is not None and said.status != "completed"
+def _save_result(parts: Parts, session: AgentSession, work: OpenWork, result: WorkResult) -> None:
+    cancelled = work.cancel_reason is not None and result.status != "completed"
     waits = work.begun and session.slots.get(work.id) is work
     work.lost = False
     session.channel.lost.pop(work.id, None)
     parts.ledger.finish(
         work,
         "cancelled" if cancelled else "resulted",
-        result=said,
+        result=result,
         error=f"cancelled: {work.cancel_reason}" if cancelled else None,
-        done=lambda: _ack(session, said.request_id),
+        on_saved=lambda: _send_ack(session, result.request_id),
     )
     if waits:
-        parts.dispatch.arm(work, parts.limits.slot, lambda: session.free(work.id))
+        parts.dispatcher.arm(work, parts.limits.slot_timeout, lambda: session.free_slot(work.id))
     else:
-        session.free(work.id)
+        session.free_slot(work.id)
 
 
-def _once_more(parts: Parts, session: AgentSession, work: OpenWork, why: str) -> None:
+def _retry_or_resend(parts: Parts, session: AgentSession, work: OpenWork, why: str) -> None:
     """The agent has refused it, or lost it, in a way that another time may mend."""
     session.channel.lost.pop(work.id, None)
     if why in _NOT_BEGUN:
-        parts.dispatch.resend(work, why)
+        parts.dispatcher.resend(work, why)
     else:
-        parts.dispatch.retry(work, why)
-    parts.journal.save(work, lambda: _ack(session, work.id))
-    session.free(work.id)
+        parts.dispatcher.retry(work, why)
+    parts.ledger_writer.save(work, lambda: _send_ack(session, work.id))
+    session.free_slot(work.id)
 
 
-def refused(parts: Parts, session: AgentSession, nack: Nack) -> None:
+def on_nack(parts: Parts, session: AgentSession, nack: Nack) -> None:
     """The agent could not even take it."""
     work = session.slots.get(nack.request_id or "")
     if work is None or not work.active:
@@ -111,45 +111,45 @@ def refused(parts: Parts, session: AgentSession, nack: Nack) -> None:
             return
         parts.ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}; the agent does not have it")
     elif nack.code in _NOT_BEGUN:
-        parts.dispatch.resend(work, nack.code)
+        parts.dispatcher.resend(work, nack.code)
     else:
         parts.ledger.finish(
             work, "dead", error=f"refused: {nack.code}: {nack.detail or 'the agent takes no such frame'}"
         )
-    session.free(work.id)
+    session.free_slot(work.id)
 
 
-async def _late(parts: Parts, session: AgentSession, said: WorkResult) -> None:
+async def _on_late_result(parts: Parts, session: AgentSession, result: WorkResult) -> None:
     """The request is over, or never was."""
     try:
-        owner = await parts.ledger.owner(said.request_id)
+        owner = await parts.ledger.owner(result.request_id)
     except Unavailable:
         return  # it is not acknowledged, so it comes again with the next attachment
     if session.state == "gone":
         return
     if owner == session.channel.workspace:
-        _duplicate(parts, session, said.request_id)
-        _ack(session, said.request_id)
+        _report_duplicate(parts, session, result.request_id)
+        _send_ack(session, result.request_id)
     else:
-        _foreign(parts, session, said.request_id)
+        _report_foreign(parts, session, result.request_id)
 
 
-def _duplicate(parts: Parts, session: AgentSession, request_id: str) -> None:
+def _report_duplicate(parts: Parts, session: AgentSession, request_id: str) -> None:
     parts.metrics.count("duplicates_refused")
-    parts.trail.event(
+    parts.audit_log.event(
         "duplicate_result",
         workspace=session.channel.workspace,
         epoch=session.epoch,
-        connection=session.wire.number,
+        connection=session.connection.number,
         request_id=request_id,
     )
 
 
-def _foreign(parts: Parts, session: AgentSession, request_id: str) -> None:
+def _report_foreign(parts: Parts, session: AgentSession, request_id: str) -> None:
     parts.metrics.count("foreign_refused")
     session.alarm("foreign_result", "a result for a request that was never given to this agent", request_id)
     session.send(Nack(code="not_yours", request_id=request_id, detail="this request was never given to this agent"))
 
 
-def _ack(session: AgentSession, request_id: str) -> None:
+def _send_ack(session: AgentSession, request_id: str) -> None:
     session.send(Ack(request_id=request_id), request_id=request_id)

@@ -18,14 +18,14 @@ _MOST_STALE = 1024
 class Timer:
     """Calls once, unless it is cancelled."""
 
-    __slots__ = ("_call", "_due", "_frozen", "_owner", "at")
+    __slots__ = ("_call", "_due", "_frozen", "_owner", "heap_due")
 
     def __init__(self, owner: Timers, due: float, call: Callable[[], None]) -> None:
         self._owner, self._due = owner, due
         self._call: Callable[[], None] | None = call
         self._frozen: tuple[float, Callable[[], None]] | None = None
         """What is left of its time, and what it is to call, while it stands still."""
-        self.at: float | None = None
+        self.heap_due: float | None = None
         """Where its owner looks at it next: when it is due, or before."""
 
     @property
@@ -36,17 +36,17 @@ class Timer:
     def pending(self) -> bool:
         return self._call is not None
 
-    def again(self, seconds: float, call: Callable[[], None]) -> None:
+    def reschedule(self, seconds: float, call: Callable[[], None]) -> None:
         """From now on it is another one: calls that in so many seconds, whatever it was to do before."""
-        revived = self._call is None and self.at is not None
+        revived = self._call is None and self.heap_due is not None
         self._call, self._frozen, self._due = call, None, self._owner.now() + seconds
-        self._owner.moved(self, revived=revived)
+        self._owner.on_rescheduled(self, revived=revived)
 
     def cancel(self) -> None:
         self._frozen = None
         if self._call is not None:
             self._call = None
-            self._owner.stale()
+            self._owner.on_cancelled()
 
     def freeze(self) -> None:
         """Stands still until `thaw`."""
@@ -58,7 +58,7 @@ class Timer:
     def thaw(self) -> None:
         """Goes on with the time that was left."""
         if self._frozen is not None:
-            self.again(*self._frozen)
+            self.reschedule(*self._frozen)
 
     def fire(self) -> None:
         call, self._call = self._call, None
@@ -83,44 +83,44 @@ class Timers:
         """Seconds; what timers are due by."""
         return self._clock.monotonic()
 
-    def after(self, seconds: float, call: Callable[[], None]) -> Timer:
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Calls in so many seconds from now."""
         timer = Timer(self, self._clock.monotonic() + seconds, call)
         self._push(timer)
         return timer
 
-    def moved(self, timer: Timer, *, revived: bool) -> None:
+    def on_rescheduled(self, timer: Timer, *, revived: bool) -> None:
         """One is due at another time. Revived: it was cancelled, and its place is of use again."""
         self._stale -= revived
-        if timer.at is None:
+        if timer.heap_due is None:
             self._push(timer)
-        elif timer.at > timer.due:
+        elif timer.heap_due > timer.due:
             self._stale += 1
             self._push(timer)
 
     def _push(self, timer: Timer) -> None:
         self._count += 1
-        timer.at = timer.due
+        timer.heap_due = timer.due
         heapq.heappush(self._heap, (timer.due, self._count, timer))
         if self._heap[0][2] is timer:
-            self._arm()
+            self._schedule_wake_up()
 
     def run_due(self) -> None:
         """Calls whatever is due by the clock."""
         now = self._clock.monotonic()
         while self._heap and self._heap[0][0] <= now and not self._closed:
             at, _, timer = heapq.heappop(self._heap)
-            if timer.at != at:  # it stands nearer to the front by now, or has gone
+            if timer.heap_due != at:  # it stands nearer to the front by now, or has gone
                 self._stale -= 1
                 continue
-            timer.at = None
+            timer.heap_due = None
             if not timer.pending:
                 self._stale -= 1
             elif timer.due > at:
                 self._push(timer)
             else:
                 self._fire(timer)
-        self._arm()
+        self._schedule_wake_up()
 
     def _fire(self, timer: Timer) -> None:
         try:
@@ -128,20 +128,20 @@ class Timers:
         except Exception as error:
             log.exception("timer_failed", why=repr(error))  # the others must go on
 
-    def stale(self) -> None:
+    def on_cancelled(self) -> None:
         """One was cancelled. Its place in the heap is given back some time."""
         self._stale += 1
         if self._stale > _MOST_STALE and self._stale > len(self._heap) // 2:
-            self._clear()
+            self._drop_stale()
 
-    def _clear(self) -> None:
+    def _drop_stale(self) -> None:
         kept: list[tuple[float, int, Timer]] = []
         for entry in self._heap:
             timer = entry[2]
-            if timer.at == entry[0] and timer.pending:
+            if timer.heap_due == entry[0] and timer.pending:
                 kept.append(entry)
-            elif timer.at == entry[0]:
-                timer.at = None
+            elif timer.heap_due == entry[0]:
+                timer.heap_due = None
         heapq.heapify(kept)
         self._heap, self._stale = kept, 0
 
@@ -151,7 +151,7 @@ class Timers:
         if self._wake is not None:
             self._wake.cancel()
 
-    def _arm(self) -> None:
+    def _schedule_wake_up(self) -> None:
         if self._wake is not None:
             self._wake.cancel()
             self._wake = None

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from agent_common.protocol.work import Progress, WorkRequest, WorkResult
 
 from ...errors import InvalidRequest
-from ..ledger.states import ACTIVE, ShownStatus, Status, check_move, shown
+from ..ledger.states import ACTIVE, ShownStatus, Status, check_transition, public_status
 from .timers import Timer
 
-CHANGES = (
+CHANGING_COLUMNS = (
     *("status", "attempts", "deliveries", "epoch", "version", "not_before"),
     *("cancel_reason", "error", "result", "updated_at", "finished_at"),
 )
@@ -55,15 +55,15 @@ class OpenWork:
     finished_at: int | None = None
 
     # What a new life of the host finds out anew.
-    expires: float | None = None
+    expires_monotonic: float | None = None
     """The same on the clock that does not jump: seconds."""
     lost: bool = False
     """The connection broke; the next attachment tells what has become of it."""
     begun: bool = False
     """The guest has accepted this attempt."""
-    again: bool = True
+    next_is_attempt: bool = True
     """The next time it is sent is a further attempt."""
-    fenced: bool = False
+    abandoned: bool = False
     """This attempt was given up: the guest must not go on with it."""
     refused: bool = False
     """The ledger did not take it."""
@@ -85,9 +85,9 @@ class OpenWork:
     def size(self) -> int:
         return len(self.request.content) + 1024
 
-    def move(self, status: Status, now: int) -> None:
-        """Raises IllegalMove."""
-        check_move(self.status, status)
+    def set_status(self, status: Status, now: int) -> None:
+        """Raises IllegalTransition."""
+        check_transition(self.status, status)
         self.status, self.updated_at = status, now
         self.disarm()
 
@@ -95,7 +95,7 @@ class OpenWork:
         if self.timer is not None:
             self.timer.cancel()
 
-    def tell(self, progress: Progress | None = None) -> None:
+    def notify(self, progress: Progress | None = None) -> None:
         """Tells whoever watches."""
         for watcher in tuple(self.watchers):
             watcher(self, progress)
@@ -109,8 +109,8 @@ class OpenWork:
         """The request as it is sent now."""
         return self.request.model_copy(update={"constraints_version": version, "audit_ref": self.audit_ref()})
 
-    def changed(self) -> tuple[Any, ...]:
-        """What of the row changes while it is active: a value for each of CHANGES."""
+    def changed_values(self) -> tuple[Any, ...]:
+        """What of the row changes while it is active: a value for each of CHANGING_COLUMNS."""
         return (
             self.status, self.attempts, self.deliveries, self.epoch, self.version, self.not_before,
             self.cancel_reason, self.error, _json(self.result), self.updated_at, self.finished_at,
@@ -124,10 +124,10 @@ class OpenWork:
             self.error, _json(self.result), self.submitted_at, self.updated_at, self.finished_at,
         )  # fmt: skip
 
-    def record(self) -> LedgerRecord:
+    def to_record(self) -> LedgerRecord:
         return LedgerRecord(
-            self.id, self.workspace, shown(self.status), self.attempts, self.result, self.error, self.submitted_at,
-            self.finished_at,
+            self.id, self.workspace, public_status(self.status), self.attempts, self.result, self.error,
+            self.submitted_at, self.finished_at,
         )  # fmt: skip
 
 
@@ -146,7 +146,7 @@ class LedgerRecord(NamedTuple):
     finished_at: int | None
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         return self.status not in ("queued", "dispatched", "accepted")
 
 
@@ -154,7 +154,7 @@ def _json(message: WorkRequest | WorkResult | None) -> str | None:
     return message.model_dump_json(exclude_none=True) if message is not None else None
 
 
-def check_sayable(request: WorkRequest) -> None:
+def check_loose_request(request: WorkRequest) -> None:
     """Raise InvalidRequest for limits that loose requests have no field for and only the agent could keep."""
     bounds, scope = request.bounds, request.principal.authorization_scope
     names = [

@@ -45,7 +45,7 @@ class Metrics:
     def count(self, name: str, label: str = "", by: int = 1) -> None:
         self._counts[name, label] += by
 
-    def frame(self, direction: Direction, size: int) -> None:
+    def count_frame(self, direction: Direction, size: int) -> None:
         """A frame that came or went, with its bytes."""
         counts = self._frames[direction]
         counts[0] += 1
@@ -60,7 +60,7 @@ class Metrics:
                 return {"": frames if name.startswith("frames") else size}
         return {label: value for (counter, label), value in self._counts.items() if counter == name}
 
-    def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
+    def render(self, gauges: Mapping[str, tuple[str, float]]) -> str:
         """Everything, with the gauges: name to meaning and value."""
         lines: list[str] = []
         for name, meaning in COUNTERS.items():

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from ...access import operator
+from ...access import require_operator
 from ...http import JsonRoute
 from ..audit.reader import read_audit
 from ..listener import Listener
@@ -24,7 +24,7 @@ from .schemas import (
 )
 from .sse import work_events
 
-router = APIRouter(dependencies=[Depends(operator)], route_class=JsonRoute)
+router = APIRouter(dependencies=[Depends(require_operator)], route_class=JsonRoute)
 _CANCEL, _DRAIN = CancelWork(), DrainWorkspace()
 _LAST_ROW = (1 << 63) - 1
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
@@ -43,18 +43,18 @@ async def submit(
     """Takes work. The same again: 200 with its record; other content under the same id: 409."""
     listener = _listener(request)
     request_id = body.request.request_id or idempotency_key or new_request_id()
-    filled = body.request.filled(request_id, listener.parts.clock.now_ms())
+    filled = body.request.to_work_request(request_id, listener.parts.clock.now_ms())
     pinned = body.request.constraints_version is not None
     record, replayed = await listener.submit(body.workspace, filled, pinned=pinned, expires_in=body.expires_in)
     if replayed:
-        return _shown(WorkRecord.of(record), 200)
-    return _shown(AcceptedWork(request_id=record.request_id, status=record.status), 202)
+        return _json_response(WorkRecord.from_record(record), 200)
+    return _json_response(AcceptedWork(request_id=record.request_id, status=record.status), 202)
 
 
 @router.get("/work/{request_id}")
 async def work(request: Request, request_id: str) -> WorkRecord:
     """How it stands, and its result."""
-    return WorkRecord.of(await _listener(request).get(request_id))
+    return WorkRecord.from_record(await _listener(request).get(request_id))
 
 
 @router.get("/work/{request_id}/stream")
@@ -66,7 +66,7 @@ async def stream(request: Request, request_id: str) -> Response:
 @router.post("/work/{request_id}/cancel")
 async def cancel(request: Request, request_id: str, body: CancelWork = _CANCEL) -> WorkRecord:
     """Stops it. When it is over already: nothing."""
-    return WorkRecord.of(await _listener(request).cancel(request_id, body.reason))
+    return WorkRecord.from_record(await _listener(request).cancel(request_id, body.reason))
 
 
 @router.post("/workspaces/{workspace_id}/drain")
@@ -80,10 +80,10 @@ async def drain(request: Request, workspace_id: str, body: DrainWorkspace = _DRA
 async def constraints(request: Request, workspace_id: str, body: PushConstraints) -> ConstraintsView:
     """New constraints: pushed at once, and no more work until they are acknowledged."""
     listener = _listener(request)
-    digest = await listener.constrain(
+    digest = await listener.push_constraints(
         workspace_id,
         body.version,
-        body.raw(),
+        body.payload_bytes(),
         severity=body.severity,
         effective_at=body.effective_at,
         payload_ref=body.payload_ref,
@@ -101,7 +101,7 @@ async def audit(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many rows")] = 100,
 ) -> dict[str, Any]:
     """The audit trail, oldest first: every frame, and every decision."""
-    journal = _listener(request).parts.journal
+    journal = _listener(request).parts.ledger_writer
     rows = await journal.read(lambda connection: read_audit(connection, workspace, request_id, after, limit))
     return {"entries": rows, "next": rows[-1]["id"] if len(rows) == limit else None}
 
@@ -109,8 +109,8 @@ async def audit(
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
     """What the listener counts, for Prometheus."""
-    return Response(_listener(request).metrics(), media_type=_METRICS)
+    return Response(_listener(request).render_metrics(), media_type=_METRICS)
 
 
-def _shown(body: WorkRecord | AcceptedWork, status: int) -> Response:
+def _json_response(body: WorkRecord | AcceptedWork, status: int) -> Response:
     return JSONResponse(body.model_dump(mode="json"), status)

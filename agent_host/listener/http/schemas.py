@@ -19,7 +19,7 @@ from agent_common.protocol.work import (
     WorkBounds,
     WorkRequest,
     WorkResult,
-    stamp,
+    to_rfc3339,
 )
 
 from ...errors import InvalidRequest
@@ -84,7 +84,7 @@ class GivenRequest(Given):
         """Accept a principal as a plain name, as the loose dialect has it."""
         return {"name": value} if isinstance(value, str) else value
 
-    def filled(self, request_id: str, now_ms: int) -> WorkRequest:
+    def to_work_request(self, request_id: str, now_ms: int) -> WorkRequest:
         return WorkRequest.model_validate(
             {
                 "request_id": request_id,
@@ -92,7 +92,7 @@ class GivenRequest(Given):
                 "content": self.content,
                 "content_kind": self.content_kind,
                 "constraints_version": self.constraints_version or 0,
-                "submitted_at": self.submitted_at or stamp(now_ms),
+                "submitted_at": self.submitted_at or to_rfc3339(now_ms),
                 "audit_ref": self.audit_ref if self.audit_ref is not None else f"work:{request_id}",
                 "bounds": self.bounds.model_dump() if self.bounds else None,
             }
@@ -145,7 +145,7 @@ class PushConstraints(Given):
     payload_ref: str = Field(default="inline", min_length=1, max_length=4000)
     """Where an agent finds the payload that takes none on the channel: a path in the guest."""
 
-    def raw(self) -> bytes:
+    def payload_bytes(self) -> bytes:
         """The payload as it is hashed and pushed. Raises InvalidRequest."""
         try:
             if isinstance(self.payload, str):
@@ -177,7 +177,7 @@ class WorkRecord(BaseModel):
     finished_at: int | None = None
 
     @classmethod
-    def of(cls, record: LedgerRecord) -> WorkRecord:
+    def from_record(cls, record: LedgerRecord) -> WorkRecord:
         return cls(**{name: getattr(record, name) for name in cls.model_fields})
 
 

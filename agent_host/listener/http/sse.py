@@ -37,10 +37,10 @@ class _Events(StreamingResponse):
 async def work_events(listener: Listener, request_id: str) -> StreamingResponse:
     """Raises NotFound."""
     await listener.parts.ledger.read(request_id)
-    return _Events(_told(listener, request_id), media_type="text/event-stream", headers=_HEADERS)
+    return _Events(_event_stream(listener, request_id), media_type="text/event-stream", headers=_HEADERS)
 
 
-async def _told(listener: Listener, request_id: str) -> AsyncIterator[bytes]:
+async def _event_stream(listener: Listener, request_id: str) -> AsyncIterator[bytes]:
     news = listener.follow(request_id)
     following = asyncio.ensure_future(anext(news, None))
     try:
@@ -52,7 +52,7 @@ async def _told(listener: Listener, request_id: str) -> AsyncIterator[bytes]:
             change = following.result()
             if change is None:
                 return
-            yield _event(change)
+            yield _render_change(change)
             following = asyncio.ensure_future(anext(news, None))
     finally:
         following.cancel()
@@ -60,15 +60,15 @@ async def _told(listener: Listener, request_id: str) -> AsyncIterator[bytes]:
         await news.aclose()
 
 
-def _event(change: LedgerRecord | Progress) -> bytes:
+def _render_change(change: LedgerRecord | Progress) -> bytes:
     if isinstance(change, Progress):
-        return _written("progress", change.model_dump_json(exclude_none=True))
-    shown = WorkRecord.of(change)
-    if change.over:
-        return _written("result", shown.model_dump_json())
-    return _written("status", json.dumps({"request_id": shown.request_id, "status": shown.status,
+        return _sse_event("progress", change.model_dump_json(exclude_none=True))
+    shown = WorkRecord.from_record(change)
+    if change.is_finished:
+        return _sse_event("result", shown.model_dump_json())
+    return _sse_event("status", json.dumps({"request_id": shown.request_id, "status": shown.status,
                                           "attempts": shown.attempts}))  # fmt: skip
 
 
-def _written(name: str, data: str) -> bytes:
+def _sse_event(name: str, data: str) -> bytes:
     return f"event: {name}\ndata: {data}\n\n".encode()

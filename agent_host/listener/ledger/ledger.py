@@ -23,7 +23,7 @@ from ..dispatch.work import LedgerRecord, OpenWork, fingerprint
 from ..http.metrics import Metrics
 from ..limits import ListenerLimits
 from .ledger_writer import LedgerWriter
-from .states import SENT, shown
+from .states import SENT, public_status
 
 log = structlog.get_logger(__name__)
 _RECENT = 8192
@@ -40,14 +40,20 @@ class WorkLedger:
     """All work that is not over, by id; what is over is read from the database."""
 
     def __init__(
-        self, journal: LedgerWriter, trail: AuditLog, metrics: Metrics, clock: Clock, limits: ListenerLimits
+        self, ledger_writer: LedgerWriter, audit_log: AuditLog, metrics: Metrics, clock: Clock, limits: ListenerLimits
     ) -> None:
-        self._journal, self._trail, self._metrics, self._clock, self._limits = journal, trail, metrics, clock, limits
+        self._ledger_writer, self._audit_log, self._metrics, self._clock, self._limits = (
+            ledger_writer,
+            audit_log,
+            metrics,
+            clock,
+            limits,
+        )
         self.active: dict[str, OpenWork] = {}
         self._admissions: dict[str, asyncio.Future[Any]] = {}
-        self._recent: OrderedDict[str, str] = OrderedDict()
+        self._recent_owners: OrderedDict[str, str] = OrderedDict()
         self._bytes = 0
-        self.on_ready: Callable[[OpenWork], None] = lambda _: None
+        self.on_new_work: Callable[[OpenWork], None] = lambda _: None
         """Takes new work to whoever sends it."""
 
     # ---------------------------------------------------------------- in
@@ -55,13 +61,13 @@ class WorkLedger:
     async def load(self) -> list[OpenWork]:
         """What an earlier life has left open. What was sent is lost until its agent tells what became of it."""
         query = select(table).where(table.c.finished_at.is_(None)).order_by(table.c.submitted_at)
-        rows = await self._journal.run(lambda connection: list(connection.execute(query).mappings()))
+        rows = await self._ledger_writer.run(lambda connection: list(connection.execute(query).mappings()))
         for row in rows:
-            work = _work(row)
-            self._keep(work)
+            work = _work_from_row(row)
+            self._add(work)
             if work.status in SENT:
                 work.lost, work.begun = True, work.status == "accepted"
-                work.move("retry_wait", self._clock.now_ms())
+                work.set_status("retry_wait", self._clock.now_ms())
         return list(self.active.values())
 
     async def submit(
@@ -77,66 +83,66 @@ class WorkLedger:
         digest = fingerprint(request, workspace, pinned=pinned)
         known = self.active.get(request.request_id)
         if known is not None:
-            return await self._join(known, digest), True
-        self._admit(workspace, request)
+            return await self._join_existing(known, digest), True
+        self._check_capacity(workspace, request)
         now = self._clock.now_ms()
         fresh = OpenWork(request, workspace, digest, pinned, now, now + expires_ms, updated_at=now)
-        self._keep(fresh)
-        future = self._admissions[fresh.id] = self._journal.admit(fresh)
-        future.add_done_callback(lambda ended: self._admitted(fresh, ended))
-        self.on_ready(fresh)
+        self._add(fresh)
+        future = self._admissions[fresh.id] = self._ledger_writer.admit(fresh)
+        future.add_done_callback(lambda ended: self._on_admitted(fresh, ended))
+        self.on_new_work(fresh)
         row = await asyncio.shield(future)
         if row is not None:
-            self._same(row["fingerprint"], digest, fresh.id)
+            self._check_same_work(row["fingerprint"], digest, fresh.id)
             self._metrics.count("replays")
-            return _record(row), True
-        return fresh.record(), False
+            return _record_from_row(row), True
+        return fresh.to_record(), False
 
-    def _admit(self, workspace: str, request: WorkRequest) -> None:
+    def _check_capacity(self, workspace: str, request: WorkRequest) -> None:
         too_many = len(self.active) >= self._limits.most_work
         if too_many or self._bytes + len(request.content) > self._limits.most_bytes:
             raise LedgerFull(
                 f"{len(self.active)} requests are open, and that is as much as the ledger holds; try again later",
                 headers={"retry-after": "5"},
             )
-        if self._journal.full(workspace):
+        if self._ledger_writer.is_full(workspace):
             text = f"the audit trail of {workspace!r} is not written fast enough, so it gets no work; try again later"
             raise Unavailable(text, code="audit_full")
 
-    def _admitted(self, work: OpenWork, ended: asyncio.Future[Any]) -> None:
+    def _on_admitted(self, work: OpenWork, ended: asyncio.Future[Any]) -> None:
         """Runs before anybody who waits for it does."""
         self._admissions.pop(work.id, None)
         if ended.cancelled() or ended.exception() is not None or ended.result() is not None:
             work.refused = True
             work.disarm()
-            self._drop(work)
+            self._remove(work)
             return
         self._metrics.count("requests")
-        self._trail.event("submitted", workspace=work.workspace, request_id=work.id)
+        self._audit_log.event("submitted", workspace=work.workspace, request_id=work.id)
 
-    async def _join(self, work: OpenWork, digest: str) -> LedgerRecord:
-        self._same(work.fingerprint, digest, work.id)
+    async def _join_existing(self, work: OpenWork, digest: str) -> LedgerRecord:
+        self._check_same_work(work.fingerprint, digest, work.id)
         admission = self._admissions.get(work.id)
         if admission is not None:
             row = await asyncio.shield(admission)
             if row is not None:
-                self._same(row["fingerprint"], digest, work.id)
-                return _record(row)
+                self._check_same_work(row["fingerprint"], digest, work.id)
+                return _record_from_row(row)
         self._metrics.count("replays")
-        return work.record() if work.active else await self.read(work.id)
+        return work.to_record() if work.active else await self.read(work.id)
 
-    def _same(self, known: str, given: str, request_id: str) -> None:
+    def _check_same_work(self, known: str, given: str, request_id: str) -> None:
         if known != given:
             self._metrics.count("conflicts")
             raise Conflict(
                 f"request_id: {request_id!r} names other work already; take another id", code="work_conflict"
             )
 
-    def _keep(self, work: OpenWork) -> None:
+    def _add(self, work: OpenWork) -> None:
         self.active[work.id] = work
         self._bytes += work.size
 
-    def _drop(self, work: OpenWork) -> None:
+    def _remove(self, work: OpenWork) -> None:
         if self.active.get(work.id) is work:
             del self.active[work.id]
             self._bytes -= work.size
@@ -160,55 +166,55 @@ class WorkLedger:
         *,
         result: WorkResult | None = None,
         error: str | None = None,
-        done: Callable[[], None] | None = None,
+        on_saved: Callable[[], None] | None = None,
     ) -> None:
-        """The one end of the request. Durable first; then `done` is called and whoever waits is told. Work of which it
-        is not known yet whether it is new ends once that is known."""
+        """The one end of the request. Durable first; then `on_saved` is called and whoever waits is told. Work of which
+        it is not known yet whether it is new ends once that is known."""
         admission = self._admissions.get(work.id)
         if admission is not None:
             admission.add_done_callback(
                 lambda _: (
-                    self.finish(work, status, result=result, error=error, done=done)
+                    self.finish(work, status, result=result, error=error, on_saved=on_saved)
                     if work.active and not work.refused
                     else None
                 )
             )
             return
         now = self._clock.now_ms()
-        work.move(status, now)  # pyright: ignore[reportArgumentType]
+        work.set_status(status, now)  # pyright: ignore[reportArgumentType]
         work.result, work.error, work.finished_at, work.lost = result, error, now, False
         if status == "dead":
             self._metrics.count("dead", (error or "").split(":", 1)[0])
         if result is not None:
             self._metrics.count("results", result.status)
-        self._trail.event(status, error or (result.status if result else None), workspace=work.workspace,
+        self._audit_log.event(status, error or (result.status if result else None), workspace=work.workspace,
                           epoch=work.epoch, request_id=work.id)  # fmt: skip
         self._log_failure(work)
 
         def ended() -> None:
             work.recorded = True
-            self._drop(work)
-            self._remember(work)
-            if done is not None:
-                done()
-            work.tell()
+            self._remove(work)
+            self._remember_owner(work)
+            if on_saved is not None:
+                on_saved()
+            work.notify()
 
-        self._journal.save(work, ended)
+        self._ledger_writer.save(work, ended)
 
-    def _remember(self, work: OpenWork) -> None:
-        self._recent[work.id] = work.workspace
-        if len(self._recent) > _RECENT:
-            self._recent.popitem(last=False)
+    def _remember_owner(self, work: OpenWork) -> None:
+        self._recent_owners[work.id] = work.workspace
+        if len(self._recent_owners) > _RECENT:
+            self._recent_owners.popitem(last=False)
 
     async def owner(self, request_id: str) -> str | None:
         """The workspace that a request was given to, also when it is over."""
-        known = self._recent.get(request_id)
+        known = self._recent_owners.get(request_id)
         if known is not None:
             return known
         query = select(table.c.workspace).where(table.c.request_id == request_id)
-        return await self._journal.read(lambda connection: connection.execute(query).scalar())
+        return await self._ledger_writer.read(lambda connection: connection.execute(query).scalar())
 
-    def open(self, request_id: str) -> OpenWork | None:
+    def find_open(self, request_id: str) -> OpenWork | None:
         """Work that was taken and is not over."""
         work = self.active.get(request_id)
         return work if work is not None and work.active and request_id not in self._admissions else None
@@ -218,46 +224,46 @@ class WorkLedger:
         known = self.active.get(request_id)
         if known is not None and request_id not in self._admissions:
             if known.active:
-                return known.record()
-            await self._journal.settle()  # nobody hears of an end that is not on the disk
+                return known.to_record()
+            await self._ledger_writer.flush()  # nobody hears of an end that is not on the disk
             if known.recorded:
-                return known.record()
+                return known.to_record()
         query = select(table).where(table.c.request_id == request_id)
 
         def work(connection: Connection) -> RowMapping | None:
             return connection.execute(query).mappings().first()
 
-        row = await self._journal.read(work)
+        row = await self._ledger_writer.read(work)
         if row is None:
             raise NotFound(f"there is no work {request_id!r}")
-        return _record(row)
+        return _record_from_row(row)
 
-    async def stands(self, work: OpenWork) -> LedgerRecord:
+    async def current_record(self, work: OpenWork) -> LedgerRecord:
         """The same of work that somebody holds: the disk need not be asked for what was just written to it."""
-        return work.record() if work.recorded else await self.read(work.id)
+        return work.to_record() if work.recorded else await self.read(work.id)
 
-    def delivered(self, record: LedgerRecord) -> None:
+    def mark_delivered(self, record: LedgerRecord) -> None:
         """A caller has got the end of the request."""
-        if record.over:
-            self._journal.deliver(record.request_id, self._clock.now_ms())
+        if record.is_finished:
+            self._ledger_writer.mark_delivered(record.request_id, self._clock.now_ms())
 
 
-def _work(row: RowMapping) -> OpenWork:
+def _work_from_row(row: RowMapping) -> OpenWork:
     names = (
         *("workspace", "fingerprint", "pinned", "submitted_at", "expires_at", "status", "attempts", "deliveries"),
         *("epoch", "version", "not_before", "cancel_reason", "error", "updated_at"),
     )
     work = OpenWork(WorkRequest.model_validate_json(row["request"]), **{name: row[name] for name in names})
-    work.again = work.attempts == 0
+    work.next_is_attempt = work.attempts == 0
     return work
 
 
-def _record(row: RowMapping | dict[str, Any]) -> LedgerRecord:
+def _record_from_row(row: RowMapping | dict[str, Any]) -> LedgerRecord:
     result = row["result"]
     return LedgerRecord(
         row["request_id"],
         row["workspace"],
-        shown(row["status"]),
+        public_status(row["status"]),
         row["attempts"],
         WorkResult.model_validate_json(result) if result else None,
         row["error"],

@@ -5,7 +5,7 @@ writes; the event loop never waits for the disk. Where much is going on, rows th
 all) do not hold up those that somebody waits for: they are written in the next lull, or with them when none comes.
 
 What if we die here: a commit is whole or not at all, and nobody is told before it. What is only noted is written about
-`GATHER` seconds later; a host that is killed before has lost nothing that was promised.
+`GATHER_SECONDS` later; a host that is killed before has lost nothing that was promised.
 """
 
 from __future__ import annotations
@@ -24,248 +24,254 @@ from ...database import HostDatabase
 from ...errors import Unavailable
 from ..dispatch.work import OpenWork
 from . import sql
-from .commit_batch import MOST_UNWRITTEN, Call, CommitBatch, Row, WaitingWrite
+from .commit_batch import MOST_UNWRITTEN, Callback, CommitBatch, Row, WaitingWrite
 from .sql import Values
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-GATHER = 0.05
+GATHER_SECONDS = 0.05
 """Seconds that what nobody waits for may wait."""
-LULL = 0.003
+LULL_SECONDS = 0.003
 """Seconds without anybody who waits, after which there is time for what nobody waits for, if it is much."""
-PATIENCE = 0.02
+MAX_DELAY_SECONDS = 0.02
 """Seconds without such a lull; then it goes along with what somebody waits for."""
-RETRY = 1.0
+RETRY_SECONDS = 1.0
 
 
 class LedgerWriter:
     """Takes rows, writes them in order, tells when they are on the disk."""
 
     def __init__(self, database: HostDatabase) -> None:
-        self._database, self._line = database, database.open_line()
+        self._database, self._connection = database, database.open_connection()
         self._thread = ThreadPoolExecutor(1, "work-journal")
         self._waiting = WaitingWrite()
         self._handle: asyncio.Handle | None = None
         """Of the next commit."""
-        self._coming = self._stirred = False
+        self._scheduled = self._more_came = False
         """It comes once the event loop has come round without more for it."""
-        self._busy: asyncio.Future[None] | None = None
+        self._committing: asyncio.Future[None] | None = None
         """A commit is on its way."""
         self._closing = False
-        self._all_taken = 0.0
+        self._last_emptied = 0.0
         """When a commit last left nothing behind, by the event loop's clock."""
-        self.why: str | None = None
+        self.failure: str | None = None
         """Why the last write failed; None when it did not."""
         self.commits = 0
 
-    def full(self, workspace: str) -> bool:
+    def is_full(self, workspace: str) -> bool:
         """Whether so much of the workspace's trail is unwritten that it gets no new work."""
-        return self._waiting.shares.get(workspace, 0) >= MOST_UNWRITTEN
+        return self._waiting.audit_counts.get(workspace, 0) >= MOST_UNWRITTEN
 
-    def behind(self, workspace: str) -> bool:
+    def is_behind(self, workspace: str) -> bool:
         """Whether its agent should not be listened to until more of its trail is written."""
-        return self._waiting.behind(workspace)
+        return self._waiting.is_behind(workspace)
 
     def admit(self, work: OpenWork) -> asyncio.Future[Row | None]:
         """Durable once the future is done. It gives the row that has the id already, and then nothing was written.
         Raises Unavailable by the future when the database refuses."""
         future: asyncio.Future[Row | None] = asyncio.get_running_loop().create_future()
         self._waiting.new[work.id] = work, future
-        self._soon()
+        self._schedule_now()
         return future
 
-    def save(self, work: OpenWork, call: Call) -> None:
+    def save(self, work: OpenWork, callback: Callback) -> None:
         """Calls once it is durable. A database that fails is tried again until it does not."""
         self._waiting.dirty[work.id] = work
-        self._when_durable(call)
+        self._call_when_durable(callback)
 
-    def note(self, work: OpenWork) -> None:
+    def save_later(self, work: OpenWork) -> None:
         """Is written soon; nothing depends on it."""
         self._waiting.dirty[work.id] = work
-        self._later()
+        self._schedule_later()
 
-    def deliver(self, request_id: str, at: int) -> None:
+    def mark_delivered(self, request_id: str, at: int) -> None:
         """A caller has read how the request has ended."""
         self._waiting.delivered.setdefault(request_id, at)
-        self._later()
+        self._schedule_later()
 
-    def trail(self, row: Values) -> None:
-        """Values in the order of `statements.AUDIT`."""
-        self._waiting.note(row)
-        self._later()
+    def append_audit(self, row: Values) -> None:
+        """Values in the order of `sql.AUDIT`."""
+        self._waiting.append_audit(row)
+        self._schedule_later()
 
-    def epoch(self, workspace: str, newest: int, call: Call) -> None:
+    def save_epoch(self, workspace: str, newest: int, callback: Callback) -> None:
         """Calls once it is durable."""
         epochs = self._waiting.epochs
         epochs[workspace] = max(newest, epochs.get(workspace, 0))
-        self._when_durable(call)
+        self._call_when_durable(callback)
 
     async def run(self, unit: Callable[[Connection], T]) -> T:
         """A transaction of its own, in its place in the order. Raises Unavailable."""
-        await self.settle()
+        await self.flush()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._line.run, unit)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.run, unit)
         except Exception as error:
-            raise _refused(error) from error
+            raise _unavailable(error) from error
 
     async def read(self, unit: Callable[[Connection], T]) -> T:
         """What is on the disk, without waiting for what is not. Raises Unavailable."""
         try:
             return await self._database.run(unit)
         except Exception as error:
-            raise _refused(error) from error
+            raise _unavailable(error) from error
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Returns when all that was handed in before is on the disk, or the database fails."""
-        if self._waiting.anything or self._busy is not None:
+        if self._waiting.has_pending or self._committing is not None:
             settled = asyncio.Event()
-            self._waiting.whole = True
-            self._when_durable(settled.set)
-            while not settled.is_set() and self.why is None:
+            self._waiting.flush_all = True
+            self._call_when_durable(settled.set)
+            while not settled.is_set() and self.failure is None:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(GATHER):
+                    async with asyncio.timeout(GATHER_SECONDS):
                         await settled.wait()
 
     async def close(self) -> None:
         """Writes what waits, then ends the thread. What a failing database does not take is lost, and said."""
         self._closing = True
-        while self._busy is not None:
-            await asyncio.wait([self._busy])
-        self._begin()
-        while self._busy is not None:
-            await asyncio.wait([self._busy])
-            if self.why is None:  # those who were told have handed in more
-                self._begin()
+        while self._committing is not None:
+            await asyncio.wait([self._committing])
+        self._start_commit()
+        while self._committing is not None:
+            await asyncio.wait([self._committing])
+            if self.failure is None:  # those who were told have handed in more
+                self._start_commit()
         if self._handle is not None:
             self._handle.cancel()
-        self._thread.submit(self._line.close)
+        self._thread.submit(self._connection.close)
         self._thread.shutdown(wait=True)
 
     # ---------------------------------------------------------------- when
 
-    def _when_durable(self, call: Call) -> None:
-        self._waiting.calls.append(call)
-        self._soon()
+    def _call_when_durable(self, callback: Callback) -> None:
+        self._waiting.callbacks.append(callback)
+        self._schedule_now()
 
-    def _soon(self) -> None:
+    def _schedule_now(self) -> None:
         """After this turn of the event loop, so that what it brings goes together."""
-        self._stirred = True
-        if self._busy is None and self.why is None and not self._coming:
+        self._more_came = True
+        if self._committing is None and self.failure is None and not self._scheduled:
             if self._handle is not None:
                 self._handle.cancel()
-            self._coming = True
-            self._still()
+            self._scheduled = True
+            self._commit_when_quiet()
 
-    def _still(self) -> None:
-        if self._stirred:
-            self._stirred = False
-            self._handle = asyncio.get_running_loop().call_soon(self._still)
+    def _commit_when_quiet(self) -> None:
+        if self._more_came:
+            self._more_came = False
+            self._handle = asyncio.get_running_loop().call_soon(self._commit_when_quiet)
         else:
-            self._begin()
+            self._start_commit()
 
-    def _later(self) -> None:
-        if self._busy is None and self._handle is None:
-            self._handle = asyncio.get_running_loop().call_later(LULL if self._waiting.much else GATHER, self._begin)
+    def _schedule_later(self) -> None:
+        if self._committing is None and self._handle is None:
+            self._handle = asyncio.get_running_loop().call_later(
+                LULL_SECONDS if self._waiting.has_many_unawaited else GATHER_SECONDS, self._start_commit
+            )
 
-    def _begin(self) -> None:
+    def _start_commit(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
-        self._handle, self._coming = None, False
-        if self._busy is not None or not self._waiting.anything:
+        self._handle, self._scheduled = None, False
+        if self._committing is not None or not self._waiting.has_pending:
             return
         loop = asyncio.get_running_loop()
         written, now = self._waiting, loop.time()
-        written.whole = written.whole or self._closing or now >= self._all_taken + PATIENCE
-        self._waiting = written.split()
-        if not self._waiting.anything:
-            self._all_taken = now
+        written.flush_all = written.flush_all or self._closing or now >= self._last_emptied + MAX_DELAY_SECONDS
+        self._waiting = written.split_unawaited()
+        if not self._waiting.has_pending:
+            self._last_emptied = now
         try:
-            commit = self._thread.submit(self._commit, written.batch())
+            commit = self._thread.submit(self._commit, written.to_batch())
         except RuntimeError as error:  # it is closed; nobody must wait for what will never be written
-            self._failed(error, written)
+            self._on_failed(error, written)
             return
-        self._busy = loop.create_future()
-        commit.add_done_callback(lambda done: loop.call_soon_threadsafe(self._came_back, written, done))
+        self._committing = loop.create_future()
+        commit.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_committed, written, done))
 
-    def _came_back(self, written: WaitingWrite, commit: Future[dict[str, Row]]) -> None:
+    def _on_committed(self, written: WaitingWrite, commit: Future[dict[str, Row]]) -> None:
         error = commit.exception()
         if error is None:
-            self.why = None
+            self.failure = None
             self.commits += 1
             known = commit.result()
             for name, (_, future) in written.new.items():
                 if not future.done():
                     future.set_result(known.get(name))
-            asyncio.get_running_loop().call_soon(_call_all, written.calls)  # behind those who asked whether it is new
+            asyncio.get_running_loop().call_soon(
+                _call_all, written.callbacks
+            )  # behind those who asked whether it is new
         else:
-            self._failed(error, written)
-        busy, self._busy = self._busy, None
+            self._on_failed(error, written)
+        busy, self._committing = self._committing, None
         if busy is not None:
             busy.set_result(None)
-        self._go_on()
+        self._schedule_next()
 
-    def _failed(self, error: BaseException, written: WaitingWrite) -> None:
-        self.why = (str(error) or type(error).__name__).splitlines()[0]
-        log.error("work_journal_failed", why=self.why)
+    def _on_failed(self, error: BaseException, written: WaitingWrite) -> None:
+        self.failure = (str(error) or type(error).__name__).splitlines()[0]
+        log.error("work_journal_failed", why=self.failure)
         for _, future in written.new.values():
             if not future.done():
-                future.set_exception(_refused(error))
-        self._waiting.put_back(written)
+                future.set_exception(_unavailable(error))
+        self._waiting.merge_failed(written)
 
-    def _go_on(self) -> None:
-        if self._closing or not self._waiting.anything:
+    def _schedule_next(self) -> None:
+        if self._closing or not self._waiting.has_pending:
             return
-        if self.why is not None:
-            self._handle = asyncio.get_running_loop().call_later(RETRY, self._begin)
+        if self.failure is not None:
+            self._handle = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._start_commit)
         elif self._waiting.urgent:
-            self._soon()
+            self._schedule_now()
         else:
-            self._later()
+            self._schedule_later()
 
     # ---------------------------------------------------------------- on the thread
 
     def _commit(self, batch: CommitBatch) -> dict[str, Row]:
         """Ids that are new, as nearly all are, need not be looked for first."""
         try:
-            return self._line.run(lambda connection: _apply(connection, batch))
+            return self._connection.run(lambda connection: _apply(connection, batch))
         except (DataError, IntegrityError, ArithmeticError):
             pass
         try:
-            return self._line.run(lambda connection: _apply(connection, batch, look=True))
+            return self._connection.run(lambda connection: _apply(connection, batch, check_known=True))
         except (DataError, IntegrityError, ArithmeticError):
-            return self._singly(batch)
+            return self._commit_singly(batch)
 
-    def _singly(self, batch: CommitBatch) -> dict[str, Row]:
+    def _commit_singly(self, batch: CommitBatch) -> dict[str, Row]:
         """A value that no database takes must hold up no other: each row goes alone, and a bad one is left out."""
         known: dict[str, Row] = {}
-        for name in ("admit", "change", "deliver", "trail", "epochs"):
+        for name in ("admit", "change", "deliver", "audit", "epochs"):
             for row in getattr(batch, name):
                 one = CommitBatch(**{name: [row]})
                 try:
-                    known.update(self._line.run(lambda connection, one=one: _apply(connection, one, look=True)))
+                    known.update(
+                        self._connection.run(lambda connection, one=one: _apply(connection, one, check_known=True))
+                    )
                 except (DataError, IntegrityError, ArithmeticError) as error:
                     log.error("work_row_dropped", kind=name, why=str(error).splitlines()[0])
         return known
 
 
-def _apply(connection: Connection, batch: CommitBatch, *, look: bool = False) -> dict[str, Row]:
+def _apply(connection: Connection, batch: CommitBatch, *, check_known: bool = False) -> dict[str, Row]:
     """Gives the rows that had the ids of new work before. Without a look, a taken id is an IntegrityError."""
-    known = sql.known_of(connection, batch.admit) if look else {}
+    known = sql.existing_rows(connection, batch.admit) if check_known else {}
     if fresh := [row for row in batch.admit if row[0] not in known]:
-        sql.insert_new(connection, fresh)
+        sql.insert_work(connection, fresh)
     for rows, write in (
-        (batch.change, sql.change),
-        (batch.deliver, sql.deliver),
+        (batch.change, sql.update_work),
+        (batch.deliver, sql.mark_delivered),
         (batch.epochs, sql.raise_epochs),
     ):
         if rows:
             write(connection, rows)
-    sql.trail(connection, batch.trail)
+    sql.insert_audit(connection, batch.audit)
     return known
 
 
-def _call_all(calls: list[Call]) -> None:
+def _call_all(calls: list[Callback]) -> None:
     for call in calls:
         try:
             call()
@@ -273,6 +279,6 @@ def _call_all(calls: list[Call]) -> None:
             log.exception("work_journal_call_failed", why=repr(error))
 
 
-def _refused(error: BaseException) -> Unavailable:
+def _unavailable(error: BaseException) -> Unavailable:
     log.error("work_database_failed", why=str(error))
     return Unavailable("the host's database does not answer", code="database_unavailable")

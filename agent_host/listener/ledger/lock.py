@@ -25,7 +25,7 @@ def ledger_lock(url: str) -> Generator[None]:
     kind = parsed.get_backend_name()
     if kind == "sqlite":
         if parsed.database and parsed.database != ":memory:":
-            with _file(f"{parsed.database}.work.lock"):
+            with _file_lock(f"{parsed.database}.work.lock"):
                 yield
         else:
             yield
@@ -37,7 +37,7 @@ def ledger_lock(url: str) -> Generator[None]:
 
 
 @contextmanager
-def _file(path: str) -> Generator[None]:
+def _file_lock(path: str) -> Generator[None]:
     try:
         lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -46,7 +46,7 @@ def _file(path: str) -> Generator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise _taken() from error
+        raise _locked_error() from error
     finally:
         os.close(lock)
 
@@ -57,14 +57,14 @@ def _advisory(url: str) -> Generator[None]:
     try:
         with engine.connect() as connection:
             if not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _ADVISORY}).scalar():
-                raise _taken()
+                raise _locked_error()
             connection.commit()
             yield
     finally:
         engine.dispose()
 
 
-def _taken() -> StartError:
+def _locked_error() -> StartError:
     return StartError(
         "another listener works on this ledger; stop it, or set MESH_DATABASE_URL to another database: "
         "two on one ledger would give the same work twice"

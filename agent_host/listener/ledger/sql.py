@@ -15,11 +15,11 @@ from sqlalchemy import Connection, Dialect, Table, bindparam, case, insert, sele
 from sqlalchemy.sql.dml import UpdateBase
 
 from ...database import channels, work, work_audit
-from ..dispatch.work import CHANGES, COLUMNS
+from ..dispatch.work import CHANGING_COLUMNS, COLUMNS
 
 Values = tuple[Any, ...]
 T = TypeVar("T")
-_TOGETHER = (256, 64, 32, 16, 8, 4, 2, 1)
+_CHUNK_SIZES = (256, 64, 32, 16, 8, 4, 2, 1)
 """How many rows a statement takes; few sizes, so that each is prepared once."""
 _MOST_IDS = 500
 
@@ -33,7 +33,7 @@ class _Change:
         blank = f"({', '.join('?' * len(self._names))})"
         self._texts = {
             rows: f"UPDATE {table} SET {sets} FROM (VALUES {', '.join([blank] * rows)}) AS v WHERE {where}"  # noqa: S608  names of ours
-            for rows in _TOGETHER
+            for rows in _CHUNK_SIZES
         }
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> None:
@@ -76,7 +76,7 @@ class _Insert:
 def _pieces(rows: Sequence[T]) -> Iterator[Sequence[T]]:
     begin = 0
     while begin < len(rows):
-        size = next(size for size in _TOGETHER if size <= len(rows) - begin)
+        size = next(size for size in _CHUNK_SIZES if size <= len(rows) - begin)
         yield rows[begin : begin + size]
         begin += size
 
@@ -85,10 +85,12 @@ AUDIT = tuple(column.name for column in work_audit.c if column.name != "id")
 _INSERT = _Insert(work, COLUMNS)
 _AUDIT = _Insert(work_audit, AUDIT)
 _UPDATE = _Change(
-    update(work).where(work.c.request_id == bindparam("of")).values({name: bindparam(name) for name in CHANGES}),
-    ("of", *CHANGES),
+    update(work)
+    .where(work.c.request_id == bindparam("of"))
+    .values({name: bindparam(name) for name in CHANGING_COLUMNS}),
+    ("of", *CHANGING_COLUMNS),
     "work",
-    ", ".join(f"{name} = v.column{place}" for place, name in enumerate(CHANGES, 2)),
+    ", ".join(f"{name} = v.column{place}" for place, name in enumerate(CHANGING_COLUMNS, 2)),
     "work.request_id = v.column1",
 )
 _DELIVER = _Change(
@@ -111,7 +113,7 @@ _EPOCH = _Change(
 )
 
 
-def known_of(connection: Connection, rows: Sequence[Values]) -> dict[str, dict[str, Any]]:
+def existing_rows(connection: Connection, rows: Sequence[Values]) -> dict[str, dict[str, Any]]:
     """The rows that have the ids of these already."""
     known: dict[str, dict[str, Any]] = {}
     ids = [row[0] for row in rows]
@@ -121,22 +123,22 @@ def known_of(connection: Connection, rows: Sequence[Values]) -> dict[str, dict[s
     return known
 
 
-def insert_new(connection: Connection, rows: Sequence[Values]) -> None:
+def insert_work(connection: Connection, rows: Sequence[Values]) -> None:
     """Each row has a value for each of COLUMNS. Raises IntegrityError when an id is taken."""
     _INSERT.run(connection, rows)
 
 
-def change(connection: Connection, rows: Sequence[Values]) -> None:
+def update_work(connection: Connection, rows: Sequence[Values]) -> None:
     """Each row has the id, and a value for each of CHANGES."""
     _UPDATE.run(connection, rows)
 
 
-def deliver(connection: Connection, rows: Sequence[Values]) -> None:
+def mark_delivered(connection: Connection, rows: Sequence[Values]) -> None:
     """Notes that callers have read the ends of requests; each row has the id, and when that was."""
     _DELIVER.run(connection, rows)
 
 
-def trail(connection: Connection, rows: Sequence[Values]) -> None:
+def insert_audit(connection: Connection, rows: Sequence[Values]) -> None:
     """Each row has a value for each of AUDIT."""
     _AUDIT.run(connection, rows)
 

@@ -9,14 +9,14 @@ Status = Literal[
 ]
 ShownStatus = Literal["queued", "dispatched", "accepted", "resulted", "dead", "cancelled", "expired"]
 
-_ENDS: frozenset[Status] = frozenset({"resulted", "dead", "cancelled", "expired"})
-FOLLOWS: dict[Status, frozenset[Status]] = {
+_FINAL: frozenset[Status] = frozenset({"resulted", "dead", "cancelled", "expired"})
+TRANSITIONS: dict[Status, frozenset[Status]] = {
     "queued": frozenset({"dispatched", "dead", "cancelled", "expired"}),
     # Back to queued: the connection broke before the request was sent.
-    "dispatched": frozenset({"queued", "accepted", "retry_wait", *_ENDS}),
+    "dispatched": frozenset({"queued", "accepted", "retry_wait", *_FINAL}),
     # Accepted again: another attachment of the same agent goes on with it.
-    "accepted": frozenset({"accepted", "retry_wait", *_ENDS}),
-    "retry_wait": frozenset({"dispatched", "accepted", *_ENDS}),
+    "accepted": frozenset({"accepted", "retry_wait", *_FINAL}),
+    "retry_wait": frozenset({"dispatched", "accepted", *_FINAL}),
     "resulted": frozenset({"delivered"}),
     "delivered": frozenset(),
     "dead": frozenset(),
@@ -31,13 +31,13 @@ class IllegalTransition(AssertionError):
     """The ledger was about to lie; a fault of ours."""
 
 
-def check_move(before: Status, after: Status) -> None:
+def check_transition(before: Status, after: Status) -> None:
     """Raises IllegalMove."""
-    if after not in FOLLOWS[before]:
+    if after not in TRANSITIONS[before]:
         raise IllegalTransition(f"a request that is {before} cannot become {after}")
 
 
-def shown(status: Status) -> ShownStatus:
+def public_status(status: Status) -> ShownStatus:
     """The status as callers know it: they need not care about retries and who has read a result."""
     if status == "retry_wait":
         return "queued"

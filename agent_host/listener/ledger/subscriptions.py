@@ -16,18 +16,18 @@ MOST_TEXT = 1 << 20
 """Characters of progress that a reader may be behind."""
 
 
-async def look(ledger: WorkLedger, request_id: str) -> LedgerRecord:
+async def read_as_delivered(ledger: WorkLedger, request_id: str) -> LedgerRecord:
     """The record as it stands, which its caller has then seen. Raises NotFound."""
     record = await ledger.read(request_id)
-    ledger.delivered(record)
+    ledger.mark_delivered(record)
     return record
 
 
 async def wait(ledger: WorkLedger, request_id: str, seconds: float) -> LedgerRecord:
     """The record once it is over, or as it is when the time is up. Raises NotFound."""
-    work = ledger.open(request_id)
+    work = ledger.find_open(request_id)
     if work is None:
-        return await look(ledger, request_id)
+        return await read_as_delivered(ledger, request_id)
     loop = asyncio.get_running_loop()
     over: asyncio.Future[None] = loop.create_future()
 
@@ -48,9 +48,9 @@ async def wait(ledger: WorkLedger, request_id: str, seconds: float) -> LedgerRec
         deadline.cancel()
         work.watchers.remove(watch)
     if not work.recorded:
-        return await look(ledger, request_id)
-    record = work.record()
-    ledger.delivered(record)
+        return await read_as_delivered(ledger, request_id)
+    record = work.to_record()
+    ledger.mark_delivered(record)
     return record
 
 
@@ -76,13 +76,13 @@ async def follow(ledger: WorkLedger, request_id: str) -> AsyncGenerator[LedgerRe
     try:
         record = await ledger.read(request_id)
         yield record
-        while work is not None and not record.over:
+        while work is not None and not record.is_finished:
             progress = await news.get()
             behind -= _size(progress)
             if progress is not None:
                 yield progress
                 continue
-            fresh = await ledger.stands(work)
+            fresh = await ledger.current_record(work)
             if fresh != record:
                 record = fresh
                 yield record
@@ -90,7 +90,7 @@ async def follow(ledger: WorkLedger, request_id: str) -> AsyncGenerator[LedgerRe
         if work is not None:
             work.watchers.remove(watch)
         if record is not None:
-            ledger.delivered(record)
+            ledger.mark_delivered(record)
 
 
 def _size(progress: Progress | None) -> int:

@@ -39,7 +39,7 @@ _DATA = re.compile(r"[\x00-\x20]*data:", re.IGNORECASE)
 
 def check_addresses(payload: dict[str, Any], allowed: HostPatterns) -> None:
     """Raises InvalidRequest that names the first member with an address that no provider may be asked to fetch."""
-    where = _fault(payload, "any", allowed)
+    where = _find_forbidden(payload, "any", allowed)
     if where is not None:
         where = where.removeprefix(".")
         text = (
@@ -50,7 +50,7 @@ def check_addresses(payload: dict[str, Any], allowed: HostPatterns) -> None:
         raise error
 
 
-def _fault(value: Any, kind: _Kind, allowed: HostPatterns) -> str | None:
+def _find_forbidden(value: Any, kind: _Kind, allowed: HostPatterns) -> str | None:
     """Where in the value of a member the first address is that is not allowed; none: there is none."""
     if isinstance(value, str):
         fetched = kind == "address" or (kind == "any" and _ADDRESS.match(value))
@@ -62,11 +62,11 @@ def _fault(value: Any, kind: _Kind, allowed: HostPatterns) -> str | None:
                 type(member) is str and name in _WORDS and (name not in _PARTS or "type" not in owner)
             ):
                 continue  # most of a request
-            if (inner := _fault(member, _kind(name, owner), allowed)) is not None:
+            if (inner := _find_forbidden(member, _kind(name, owner), allowed)) is not None:
                 return f".{name}{inner}"
     elif isinstance(value, list):
         for index, element in enumerate(cast("list[Any]", value)):
-            if (inner := _fault(element, kind, allowed)) is not None:
+            if (inner := _find_forbidden(element, kind, allowed)) is not None:
                 return f"[{index}]{inner}"
     return None
 

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_common.clock import Clock
-from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.net import HostPatterns, ShareCounter
 from agent_common.protocol import Usage
 
@@ -28,7 +28,7 @@ from ...access import AccessGuard, HostCaller
 from ...errors import InvalidRequest, RequestError, TooMany
 from ...http import MAX_BODY
 from ..catalog.catalog import CatalogModel, HostCatalog, Operation
-from ..json_access import members
+from ..json_access import as_object
 from ..ledger.ledger import CallRecord, ModelCallLedger
 from ..ledger.lines import RefusalLog, log_call
 from ..providers import ProviderCall, Providers
@@ -40,7 +40,7 @@ from .usage import cost_of
 
 READ_ON_SECONDS = 3.0
 """How long a provider is read from after the client has gone."""
-BODY = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
+BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
 """Embeddings may be asked for as lists of tokens, with hundreds of thousands of them."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
@@ -74,27 +74,27 @@ class ModelProxy:
     """Hosts whose addresses a provider may be asked to fetch."""
 
     @asynccontextmanager
-    async def place(self, scope: Scope) -> AsyncGenerator[HostCaller]:
+    async def reserve_call(self, scope: Scope) -> AsyncGenerator[HostCaller]:
         """A place for one call of the caller. Raises RequestError."""
-        caller = await self.guard.enter(scope)
-        with self.calls.place(caller.agent_id) as place:
+        caller = await self.guard.authenticate(scope)
+        with self.calls.hold(caller.agent_id) as place:
             if not place:
                 text = "you have your share of the host's model calls; try again when one of yours has ended"
                 raise TooMany(text, code="too_many_calls")
             yield caller
 
-    async def order(self, caller: HostCaller, request: Request, operation: Operation) -> ModelCallOrder:
+    async def read_order(self, caller: HostCaller, request: Request, operation: Operation) -> ModelCallOrder:
         """Reads and checks a request. Raises RequestError."""
-        self.ledger.admit()
+        self.ledger.check_capacity()
         body, key = await request.body(), _idempotency_key(caller, request.headers)
-        model, call, hide_usage = await by_size(len(body), partial(self._understood, body, operation, key))
+        model, call, hide_usage = await run_by_size(len(body), partial(self._parse_call, body, operation, key))
         return ModelCallOrder(caller, _request_id(request.headers), model, call, hide_usage, len(body))
 
-    def _understood(
+    def _parse_call(
         self, body: bytes, operation: Operation, key: str | None
     ) -> tuple[CatalogModel, ProviderCall, bool]:
         """The model, the call, and whether its usage is hidden. Raises RequestError."""
-        payload = _payload(body, operation)
+        payload = _parse_payload(body, operation)
         check_addresses(payload, self.media)
         model = self.catalog.resolve(payload["model"], operation)
         check_fields(payload, model)
@@ -103,12 +103,12 @@ class ModelProxy:
         hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
         return model, ProviderCall(operation, to_json(payload), streamed, key), hide_usage
 
-    async def carry_out(self, order: ModelCallOrder, relay: Relay, send: Send) -> None:
+    async def execute(self, order: ModelCallOrder, relay: Relay, send: Send) -> None:
         """Makes the call, sends its answer and records it, whatever becomes of it."""
         began_at, began = self.clock.now_ms(), self.clock.monotonic()
         last: list[Message] = []
         try:
-            last = await relay.carry(self.providers.get(order.model.provider), order.call)
+            last = await relay.forward(self.providers.get(order.model.provider), order.call)
         finally:
             duration_ms = round((self.clock.monotonic() - began) * 1000)
             record = _record(order, relay, began_at, duration_ms)
@@ -127,9 +127,9 @@ class ModelEndpoint:
         self._refusals = RefusalLog(proxy.clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._proxy.place(scope) as caller:
+        async with self._proxy.reserve_call(scope) as caller:
             try:
-                order = await self._proxy.order(caller, Request(scope, receive), self._operation)
+                order = await self._proxy.read_order(caller, Request(scope, receive), self._operation)
             except ClientDisconnect:
                 return
             except RequestError as error:
@@ -139,12 +139,12 @@ class ModelEndpoint:
             relay = Relay(send, order.request_id, order.model.pricing, held, hide_usage=order.hide_usage)
             with closing(held):
                 async with anyio.create_task_group() as group:
-                    group.start_soon(_end_when_gone, receive, relay, group.cancel_scope)
-                    await self._proxy.carry_out(order, relay, send)
+                    group.start_soon(_cancel_on_disconnect, receive, relay, group.cancel_scope)
+                    await self._proxy.execute(order, relay, send)
                     group.cancel_scope.cancel()
 
 
-async def _end_when_gone(receive: Receive, relay: Relay, scope: anyio.CancelScope) -> None:
+async def _cancel_on_disconnect(receive: Receive, relay: Relay, scope: anyio.CancelScope) -> None:
     """Ends the call a moment after its client has gone: usage comes last, and would be missed without that."""
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -155,10 +155,10 @@ async def _end_when_gone(receive: Receive, relay: Relay, scope: anyio.CancelScop
 # ---------------------------------------------------------------- reading
 
 
-def _payload(body: bytes, operation: Operation) -> dict[str, Any]:
+def _parse_payload(body: bytes, operation: Operation) -> dict[str, Any]:
     """The body as a JSON object whose fields we look at are sound; the others are the provider's business."""
     try:
-        payload = members(read_json(body, BODY))
+        payload = as_object(read_json(body, BODY_LIMITS))
     except JsonRefused as refusal:
         kind = "no JSON" if refusal.code in ("invalid_json", "invalid_utf8") else "refused"
         raise _invalid(f"the body is {kind}: {refusal}") from refusal

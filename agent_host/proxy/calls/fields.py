@@ -11,9 +11,9 @@ from typing import Any
 
 from ...errors import InvalidRequest
 from ..catalog.catalog import CatalogModel
-from ..json_access import elements, members
+from ..json_access import as_list, as_object
 
-CAPABILITY = "hosted_tools"
+HOSTED_TOOLS = "hosted_tools"
 """A model that has it may be given tools that its provider runs."""
 _RUN_BY_THE_AGENT = ("function", "custom")
 _OTHER_MODELS = re.compile(r"models?_.*|models|fallbacks?|.*_fallbacks|route|preset|provider|engine|deployment.*", re.I)
@@ -26,27 +26,27 @@ _WRAPPED = re.compile(r"extra_(?:body|headers|query)|api_(?:base|key|type|versio
 
 def check_fields(payload: dict[str, Any], model: CatalogModel) -> None:
     """Raises InvalidRequest that names the first field that is not allowed."""
-    hosted = CAPABILITY in model.capabilities
+    hosted = HOSTED_TOOLS in model.capabilities
     for name in payload:
         if _OTHER_MODELS.fullmatch(name) or _WRAPPED.fullmatch(name):
-            raise _refused(name, "which model answers, and where, is for the host's catalog to say")
+            raise _not_allowed(name, "which model answers, and where, is for the host's catalog to say")
         if not hosted and _HOSTED.fullmatch(name):
-            raise _refused(name, _hosted(model))
+            raise _not_allowed(name, _hosted_tool_fault(model))
     if hosted:
         return
-    for at, tool in enumerate(elements(payload.get("tools"))):
-        if members(tool).get("type") not in _RUN_BY_THE_AGENT:
-            raise _refused(f"tools[{at}]", _hosted(model))
+    for at, tool in enumerate(as_list(payload.get("tools"))):
+        if as_object(tool).get("type") not in _RUN_BY_THE_AGENT:
+            raise _not_allowed(f"tools[{at}]", _hosted_tool_fault(model))
 
 
-def _hosted(model: CatalogModel) -> str:
+def _hosted_tool_fault(model: CatalogModel) -> str:
     return (
         f"the provider would run this itself; tools must have the type {' or '.join(_RUN_BY_THE_AGENT)}, unless the "
-        f"catalog gives the model {model.name!r} the capability {CAPABILITY}"
+        f"catalog gives the model {model.name!r} the capability {HOSTED_TOOLS}"
     )
 
 
-def _refused(where: str, why: str) -> InvalidRequest:
+def _not_allowed(where: str, why: str) -> InvalidRequest:
     error = InvalidRequest(f"{where}: {why}", code="field_not_allowed")
     error.status, error.extra = 400, {"param": where}
     return error

@@ -18,9 +18,9 @@ class HeldAnswers:
         self._shares, self._agent_id = shares, agent_id
         self._size = 0
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Count bytes that came. Raises ProviderFailed when the agent has its share."""
-        if not self._shares.take(self._agent_id, size):
+        if not self._shares.acquire(self._agent_id, size):
             error = ProviderFailed("your calls have too many bytes under way; read the answers", code="too_many_bytes")
             error.status = 429
             raise error
@@ -29,7 +29,7 @@ class HeldAnswers:
     def close(self) -> None:
         """Give all of them back."""
         if self._size:
-            self._shares.give_back(self._agent_id, self._size)
+            self._shares.release(self._agent_id, self._size)
             self._size = 0
 
 

@@ -13,16 +13,16 @@ from agent_common.protocol import Pricing, Usage
 
 from ...errors import ProviderFailed
 from ...http import openai_error
-from ..json_access import members
+from ..json_access import as_object
 from ..ledger.ledger import CallStatus
 from ..providers import Provider, ProviderAnswer, ProviderCall
 from .held import HeldAnswers
 from .usage import find_usage, read_usage
-from .usage_filter import UsageTap
+from .usage_filter import UsageFilter
 
 _PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
 _MOST_ANSWERED = 64 * 1024 * 1024
-_ERROR = JsonLimits(max_bytes=INLINE_BYTES)
+_ERROR_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
 _QUOTED = 500  # characters of a provider's own words in our error
 
 
@@ -40,7 +40,7 @@ class RelayOutcome:
 
 
 class Relay:
-    """One call. `carry` returns the messages that are still to be sent, so that its row can be written before."""
+    """One call. `forward` returns the messages that are still to be sent, so that its row can be written before."""
 
     def __init__(
         self, send: Send, request_id: str, pricing: Pricing | None, held: HeldAnswers, *, hide_usage: bool
@@ -48,7 +48,7 @@ class Relay:
         self._send, self._held = send, held
         self._request_id = request_id
         self._pricing = pricing
-        self._tap = UsageTap(pricing, hidden=hide_usage)
+        self._usage_filter = UsageFilter(pricing, hidden=hide_usage)
         self._streaming = False
         self._size = 0
         self.client_gone = False
@@ -58,52 +58,52 @@ class Relay:
     @property
     def tokens(self) -> int:
         """About how many tokens the answer has had so far."""
-        return self._tap.tokens or self._size // 4
+        return self._usage_filter.tokens or self._size // 4
 
-    async def carry(self, provider: Provider, call: ProviderCall) -> list[Message]:
+    async def forward(self, provider: Provider, call: ProviderCall) -> list[Message]:
         try:
             async with provider.call(call) as answer:
                 self.outcome.http_status = answer.status
                 if answer.status >= 300:
-                    return await self._refused(answer)
+                    return await self._forward_error(answer)
                 if answer.headers.get("content-type", "").startswith("text/event-stream"):
                     return await self._stream(answer)
                 return await self._whole(answer)
         except ProviderFailed as error:
-            return self._failed(error)
+            return self._fail(error)
         finally:
-            self.outcome.usage = self.outcome.usage or self._tap.usage
+            self.outcome.usage = self.outcome.usage or self._usage_filter.usage
 
     async def _stream(self, answer: ProviderAnswer) -> list[Message]:
         headers = {"content-type": "text/event-stream", "cache-control": "no-cache", "x-accel-buffering": "no"}
         await self._send(self._start(answer.status, headers, answer))
         self._streaming = True
         async for data in answer.body:
-            if passed := self._tap.feed(data):
+            if passed := self._usage_filter.feed(data):
                 await self._send({"type": "http.response.body", "body": passed, "more_body": True})
-        rest = self._tap.end()
-        self._ended("complete")
+        rest = self._usage_filter.finish()
+        self._set_status("complete")
         return [{"type": "http.response.body", "body": rest}]
 
     async def _whole(self, answer: ProviderAnswer) -> list[Message]:
         body = await self._read(answer)
         self._size = len(body)
         if len(body) <= INLINE_BYTES:
-            body = self._reported(body, answer.status)
+            body = self._add_cost(body, answer.status)
         elif body.lstrip().startswith(b"{"):
-            body = self._found(body)
+            body = self._add_cost_unparsed(body)
         else:
-            raise _no_json(answer.status, body)
-        self._ended("complete")
+            raise _not_json(answer.status, body)
+        self._set_status("complete")
         return self._reply(answer.status, body, answer)
 
-    def _reported(self, body: bytes, status: int) -> bytes:
+    def _add_cost(self, body: bytes, status: int) -> bytes:
         """Note the usage of an answer, and add its cost."""
         try:
             reply: Any = from_json(body)
         except ValueError as error:
-            raise _no_json(status, body) from error
-        reported = members(members(reply).get("usage"))
+            raise _not_json(status, body) from error
+        reported = as_object(as_object(reply).get("usage"))
         if reported:
             self.outcome.usage = read_usage(reported, self._pricing)
             if self._pricing is not None:
@@ -111,7 +111,7 @@ class Relay:
                 return to_json(reply)
         return body
 
-    def _found(self, body: bytes) -> bytes:
+    def _add_cost_unparsed(self, body: bytes) -> bytes:
         """Do the same for a large answer, which would take a multiple of its bytes if it were parsed."""
         reported, end = find_usage(body)
         if reported:
@@ -123,38 +123,40 @@ class Relay:
     async def _read(self, answer: ProviderAnswer) -> bytes:
         declared = answer.headers.get("content-length", "")
         counted = min(int(declared), _MOST_ANSWERED) if declared.isascii() and declared.isdigit() else 0
-        self._held.take(counted)  # all of it or nothing: of many answers at once some get through
+        self._held.reserve(counted)  # all of it or nothing: of many answers at once some get through
         body = bytearray()
         async for data in answer.body:
             body += data
             if len(body) > _MOST_ANSWERED:
                 raise ProviderFailed(f"the provider's answer is longer than {_MOST_ANSWERED} bytes")
             if len(body) > counted:
-                self._held.take(len(body) - counted)
+                self._held.reserve(len(body) - counted)
                 counted = len(body)
         return bytes(body)
 
-    def _ended(self, status: CallStatus) -> None:
+    def _set_status(self, status: CallStatus) -> None:
         """For who has gone, the call ended with that."""
         if not self.client_gone:
             self.outcome.status = status
 
-    async def _refused(self, answer: ProviderAnswer) -> list[Message]:
+    async def _forward_error(self, answer: ProviderAnswer) -> list[Message]:
         """Status and words of the provider as they are; its words take OpenAI's shape if they have not."""
         body = await self._read(answer)
         self.outcome.status = "failed"
         if answer.status < 400:
-            return self._failed(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
-        self.outcome.code, self.outcome.error = _code(body), _words(body)
-        return self._reply(answer.status, body if _has_shape(body) else _shaped(answer.status, body), answer)
+            return self._fail(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
+        self.outcome.code, self.outcome.error = _error_code(body), _error_text(body)
+        return self._reply(
+            answer.status, body if _is_openai_error(body) else _as_openai_error(answer.status, body), answer
+        )
 
-    def _failed(self, error: ProviderFailed) -> list[Message]:
+    def _fail(self, error: ProviderFailed) -> list[Message]:
         self.outcome.code, self.outcome.error = error.code, error.message
         if not self._streaming:
-            self._ended("failed")
+            self._set_status("failed")
             return self._reply(error.status, to_json(openai_error(error)))
         # The status line is out: an event of its own tells that the stream did not end as it should have.
-        self._ended("dropped")
+        self._set_status("dropped")
         return [{"type": "http.response.body", "body": b"\n\ndata: " + to_json(openai_error(error)) + b"\n\n"}]
 
     def _reply(self, status: int, body: bytes, answer: ProviderAnswer | None = None) -> list[Message]:
@@ -169,38 +171,38 @@ class Relay:
         return {"type": "http.response.start", "status": status, "headers": pairs}
 
 
-def _no_json(status: int, body: bytes) -> ProviderFailed:
+def _not_json(status: int, body: bytes) -> ProviderFailed:
     return ProviderFailed(f"the provider answered {status} with no JSON: {_quote(body)}")
 
 
-def _code(body: bytes) -> str | None:
+def _error_code(body: bytes) -> str | None:
     """The provider's own code of its refusal."""
     try:
-        error = members(members(read_json(body, _ERROR)).get("error"))
+        error = as_object(as_object(read_json(body, _ERROR_LIMITS)).get("error"))
     except ValueError:
         return None
     code = error.get("code") or error.get("type")
     return str(code)[:100] if code else None
 
 
-def _has_shape(body: bytes) -> bool:
-    return isinstance(_message(body), str)
+def _is_openai_error(body: bytes) -> bool:
+    return isinstance(_error_message(body), str)
 
 
-def _message(body: bytes) -> Any:
+def _error_message(body: bytes) -> Any:
     """What is at the place of OpenAI's message; none when the body is another kind of error."""
     try:
-        return members(members(read_json(body, _ERROR)).get("error")).get("message")
+        return as_object(as_object(read_json(body, _ERROR_LIMITS)).get("error")).get("message")
     except ValueError:
         return None
 
 
-def _words(body: bytes) -> str:
-    message = _message(body)
+def _error_text(body: bytes) -> str:
+    message = _error_message(body)
     return message[:_QUOTED] if isinstance(message, str) else _quote(body)
 
 
-def _shaped(status: int, body: bytes) -> bytes:
+def _as_openai_error(status: int, body: bytes) -> bytes:
     error = ProviderFailed(f"the provider answered {status}: {_quote(body)}")
     error.status = status
     return to_json(openai_error(error))

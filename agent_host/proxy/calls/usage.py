@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_common.protocol import Pricing, Usage
 
-from ..json_access import members
+from ..json_access import as_object
 
 _MOST = 2**40  # tokens; more is no count, and a database has no room for every number that JSON has
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
@@ -24,8 +24,8 @@ def read_usage(reported: Mapping[str, Any], pricing: Pricing | None) -> Usage:
     OpenAI counts cached tokens into `prompt_tokens` and reasoning into `completion_tokens`. A provider is a peer: what
     is missing or no number counts as 0, no bucket goes below it, and no count is taken for more than 2**40.
     """
-    prompt = members(reported.get("prompt_tokens_details"))
-    completion = members(reported.get("completion_tokens_details"))
+    prompt = as_object(reported.get("prompt_tokens_details"))
+    completion = as_object(reported.get("completion_tokens_details"))
     # DeepSeek and Anthropic have names of their own for what OpenAI nests.
     cache_read = _count(prompt, "cached_tokens") or _count(reported, "prompt_cache_hit_tokens")
     cache_write = _count(prompt, "cache_write_tokens") or _count(reported, "cache_creation_input_tokens")
@@ -56,7 +56,7 @@ def find_usage(body: bytes) -> tuple[dict[str, Any], int]:
             value, length = _DECODER.raw_decode(text)
         except (ValueError, RecursionError):
             continue
-        return members(value), found.end() - 2 + length
+        return as_object(value), found.end() - 2 + length
     return {}, 0
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from agent_common.protocol import Caching, ModelCard, Pricing
 
 from ...errors import InvalidRequest, NotFound
-from ...settings import without_user
+from ...settings import redacted_url
 
 Operation = Literal["chat", "embeddings"]
 Kind = Literal["openai", "demo", "local"]
@@ -30,7 +30,7 @@ class ProviderSpec:
 
     @property
     def shown_url(self) -> str:
-        return without_user(self.base_url)
+        return redacted_url(self.base_url)
 
 
 @dataclass(frozen=True, slots=True)

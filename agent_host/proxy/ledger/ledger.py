@@ -70,24 +70,24 @@ class ModelCallLedger:
         self._limit = limit
         self._retry_seconds = retry_seconds
         self._waiting: list[CallRecord] = []
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._closing = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
-        self._why: str | None = None  # the last write failed
+        self._failure: str | None = None  # the last write failed
 
     @property
     def failing(self) -> str | None:
         """Why rows are not written; None when they are."""
         if self._writer is not None and self._writer.done() and not self._closing.is_set():
             return "the ledger's writer has ended"
-        return self._why
+        return self._failure
 
     def start(self) -> None:
         self._writer = asyncio.create_task(self._write_all(), name="ledger-writer")
 
-    def admit(self) -> None:
+    def check_capacity(self) -> None:
         """Raises Unavailable when there is no room for another call's row."""
         if len(self._waiting) >= self._limit:
             raise Unavailable(
@@ -100,9 +100,9 @@ class ModelCallLedger:
         """Takes the row; it is written soon."""
         self._waiting.append(call)
         self._idle.clear()
-        self._news.set()
+        self._arrived.set()
 
-    async def settle(self, seconds: float = 2.0) -> None:
+    async def flush(self, seconds: float = 2.0) -> None:
         """Waits until no row waits, at most so long."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), seconds)
@@ -110,7 +110,7 @@ class ModelCallLedger:
     async def close(self) -> None:
         """Writes what waits, within ten seconds, and ends the writer."""
         self._closing.set()
-        self._news.set()
+        self._arrived.set()
         if self._writer is not None:
             done, _ = await asyncio.wait([self._writer], timeout=_FLUSH_SECONDS)
             if not done:
@@ -120,8 +120,8 @@ class ModelCallLedger:
 
     async def _write_all(self) -> None:
         while not self._closing.is_set():
-            await self._news.wait()
-            self._news.clear()
+            await self._arrived.wait()
+            self._arrived.clear()
             await self._pause(_GATHER_SECONDS)
             await self._drain()
         await self._drain()
@@ -149,15 +149,15 @@ class ModelCallLedger:
             await self._database.run(write)
         except Exception as error:  # noqa: BLE001  whatever it is: without the writer no call is taken any more
             why = (str(error) or type(error).__name__).splitlines()[0]
-            if not _lies_in_a_row(error):
-                self._why = why
+            if not _is_bad_value(error):
+                self._failure = why
                 log.error("ledger_write_failed", waiting=len(self._waiting), why=why)
                 return False
             if len(batch) > 1:
                 return await self._write_singly(len(batch))
             log.error("ledger_row_dropped", request_id=batch[0].request_id, agent_id=batch[0].agent_id, why=why)
         del self._waiting[: len(batch)]
-        self._why = None
+        self._failure = None
         if not self._waiting:
             self._idle.set()
         return True
@@ -169,7 +169,7 @@ class ModelCallLedger:
         return True
 
 
-def _lies_in_a_row(error: Exception) -> bool:
+def _is_bad_value(error: Exception) -> bool:
     """Another attempt would end the same: a value was refused, by the driver or by the database."""
     if isinstance(error, DBAPIError):
         return isinstance(error, DataError | IntegrityError)

@@ -44,7 +44,7 @@ class RefusalLog:
         self._seldom = Seldom(REFUSALS_EVERY, clock.monotonic)  # agents hold tokens: the operator bounds their number
 
     def log(self, agent_id: str, error: RequestError) -> None:
-        skipped = self._seldom.skipped(agent_id)
+        skipped = self._seldom.count_event(agent_id)
         if skipped is None:
             return
         more = {"others_since": skipped} if skipped else {}

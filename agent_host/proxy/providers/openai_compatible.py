@@ -22,13 +22,13 @@ class OpenAICompatible:
     """
 
     def __init__(
-        self, spec: ProviderSpec, connect_timeout: float, idle_timeout: float, *, inside: bool = False
+        self, spec: ProviderSpec, connect_timeout: float, idle_timeout: float, *, in_process: bool = False
     ) -> None:
         self._spec = spec
-        self._inside = inside
+        self._in_process = in_process
         self._urls = {operation: httpx.URL(spec.base_url + path) for operation, path in _PATHS.items()}
         self._timeout = httpx.Timeout(idle_timeout, connect=connect_timeout, pool=None).as_dict()
-        self._opened: httpx.AsyncClient | None = None
+        self._open_client: httpx.AsyncClient | None = None
 
     @asynccontextmanager
     async def call(self, call: ProviderCall) -> AsyncGenerator[ProviderAnswer]:
@@ -49,8 +49,8 @@ class OpenAICompatible:
             raise ProviderFailed(text, code=code) from error
 
     async def close(self) -> None:
-        if self._opened is not None:
-            await self._opened.aclose()
+        if self._open_client is not None:
+            await self._open_client.aclose()
 
     @property
     def _name(self) -> str:
@@ -58,11 +58,11 @@ class OpenAICompatible:
 
     @property
     def _client(self) -> httpx.AsyncClient:
-        if self._opened is None:
-            kept = 0 if self._inside else 64
+        if self._open_client is None:
+            kept = 0 if self._in_process else 64
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=30)
-            self._opened = httpx.AsyncClient(limits=limits, trust_env=not self._inside)
-        return self._opened
+            self._open_client = httpx.AsyncClient(limits=limits, trust_env=not self._in_process)
+        return self._open_client
 
     def _request(self, call: ProviderCall) -> httpx.Request:
         """Made by hand: the client's way from defaults to a request costs a third of a small call."""

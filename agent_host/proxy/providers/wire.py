@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ..json_access import members
+from ..json_access import as_object
 from .base import ProviderAnswer
 
 _WORD = re.compile(r"\s*\S+\s*|\s+")
@@ -41,9 +41,9 @@ class ChatCompletion:
     prompt_tokens: int
     words: Sequence[str]
     call: ProviderToolCall | None = None
-    cut: bool = False
+    truncated: bool = False
     """The text was cut at the caller's `max_tokens`."""
-    reported: dict[str, Any] | None = None
+    reported_usage: dict[str, Any] | None = None
     """Usage that was measured and not counted."""
 
     @property
@@ -52,12 +52,12 @@ class ChatCompletion:
 
     @property
     def finish_reason(self) -> str:
-        return "length" if self.cut else "tool_calls" if self.call else "stop"
+        return "length" if self.truncated else "tool_calls" if self.call else "stop"
 
     @property
     def usage(self) -> dict[str, Any]:
-        if self.reported is not None:
-            return self.reported
+        if self.reported_usage is not None:
+            return self.reported_usage
         completion = len(self.words) + len(_pieces(self.call))
         return {
             "prompt_tokens": self.prompt_tokens,
@@ -66,25 +66,25 @@ class ChatCompletion:
         }
 
 
-def reply(payload: dict[str, Any], text: str, call: ProviderToolCall | None, created: int) -> ChatCompletion:
+def make_completion(payload: dict[str, Any], text: str, call: ProviderToolCall | None, created: int) -> ChatCompletion:
     """A reply to a request, within its `max_tokens`: what goes beyond is cut, and a call is not made by halves."""
     words = _WORD.findall(text)
     most: Any = payload.get("max_completion_tokens") or payload.get("max_tokens")
     prompt = -(-len(to_json([payload.get("messages"), payload.get("tools")])) // 4)
     if isinstance(most, int) and 0 < most < len(words) + len(_pieces(call)):
-        return ChatCompletion(str(payload["model"]), created, prompt, words[:most], None, cut=True)
+        return ChatCompletion(str(payload["model"]), created, prompt, words[:most], None, truncated=True)
     return ChatCompletion(str(payload["model"]), created, prompt, words, call)
 
 
-def answer(payload: dict[str, Any], streamed: bool, said: ChatCompletion) -> ProviderAnswer:
+def to_answer(payload: dict[str, Any], streamed: bool, completion: ChatCompletion) -> ProviderAnswer:
     """The reply as the request wants it."""
     if streamed:
-        with_usage = bool(members(payload.get("stream_options")).get("include_usage"))
-        return ProviderAnswer(200, STREAM_HEADERS, one_by_one(_events(said, with_usage)))
-    return ProviderAnswer(200, JSON_HEADERS, one_by_one([to_json(_whole(said))]))
+        with_usage = bool(as_object(payload.get("stream_options")).get("include_usage"))
+        return ProviderAnswer(200, STREAM_HEADERS, body_parts(_events(completion, with_usage)))
+    return ProviderAnswer(200, JSON_HEADERS, body_parts([to_json(_whole(completion))]))
 
 
-async def one_by_one(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
+async def body_parts(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
     for part in parts:
         yield part
 
@@ -94,19 +94,21 @@ def event(value: dict[str, Any]) -> bytes:
     return b"data: " + to_json(value) + b"\n\n"
 
 
-def chunk(said: ChatCompletion, delta: dict[str, Any], finish: str | None = None) -> bytes:
+def chunk(completion: ChatCompletion, delta: dict[str, Any], finish: str | None = None) -> bytes:
     """One chunk of a stream."""
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-    return event({**_envelope(said, "chat.completion.chunk"), "choices": [choice]})
+    return event({**_envelope(completion, "chat.completion.chunk"), "choices": [choice]})
 
 
-def _events(said: ChatCompletion, with_usage: bool) -> list[bytes]:
-    events = [chunk(said, {"role": "assistant", "content": ""})]
-    events += [chunk(said, {"content": word}) for word in said.words]
-    events += [chunk(said, {"tool_calls": [piece]}) for piece in _call_deltas(said.call)]
-    events.append(chunk(said, {}, said.finish_reason))
+def _events(completion: ChatCompletion, with_usage: bool) -> list[bytes]:
+    events = [chunk(completion, {"role": "assistant", "content": ""})]
+    events += [chunk(completion, {"content": word}) for word in completion.words]
+    events += [chunk(completion, {"tool_calls": [piece]}) for piece in _call_deltas(completion.call)]
+    events.append(chunk(completion, {}, completion.finish_reason))
     if with_usage:
-        events.append(event({**_envelope(said, "chat.completion.chunk"), "choices": [], "usage": said.usage}))
+        events.append(
+            event({**_envelope(completion, "chat.completion.chunk"), "choices": [], "usage": completion.usage})
+        )
     return [*events, b"data: [DONE]\n\n"]
 
 
@@ -117,17 +119,17 @@ def _call_deltas(call: ProviderToolCall | None) -> list[dict[str, Any]]:
     return [head, *({"index": 0, "function": {"arguments": piece}} for piece in _pieces(call))]
 
 
-def _whole(said: ChatCompletion) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(said.words) or None, "refusal": None}
-    if said.call is not None:
-        function = {"name": said.call.name, "arguments": _arguments(said.call)}
-        message["tool_calls"] = [{"id": said.call.id, "type": "function", "function": function}]
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": said.finish_reason}
-    return {**_envelope(said, "chat.completion"), "choices": [choice], "usage": said.usage}
+def _whole(completion: ChatCompletion) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(completion.words) or None, "refusal": None}
+    if completion.call is not None:
+        function = {"name": completion.call.name, "arguments": _arguments(completion.call)}
+        message["tool_calls"] = [{"id": completion.call.id, "type": "function", "function": function}]
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": completion.finish_reason}
+    return {**_envelope(completion, "chat.completion"), "choices": [choice], "usage": completion.usage}
 
 
-def _envelope(said: ChatCompletion, kind: str) -> dict[str, Any]:
-    return {"id": said.id, "object": kind, "created": said.created, "model": said.model}
+def _envelope(completion: ChatCompletion, kind: str) -> dict[str, Any]:
+    return {"id": completion.id, "object": kind, "created": completion.created, "model": completion.model}
 
 
 def _arguments(call: ProviderToolCall) -> str:

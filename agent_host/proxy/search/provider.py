@@ -7,7 +7,7 @@ from typing import Protocol
 
 from agent_common.protocol import SearchHit
 
-AT_ONCE = 16
+MAX_CONCURRENT = 16
 """Searches of all agents together."""
 
 

@@ -39,14 +39,14 @@ class RecordedSearch:
         except ValidationError as error:
             first = error.errors()[0]
             raise ValueError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-        self._queries = {_same(query): hits for query, hits in file.queries.items()}
+        self._queries = {_normalized(query): hits for query, hits in file.queries.items()}
         self._otherwise = file.otherwise
 
     async def search(self, query: str, most: int, session: str) -> Sequence[SearchHit]:
-        return self._queries.get(_same(query), self._otherwise)[:most]
+        return self._queries.get(_normalized(query), self._otherwise)[:most]
 
     def close(self) -> None: ...
 
 
-def _same(query: str) -> str:
+def _normalized(query: str) -> str:
     return " ".join(query.casefold().split())

@@ -10,29 +10,31 @@ from agent_common.net import ShareCounter
 from agent_common.protocol import SearchHit, SearchRequest
 
 from ...errors import ProviderFailed, RequestError, TooMany, Unavailable
-from .provider import AT_ONCE, SearchProvider
+from .provider import MAX_CONCURRENT, SearchProvider
 
-SECONDS = 14.0
+SEARCH_SECONDS = 14.0
 """One less than an agent waits, so that it hears why."""
-MOST = 25
+MAX_SEARCHES = 25
 """Searches of one session."""
-REMEMBERED = 10_000
+MAX_SESSIONS = 10_000
 """Sessions whose searches are counted."""
 
 
 class SearchService:
     """`provider` none: search is off."""
 
-    def __init__(self, provider: SearchProvider | None, *, seconds: float = SECONDS, most: int = MOST) -> None:
+    def __init__(
+        self, provider: SearchProvider | None, *, seconds: float = SEARCH_SECONDS, most: int = MAX_SEARCHES
+    ) -> None:
         self._provider, self._seconds, self._most = provider, seconds, most
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
-        self._shares = ShareCounter(AT_ONCE)
+        self._shares = ShareCounter(MAX_CONCURRENT)
 
     async def search(self, agent_id: str, request: SearchRequest) -> Sequence[SearchHit]:
         """Raises RequestError."""
         if self._provider is None:
             raise Unavailable("search is off on this host (MESH_SEARCH)", code="search_off")
-        with self._shares.place(agent_id) as place:
+        with self._shares.hold(agent_id) as place:
             if not place:
                 raise TooMany("you have your share of searches; try again when one has ended", code="too_many_searches")
             self._count(agent_id, request.session)
@@ -56,5 +58,5 @@ class SearchService:
             raise error
         self._counts[key] = count + 1
         self._counts.move_to_end(key)
-        if len(self._counts) > REMEMBERED:
+        if len(self._counts) > MAX_SESSIONS:
             self._counts.popitem(last=False)

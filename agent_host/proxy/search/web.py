@@ -13,7 +13,7 @@ import structlog
 from agent_common.protocol import SearchHit
 
 from ...errors import ProviderFailed, Unavailable
-from .provider import AT_ONCE
+from .provider import MAX_CONCURRENT
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +29,7 @@ class DdgsSearch:
 
     def __init__(self, proxy: str | None = None, *, verify: bool | str = True, seconds: int = ENGINE_SECONDS) -> None:
         self._options: dict[str, Any] = {"proxy": proxy, "verify": verify, "timeout": seconds}
-        self._threads = ThreadPoolExecutor(AT_ONCE, "search")
+        self._threads = ThreadPoolExecutor(MAX_CONCURRENT, "search")
 
     async def search(self, query: str, most: int, session: str) -> Sequence[SearchHit]:
         loop = asyncio.get_running_loop()

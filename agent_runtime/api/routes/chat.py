@@ -113,7 +113,7 @@ def _incoming(request: Request, own: ChatRequest) -> IncomingMessage:
         session=own.session_id,
         message_id=own.message_id,
         model=own.model,
-        agent=own.answering,
+        agent=own.named_agent,
         on_busy=own.on_busy,
     )
 

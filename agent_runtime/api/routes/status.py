@@ -46,12 +46,12 @@ async def status(request: Request) -> Response:
 async def capabilities(request: Request) -> Response:
     """The agent's card: its tools with their schemas, its skills, its models."""
     at = get_services(request)
-    specs = with_aliases(at.tools.every())
+    specs = with_aliases(at.tools.all_specs())
     try:
         models = [card.id for card in await at.models.models()]
     except MeshUnavailable:
         models = at.models.names()
-    packages = await asyncio.to_thread(at.skill_index.names)
+    packages = await asyncio.to_thread(at.skill_index.list_packages)
     card = Capabilities(
         agent_id=at.settings.id,
         role=at.settings.role,
@@ -80,7 +80,7 @@ def _running(state: AppState, services: Services, request: Request) -> AgentStat
         "state": "draining" if state.draining else "working" if running else "blocked" if waiting else "idle",
         "current_task": tasks[0] if tasks else None,
         "current_tasks": tasks,
-        "capabilities": [spec.name for spec in services.tools.every()],
+        "capabilities": [spec.name for spec in services.tools.all_specs()],
         "tasks_completed": counters.completed_tasks,
         "tasks_failed": counters.failed_tasks,
         "context_tokens": counters.context_tokens,

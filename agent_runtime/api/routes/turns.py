@@ -67,7 +67,7 @@ async def cancel(request: Request, session: str, message_id: str) -> Response:
         if message_id in (turn.message_name, turn.message_id) and await at.loop_services.admission.cancel_queued(turn):
             return model_response(CancelReply(session_id=session, message_id=message_id))
     row = await at.loop_services.database.read(
-        lambda connection: branches.turn(connection, conversation.id, message_id)
+        lambda connection: branches.find_turn(connection, conversation.id, message_id)
     )
     if row is None:
         raise NotFound(f"there is no message {message_id}", code="unknown_message")

@@ -122,7 +122,7 @@ async def _listing(request: Request, path: str) -> Response:
 
 def _file(request: Request, path: str, found: OpenedFile) -> Response:
     headers = _headers(path, found)
-    if _conditions(request).known(found.etag):
+    if _conditions(request).is_not_modified(found.etag):
         found.file.close()
         return Response(status_code=304, headers=headers)
     wanted = request.headers.get("range")
@@ -162,7 +162,7 @@ def _headers(path: str, found: OpenedFile) -> dict[str, str]:
 
 
 def _conditions(request: Request) -> Preconditions:
-    return Preconditions.of(request.headers.get("if-match"), request.headers.get("if-none-match"))
+    return Preconditions.from_headers(request.headers.get("if-match"), request.headers.get("if-none-match"))
 
 
 def _refuse_parameters(request: Request) -> None:

@@ -18,19 +18,19 @@ from agent_common.net import HostPatterns
 
 from ...errors import StartError
 from .config_schema import OAuthConfig, ServerFields
-from .env_substitution import SubstitutedText, fill
-from .other_products import translated
+from .env_substitution import SubstitutedText, substitute
+from .other_products import translate_fields
 
-LEAST_SECRET, LEAST_WORD = 6, 8
+MIN_SECRET_LENGTH, MIN_WORD_LENGTH = 6, 8
 """Characters from which on a value, and a word of one, is hidden in errors."""
-LARGEST = 1024 * 1024
+MAX_FILE_BYTES = 1024 * 1024
 """Bytes of the file."""
-MOST_SERVERS = 50
-WORDS = ("mcpServers", "servers", "mcp", "context_servers")
+MAX_SERVERS = 50
+SERVER_KEYS = ("mcpServers", "servers", "mcp", "context_servers")
 """What the servers may be listed under: by most products, VS Code, OpenCode, Zed."""
-BESIDE = frozenset({"$schema", "inputs"})
+IGNORED_KEYS = frozenset({"$schema", "inputs"})
 """What other products write beside them and nothing here needs."""
-_KINDS = ("str", "bool", "list[str]")
+_TYPE_NAMES = ("str", "bool", "list[str]")
 """What a fault of a field with several types names besides the field."""
 
 
@@ -66,7 +66,7 @@ class ServerConfig:
     """One server that the operator has named."""
 
     name: str
-    where: LocalServer | RemoteServer
+    target: LocalServer | RemoteServer
     enabled: bool = True
     timeout: float | None = None
     """Seconds that a call may take; none: as long as any tool."""
@@ -100,10 +100,10 @@ def read_servers(
     real = path.resolve()
     if any(real.is_relative_to(data_dir / name) for name in ("workspace", "scratch")):
         raise StartError(f"{path}: tools can write there, and would decide which servers run; put it elsewhere")
-    if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST:
-        raise StartError(f"{path}: must be a file of at most {LARGEST // 1024} KiB")
+    if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_FILE_BYTES:
+        raise StartError(f"{path}: must be a file of at most {MAX_FILE_BYTES // 1024} KiB")
     try:
-        return servers(json.loads(path.read_bytes(), object_pairs_hook=_once), data_dir, environment)
+        return parse_servers(json.loads(path.read_bytes(), object_pairs_hook=_reject_duplicates), data_dir, environment)
     except OSError as error:
         raise StartError(f"{path} cannot be read: {error.strerror}") from error
     except ConfigFaults as faults:
@@ -112,14 +112,14 @@ def read_servers(
         raise StartError(f"{path}: is not JSON, which has no comments and no trailing commas: {error}") from None
 
 
-def servers(content: Any, data_dir: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, ...]:
+def parse_servers(content: Any, data_dir: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, ...]:
     """The servers that the content of a file describes. Raises Faults."""
-    listed = _listed(content)
+    listed = _server_entries(content)
     found: list[ServerConfig] = []
     lines: list[str] = []
     for name, about in listed.items():
         try:
-            found.append(_server(name, about, data_dir, environment))
+            found.append(_parse_server(name, about, data_dir, environment))
         except ConfigFaults as faults:
             lines += [f"server {name[:64]!r}: {line}" for line in faults.lines]
     if lines:
@@ -127,28 +127,33 @@ def servers(content: Any, data_dir: Path, environment: Mapping[str, str]) -> tup
     return tuple(found)
 
 
-def _listed(content: Any) -> dict[str, Any]:
+def _server_entries(content: Any) -> dict[str, Any]:
     if not isinstance(content, dict):
-        raise ConfigFaults([f'must be an object with the field {WORDS[0]}: {{"{WORDS[0]}": {{"name": {{...}}}}}}'])
-    fields = {name: value for name, value in cast("dict[str, Any]", content).items() if name not in BESIDE}
-    if strangers := [name for name in fields if name not in WORDS]:
         raise ConfigFaults(
-            [f"{name}: no such field; there is {WORDS[0]}. Take out what is not about servers" for name in strangers]
+            [f'must be an object with the field {SERVER_KEYS[0]}: {{"{SERVER_KEYS[0]}": {{"name": {{...}}}}}}']
+        )
+    fields = {name: value for name, value in cast("dict[str, Any]", content).items() if name not in IGNORED_KEYS}
+    if strangers := [name for name in fields if name not in SERVER_KEYS]:
+        raise ConfigFaults(
+            [
+                f"{name}: no such field; there is {SERVER_KEYS[0]}. Take out what is not about servers"
+                for name in strangers
+            ]
         )
     if len(fields) > 1:
         raise ConfigFaults([f"give one of {' and '.join(fields)}, not both"])
     inner: Any = fields.get("mcp")
     if isinstance(inner, dict) and "servers" in inner and "command" not in inner["servers"]:
-        return _listed(inner)  # as in the settings of VS Code
+        return _server_entries(inner)  # as in the settings of VS Code
     listed: Any = next(iter(fields.values()), cast("dict[str, Any]", {}))
     if not isinstance(listed, dict):
         raise ConfigFaults([f"{next(iter(fields))}: must be an object, with a server under each name"])
-    if len(cast("dict[str, Any]", listed)) > MOST_SERVERS:
-        raise ConfigFaults([f"there are more than {MOST_SERVERS} servers"])
+    if len(cast("dict[str, Any]", listed)) > MAX_SERVERS:
+        raise ConfigFaults([f"there are more than {MAX_SERVERS} servers"])
     return cast("dict[str, Any]", listed)
 
 
-def _server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str]) -> ServerConfig:
+def _parse_server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str]) -> ServerConfig:
     if not isinstance(about, dict):
         raise ConfigFaults(["must be an object with command or url"])
     fields = cast("dict[str, Any]", about)
@@ -159,16 +164,16 @@ def _server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str
         "pathSeparator": "/",
         "/": "/",
     }
-    ours, lines = translated(fields, places)
+    ours, lines = translate_fields(fields, places)
     if ours.get("enabled") is False and not ours.keys() - ServerFields.model_fields.keys():
         return ServerConfig(name, LocalServer((), {}), enabled=False)  # its variables need not be set
-    filled = fill(ours, environment)
+    filled = substitute(ours, environment)
     lines += filled.missing
     try:
         written = ServerFields.model_validate({"name": name, **filled.fields})
     except ValidationError as error:
         told = {line.partition(":")[0] for line in lines}  # a field with a hole in it is wrong otherwise too
-        found = [_fault(one) for one in error.errors(include_input=False)]
+        found = [_fault_text(one) for one in error.errors(include_input=False)]
         raise ConfigFaults(
             [*lines, *dict.fromkeys(one for one in found if one.partition(":")[0] not in told)]
         ) from None
@@ -188,46 +193,44 @@ def _server(name: str, about: Any, data_dir: Path, environment: Mapping[str, str
         enabled=written.enabled,
         timeout=written.timeout_ms / 1000 if written.timeout_ms else None,
         trust_hints=written.trust_hints,
-        secrets=_secrets(written, filled),
+        secrets=_hidden_values(written, filled),
     )
 
 
-def _local(written: ServerFields) -> LocalServer:
-    hosts = ["*"] if written.network is True else written.network or []
+def _local(fields: ServerFields) -> LocalServer:
+    hosts = ["*"] if fields.network is True else fields.network or []
     return LocalServer(
-        written.argv,
-        written.env,
-        HostPatterns.of(hosts) if hosts else None,
-        write=written.write,
-        read=tuple(Path(folder).resolve() for folder in written.read),
-        cwd=None if written.cwd is None else Path(written.cwd).resolve(),
-        memory=written.memory_mb * 2**20,
+        fields.argv,
+        fields.env,
+        HostPatterns.from_patterns(hosts) if hosts else None,
+        write=fields.write,
+        read=tuple(Path(folder).resolve() for folder in fields.read),
+        cwd=None if fields.cwd is None else Path(fields.cwd).resolve(),
+        memory=fields.memory_mb * 2**20,
     )
 
 
-def _remote(written: ServerFields) -> RemoteServer:
-    return RemoteServer(
-        written.url or "", {name.lower(): value for name, value in written.headers.items()}, written.oauth
-    )
+def _remote(fields: ServerFields) -> RemoteServer:
+    return RemoteServer(fields.url or "", {name.lower(): value for name, value in fields.headers.items()}, fields.oauth)
 
 
-def _secrets(written: ServerFields, filled: SubstitutedText) -> tuple[str, ...]:
+def _hidden_values(fields: ServerFields, filled: SubstitutedText) -> tuple[str, ...]:
     """Longest first, so that none is hidden in parts."""
 
     def all_of_them() -> Iterator[str]:
         yield from filled.values
-        for value in (*written.env.values(), *written.headers.values()):
+        for value in (*fields.env.values(), *fields.headers.values()):
             yield value
-            yield from (word for word in value.split() if len(word) >= LEAST_WORD)
-        if written.oauth is not None:
-            yield written.oauth.refresh_token or ""
-            yield written.oauth.client_secret or ""
+            yield from (word for word in value.split() if len(word) >= MIN_WORD_LENGTH)
+        if fields.oauth is not None:
+            yield fields.oauth.refresh_token or ""
+            yield fields.oauth.client_secret or ""
 
-    return tuple(sorted({one for one in all_of_them() if len(one) >= LEAST_SECRET}, key=len, reverse=True))
+    return tuple(sorted({one for one in all_of_them() if len(one) >= MIN_SECRET_LENGTH}, key=len, reverse=True))
 
 
-def _fault(error: Any) -> str:
-    path = [part for part in error["loc"] if part not in _KINDS]
+def _fault_text(error: Any) -> str:
+    path = [part for part in error["loc"] if part not in _TYPE_NAMES]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
     text = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
@@ -236,7 +239,7 @@ def _fault(error: Any) -> str:
     return f"{where}: {text}" if where else text
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

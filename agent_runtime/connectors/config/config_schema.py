@@ -12,19 +12,21 @@ from agent_common.net import HostPatterns
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LINE = re.compile(r"[\x20-\x7e]*")
-_OURS = frozenset({"host", "connection", "content-length", "transfer-encoding", "content-type", "accept", "upgrade"})
-LONGEST_MS = 3_600_000
+_OWN_HEADERS = frozenset(
+    {"host", "connection", "content-length", "transfer-encoding", "content-type", "accept", "upgrade"}
+)
+MAX_TIMEOUT_MS = 3_600_000
 TYPES = {"local": "command", "stdio": "command", "remote": "url", "http": "url", "streamable-http": "url"}
 """What a server may be called, and the field that it then needs."""
 
 
-def _no_null(text: str) -> str:
+def _reject_null(text: str) -> str:
     if "\0" in text:
         raise ValueError("must not contain null bytes")
     return text
 
 
-def _http(url: str) -> str:
+def _check_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -40,8 +42,8 @@ def _http(url: str) -> str:
     return url
 
 
-Text = Annotated[str, AfterValidator(_no_null), Field(max_length=32_768)]
-Url = Annotated[str, AfterValidator(_http), Field(max_length=4096)]
+Text = Annotated[str, AfterValidator(_reject_null), Field(max_length=32_768)]
+Url = Annotated[str, AfterValidator(_check_url), Field(max_length=4096)]
 
 
 class OAuthConfig(BaseModel):
@@ -85,7 +87,7 @@ class ServerFields(BaseModel):
     headers: dict[str, str] = Field(default_factory=dict[str, str], max_length=100)
     oauth: OAuthConfig | None = None
     enabled: bool = True
-    timeout_ms: int | None = Field(default=None, ge=100, le=LONGEST_MS)
+    timeout_ms: int | None = Field(default=None, ge=100, le=MAX_TIMEOUT_MS)
     network: bool | list[str] = False
     write: bool = False
     read: list[str] = Field(default_factory=list[str], max_length=20)
@@ -127,7 +129,7 @@ class ServerFields(BaseModel):
     @classmethod
     def _can_be_sent(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
-            if not _TOKEN.fullmatch(name) or name.lower() in _OURS or name.lower().startswith("mcp-"):
+            if not _TOKEN.fullmatch(name) or name.lower() in _OWN_HEADERS or name.lower().startswith("mcp-"):
                 raise ValueError(f"{name[:64]!r} cannot be set here")
             if not _LINE.fullmatch(text):
                 raise ValueError(f"the value of {name} must be one line of plain text")
@@ -137,7 +139,7 @@ class ServerFields(BaseModel):
     @classmethod
     def _hosts(cls, value: bool | list[str]) -> bool | list[str]:
         if not isinstance(value, bool):
-            HostPatterns.of(value)
+            HostPatterns.from_patterns(value)
         return value
 
     @field_validator("read", "cwd")

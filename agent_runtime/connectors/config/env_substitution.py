@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-FIELDS = ("command", "args", "env", "url", "headers", "oauth", "read", "cwd")
+SUBSTITUTED_FIELDS = ("command", "args", "env", "url", "headers", "oauth", "read", "cwd")
 """Where they are filled."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
@@ -23,7 +23,7 @@ class SubstitutedText:
     """What came from the environment."""
 
 
-def fill(fields: Mapping[str, Any], environment: Mapping[str, str]) -> SubstitutedText:
+def substitute(fields: Mapping[str, Any], environment: Mapping[str, str]) -> SubstitutedText:
     """A copy of the fields, with what is missing named as a fault."""
     filled = SubstitutedText({})
 
@@ -48,5 +48,7 @@ def fill(fields: Mapping[str, Any], environment: Mapping[str, str]) -> Substitut
             return {name: any_of(one, f"{where}.{name}") for name, one in cast("dict[str, Any]", value).items()}
         return value
 
-    filled.fields = {name: any_of(value, name) if name in FIELDS else value for name, value in fields.items()}
+    filled.fields = {
+        name: any_of(value, name) if name in SUBSTITUTED_FIELDS else value for name, value in fields.items()
+    }
     return filled

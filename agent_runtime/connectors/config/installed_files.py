@@ -15,11 +15,11 @@ from pathlib import Path
 
 from ...sandbox import COMMAND_PATH
 from .config import LocalServer
-from .unreadable_files import unreadable
+from .unreadable_files import find_unreadable
 
-SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev")))
+SYSTEM_FOLDERS = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev")))
 """What every confined program sees anyway."""
-MOST_LINKS = 16
+MAX_LINKS = 16
 DOWNLOADERS = frozenset({"npx", "uvx", "bunx", "pnpx"})
 CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".jar", ".sh", ".rb")
@@ -36,79 +36,79 @@ class InstalledFiles:
     env: Mapping[str, str]
 
 
-def installed(where: LocalServer, data_dir: Path, environment: Mapping[str, str]) -> InstalledFiles:
+def find_installation(server: LocalServer, data_dir: Path, environment: Mapping[str, str]) -> InstalledFiles:
     """Find the program on the PATH that servers get, then on the runtime's own, and the folders that it needs. Reads
     the disk."""
-    name, *arguments = where.argv
+    name, *arguments = server.argv
     env: dict[str, str] = {}
-    own = where.env.get("PATH", COMMAND_PATH)
+    own = server.env.get("PATH", COMMAND_PATH)
     found = shutil.which(name, path=own)
-    if found is None and (found := shutil.which(name, path=environment.get("PATH"))) and "PATH" not in where.env:
+    if found is None and (found := shutil.which(name, path=environment.get("PATH"))) and "PATH" not in server.env:
         env["PATH"] = os.pathsep.join((str(Path(found).parent), own))  # npx needs the node beside it
-    program = Path(where.cwd or "/", found or name)
+    program = Path(server.cwd or "/", found or name)
     scripts = [Path(word) for word in arguments if word.startswith("/") and Path(word).is_file()]
-    folders = [*_around_links(program), *(one for script in scripts for one in _modules_near(script))]
+    folders = [*_folders_behind_links(program), *(one for script in scripts for one in _node_modules(script))]
     shown = tuple(dict.fromkeys(folder for folder in folders if _may_be_shown(folder, data_dir)))
     return InstalledFiles((found or name, *arguments), shown, env)
 
 
-def advice(
-    where: LocalServer, found: InstalledFiles, workspace: Path, uid: int | None = None, *, by_path: bool = False
+def confinement_advice(
+    server: LocalServer, found: InstalledFiles, workspace: Path, uid: int | None = None, *, by_path: bool = False
 ) -> list[str]:
     """Say what a confined program will miss, each with its fix. `uid` and `by_path` are those of the confinement. Reads
     the disk."""
-    program = Path(where.argv[0]).name
+    program = Path(server.argv[0]).name
     lines: list[str] = []
-    if not Path(where.cwd or "/", found.argv[0]).exists():
-        lines.append(f"command: there is no program {where.argv[0]}; install it, or write its absolute path")
+    if not Path(server.cwd or "/", found.argv[0]).exists():
+        lines.append(f"command: there is no program {server.argv[0]}; install it, or write its absolute path")
     elif program in CONTAINERS:
         lines.append(f"command: {program} cannot be used from inside; run the container elsewhere and give its url")
-    if program in DOWNLOADERS and where.network is None:
+    if program in DOWNLOADERS and server.network is None:
         lines.append(f'command: {program} downloads what it runs; add "network": true, or install the program')
-    visible = (*found.folders, *where.read, *((where.cwd,) if where.cwd else ()), workspace, *SYSTEM)
+    visible = (*found.folders, *server.read, *((server.cwd,) if server.cwd else ()), workspace, *SYSTEM_FOLDERS)
     unseen: list[Path] = []
-    for number, word in enumerate(where.argv[1:]):
+    for number, word in enumerate(server.argv[1:]):
         path = Path(word.partition("=")[2] if word.startswith("-") else word)
         if path.is_absolute() and len(path.parts) > 1 and path.exists():
             if not any(path.resolve().is_relative_to(folder.resolve()) for folder in visible):
                 unseen.append(path)
-        elif word.endswith(SCRIPTS) and where.cwd is None and not path.is_absolute():
+        elif word.endswith(SCRIPTS) and server.cwd is None and not path.is_absolute():
             lines.append(f'args[{number}]: {word} is a relative path; add "cwd": its folder')
     if unseen:
         wanted = ", ".join(dict.fromkeys(f'"{_project_of(path)}"' for path in unseen))
-        given = "".join(f'"{folder}", ' for folder in where.read)
+        given = "".join(f'"{folder}", ' for folder in server.read)
         lines.append(f'args: it cannot see {", ".join(map(str, unseen))}; add "read": [{given}{wanted}]')
-    scripts = [Path(word) for word in where.argv[1:] if word.startswith("/") and Path(word).is_file()]
-    given = [*(("read", folder) for folder in where.read), *(("command", folder) for folder in found.folders)]
-    given += [*([("cwd", where.cwd)] if where.cwd else []), *(("args", script) for script in scripts)]
-    return [*lines, *dict.fromkeys(unreadable(given, uid, by_path=by_path))]
+    scripts = [Path(word) for word in server.argv[1:] if word.startswith("/") and Path(word).is_file()]
+    given = [*(("read", folder) for folder in server.read), *(("command", folder) for folder in found.folders)]
+    given += [*([("cwd", server.cwd)] if server.cwd else []), *(("args", script) for script in scripts)]
+    return [*lines, *dict.fromkeys(find_unreadable(given, uid, by_path=by_path))]
 
 
-def _around_links(program: Path) -> Iterator[Path]:
+def _folders_behind_links(program: Path) -> Iterator[Path]:
     """The folders of a program, and of all that it is a link to."""
-    for _ in range(MOST_LINKS):
-        yield from _around(program)
+    for _ in range(MAX_LINKS):
+        yield from _installation_folders(program)
         if not program.is_symlink():
             break
         program = Path(os.path.normpath(program.parent / program.readlink()))
-    yield from _around(program.resolve())
+    yield from _installation_folders(program.resolve())
 
 
-def _around(program: Path) -> Iterator[Path]:
+def _installation_folders(program: Path) -> Iterator[Path]:
     folder, root = program.parent, program.parent.parent
     if modules := [one for one in program.parents if one.name == "node_modules"]:
         yield modules[-1]
     elif folder.name == "bin" and (root / "pyvenv.cfg").is_file():
         yield root
-        if (base := _python_behind(root)) is not None:
-            yield from _around_links(base)
+        if (base := _base_python(root)) is not None:
+            yield from _folders_behind_links(base)
     else:
         yield folder
         if folder.name == "bin" and (root / "lib").is_dir():
             yield root / "lib"
 
 
-def _python_behind(environment: Path) -> Path | None:
+def _base_python(environment: Path) -> Path | None:
     """The interpreter that a virtual environment was made with."""
     try:
         lines = (environment / "pyvenv.cfg").read_text(errors="replace").splitlines()
@@ -118,7 +118,7 @@ def _python_behind(environment: Path) -> Path | None:
     return Path(fields["home"], "python3") if fields.get("home", "").startswith("/") else None
 
 
-def _modules_near(script: Path) -> Iterator[Path]:
+def _node_modules(script: Path) -> Iterator[Path]:
     """The packages that Node finds for a script."""
     if script.suffix in (".js", ".mjs", ".cjs", ".ts"):
         yield from (one for parent in script.parents if (one := parent / "node_modules").is_dir())
@@ -128,7 +128,7 @@ def _may_be_shown(folder: Path, data_dir: Path) -> bool:
     """Whether a folder is neither the system's, nor the runtime's own, nor as wide as somebody's home."""
     wide = len(folder.parts) <= 2 or folder.parent == Path("/home") or folder == Path.home()
     own = folder.is_relative_to(data_dir) or data_dir.is_relative_to(folder)
-    return not wide and not own and folder.is_dir() and not any(folder.is_relative_to(one) for one in SYSTEM)
+    return not wide and not own and folder.is_dir() and not any(folder.is_relative_to(one) for one in SYSTEM_FOLDERS)
 
 
 def _project_of(path: Path) -> Path:

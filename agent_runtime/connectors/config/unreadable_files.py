@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
-def unreadable(given: Iterable[tuple[str, Path]], uid: int | None, *, by_path: bool) -> Iterator[str]:
+def find_unreadable(given: Iterable[tuple[str, Path]], uid: int | None, *, by_path: bool) -> Iterator[str]:
     """Name each path that is closed to the user of local servers, with the field it was given in. Reads the disk.
 
     `uid`: None is the runtime's own user. `by_path`: nothing is mounted, and every folder on the way must be open too.
@@ -16,17 +16,17 @@ def unreadable(given: Iterable[tuple[str, Path]], uid: int | None, *, by_path: b
     user = os.geteuid() if uid is None else uid
     for field, path in given:
         for place in (*reversed(path.parents if by_path else ()), path):
-            lacking = _lacking(place, user, "x" if place != path else "rx" if path.is_dir() else "r")
+            lacking = _missing_rights(place, user, "x" if place != path else "rx" if path.is_dir() else "r")
             if lacking:
                 fix = f"run chmod o+{lacking} {place}, or give it to that user"
                 yield f"{field}: {place} is closed to user {user}, whom servers run as; {fix}"
                 break
 
 
-def _lacking(place: Path, user: int, wanted: str) -> str:
+def _missing_rights(path: Path, user: int, wanted: str) -> str:
     """The rights of `wanted` that this user, who is in no other group than its own, does not have."""
     try:
-        found = place.stat()
+        found = path.stat()
     except OSError:  # that it is not there is told elsewhere
         return ""
     if user == 0:

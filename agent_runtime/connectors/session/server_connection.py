@@ -18,21 +18,21 @@ from agent_common.telemetry import logger
 from ...errors import ToolFailure
 from ...tools import Tool
 from ..config.config import LocalServer, ServerConfig
-from ..tools.results import data
-from ..tools.tool_adapter import declare
+from ..tools.results import result_data
+from ..tools.tool_adapter import build_tools
 from ..transport.connection_state import ConnectionState
-from ..transport.transports import ConnectorDeps, load
-from .timeouts import MOST_PROMPT, Timeouts
+from ..transport.transports import ConnectorDeps, load_packages
+from .timeouts import MAX_PROMPT_RELISTS, Timeouts
 
 if TYPE_CHECKING:
     from ..transport.oauth import AccessToken
     from .session import McpSession
 
 State = Literal["idle", "connecting", "ready", "waiting", "closed"]
-MOST_CALLS = 16
+MAX_CALLS = 16
 """Calls of one server at the same time; further ones wait."""
 CLOSE_SECONDS = 5.0
-AFTERMATH = 2.0
+LOSS_GRACE = 2.0
 """Seconds that a call which lost its connection waits to learn why."""
 REASON_LIMIT = 500
 
@@ -40,15 +40,15 @@ log = logger(__name__)
 
 
 class ServerConnection:
-    """`touch` it, `wake` it, `call` through it; `close` it in the end."""
+    """`mark_used` it, `start_connecting` it, `call` through it; `close` it in the end."""
 
     def __init__(
         self,
         server: ServerConfig,
         servers: Collection[str],
-        ground: ConnectorDeps,
+        deps: ConnectorDeps,
         starting: asyncio.Semaphore,
-        patience: Timeouts,
+        timeouts: Timeouts,
     ) -> None:
         self.server = server
         self.tools: tuple[Tool, ...] = ()
@@ -57,81 +57,81 @@ class ServerConnection:
         self.state: State = "idle"
         self.reason: str | None = None
         """Why there is no connection, when there should be one."""
-        self._servers, self._ground, self._starting, self._patience = servers, ground, starting, patience
+        self._servers, self._deps, self._starting, self._timeouts = servers, deps, starting, timeouts
         self._now = asyncio.get_running_loop().time
-        self._used = self._began = self._listed_at = self._retry_at = self._now()
+        self._used_at = self._began_at = self._listed_at = self._retry_at = self._now()
         self._failures = self._open_calls = 0
         self._changed = False
-        self._probing = True
+        self._probe = True
         """The newest protocol is tried first."""
-        self._stir, self._settled = asyncio.Event(), asyncio.Event()
-        self._over = asyncio.Event()
+        self._wakeup, self._attempt_done = asyncio.Event(), asyncio.Event()
+        self._connection_over = asyncio.Event()
         """The connection that a call has lost is over, and it is known why."""
-        self._slots = asyncio.Semaphore(MOST_CALLS)
+        self._slots = asyncio.Semaphore(MAX_CALLS)
         self._session: McpSession | None = None
         self._access: AccessToken | None = None
         self._task: asyncio.Task[None] | None = None
 
     # -- for those who want something of it
 
-    def touch(self) -> None:
+    def mark_used(self) -> None:
         """Somebody may need it: its connection stays open for a while."""
-        self._used = self._now()
+        self._used_at = self._now()
 
-    def wake(self) -> None:
+    def start_connecting(self) -> None:
         """Begins to connect, unless that is going on or has just failed."""
-        self.touch()
+        self.mark_used()
         if self.state == "idle" and self.server.enabled:
-            self._become("connecting")
-            self._task = asyncio.create_task(self._live())
+            self._set_state("connecting")
+            self._task = asyncio.create_task(self._run())
 
-    async def settled(self) -> None:
+    async def wait_for_attempt(self) -> None:
         """Returns once its first attempt has come to something, or has had its time."""
-        left = self._patience.wait - (self._now() - self._began)
+        left = self._timeouts.first_wait - (self._now() - self._began_at)
         if self.state == "connecting" and not self._failures and left > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
-                    await self._settled.wait()
+                    await self._attempt_done.wait()
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
         """What a tool answers, as data. Raises ToolFailure."""
         async with self._slots:
             self._open_calls += 1
             try:
-                session = await self._connected()
-                return data(await session.call(tool, arguments))
+                session = await self._get_session()
+                return result_data(await session.call(tool, arguments))
             except ToolFailure as failure:
-                raise ToolFailure(self._hide(failure.message), kind=failure.kind) from None
+                raise ToolFailure(self._hide_secrets(failure.message), kind=failure.kind) from None
             except Exception as lost:  # noqa: BLE001  whatever breaks in the package is a lost connection
-                raise await self._lost(lost) from None
+                raise await self._lost_failure(lost) from None
             finally:
                 self._open_calls -= 1
-                self.touch()
+                self.mark_used()
 
     async def close(self) -> None:
         """Ends its connection, and the program with it."""
-        self._become("closed")
+        self._set_state("closed")
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=CLOSE_SECONDS)
 
-    async def _connected(self) -> McpSession:
-        self.wake()
+    async def _get_session(self) -> McpSession:
+        self.start_connecting()
         if self.state == "connecting":
-            await self._settled.wait()
+            await self._attempt_done.wait()
         if self._session is None:
             raise self._unavailable()
         return self._session
 
-    async def _lost(self, lost: Exception) -> ToolFailure:
+    async def _lost_failure(self, lost: Exception) -> ToolFailure:
         """What a call is told whose connection is gone."""
         from .session import ConnectionLost
 
         if not isinstance(lost, ConnectionLost):
             log.error("mcp call failed", server=self.server.name, error=type(lost).__name__)
         with suppress(TimeoutError):
-            async with asyncio.timeout(AFTERMATH):
-                await self._over.wait()
+            async with asyncio.timeout(LOSS_GRACE):
+                await self._connection_over.wait()
         return self._unavailable("the connection was lost under the call; what it has done is not known")
 
     def _unavailable(self, what: str = "") -> ToolFailure:
@@ -142,143 +142,143 @@ class ServerConnection:
 
     # -- the task that owns the connections
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         """Connection after connection, while somebody needs them."""
         try:
             while await self._attempt():
-                self._become("connecting")
+                self._set_state("connecting")
             self._failures, self.reason = 0, None
-            self._become("idle")
+            self._set_state("idle")
         except Exception:
             log.exception("an mcp connection broke its owner", server=self.server.name)
             self.reason = "it cannot be connected to"
-            self._become("idle")
+            self._set_state("idle")
         finally:
-            self._settled.set()
+            self._attempt_done.set()
 
     async def _attempt(self) -> bool:
         """One connection from its beginning to its end; whether another one is to follow."""
-        self._began = self._now()
-        ends = ConnectionState(self._stir)
+        self._began_at = self._now()
+        ends = ConnectionState(self._wakeup)
         try:
             await self._connect(ends)
             return self._open_calls > 0  # somebody came while it was being closed
         except Exception as error:  # noqa: BLE001  whatever it is, the server is not connected and the reason is told
-            if type(_leaf(error)).__name__ == "Dropped" and isinstance(self.server.where, LocalServer):
-                self._probing = False
+            if type(_root_cause(error)).__name__ == "ConnectionDropped" and isinstance(self.server.target, LocalServer):
+                self._probe = False
                 return True  # at once, with the request that older servers expect
-            self._probing = True
-            self.reason = "; ".join((self._explain(error, ends), *await self._ground.advice(self.server)))
+            self._probe = True
+            self.reason = "; ".join((self._explain_error(error, ends), *await self._deps.advice(self.server)))
         finally:
-            lasted = self._now() - self._began if self._session is not None else 0.0
+            lasted = self._now() - self._began_at if self._session is not None else 0.0
             self._session = None
-            self._over.set()
-        self._failures = 1 if lasted >= self._patience.sound else self._failures + 1
-        backoff = self._patience.backoff
+            self._connection_over.set()
+        self._failures = 1 if lasted >= self._timeouts.stable else self._failures + 1
+        backoff = self._timeouts.backoff
         pause = backoff[min(self._failures, len(backoff)) - 1]
         self._retry_at = self._now() + pause
         log.warning("mcp server not connected", server=self.server.name, reason=self.reason, retry_seconds=pause)
-        self._become("waiting")
-        await self._patience.sleep(pause)
-        return self._needed_for() > 0
+        self._set_state("waiting")
+        await self._timeouts.sleep(pause)
+        return self._seconds_until_idle() > 0
 
-    async def _connect(self, ends: ConnectionState) -> None:
+    async def _connect(self, connection_state: ConnectionState) -> None:
         """Returns when nobody has needed the connection for long. Raises whatever ends it before."""
         async with AsyncExitStack() as start:
             await start.enter_async_context(self._starting)
-            await load()
+            await load_packages()
             from .session import open_session
 
             if self._access is None:
-                self._access = self._ground.access(self.server)
+                self._access = self._deps.access_token(self.server)
             async with (
-                self._ground.streams(self.server, ends, self._access) as streams,
+                self._deps.open_streams(self.server, connection_state, self._access) as streams,
                 open_session(streams, self._note_change) as session,
             ):
-                with anyio.fail_after(self._patience.connect):
-                    await session.handshake(probe=self._probing)
-                    await self._list(session)
+                with anyio.fail_after(self._timeouts.connect):
+                    await session.handshake(probe=self._probe)
+                    await self._list_tools(session)
                 await start.aclose()
                 self._session, self.reason = session, None
-                self._over.clear()
-                self.touch()
-                self._become("ready")
+                self._connection_over.clear()
+                self.mark_used()
+                self._set_state("ready")
                 log.info("mcp server connected", server=self.server.name, tools=len(self.tools))
-                await self._keep(session, ends)
+                await self._maintain(session, connection_state)
 
-    async def _keep(self, session: McpSession, ends: ConnectionState) -> None:
+    async def _maintain(self, session: McpSession, connection_state: ConnectionState) -> None:
         """Until nobody has needed it for long. Raises when the transport says that it is over."""
-        pauses, relists = (self._patience.relist_later, self._patience.relist), 0
+        pauses, relists = (self._timeouts.relist_later, self._timeouts.relist), 0
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.watch, self._note_change)
-            while (left := self._needed_for()) > 0:
-                self._stir.clear()
-                if ends.reason is not None:
-                    raise _Lost(ends.reason)
-                due = self._listed_at + pauses[relists < MOST_PROMPT] - self._now() if self._changed else left
+            while (left := self._seconds_until_idle()) > 0:
+                self._wakeup.clear()
+                if connection_state.reason is not None:
+                    raise _TransportClosed(connection_state.reason)
+                due = self._listed_at + pauses[relists < MAX_PROMPT_RELISTS] - self._now() if self._changed else left
                 if self._changed and due <= 0:
                     relists += 1
-                    with anyio.fail_after(self._patience.connect):
-                        await self._list(session)
+                    with anyio.fail_after(self._timeouts.connect):
+                        await self._list_tools(session)
                     continue
                 with anyio.move_on_after(min(left, due)):
-                    await self._stir.wait()
+                    await self._wakeup.wait()
             self._session = None
-            self._become("connecting")  # so that who comes now waits for the next one
+            self._set_state("connecting")  # so that who comes now waits for the next one
             tasks.cancel_scope.cancel()
 
-    async def _list(self, session: McpSession) -> None:
+    async def _list_tools(self, session: McpSession) -> None:
         """The tools as they are now; turns that have begun keep those that they began with."""
         self._changed = False
         listed = await session.tools()
-        self.tools = await asyncio.to_thread(declare, self.server, listed, self._servers, self.call)
+        self.tools = await asyncio.to_thread(build_tools, self.server, listed, self._servers, self.call)
         self.listed = True
         self._listed_at = self._now()
 
     def _note_change(self) -> None:
         self._changed = True
-        self._stir.set()
+        self._wakeup.set()
 
-    def _needed_for(self) -> float:
+    def _seconds_until_idle(self) -> float:
         """Seconds until the connection counts as idle."""
-        idle = self._patience.idle
-        return idle if self._open_calls else self._used + idle - self._now()
+        idle = self._timeouts.idle
+        return idle if self._open_calls else self._used_at + idle - self._now()
 
-    def _become(self, state: State) -> None:
+    def _set_state(self, state: State) -> None:
         if self.state != "closed":
             self.state = state
         if state == "connecting":
-            self._settled.clear()
+            self._attempt_done.clear()
         else:
-            self._settled.set()
+            self._attempt_done.set()
 
-    def _explain(self, error: Exception, ends: ConnectionState) -> str:
-        leaf = _leaf(error)
-        if type(leaf).__name__ == "Refused":
+    def _explain_error(self, error: Exception, connection_state: ConnectionState) -> str:
+        leaf = _root_cause(error)
+        if type(leaf).__name__ == "TokenRefused":
             return str(leaf)
-        if ends.reason is not None:
-            text = ends.reason
+        if connection_state.reason is not None:
+            text = connection_state.reason
         elif isinstance(leaf, TimeoutError):
-            text = f"it did not answer within {self._patience.connect:g} s"
+            text = f"it did not answer within {self._timeouts.connect:g} s"
         elif isinstance(leaf, ValidationError):
             first = leaf.errors(include_input=False, include_url=False)[0]
             text = f"it does not speak as agreed: {'.'.join(map(str, first['loc']))}: {first['msg']}"
         else:
             text = str(leaf) or type(leaf).__name__
-        return self._hide(text)
+        return self._hide_secrets(text)
 
-    def _hide(self, text: str) -> str:
+    def _hide_secrets(self, text: str) -> str:
         """Without what the operator keeps secret."""
         for secret in self.server.secrets:
             text = text.replace(secret, "[hidden]")
         return " ".join(text.split())[:REASON_LIMIT] if len(text) > REASON_LIMIT else text
 
 
-class _Lost(Exception):
+class _TransportClosed(Exception):
     """The transport says that the connection is over."""
 
 
-def _leaf(error: BaseException) -> BaseException:
+def _root_cause(error: BaseException) -> BaseException:
     """What went wrong first, inside the groups that task groups make of it."""
     while isinstance(error, BaseExceptionGroup):
         inner: Sequence[BaseException] = cast("BaseExceptionGroup[BaseException]", error).exceptions

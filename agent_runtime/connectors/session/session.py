@@ -18,15 +18,15 @@ from pydantic import TypeAdapter, ValidationError
 from ... import __version__
 from ...errors import ToolFailure, ToolFailureKind
 from ..tools.results import ERROR_LIMIT
-from ..transport.auth_refusals import REFUSED
+from ..transport.auth_refusals import REFUSED_CODE
 from ..transport.connection_state import Streams
 
-MOST_PAGES = 20
-MOST_TOOLS = 200
+MAX_PAGES = 20
+MAX_TOOLS = 200
 """Tools of one server."""
-MOST_LISTED = 8 * 1024 * 1024
+MAX_LISTED_BYTES = 8 * 1024 * 1024
 """Bytes of a listing, from which on no further page is asked for."""
-_ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+_ANSWER_ADAPTER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
 )
 PROBE_SECONDS = 3.0
@@ -37,9 +37,9 @@ _NO_HANDSHAKE = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
 _KINDS: Mapping[int, ToolFailureKind] = {
     types.INVALID_PARAMS: "invalid",
     types.CONNECTION_CLOSED: "unavailable",
-    REFUSED: "unavailable",
+    REFUSED_CODE: "unavailable",
 }
-CLOSED = "Connection closed"
+CLOSED_MESSAGE = "Connection closed"
 """How the package says that the whole connection is gone, and not one answer."""
 
 
@@ -62,7 +62,7 @@ class McpSession:
         `initialize` first. Raises Dropped."""
         from mcp import MCPError
 
-        if probe and await self._discovered():
+        if probe and await self._discover():
             return
         try:
             await self._client.initialize()
@@ -71,7 +71,7 @@ class McpSession:
                 raise
             await self._client.discover()  # a slow server may have missed the probe's deadline
 
-    async def _discovered(self) -> bool:
+    async def _discover(self) -> bool:
         """Return whether the server speaks the newest protocol."""
         from mcp import MCPError
 
@@ -79,7 +79,7 @@ class McpSession:
             with anyio.fail_after(PROBE_SECONDS):
                 await self._client.discover()
         except MCPError as refusal:
-            if refusal.code == REFUSED:
+            if refusal.code == REFUSED_CODE:
                 raise
             if _is_closed(refusal):
                 raise ConnectionDropped("it closed the connection") from None
@@ -98,22 +98,22 @@ class McpSession:
         found: list[types.Tool] = []
         cursor: str | None = None
         size = 0
-        for _ in range(MOST_PAGES if self.has_tools else 0):
-            page = await self._page(cursor)
+        for _ in range(MAX_PAGES if self.has_tools else 0):
+            page = await self._list_page(cursor)
             found += page.tools
             size += len(page.model_dump_json())
-            if page.next_cursor in (None, cursor) or len(found) >= MOST_TOOLS or size >= MOST_LISTED:
+            if page.next_cursor in (None, cursor) or len(found) >= MAX_TOOLS or size >= MAX_LISTED_BYTES:
                 break
             cursor = page.next_cursor
-        return found[:MOST_TOOLS]
+        return found[:MAX_TOOLS]
 
-    async def _page(self, cursor: str | None) -> types.ListToolsResult:
+    async def _list_page(self, cursor: str | None) -> types.ListToolsResult:
         params = types.PaginatedRequestParams(cursor=cursor)
         if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return await self._client.list_tools(params=params)  # it learns which arguments go into headers
         return await self._client.send_request(types.ListToolsRequest(params=params), types.ListToolsResult)
 
-    async def watch(self, changed: Callable[[], object]) -> None:
+    async def watch(self, on_change: Callable[[], object]) -> None:
         """Asks a server of the newest protocol to tell of changes; older ones do so unasked."""
         from mcp import MCPError
         from mcp.client.subscriptions import SubscriptionLost, listen
@@ -123,7 +123,7 @@ class McpSession:
         try:
             async with listen(self._client, tools_list_changed=True) as changes:
                 async for _ in changes:
-                    changed()
+                    on_change()
         except (MCPError, SubscriptionLost):
             return  # then its tools are those that it had
 
@@ -134,7 +134,7 @@ class McpSession:
         params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
         try:
             # Not `call_tool`: it would check the answer against a schema of the server's own making.
-            answer = await self._client.send_request(types.CallToolRequest(params=params), _ANSWER)
+            answer = await self._client.send_request(types.CallToolRequest(params=params), _ANSWER_ADAPTER)
         except MCPError as error:
             if _is_closed(error):
                 raise ConnectionLost from None
@@ -148,17 +148,17 @@ class McpSession:
 
 
 def _is_closed(error: Any) -> bool:
-    return error.code == types.CONNECTION_CLOSED and error.message == CLOSED
+    return error.code == types.CONNECTION_CLOSED and error.message == CLOSED_MESSAGE
 
 
 @asynccontextmanager
-async def open_session(streams: Streams, changed: Callable[[], object]) -> AsyncGenerator[McpSession]:
-    """A session over these streams, without its handshake. `changed` is told when the server says its tools have."""
+async def open_session(streams: Streams, on_change: Callable[[], object]) -> AsyncGenerator[McpSession]:
+    """A session over these streams, without its handshake. `on_change` is told when the server says its tools have."""
     from mcp import ClientSession
 
     async def hear(message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            changed()
+            on_change()
         await asyncio.sleep(0)
 
     about = types.Implementation(name="agent-runtime", version=__version__)

@@ -10,11 +10,11 @@ import hashlib
 import re
 from collections.abc import Collection
 
-from ...tools import RESERVED
+from ...tools import RESERVED_TOOL_NAMES
 
-LONGEST = 64
-_UNFIT = re.compile(r"[^A-Za-z0-9_-]")
-_MARK = 8
+MAX_NAME_LENGTH = 64
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_FINGERPRINT_LENGTH = 8
 """Characters of the fingerprint that tells apart what would be called alike."""
 
 
@@ -25,13 +25,13 @@ def tool_name(server: str, tool: str, servers: Collection[str]) -> str:
     a tool of another server carries a fingerprint.
     """
     plain = f"{server}_{tool}"
-    fit = _UNFIT.sub("_", plain)
+    fit = _UNSAFE.sub("_", plain)
     rivals = [other for other in servers if other != server and len(other) > len(server)]
     foreign = any(plain.startswith(f"{other}_") for other in rivals)
-    if fit == plain and len(plain) <= LONGEST and not foreign and plain not in RESERVED:
+    if fit == plain and len(plain) <= MAX_NAME_LENGTH and not foreign and plain not in RESERVED_TOOL_NAMES:
         return plain
-    mark = hashlib.sha256(f"{server}\0{tool}".encode(errors="replace")).hexdigest()[:_MARK]
-    return f"{fit[: LONGEST - _MARK - 1]}_{mark}"
+    mark = hashlib.sha256(f"{server}\0{tool}".encode(errors="replace")).hexdigest()[:_FINGERPRINT_LENGTH]
+    return f"{fit[: MAX_NAME_LENGTH - _FINGERPRINT_LENGTH - 1]}_{mark}"
 
 
 def rule_name(server: str, tool: str) -> str:
@@ -39,6 +39,6 @@ def rule_name(server: str, tool: str) -> str:
     return f"mcp:{server}:{tool}"
 
 
-def starts(server: str) -> tuple[str, str]:
+def name_prefixes(server: str) -> tuple[str, str]:
     """What the names of all tools of a server begin with."""
     return f"{server}_", rule_name(server, "")

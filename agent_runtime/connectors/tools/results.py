@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, cast
 from agent_common.json_reader import JsonRefused, read_json
 
 from ...errors import ToolFailure
-from ..transport.rate_limit import MESSAGE
+from ..transport.rate_limit import JSON_LIMITS
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
-MOST_PARTS = 100
+MAX_PARTS = 100
 """Parts of one answer that are not text."""
 ERROR_LIMIT = 2000
 """Characters of an error."""
 
 
-def data(result: CallToolResult) -> Any:
+def result_data(result: CallToolResult) -> Any:
     """Text alone is a string; else an object of `text?`, `structured?` and `parts?`. Raises ToolFailure for an
     error."""
     texts = [block.text for block in result.content if block.type == "text"]
@@ -32,14 +32,14 @@ def data(result: CallToolResult) -> Any:
     if not others and (structured is None or text == bare):
         return text
     found: dict[str, Any] = {}
-    if text and not _says(texts, bare):
+    if text and not _repeats(texts, bare):
         found["text"] = text
     if structured is not None:
         found["structured"] = structured
     if others:
-        found["parts"] = [_described(block) for block in others[:MOST_PARTS]]
-    if len(others) > MOST_PARTS:
-        found["parts_left_out"] = len(others) - MOST_PARTS
+        found["parts"] = [_describe_block(block) for block in others[:MAX_PARTS]]
+    if len(others) > MAX_PARTS:
+        found["parts_left_out"] = len(others) - MAX_PARTS
     return found
 
 
@@ -48,7 +48,7 @@ def _is_wrapped(structured: Any) -> bool:
     return isinstance(structured, dict) and structured.keys() == {"result"}
 
 
-def _says(texts: Sequence[str], value: Any) -> bool:
+def _repeats(texts: Sequence[str], value: Any) -> bool:
     """Whether the texts are the structured content once more, for clients that know no other."""
     if isinstance(value, list) and len(texts) == len(cast("list[Any]", value)):
         return all(_is_json(text, one) for text, one in zip(texts, cast("list[Any]", value), strict=True))
@@ -57,17 +57,17 @@ def _says(texts: Sequence[str], value: Any) -> bool:
 
 def _is_json(text: str, value: Any) -> bool:
     try:
-        return text == value or read_json(text.encode(errors="replace"), MESSAGE) == value
+        return text == value or read_json(text.encode(errors="replace"), JSON_LIMITS) == value
     except JsonRefused:
         return False
 
 
-def _described(block: ContentBlock) -> Mapping[str, Any]:
+def _describe_block(block: ContentBlock) -> Mapping[str, Any]:
     match block.type:
         case "image" | "audio":
-            return _known(type=block.type, mime_type=block.mime_type, bytes=len(block.data) * 3 // 4)
+            return _without_none(type=block.type, mime_type=block.mime_type, bytes=len(block.data) * 3 // 4)
         case "resource_link":
-            return _known(
+            return _without_none(
                 type=block.type,
                 uri=str(block.uri),
                 name=block.name,
@@ -79,10 +79,10 @@ def _described(block: ContentBlock) -> Mapping[str, Any]:
             inner = block.resource
             text = getattr(inner, "text", None)
             size = None if text is not None else len(getattr(inner, "blob", "")) * 3 // 4
-            return _known(type=block.type, uri=str(inner.uri), mime_type=inner.mime_type, text=text, bytes=size)
+            return _without_none(type=block.type, uri=str(inner.uri), mime_type=inner.mime_type, text=text, bytes=size)
         case _:
             return {"type": block.type}
 
 
-def _known(**facts: Any) -> dict[str, Any]:
+def _without_none(**facts: Any) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}

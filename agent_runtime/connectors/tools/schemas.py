@@ -14,47 +14,47 @@ from typing import Any, cast
 
 from ...tools import schema_fault
 
-LARGEST = 32 * 1024
+MAX_SCHEMA_LENGTH = 32 * 1024
 """Characters of a schema as JSON."""
-DEEPEST = 8
-MOST_PROPERTIES = 200
-LONGEST_NAME = 128
+MAX_DEPTH = 8
+MAX_PROPERTIES = 200
+MAX_NAME_LENGTH = 128
 TEXT_LIMIT = 200
 """Characters of a description."""
-HINT = 100
+PATTERN_LIMIT = 100
 """Characters of a pattern that is told and not checked."""
-LARGEST_VALUE = 4096
+MAX_VALUE_LENGTH = 4096
 """Characters of a `default`, `const` or `enum` as JSON; a larger one is dropped."""
-LONGEST_POINTER = 500
+MAX_POINTER_LENGTH = 500
 _ANNOTATIONS = frozenset({"description", "default"})
-_OF_OBJECTS = ("minProperties", "maxProperties")
+_OBJECT_KEYWORDS = ("minProperties", "maxProperties")
 TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 
 Schema = dict[str, Any]
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _count(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _type(value: Any) -> bool:
+def _is_type(value: Any) -> bool:
     names = cast("list[Any]", value) if isinstance(value, list) else [value]
     return bool(names) and all(isinstance(one, str) and one in TYPES for one in names) and len(set(names)) == len(names)
 
 
-PLAIN: Mapping[str, Callable[[Any], bool]] = {
-    "type": _type,
+KEPT_KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
+    "type": _is_type,
     "enum": lambda value: isinstance(value, list) and bool(cast("list[Any]", value)),
     "const": lambda _: True,
     "default": lambda _: True,
     "format": lambda value: isinstance(value, str) and len(value) <= 40,
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
-    "multipleOf": lambda value: _number(value) and value > 0,
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
 }
 """Keywords that are kept where their value is as it should be."""
 
@@ -63,14 +63,14 @@ class _TooMuch(Exception):
     """The schema is larger than it may be once its references are filled in."""
 
 
-def reduced(schema: Mapping[str, Any]) -> Schema:
+def simplify_schema(schema: Mapping[str, Any]) -> Schema:
     """A schema of type object, without references, patterns and anything else that is not in PLAIN or handled here."""
-    for deepest in (DEEPEST, 2, 1):  # what is too large in full may do without its depths
+    for deepest in (MAX_DEPTH, 2, 1):  # what is too large in full may do without its depths
         try:
-            found = _Reduction(schema, deepest).whole()
+            found = _Reduction(schema, deepest).reduce()
         except (_TooMuch, RecursionError):
             continue
-        if len(json.dumps(found)) <= LARGEST and schema_fault(found) is None:
+        if len(json.dumps(found)) <= MAX_SCHEMA_LENGTH and schema_fault(found) is None:
             return found
     return {"type": "object"}
 
@@ -83,15 +83,15 @@ def plain_text(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 class _Reduction:
-    def __init__(self, root: Mapping[str, Any], deepest: int) -> None:
-        self._root, self._deepest = root, deepest
+    def __init__(self, root: Mapping[str, Any], max_depth: int) -> None:
+        self._root, self._max_depth = root, max_depth
         self._old = "draft-0" in _text(root.get("$schema"))
-        self._room = 2 * LARGEST
+        self._budget = 2 * MAX_SCHEMA_LENGTH
         """Characters that may still be looked at or written: references may name the same thing many times over."""
         self._sizes: dict[int, int] = {}
         """Characters of the values of `root`, by identity: each is measured once."""
 
-    def whole(self) -> Schema:
+    def reduce(self) -> Schema:
         """With nothing but properties at the top: some models take no alternatives there. What the branches name can be
         given all the same."""
         top = self._schema(self._root, 0, ())
@@ -103,7 +103,7 @@ class _Reduction:
                 inner = cast("Schema", branch if isinstance(branch, dict) else {})
                 properties = {**inner.get("properties", {}), **properties}
                 required += inner.get("required", []) if word == "allOf" else []
-        kept = {word: found[word] for word in ("additionalProperties", *_OF_OBJECTS) if word in found}
+        kept = {word: found[word] for word in ("additionalProperties", *_OBJECT_KEYWORDS) if word in found}
         if found.get("allOf") or found.get("anyOf"):
             kept.pop("additionalProperties", None)
         must = [name for name in dict.fromkeys(required) if name in properties]
@@ -114,32 +114,32 @@ class _Reduction:
         self._charge(8)
         if value is False:
             return value
-        if not isinstance(value, dict) or depth > self._deepest:
+        if not isinstance(value, dict) or depth > self._max_depth:
             return {}
         schema = cast("Schema", value)
         self._charge(len(schema))
         if "$ref" in schema:
             return self._reference(schema, depth, above)
-        found = {word: schema[word] for word in PLAIN if word in schema and self._is_kept(word, schema[word])}
-        found |= self._about(schema)
-        found |= self._members(schema, depth, above)
+        found = {word: schema[word] for word in KEPT_KEYWORDS if word in schema and self._is_valid(word, schema[word])}
+        found |= self._description(schema)
+        found |= self._object_keywords(schema, depth, above)
         found |= self._branches(schema, depth, above)
         if isinstance(schema.get("items"), dict | bool) and "prefixItems" not in schema:
             found["items"] = self._schema(schema["items"], depth + 1, above)
         return found
 
-    def _is_kept(self, word: str, value: Any) -> bool:
+    def _is_valid(self, word: str, value: Any) -> bool:
         size = self._sizes.get(id(value))
         if size is None:
             size = self._sizes[id(value)] = len(json.dumps(value))
-        if size > LARGEST_VALUE or not PLAIN[word](value):
+        if size > MAX_VALUE_LENGTH or not KEPT_KEYWORDS[word](value):
             return False
         self._charge(size)
         return True
 
     def _charge(self, characters: int) -> None:
-        self._room -= characters
-        if self._room < 0:
+        self._budget -= characters
+        if self._budget < 0:
             raise _TooMuch
 
     def _reference(self, schema: Schema, depth: int, above: tuple[str, ...]) -> Schema | bool:
@@ -155,7 +155,7 @@ class _Reduction:
         return {**far, **near} if near.keys() <= _ANNOTATIONS else {"allOf": [far, near]}
 
     def _find(self, pointer: str) -> Any:
-        if not pointer.startswith("#/") or len(pointer) > LONGEST_POINTER:
+        if not pointer.startswith("#/") or len(pointer) > MAX_POINTER_LENGTH:
             return self._root if pointer == "#" else None
         at: Any = self._root
         for part in pointer[2:].split("/"):
@@ -165,21 +165,21 @@ class _Reduction:
             at = cast("Schema", at)[key]
         return at
 
-    def _about(self, schema: Schema) -> Schema:
+    def _description(self, schema: Schema) -> Schema:
         text = schema.get("description")
         told = plain_text(text) if isinstance(text, str) else ""
         if isinstance(pattern := schema.get("pattern"), str):
-            told = f"{told} (pattern: {plain_text(pattern, HINT)})".strip()
+            told = f"{told} (pattern: {plain_text(pattern, PATTERN_LIMIT)})".strip()
         return {"description": told} if told else {}
 
-    def _members(self, schema: Schema, depth: int, above: tuple[str, ...]) -> Schema:
+    def _object_keywords(self, schema: Schema, depth: int, above: tuple[str, ...]) -> Schema:
         found: Schema = {}
         properties: Any = schema.get("properties")
         known: Schema = {}
         if isinstance(properties, dict):
             named = cast("Mapping[Any, Any]", properties)
             self._charge(len(named))
-            good = [name for name in named if isinstance(name, str) and _is_name(name)][:MOST_PROPERTIES]
+            good = [name for name in named if isinstance(name, str) and _is_name(name)][:MAX_PROPERTIES]
             known = {name: self._schema(named[name], depth + 1, above) for name in good}
             found["properties"] = known
             whole = len(good) == len(named)
@@ -214,4 +214,4 @@ def _text(value: Any) -> str:
 
 
 def _is_name(name: str) -> bool:
-    return 0 < len(name) <= LONGEST_NAME and name.isprintable()
+    return 0 < len(name) <= MAX_NAME_LENGTH and name.isprintable()

@@ -14,28 +14,30 @@ from ...ports import ToolContext, ToolSpec
 from ...tools import Tool
 from ..config.config import LocalServer, ServerConfig
 from .names import rule_name, tool_name
-from .schemas import plain_text, reduced
+from .schemas import plain_text, simplify_schema
 
 if TYPE_CHECKING:
     from mcp_types import Tool as Listed
 
-LONGEST_NAME = 128
+MAX_NAME_LENGTH = 128
 CAPABILITY = "mcp.call"
 """What rules and grants call the use of any MCP server."""
-READS, CHANGES = ["{workspace}"], ["{workspace}"]
+READ_FOLDERS, WRITE_FOLDERS = ["{workspace}"], ["{workspace}"]
 
-Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+CallTool = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 log = logger(__name__)
 
 
-def declare(server: ServerConfig, listed: Sequence[Listed], servers: Collection[str], call: Call) -> tuple[Tool, ...]:
+def build_tools(
+    server: ServerConfig, listed: Sequence[Listed], servers: Collection[str], call: CallTool
+) -> tuple[Tool, ...]:
     """The tools, sorted by their names. One that has a bad name, or one that is listed twice, is left out."""
     tools: dict[str, Tool] = {}
     known: set[str] = set()
     requires = _requires(server)
     for one in sorted(listed, key=lambda tool: tool.name):
-        if one.name in known or not 0 < len(one.name) <= LONGEST_NAME or not one.name.isprintable():
+        if one.name in known or not 0 < len(one.name) <= MAX_NAME_LENGTH or not one.name.isprintable():
             continue
         known.add(one.name)
         tool = _tool(server, one, tool_name(server.name, one.name, servers), requires, call)
@@ -45,9 +47,9 @@ def declare(server: ServerConfig, listed: Sequence[Listed], servers: Collection[
     return tuple(tools.values())
 
 
-def _tool(server: ServerConfig, one: Listed, name: str, requires: RequirementSet, call: Call) -> Tool:
+def _tool(server: ServerConfig, one: Listed, name: str, requires: RequirementSet, call: CallTool) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
-        if requires.net.hosts and context.egress is not None and context.egress.bounded:
+        if requires.net.hosts and context.egress is not None and context.egress.limited:
             why = "what it sends out cannot be counted, and the bytes that this work may send out are bounded"
             raise ToolFailure(f"server {server.name} has a network: {why}", kind="denied")
         return await call(one.name, arguments)
@@ -56,22 +58,22 @@ def _tool(server: ServerConfig, one: Listed, name: str, requires: RequirementSet
     spec = ToolSpec(
         name,
         plain_text(one.description or one.title or "") or f"{plain_text(one.name)}, of the MCP server {server.name}",
-        reduced(one.input_schema),
+        simplify_schema(one.input_schema),
         source="mcp",
         read_only=hints is not None and hints.read_only_hint is True,
         idempotent=hints is not None and hints.idempotent_hint is True,
     )
-    return Tool(spec, run, requires, timeout=server.timeout, names=(rule_name(server.name, one.name),))
+    return Tool(spec, run, requires, timeout=server.timeout, rule_names=(rule_name(server.name, one.name),))
 
 
 def _requires(server: ServerConfig) -> RequirementSet:
     """What a call may touch, through the server: as much as the operator has given that."""
-    where = server.where
+    where = server.target
     if not isinstance(where, LocalServer):
         host = urlsplit(where.url).hostname or ""
         return RequirementSet(net=Net(hosts=[host]), capabilities=[CAPABILITY])
     return RequirementSet(
-        fs=Folders(read=READS, write=CHANGES if where.write else []),
+        fs=Folders(read=READ_FOLDERS, write=WRITE_FOLDERS if where.write else []),
         net=Net(hosts=["*"] if where.network else []),
         capabilities=[CAPABILITY],
     )

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from ..tools.schemas import plain_text
 
-STATUSES = frozenset({401, 403})
-REFUSED = -31401
+REFUSAL_STATUSES = frozenset({401, 403})
+REFUSED_CODE = -31401
 """The code of the error; outside of what JSON-RPC reserves."""
 WRONG_CREDENTIALS = "it refused our credentials; the operator must renew them"
 NO_CREDENTIALS = (
@@ -22,7 +22,7 @@ NO_CREDENTIALS = (
 _SCOPE = re.compile(r'\bscope="([^"]*)"')
 
 
-def refusal(status: int, headers: Mapping[str, str], *, credentials: bool) -> str:
+def refusal_reason(status: int, headers: Mapping[str, str], *, credentials: bool) -> str:
     """Explain a refusal by its status and headers. `credentials`: some are configured."""
     challenge = headers.get("www-authenticate", "")
     if status == 403 and "insufficient_scope" in challenge:
@@ -34,6 +34,6 @@ def refusal(status: int, headers: Mapping[str, str], *, credentials: bool) -> st
     return NO_CREDENTIALS if status == 401 else "it answered 403 Forbidden, and no credentials are configured"
 
 
-def as_error(reason: str) -> bytes:
+def error_body(reason: str) -> bytes:
     """Return the body of an answer to whatever request was refused."""
-    return json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": REFUSED, "message": reason}}).encode()
+    return json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": REFUSED_CODE, "message": reason}}).encode()

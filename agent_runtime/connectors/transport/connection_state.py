@@ -12,11 +12,11 @@ Streams = tuple[Any, Any]
 class ConnectionState:
     """Knows why a connection is over; the first reason counts."""
 
-    def __init__(self, stir: asyncio.Event) -> None:
-        self._stir = stir
+    def __init__(self, changed: asyncio.Event) -> None:
+        self._changed = changed
         self.reason: str | None = None
 
     def end(self, reason: str) -> None:
         if self.reason is None:
             self.reason = reason
-        self._stir.set()
+        self._changed.set()

@@ -32,7 +32,7 @@ class EventCheck:
         events = 0
         for line in ended:
             if line:
-                self._take(line)
+                self._add_line(line)
             else:
                 events += 1
                 self._end_event()
@@ -43,10 +43,10 @@ class EventCheck:
 
     def end(self) -> None:
         """Check the event that the end of the stream cuts off: it may be parsed too. Raises Overrun."""
-        self._take(bytes(self._line))
+        self._add_line(bytes(self._line))
         self._end_event()
 
-    def _take(self, line: bytes) -> None:
+    def _add_line(self, line: bytes) -> None:
         self._size += len(line)
         name, _, value = line.partition(b":")
         if name == b"data":

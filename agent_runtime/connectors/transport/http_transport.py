@@ -16,12 +16,12 @@ import anyio
 import httpcore2
 import httpx2
 
-from agent_common.net import ANYWHERE, ByteStream, DirectUpstream, ProxyUpstream, Upstream, canonical_host
+from agent_common.net import ANY_ADDRESS, ByteStream, DirectUpstream, ProxyUpstream, Upstream, canonical_host
 
 from ...errors import ToolFailure
-from .auth_refusals import STATUSES, as_error, refusal
+from .auth_refusals import REFUSAL_STATUSES, error_body, refusal_reason
 from .event_limits import EventCheck
-from .incoming import take
+from .incoming import accept_message
 from .rate_limit import MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
 
 if TYPE_CHECKING:
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 300.0
 """Without a byte, while a call or a stream of notifications is open."""
-GOODBYE_SECONDS = 2.0
-MOST_CONNECTIONS = 20
-SESSION = "mcp-session-id"
-EVENTS = "text/event-stream"
+CLOSE_SECONDS = 2.0
+MAX_CONNECTIONS = 20
+SESSION_HEADER = "mcp-session-id"
+EVENT_STREAM = "text/event-stream"
 
 
 class Route:
     """Where requests to a server go: through the operator's forward proxy, or straight to this machine itself."""
 
     def __init__(self, egress_url: str | None, token: str | None) -> None:
-        self._direct = DirectUpstream(ANYWHERE)
-        self._parent = ProxyUpstream(egress_url, token, ANYWHERE) if egress_url else None
+        self._direct = DirectUpstream(ANY_ADDRESS)
+        self._proxy = ProxyUpstream(egress_url, token, ANY_ADDRESS) if egress_url else None
 
     async def open(self, host: str, port: int) -> ByteStream:
         """Raises ToolFailure."""
         name = canonical_host(f"[{host}]" if ":" in host else host)
-        upstream: Upstream = self._direct if self._parent is None or _is_loopback(name) else self._parent
+        upstream: Upstream = self._direct if self._proxy is None or _is_loopback(name) else self._proxy
         return await upstream.open(name, port)
 
 
@@ -59,30 +59,32 @@ def _is_loopback(host: str) -> bool:
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Carries requests, and tells `ends` when the server knows the session no more.
+    """Carries requests, and tells `connection_state` when the server knows the session no more.
 
     `credentials` says whether any are configured; none: refusals are passed on as they are.
     """
 
-    def __init__(self, way: Route, ends: ConnectionState | None = None, *, credentials: bool | None = None) -> None:
-        self._ends, self._credentials = ends, credentials
-        self._pace = MessageRateLimiter()
+    def __init__(
+        self, route: Route, connection_state: ConnectionState | None = None, *, credentials: bool | None = None
+    ) -> None:
+        self._connection_state, self._credentials = connection_state, credentials
+        self._limiter = MessageRateLimiter()
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=_tls(), max_connections=MOST_CONNECTIONS, network_backend=_Backend(way)
+            ssl_context=_tls_context(), max_connections=MAX_CONNECTIONS, network_backend=_Backend(route)
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "DELETE":  # the end of a session; nobody waits long for that
-            request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), GOODBYE_SECONDS)
+            request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), CLOSE_SECONDS)
         request.headers["accept-encoding"] = "identity"
         answer = await self._send(request)
         if answer.headers.get("content-encoding", "identity").lower() != "identity":
             await answer.aclose()
             raise httpx2.ReadError("it packs what it was asked not to pack")
-        if answer.status_code in STATUSES and self._credentials is not None:
-            return await _explained(answer, credentials=self._credentials)
-        if answer.status_code == 404 and SESSION in request.headers and self._ends is not None:
-            self._ends.end("it does not know our session any more")
+        if answer.status_code in REFUSAL_STATUSES and self._credentials is not None:
+            return await _with_reason(answer, credentials=self._credentials)
+        if answer.status_code == 404 and SESSION_HEADER in request.headers and self._connection_state is not None:
+            self._connection_state.end("it does not know our session any more")
         return answer
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
@@ -97,29 +99,29 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
             raise httpx2.TransportError(str(error) or type(error).__name__) from error
         headers = httpx2.Headers(answer.headers)
-        streamed = headers.get("content-type", "").lower().startswith(EVENTS)
-        body = _Streamed(answer, self._pace) if streamed else _Whole(answer, self._pace)
+        streamed = headers.get("content-type", "").lower().startswith(EVENT_STREAM)
+        body = _StreamedBody(answer, self._limiter) if streamed else _WholeBody(answer, self._limiter)
         if streamed:
-            headers["content-type"] = EVENTS  # in another charset it would not be read as it was checked
+            headers["content-type"] = EVENT_STREAM  # in another charset it would not be read as it was checked
         return httpx2.Response(answer.status, headers=headers, stream=body)
 
     async def aclose(self) -> None:
         await self._pool.aclose()
 
 
-async def _explained(answer: httpx2.Response, *, credentials: bool) -> httpx2.Response:
+async def _with_reason(answer: httpx2.Response, *, credentials: bool) -> httpx2.Response:
     """The same answer with the reason in its body."""
     await answer.aclose()
     headers = {name: value for name in ("www-authenticate",) if (value := answer.headers.get(name))}
-    body = as_error(refusal(answer.status_code, answer.headers, credentials=credentials))
+    body = error_body(refusal_reason(answer.status_code, answer.headers, credentials=credentials))
     return httpx2.Response(answer.status_code, headers={**headers, "content-type": "application/json"}, content=body)
 
 
 @asynccontextmanager
 async def http_client(
-    way: Route,
+    route: Route,
     *,
-    ends: ConnectionState | None = None,
+    connection_state: ConnectionState | None = None,
     credentials: bool | None = None,
     headers: Mapping[str, str] | None = None,
     auth: httpx2.Auth | None = None,
@@ -128,7 +130,7 @@ async def http_client(
     """A client that follows no redirect and reads nothing of the environment."""
     timeout = httpx2.Timeout(CONNECT_SECONDS * 3, read=max(READ_SECONDS, read_seconds))
     async with httpx2.AsyncClient(
-        transport=BoundedTransport(way, ends, credentials=credentials),
+        transport=BoundedTransport(route, connection_state, credentials=credentials),
         headers=headers,
         auth=auth,
         timeout=timeout,
@@ -140,9 +142,9 @@ async def http_client(
 class LimitedStream:
     """The messages of a server on their way into the session: its own requests are counted, and the end is told."""
 
-    def __init__(self, stream: Any, ends: ConnectionState) -> None:
-        self._stream, self._ends = stream, ends
-        self._pace = MessageRateLimiter()
+    def __init__(self, stream: Any, connection_state: ConnectionState) -> None:
+        self._stream, self._connection_state = stream, connection_state
+        self._limiter = MessageRateLimiter()
 
     @property
     def last_context(self) -> Any:
@@ -160,13 +162,13 @@ class LimitedStream:
     async def __anext__(self) -> Any:
         try:
             item = await self._stream.__anext__()
-            take(getattr(item, "message", None), self._pace)
+            accept_message(getattr(item, "message", None), self._limiter)
             return item
         except StopAsyncIteration:
-            self._ends.end("it has closed the connection")
+            self._connection_state.end("it has closed the connection")
             raise
         except LimitExceeded as overrun:
-            self._ends.end(str(overrun))
+            self._connection_state.end(str(overrun))
             raise StopAsyncIteration from None
 
     async def __aenter__(self) -> LimitedStream:
@@ -176,11 +178,11 @@ class LimitedStream:
         await self.aclose()
 
 
-class _Whole(httpx2.AsyncByteStream):
+class _WholeBody(httpx2.AsyncByteStream):
     """A body that is read as one, when it is not too large."""
 
-    def __init__(self, answer: httpcore2.Response, pace: MessageRateLimiter) -> None:
-        self._answer, self._pace = answer, pace
+    def __init__(self, answer: httpcore2.Response, limiter: MessageRateLimiter) -> None:
+        self._answer, self._limiter = answer, limiter
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         body = bytearray()
@@ -188,7 +190,7 @@ class _Whole(httpx2.AsyncByteStream):
             body += piece
             if len(body) > MESSAGE_LIMIT:
                 raise httpx2.StreamError(f"it is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB")
-        await self._pace.spend(len(body))
+        await self._limiter.throttle(len(body))
         try:
             check_nodes(bytes(body))
         except LimitExceeded as overrun:
@@ -199,17 +201,17 @@ class _Whole(httpx2.AsyncByteStream):
         await self._answer.aclose()
 
 
-class _Streamed(httpx2.AsyncByteStream):
+class _StreamedBody(httpx2.AsyncByteStream):
     """A body without end, not faster than it may be, and event by event not more than may be parsed."""
 
-    def __init__(self, answer: httpcore2.Response, pace: MessageRateLimiter) -> None:
-        self._answer, self._pace = answer, pace
+    def __init__(self, answer: httpcore2.Response, limiter: MessageRateLimiter) -> None:
+        self._answer, self._limiter = answer, limiter
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         check = EventCheck()
         try:
             async for piece in self._answer.aiter_stream():
-                await self._pace.spend(check.feed(piece))
+                await self._limiter.throttle(check.feed(piece))
                 yield piece
             check.end()
         except LimitExceeded as overrun:
@@ -222,8 +224,8 @@ class _Streamed(httpx2.AsyncByteStream):
 class _Backend(httpcore2.AsyncNetworkBackend):
     """Connections for the pool, made by the runtime's own ways out."""
 
-    def __init__(self, way: Route) -> None:
-        self._way = way
+    def __init__(self, route: Route) -> None:
+        self._route = route
 
     async def connect_tcp(
         self,
@@ -234,7 +236,7 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         socket_options: Any = None,
     ) -> httpcore2.AsyncNetworkStream:
         try:
-            return _Connection(await self._way.open(host, port))
+            return _Connection(await self._route.open(host, port))
         except ToolFailure as failure:
             raise httpcore2.ConnectError(failure.message) from failure
 
@@ -276,10 +278,10 @@ class _Connection(httpcore2.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> httpcore2.AsyncNetworkStream:
-        from agent_common.net import secured
+        from agent_common.net import upgrade_to_tls
 
         try:
-            return _Connection(await secured(self._stream, server_hostname or "", ssl_context))
+            return _Connection(await upgrade_to_tls(self._stream, server_hostname or "", ssl_context))
         except ToolFailure as failure:
             raise httpcore2.ConnectError(failure.message) from failure
 
@@ -288,7 +290,7 @@ class _Connection(httpcore2.AsyncNetworkStream):
 
 
 @cache
-def _tls() -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     """A context of its own: the pool changes the one that it gets."""
     import certifi
 

@@ -17,10 +17,10 @@ NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
 """What a listing says of caches when it says nothing."""
 
 
-def take(message: JSONRPCMessage | Any, pace: MessageRateLimiter) -> None:
+def accept_message(message: JSONRPCMessage | Any, limiter: MessageRateLimiter) -> None:
     """Count a request of the server's, and give a result the fields that it left out. Raises Overrun."""
     if isinstance(message, JSONRPCRequest):
-        pace.asked()
+        limiter.count_request()
     elif isinstance(message, JSONRPCResponse):
         defaults = {**COMPLETE, **(NOT_CACHED if "tools" in message.result else {})}
         message.result = {**defaults, **message.result}

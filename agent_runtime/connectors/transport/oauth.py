@@ -22,7 +22,7 @@ from .auth_refusals import WRONG_CREDENTIALS
 from .http_transport import Route, http_client
 from .refresh_tokens import TokenFile
 
-SECONDS = 20.0
+TOKEN_SECONDS = 20.0
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
 
 log = logger(__name__)
@@ -35,15 +35,15 @@ class TokenRefused(Exception):
 class AccessToken:
     """The access token of one server, over all its connections."""
 
-    def __init__(self, server: str, url: str, tokens: TokenFile, way: Route) -> None:
-        self._server, self._tokens, self._way = server, tokens, way
+    def __init__(self, server: str, url: str, tokens: TokenFile, route: Route) -> None:
+        self._server, self._tokens, self._route = server, tokens, route
         given = tokens.oauth.resource
         self._resource = (given or None) if given is not None else urlsplit(url)._replace(query="").geturl()
         """What the token is for (RFC 8707); none: it is not named."""
         self._token: str | None = None
         self._lock = asyncio.Lock()
 
-    async def token(self, stale: str | None) -> str:
+    async def get(self, stale: str | None) -> str:
         """One that is not the stale one. Raises Refused, and ToolFailure when none can be had now."""
         async with self._lock:
             if self._token is None or self._token == stale:
@@ -51,12 +51,12 @@ class AccessToken:
             return self._token
 
     @property
-    def known(self) -> str | None:
+    def current(self) -> str | None:
         return self._token
 
     async def _renew(self) -> str:
         refresh = await asyncio.to_thread(self._tokens.read)
-        answer = await self._ask(refresh)
+        answer = await self._request_token(refresh)
         token, rotated = answer.get("access_token"), answer.get("refresh_token", refresh)
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise ToolFailure("the token endpoint did not answer with an access token")
@@ -67,7 +67,7 @@ class AccessToken:
                 log.error("a new refresh token could not be kept", server=self._server, error=error.strerror)
         return token
 
-    def _request(self, refresh: str | None) -> tuple[dict[str, str], dict[str, str]]:
+    def _build_request(self, refresh: str | None) -> tuple[dict[str, str], dict[str, str]]:
         """Return the form and the headers of a request for a token."""
         oauth = self._tokens.oauth
         form = {"grant_type": "refresh_token" if refresh else "client_credentials"}
@@ -87,14 +87,14 @@ class AccessToken:
             form["resource"] = self._resource
         return form, headers
 
-    async def _ask(self, refresh: str | None) -> dict[str, Any]:
+    async def _request_token(self, refresh: str | None) -> dict[str, Any]:
         token_url = self._tokens.oauth.token_url
-        form, headers = self._request(refresh)
+        form, headers = self._build_request(refresh)
         try:
-            async with asyncio.timeout(SECONDS), http_client(self._way) as client:
+            async with asyncio.timeout(TOKEN_SECONDS), http_client(self._route) as client:
                 answer = await client.post(token_url, data=form, headers=headers)
         except TimeoutError:
-            raise ToolFailure(f"the token endpoint did not answer within {SECONDS:g} s") from None
+            raise ToolFailure(f"the token endpoint did not answer within {TOKEN_SECONDS:g} s") from None
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             raise ToolFailure(f"the token endpoint cannot be reached ({type(error).__name__})") from None
         if answer.status_code in (400, 401, 403):
@@ -115,10 +115,10 @@ class BearerAuth(httpx2.Auth):
         self._access = access
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        token = self._access.known or await self._access.token(None)
+        token = self._access.current or await self._access.get(None)
         request.headers["authorization"] = f"Bearer {token}"
         answer = yield request
         if answer.status_code != 401:
             return
-        request.headers["authorization"] = f"Bearer {await self._access.token(token)}"
+        request.headers["authorization"] = f"Bearer {await self._access.get(token)}"
         yield request

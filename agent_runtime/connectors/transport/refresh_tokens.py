@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ...workspace import publish
+from ...workspace import write_atomically
 from ..config.config_schema import OAuthConfig
 
-LARGEST = 64 * 1024
+MAX_FILE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class TokenFile:
             return None
         try:
             with self.path.open("rb") as file:
-                kept: Any = json.loads(file.read(LARGEST))
+                kept: Any = json.loads(file.read(MAX_FILE_BYTES))
         except (OSError, ValueError):
             return self.oauth.refresh_token
         if not isinstance(kept, dict):
@@ -45,7 +45,7 @@ class TokenFile:
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         if not self.path.exists():
             self.path.touch(mode=0o600)
-        publish(self.path, json.dumps({"descends_from": self._origin(), "refresh_token": token}).encode())
+        write_atomically(self.path, json.dumps({"descends_from": self._origin(), "refresh_token": token}).encode())
 
     def _origin(self) -> str:
         parts = (self.oauth.token_url, self.oauth.client_id, self.oauth.refresh_token or "")

@@ -18,7 +18,7 @@ from agent_common.telemetry import logger
 from ...errors import ToolFailure
 from ...sandbox import Confinement, Quota, SandboxLimits, SandboxProcess, SandboxSpec
 from ..config.config import LocalServer, RemoteServer, ServerConfig
-from ..config.installed_files import advice, installed
+from ..config.installed_files import confinement_advice, find_installation
 from .connection_state import ConnectionState, Streams
 from .rate_limit import MESSAGE_LIMIT
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
     from .oauth import AccessToken
 
-LEAST_ADDRESSES = 4096 * 2**20
+MIN_ADDRESS_SPACE = 4096 * 2**20
 """Bytes: programs that compile reserve far more memory than they use. What they use is bounded all the same."""
-NOISY = ("mcp", "mcp_types", "client", "httpx2", "httpcore2")
+NOISY_LOGGERS = ("mcp", "mcp_types", "client", "httpx2", "httpcore2")
 """Loggers of the packages, which write down messages and addresses, and secrets with them."""
 
 log = logger(__name__)
 
 
-async def load() -> None:
+async def load_packages() -> None:
     """Loads the packages in a thread: that takes about a second."""
-    for name in NOISY:
+    for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     for name in ("..session.session", ".stdio", ".http_transport"):
         await asyncio.to_thread(importlib.import_module, name, __package__)
@@ -57,67 +57,69 @@ class ConnectorDeps:
     egress_url: str | None = None
     """The operator's forward proxy."""
     egress_token: str | None = None
-    unread: float = 10.0
+    unread_seconds: float = 10.0
     """Seconds that a program may leave its input unread."""
 
     @asynccontextmanager
-    async def streams(
-        self, server: ServerConfig, ends: ConnectionState, access: AccessToken | None
+    async def open_streams(
+        self, server: ServerConfig, connection_state: ConnectionState, access: AccessToken | None
     ) -> AsyncGenerator[Streams]:
         """The streams of a session. Raises ToolFailure when the program cannot be started."""
-        where = server.where
+        where = server.target
         made = (
-            self._local(server.name, where, ends)
+            self._open_local(server.name, where, connection_state)
             if isinstance(where, LocalServer)
-            else self._remote(server, ends, access)
+            else self._open_remote(server, connection_state, access)
         )
         async with made as streams:
             yield streams
 
     @asynccontextmanager
-    async def _local(self, name: str, where: LocalServer, ends: ConnectionState) -> AsyncGenerator[Streams]:
+    async def _open_local(
+        self, name: str, target: LocalServer, connection_state: ConnectionState
+    ) -> AsyncGenerator[Streams]:
         from .stdio import stdio_streams
 
         async with AsyncExitStack() as stack:
-            network = await self._network(name, where, stack)
-            child = await self._start(where, network)
+            network = await self._open_proxy(name, target, stack)
+            child = await self._start_program(target, network)
             stack.push_async_callback(child.close)
-            yield await stack.enter_async_context(stdio_streams(child, ends, self.unread))
+            yield await stack.enter_async_context(stdio_streams(child, connection_state, self.unread_seconds))
 
-    async def _start(self, where: LocalServer, network: Path | None) -> SandboxProcess:
-        limits = replace(self.limits, memory=max(where.memory, LEAST_ADDRESSES), total_memory=where.memory)
-        found = await asyncio.to_thread(installed, where, self.data_dir, os.environ)
-        own = (where.cwd,) if where.cwd and where.cwd != self.workspace else ()
-        readable = (*found.folders, *where.read, *own)
+    async def _start_program(self, target: LocalServer, network: Path | None) -> SandboxProcess:
+        limits = replace(self.limits, memory=max(target.memory, MIN_ADDRESS_SPACE), total_memory=target.memory)
+        found = await asyncio.to_thread(find_installation, target, self.data_dir, os.environ)
+        own = (target.cwd,) if target.cwd and target.cwd != self.workspace else ()
+        readable = (*found.folders, *target.read, *own)
         box = SandboxSpec(
             # Not the workspace: interpreters run code that they find where they are, and the agent can write there.
-            where.cwd or Path("/"),
-            writable=(self.workspace,) if where.write else (),
-            readable=readable if where.write else (self.workspace, *readable),
+            target.cwd or Path("/"),
+            writable=(self.workspace,) if target.write else (),
+            readable=readable if target.write else (self.workspace, *readable),
             # Node goes by these two only when it is told to.
-            env={**({"NODE_USE_ENV_PROXY": "1"} if network else {}), **found.env, **where.env},
+            env={**({"NODE_USE_ENV_PROXY": "1"} if network else {}), **found.env, **target.env},
             limits=limits,
-            quotas=(Quota.of(self.workspace, limits.workspace, "the workspace"),) if where.write else (),
+            quotas=(Quota.for_size(self.workspace, limits.workspace, "the workspace"),) if target.write else (),
             network=network,
         )
         return await self.confinement.spawn(found.argv, box, line_limit=MESSAGE_LIMIT)
 
     async def advice(self, server: ServerConfig) -> list[str]:
         """Say what a local server will miss in its confinement, each with its fix."""
-        if not isinstance(server.where, LocalServer) or self.confinement.name in ("off", "none"):
+        if not isinstance(server.target, LocalServer) or self.confinement.name in ("off", "none"):
             return []
-        return await asyncio.to_thread(self._advice, server.where)
+        return await asyncio.to_thread(self._advice, server.target)
 
-    def _advice(self, where: LocalServer) -> list[str]:
-        found = installed(where, self.data_dir, os.environ)
+    def _advice(self, target: LocalServer) -> list[str]:
+        found = find_installation(target, self.data_dir, os.environ)
         held = self.confinement
-        return advice(where, found, self.workspace, held.uid, by_path=held.by_path)
+        return confinement_advice(target, found, self.workspace, held.uid, by_path=held.by_path)
 
-    async def _network(self, name: str, where: LocalServer, stack: AsyncExitStack) -> Path | None:
+    async def _open_proxy(self, name: str, target: LocalServer, stack: AsyncExitStack) -> Path | None:
         """The socket of a proxy of its own, for as long as the stack lasts."""
-        from agent_common.net import DirectUpstream, gateway
+        from agent_common.net import DirectUpstream, unix_socket_proxy
 
-        hosts = where.network
+        hosts = target.network
         if hosts is None or self.confinement.name == "off":  # what is not confined has the machine's network
             return None
         if self.confinement.name != "bubblewrap":
@@ -130,20 +132,20 @@ class ConnectorDeps:
             log.info("mcp server out", server=name, host=passage.host, port=passage.port, verdict=passage.verdict)
 
         folder = stack.enter_context(TemporaryDirectory(prefix="agent-mcp-"))
-        opened = gateway(
-            Path(folder, "proxy"), admit, self.upstream or DirectUpstream(), uid=self.confinement.uid, note=note
+        opened = unix_socket_proxy(
+            Path(folder, "proxy"), admit, self.upstream or DirectUpstream(), uid=self.confinement.uid, on_closed=note
         )
         return await stack.enter_async_context(opened)
 
     @asynccontextmanager
-    async def _remote(
-        self, server: ServerConfig, ends: ConnectionState, access: AccessToken | None
+    async def _open_remote(
+        self, server: ServerConfig, connection_state: ConnectionState, access: AccessToken | None
     ) -> AsyncGenerator[Streams]:
         from mcp.client.streamable_http import streamable_http_client
 
         from .http_transport import LimitedStream, Route, http_client
 
-        where = server.where
+        where = server.target
         assert isinstance(where, RemoteServer)  # noqa: S101
         auth = None
         if access is not None:
@@ -154,7 +156,7 @@ class ConnectorDeps:
         given = auth is not None or bool(where.headers) or "?" in where.url
         client = http_client(
             way,
-            ends=ends,
+            connection_state=connection_state,
             credentials=given,
             headers=where.headers,
             auth=auth,
@@ -164,15 +166,15 @@ class ConnectorDeps:
             client as http,
             streamable_http_client(where.url, http_client=http, max_sse_event_size=MESSAGE_LIMIT) as (reading, writing),
         ):
-            yield LimitedStream(reading, ends), writing
+            yield LimitedStream(reading, connection_state), writing
 
-    def access(self, server: ServerConfig) -> AccessToken | None:
+    def access_token(self, server: ServerConfig) -> AccessToken | None:
         """The access token of a server that has one, over all its connections."""
-        if not isinstance(server.where, RemoteServer) or server.where.oauth is None:
+        if not isinstance(server.target, RemoteServer) or server.target.oauth is None:
             return None
         from .http_transport import Route
         from .oauth import AccessToken
         from .refresh_tokens import TokenFile
 
-        kept = TokenFile(self.data_dir / "connectors" / f"{server.name}.json", server.where.oauth)
-        return AccessToken(server.name, server.where.url, kept, Route(self.egress_url, self.egress_token))
+        kept = TokenFile(self.data_dir / "connectors" / f"{server.name}.json", server.target.oauth)
+        return AccessToken(server.name, server.target.url, kept, Route(self.egress_url, self.egress_token))

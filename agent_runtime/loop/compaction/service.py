@@ -79,7 +79,7 @@ class CompactionService:
             after = await self._read(conversation, own)
             after.begin_with(prompt)
             after.add_user(turn.parts, turn.agent, turn.all_notes, turn.message_id)
-            after.add_reply(past_steps(recorder.data()))
+            after.add_reply(past_steps(recorder.current_parts()))
             return row.id, after
 
         conversation.context_usage.switch_calibration(self.calibrations.for_model(turn.model))
@@ -148,7 +148,7 @@ class CompactionService:
         row, part_id = self._row(session, summary), self._runner.ids.new("prt")
 
         def unit(connection: sqlite3.Connection) -> None:
-            came = history.shown_behind(connection, session.id, last)  # a report of an agent in the background
+            came = history.first_shown_after(connection, session.id, last)  # a report of an agent in the background
             marker = Marker(summary.text, summary.tokens, auto=False, tail_start_id=came, spoken_to=view.spoken_to)
             markers.insert(connection, row, part_id, marker)
 
@@ -175,7 +175,7 @@ class CompactionService:
         """Before what was said goes out of sight. A crash behind it has the next compaction say it again, and memory
         keeps it once."""
         if facts := durable_facts(summary.text):
-            await self.memory.keep(facts, principal=session.principal, session_id=session.id)
+            await self.memory.save_facts(facts, principal=session.principal, session_id=session.id)
 
     async def _read(self, session: LiveSession, own: CurrentTurn | None = None) -> View:
         prompt, agent = session.prompt, session.agent
@@ -187,9 +187,9 @@ class CompactionService:
         """The view as it is on disk, and the place of the last message in it."""
 
         def unit(connection: sqlite3.Connection) -> tuple[View, tuple[int, str]]:
-            with listing.snapshot(connection):
+            with listing.read_transaction(connection):
                 view = read_view(connection, session.id, session.prompt, session.agent)
-                return view, history.last_shown(connection, session.id)
+                return view, history.last_shown_position(connection, session.id)
 
         return await self._runner.database.read(unit)
 

@@ -35,13 +35,13 @@ class AuthorityResolver:
         """Raises GoneAgent."""
         above = self.resolve(turn.parent) if turn.parent is not None else self._operator_authority()
         if turn.external_work is not None and turn.external_work.layer is not None:
-            above = above.under(turn.external_work.layer)
-        return above.under(self._agent_layer(self.manifest(turn), turn))
+            above = above.with_layer(turn.external_work.layer)
+        return above.with_layer(self._agent_layer(self.manifest(turn), turn))
 
     def resolve_standalone(self, manifest: Manifest) -> Authority:
         """What an agent may do that nobody has called, before anybody has allowed it more."""
         rules = (*(manifest.layer.rules or ()), *self.project.rules)
-        return self._operator_authority().under(replace(manifest.layer, rules=rules))
+        return self._operator_authority().with_layer(replace(manifest.layer, rules=rules))
 
     def _operator_authority(self) -> Authority:
         ceiling, host = Layer(self.project.ceiling), self.host_layer()

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ...context import View, user_text
-from ...learnings import corrects, may_correct
+from ...learnings import is_correction, may_be_correction
 from ...ports import Correction, Learnings
 from .turn_state import Turn
 
@@ -21,11 +21,11 @@ def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> No
     if not turn.interactive or turn.has_run_before or turn.parent is not None:
         return
     said = user_text(turn.parts)
-    if not may_correct(said):
+    if not may_be_correction(said):
         return
     answered = view.last_answer if view is not None else ""
-    if answered is not None and corrects(said, answered):
-        learnings.corrected(_correction(turn, said, "person (message)", answered))
+    if answered is not None and is_correction(said, answered):
+        learnings.record_correction(_correction(turn, said, "person (message)", answered))
 
 
 def record_rejection(
@@ -34,7 +34,7 @@ def record_rejection(
     """Notes why a person has rejected a call; without a reason there is nothing to learn."""
     if reason and reason.strip():
         call = f"{tool} {to_json(arguments).decode()}"
-        learnings.corrected(_correction(turn, reason, "person (rejected a call)", call))
+        learnings.record_correction(_correction(turn, reason, "person (rejected a call)", call))
 
 
 def _correction(turn: Turn, text: str, source: Any, before: str) -> Correction:

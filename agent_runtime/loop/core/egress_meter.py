@@ -21,10 +21,10 @@ class TurnEgress:
     """More was wanted than may leave."""
 
     @property
-    def bounded(self) -> bool:
-        return self.max_bytes is not None or (self.parent is not None and self.parent.bounded)
+    def limited(self) -> bool:
+        return self.max_bytes is not None or (self.parent is not None and self.parent.limited)
 
-    def let_out(self, count: int) -> None:
+    def count_sent(self, count: int) -> None:
         if self.max_bytes is not None and self.sent_bytes + count > self.max_bytes:
             self.exceeded = True
             text = (
@@ -32,5 +32,5 @@ class TurnEgress:
             )
             raise ToolFailure(text, kind="denied")
         if self.parent is not None:
-            self.parent.let_out(count)
+            self.parent.count_sent(count)
         self.sent_bytes += count

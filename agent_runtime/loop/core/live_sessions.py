@@ -195,7 +195,9 @@ class LiveSessions:
         if known is not None:
             return known
         row = await self._database.read(
-            lambda connection: history.session(connection, history.alias(connection, principal, name) or name)
+            lambda connection: history.session(
+                connection, history.session_of_alias(connection, principal, name) or name
+            )
         )
         if row is None or row.principal != principal:
             return None
@@ -208,8 +210,8 @@ class LiveSessions:
         conversation = LiveSession(row.id, row.principal, row.agent, row.model, row.prompt, row.digest, row.tools)
         conversation.stored, conversation.archived, conversation.rules = True, row.archived, row.rules
         conversation.packages = row.packages
-        conversation.other_prompts.update(row.briefs)
-        conversation.is_subagent = row.called
+        conversation.other_prompts.update(row.agent_prompts)
+        conversation.is_subagent = row.is_subagent
         conversation.next_timestamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
         self._add(conversation)
         return conversation

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...sessions import ASKED, tool_name
+from ...sessions import APPROVAL_PART, tool_name
 
 QUESTION_TOOL = "question"
 """The tool that asks."""
@@ -48,7 +48,7 @@ class PendingRequest:
 
 def pending_requests_of(parts: Sequence[dict[str, Any]]) -> dict[str, PendingRequest]:
     """The open waits of a recorded reply, by id."""
-    asked: dict[str, dict[str, Any]] = {part["id"]: part["data"] for part in parts if part.get("type") == ASKED}
+    asked: dict[str, dict[str, Any]] = {part["id"]: part["data"] for part in parts if part.get("type") == APPROVAL_PART}
     found = [_pending_request(part, asked) for part in parts]
     return {wait.id: wait for wait in found if wait is not None}
 

@@ -38,7 +38,7 @@ class TurnStream:
     def publish(self, chunk: Chunk) -> None:
         if isinstance(chunk, ToolApprovalRequest):
             self._approval_requests[chunk.toolCallId] = len(self._log)
-        self._log.append(chunk.event())
+        self._log.append(chunk.to_sse())
         self._wake()
 
     def drop_approval_request(self, call_id: str) -> None:
@@ -62,7 +62,7 @@ class TurnStream:
 
     def pause(self, ending: Iterable[Chunk]) -> None:
         """The turn waits for a person. Some readers wait with it; the others hear `ending` and the terminator."""
-        self._waiting_ending = b"".join([*(chunk.event() for chunk in ending), DONE])
+        self._waiting_ending = b"".join([*(chunk.to_sse() for chunk in ending), DONE])
         self.set_resume_position()
         self._wake()
 
@@ -92,7 +92,7 @@ class TurnStream:
         """
         seen = since
         if first_chunk is not None:
-            yield first_chunk.event()
+            yield first_chunk.to_sse()
         while True:
             if seen < len(self._log):
                 piece, seen = self._piece(seen)

@@ -70,7 +70,7 @@ async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvide
     conversation = turn.session
     occasion = NoteContext(
         *(conversation.id, conversation.principal, turn.agent, turn.model, user_text(turn.parts)),
-        first=view.empty,
+        is_first_message=view.empty,
         context_tokens=conversation.context_tokens,
     )
     try:

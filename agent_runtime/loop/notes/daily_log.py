@@ -13,7 +13,7 @@ MAX_TEXT_CHARACTERS = 2000
 class NoDailyLog:
     """Keeps no log."""
 
-    def note(self, entry: DailyLogEntry) -> None:
+    def append(self, entry: DailyLogEntry) -> None:
         return
 
 
@@ -30,4 +30,4 @@ def log_turn(turn: Turn, daily_log: DailyLog) -> None:
         asked=text_of(turn.parts)[:MAX_TEXT_CHARACTERS],
         answered=text_of(turn.reply_parts)[:MAX_TEXT_CHARACTERS],
     )
-    daily_log.note(entry)
+    daily_log.append(entry)

@@ -22,22 +22,22 @@ class MemoryNotes:
 
     memory: Memory
 
-    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
-        if not occasion.first:
+    async def notes(self, context: NoteContext) -> Sequence[Note]:
+        if not context.is_first_message:
             return ()
         found = await self.memory.recall(
-            occasion.words, principal=occasion.principal, session_id=occasion.session_id, most=MAX_RECALLED
+            context.message_text, principal=context.principal, session_id=context.session_id, limit=MAX_RECALLED
         )
-        return [Note("memory", one.text, f"{one.source}, {_day(one.when)}") for one in found]
+        return [Note("memory", one.text, f"{one.source}, {_day(one.written_at)}") for one in found]
 
 
 class NullMemory:
     """Fills ports.Memory where nothing is remembered."""
 
-    async def recall(self, query: str, *, principal: str, session_id: str, most: int) -> Sequence[MemoryHit]:
+    async def recall(self, query: str, *, principal: str, session_id: str, limit: int) -> Sequence[MemoryHit]:
         return ()
 
-    async def keep(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:
+    async def save_facts(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:
         return 0
 
 

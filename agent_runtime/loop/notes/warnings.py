@@ -30,11 +30,11 @@ class Warnings:
     _active_warnings: OrderedDict[str, frozenset[str]] = field(default_factory=OrderedDict[str, frozenset[str]])
     """By session: what held when its latest turn started."""
 
-    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
-        holds = {**self._window(occasion), **self._skills()}
-        told = self._active_warnings.pop(occasion.session_id, frozenset[str]())
+    async def notes(self, context: NoteContext) -> Sequence[Note]:
+        holds = {**self._window(context), **self._skills()}
+        told = self._active_warnings.pop(context.session_id, frozenset[str]())
         if holds:
-            self._active_warnings[occasion.session_id] = frozenset(holds)
+            self._active_warnings[context.session_id] = frozenset(holds)
         if len(self._active_warnings) > MAX_SESSIONS:
             self._active_warnings.popitem(last=False)
         return [note for key, note in holds.items() if key not in told]

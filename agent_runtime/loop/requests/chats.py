@@ -149,7 +149,7 @@ class ChatService:
         turn = self._turn(incoming, session)
         await self._services.require_fit(turn)
         if self._services.snapshot_guard is not None:
-            turn.snapshot_id = await self._services.snapshot_guard.take(session.id, turn.message_id)
+            turn.snapshot_id = await self._services.snapshot_guard.create_snapshot(session.id, turn.message_id)
         running = self._services.admission.active_turn(session)
         _require_can_accept(incoming, session, running)  # nobody comes in between this and the place in the queue
         try:
@@ -195,8 +195,8 @@ class ChatService:
         client_id = incoming.message_id or ""
 
         def read(connection: sqlite3.Connection) -> TurnRow | None:
-            message_id = branches.resolve(connection, session.id, client_id)
-            if message_id is None or branches.was_taken_back(connection, message_id):
+            message_id = branches.resolve_message_id(connection, session.id, client_id)
+            if message_id is None or branches.is_rewound(connection, message_id):
                 return None
             return history.turn(connection, message_id)
 
@@ -262,7 +262,7 @@ class ChatService:
             if incoming.regenerate and incoming.message_id is not None:
                 _rewind(connection, row.session_id, incoming.message_id, now)
             elif incoming.message_id is not None:
-                branches.free_hidden(connection, row.session_id, incoming.message_id)
+                branches.free_rewound_id(connection, row.session_id, incoming.message_id)
             try:
                 rows.insert_turn(connection, row, now)
             except sqlite3.IntegrityError as error:
@@ -286,8 +286,8 @@ def _require_can_accept(incoming: IncomingMessage, session: LiveSession, running
 def _rewind(connection: sqlite3.Connection, session_id: str, name: str, now: int) -> None:
     """Takes back the message of that name and what came behind it; its name is free again. One that is not there, or
     is taken back already, needs no more."""
-    branches.free_hidden(connection, session_id, name)
-    message_id = branches.resolve(connection, session_id, name)
+    branches.free_rewound_id(connection, session_id, name)
+    message_id = branches.resolve_message_id(connection, session_id, name)
     if message_id is not None and not branches.is_hidden(connection, message_id):
         branches.rewind(connection, session_id, message_id, now, free_id=True)
 

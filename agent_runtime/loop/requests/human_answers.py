@@ -165,7 +165,7 @@ class HumanAnswers:
         rules = _merge_rules(session.rules, added)
 
         def unit(connection: sqlite3.Connection) -> None:
-            rows.answer_part(connection, turn.reply_id, request.call_id, part_changes, now)
+            rows.save_answer(connection, turn.reply_id, request.call_id, part_changes, now)
             if added:
                 rows.set_permissions(connection, session.id, rules, now)
             if message is not None:

@@ -16,7 +16,7 @@ from agent_common.telemetry import logger
 
 from ...context import notes_of
 from ...errors import BrokenRecord, NotFound
-from ...sessions import Message, TurnRow, history, interrupt, reopen, replay_parts, rows
+from ...sessions import Message, TurnRow, history, interrupt_turn, reopen_turn, replay_parts, rows
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.parent_call import report_interrupted
 from ..core.pending_requests import pending_requests_of
@@ -92,9 +92,9 @@ class Recovery:
                 # Chats are not resumed, nor are agents whose caller waits no longer.
                 lives = MAX_LIFETIMES_WITHOUT_PROGRESS
                 if row.task_id is not None:
-                    done = reopen(connection, row, self.services.ids, now)
+                    done = reopen_turn(connection, row, self.services.ids, now)
                     lives = 0 if done > row.done else row.lives + 1
-                    rows.count_life(connection, row.message_id, done, lives, now)
+                    rows.record_process_end(connection, row.message_id, done, lives, now)
                 if lives >= MAX_LIFETIMES_WITHOUT_PROGRESS:
                     self._end(connection, row, now)
                     report_interrupted(connection, self.services.ids, row, now)
@@ -183,7 +183,7 @@ class Recovery:
         return True
 
     def _end(self, connection: sqlite3.Connection, row: TurnRow, now: int) -> None:
-        outcome = TurnOutcome(**interrupt(connection, row, now))
+        outcome = TurnOutcome(**interrupt_turn(connection, row, now))
         if row.task_id is not None:
             tasks.record_interruption(connection, row, outcome, now)
             for keeper in self.work_stores:

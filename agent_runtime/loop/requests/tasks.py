@@ -239,7 +239,7 @@ def record_interruption(connection: sqlite3.Connection, turn: history.TurnRow, o
     reply = history.message(connection, turn.reply_id)
     usage = Usage.model_validate(reply.metadata.get("usage", {})) if reply else record.usage
     done = finished_record(record, outcome, reply.parts if reply else [], usage)
-    known = max(0, (history.last_saved(connection, turn.reply_id) or 0) - (record.started_at or now))
+    known = max(0, (history.last_part_created_at(connection, turn.reply_id) or 0) - (record.started_at or now))
     changes = {"finished_at": now, "duration_ms": known}
     _store(connection, (row["principal"], record.task_id), done.model_copy(update=changes), now)
 

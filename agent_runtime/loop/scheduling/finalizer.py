@@ -11,7 +11,7 @@ from agent_common.telemetry import logger
 
 from ...errors import StoreError
 from ...ports import Clock
-from ...sessions import Recorder, history, interrupt, rows
+from ...sessions import Recorder, history, interrupt_turn, rows
 from ...store import Database
 from ..core.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
 from ..core.steering import SessionQueue
@@ -75,7 +75,7 @@ class TurnFinalizer:
             row = history.turn(connection, turn.message_id)
             if row is not None:
                 now = self.clock.now_ms()
-                turn.outcome = TurnOutcome(**interrupt(connection, row, now))
+                turn.outcome = TurnOutcome(**interrupt_turn(connection, row, now))
                 turn.run_end_hooks(connection, now)
 
         await self.database.write(unit, durable=True)

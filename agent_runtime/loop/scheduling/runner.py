@@ -119,7 +119,7 @@ class TurnRunner:
 
     async def _drive(self, turn: Turn, recorder: Recorder, deps: TurnDeps) -> None:
         async for chunk in run_turn(turn, deps):
-            recorder.take(chunk)
+            recorder.record(chunk)
             if isinstance(chunk, c.ToolInputAvailable) and chunk.toolName == QUESTION_TOOL:
                 turn.answerable_ids.add(chunk.toolCallId)
             elif isinstance(chunk, c.ToolApprovalRequest):
@@ -152,7 +152,7 @@ class TurnRunner:
 
         def unit(connection: sqlite3.Connection) -> None:
             if turn.has_run_before:
-                rows.go_on(connection, turn.message_id, now)
+                rows.resume_turn(connection, turn.message_id, now)
                 return
             rows.start_turn(connection, turn.message_id, started)
             if turn.on_start is not None:
@@ -179,7 +179,7 @@ class TurnRunner:
             turn.budget.add_helper_usage(helpers)
         if reply is None:
             return ResumeState()
-        progress = ResumeState.from_reply(reply, MessageParts.of(self.ids.new, ids, reply))
+        progress = ResumeState.from_reply(reply, MessageParts.from_reply(self.ids.new, ids, reply))
         if progress.usage is not None and not turn.budget.steps:
             turn.budget.usage, turn.budget.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
         turn.budget.steps = progress.completed_steps
@@ -227,7 +227,7 @@ class TurnRunner:
             packages=brief.packages,
             skills=self.skills_folder,
             egress=turn.budget.egress,
-            model_calls=TurnMeter(turn.budget, self.price_check),
+            model_meter=TurnMeter(turn.budget, self.price_check),
         )
         tools = await open_turn_tools(
             turn, self.tool_catalog, partial(self.authority_resolver.resolve, turn), self.database
@@ -270,7 +270,7 @@ class TurnRunner:
     async def _pause(self, turn: Turn, recorder: Recorder) -> None:
         """The turn waits for a person. That is durable before anybody is told."""
         turn.state = "settling"
-        turn.reply_parts = recorder.data()
+        turn.reply_parts = recorder.current_parts()
         turn.waiting_since_ms = self.clock.now_ms()
         turn.session.view = None
         await self.finalizer.save_with_retries(turn, recorder, _record_pause)
@@ -289,7 +289,7 @@ class TurnRunner:
     async def _finalize(self, turn: Turn, recorder: Recorder) -> None:
         """The end of the turn and all that hangs on it, in one transaction; only then anyone is told."""
         turn.state = "settling"
-        turn.reply_parts = recorder.data()
+        turn.reply_parts = recorder.current_parts()
         turn.duration_ms = round((self.clock.monotonic() - (turn.started_monotonic or 0.0)) * 1000)
         if turn.outcome is None or turn.outcome.status != "complete":
             turn.session.view = None
@@ -302,12 +302,12 @@ class TurnRunner:
         """The turn could not be carried out or settled: the record says so, and the reader of the stream is told."""
         turn.outcome, why = outcome, outcome.error or ""
         books = {"finish_reason": "error", "outcome": outcome.json()}
-        said = recorder.data()
+        said = recorder.current_parts()
         closing = ChunkWriter(lambda _: None, said).close(why) if any(map(_is_open, said)) else ()
         last = (c.ErrorChunk(errorText=why), c.Finish(finishReason="error", messageMetadata=books))
         end = (*closing, *last)
         for chunk in end:
-            recorder.take(chunk)
+            recorder.record(chunk)
         try:
             await self._finalize(turn, recorder)
         except Exception as error:  # noqa: BLE001  the disk is gone as well
@@ -329,14 +329,14 @@ def _is_open(part: dict[str, Any]) -> bool:
 
 
 def _record_pause(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-    rows.put_away(connection, turn.message_id, now)
+    rows.suspend_turn(connection, turn.message_id, now)
     save_session_model(connection, turn, now)
 
 
 def _separately_recorded_usage(connection: sqlite3.Connection, turn: Turn) -> Usage:
     """What summaries and subagents have used for the turn in earlier lives; that is on records of their own."""
-    called = history.spent_by_subagents(connection, turn.session.id, turn.message_id)
-    return markers.spent(connection, turn.session.id).plus(called)
+    called = history.subagent_usage(connection, turn.session.id, turn.message_id)
+    return markers.summary_usage(connection, turn.session.id).plus(called)
 
 
 def waiting_end(turn: Turn) -> tuple[c.Chunk, ...]:

@@ -24,7 +24,7 @@ from ...sessions import (
 
 def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -> Cursor:
     """The place that an `after` names. Raises InvalidRequest."""
-    if (place := listing.read_cursor(after)) is not None:
+    if (place := listing.parse_cursor(after)) is not None:
         return place
     row = listing.session(connection, after)
     if row is None or row.metadata["principal"] != principal:
@@ -34,9 +34,9 @@ def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -
 
 def message_cursor(connection: sqlite3.Connection, session_id: str, after: str) -> Cursor:
     """The place that an `after` names. Raises InvalidRequest."""
-    if (place := listing.read_cursor(after)) is not None:
+    if (place := listing.parse_cursor(after)) is not None:
         return place
-    message_id = branches.resolve(connection, session_id, after)
+    message_id = branches.resolve_message_id(connection, session_id, after)
     if message_id is None:
         raise InvalidRequest("after is wrong", faults=[("after", "neither a `next` nor the id of a message")])
     return listing.message_cursor(connection, message_id)

@@ -100,7 +100,7 @@ class SessionService:
                 broken.append(row.id)
         for session_id in broken:
             log.error("a session cannot be read and is left out of the list", session_id=session_id)
-        return SessionList(sessions=shown, next=listing.cursor(*page.next) if page.next else None)
+        return SessionList(sessions=shown, next=listing.format_cursor(*page.next) if page.next else None)
 
     async def get(self, principal: str, name: str) -> SessionDetail:
         """All about one session."""
@@ -121,7 +121,7 @@ class SessionService:
 
         found = await self._services.database.read(unit)
         page = found[: query.limit]
-        more = listing.cursor(page[-1].created_at, page[-1].id) if len(found) > len(page) else None
+        more = listing.format_cursor(page[-1].created_at, page[-1].id) if len(found) > len(page) else None
         return MessageList(messages=[serializers.message(one) for one in page if one.id != unfinished], next=more)
 
     async def prompt_view(self, principal: str, name: str) -> PromptView:
@@ -151,11 +151,11 @@ class SessionService:
 
         def unit(connection: sqlite3.Connection, now: int) -> None:
             changes = {"title": change.title} if "title" in asked else {}
-            branches.describe(connection, conversation.id, changes, change.metadata, now)
+            branches.update_metadata(connection, conversation.id, changes, change.metadata, now)
             if "model" in asked:
                 rows.set_model(connection, conversation.id, change.model, now)
             if "archived" in asked and not change.archived:
-                branches.restore(connection, conversation.id, now)
+                branches.unarchive(connection, conversation.id, now)
 
         await self._write(conversation, unit)
         if "model" in asked:
@@ -182,7 +182,7 @@ class SessionService:
         """Puts these rules in the place of the session's; they hold from the next call on, also in a turn that runs."""
         conversation = await self._find(principal, name)
         now = conversation.next_timestamp(self._services.clock.now_ms())
-        rules = tuple(rule.stored(now) for rule in update.rules)
+        rules = tuple(rule.to_rule(now) for rule in update.rules)
         before, conversation.rules = conversation.rules, rules
 
         def unit(connection: sqlite3.Connection, now: int) -> None:
@@ -267,13 +267,13 @@ class SessionService:
     async def import_session(self, principal: str, file: BinaryIO) -> SessionDetail:
         """Stores an exported session. Raises InvalidRequest that names the line, Conflict `session_exists` or
         `other_principal`."""
-        parcel = await asyncio.to_thread(transfer.check, file)
+        parcel = await asyncio.to_thread(transfer.validate_export, file)
         if parcel.principal != principal:
             text = f"the session belongs to {parcel.principal}: send X-Agent-User: {parcel.principal}"
             raise Conflict(text, code="other_principal")
         now = self._services.clock.now_ms()
         await self._services.database.write(
-            lambda connection: transfer.store(connection, file, parcel, now), durable=True
+            lambda connection: transfer.store_session(connection, file, parcel, now), durable=True
         )
         return await self.get(principal, parcel.session_id)
 
@@ -294,8 +294,8 @@ class SessionService:
             if row is None:
                 raise unknown_session(name)  # its first message is not on disk yet
             last = listing.last_outcome(connection, session_id)
-            waiting = listing.waiting(connection, session_id)
-            return row, last, waiting, listing.spent(connection, session_id, row.model)
+            waiting = listing.queued_messages(connection, session_id)
+            return row, last, waiting, listing.usage_by_model(connection, session_id, row.model)
 
         row, last, waiting, spent = await self._services.database.read(unit)
         cost, unpriced = await cost_of(spent, self._find_card)
@@ -327,7 +327,7 @@ async def archive_session(services: LoopServices, session: LiveSession) -> None:
     """Closes a session, writes down that it is away and removes its scratch folder. One that is away stays as it is,
     but for memory: there what a successor still finds is gone, too."""
     if session.archived:
-        await services.database.write(lambda connection: rows.withdraw(connection, session.id), durable=True)
+        await services.database.write(lambda connection: rows.disable_lookup(connection, session.id), durable=True)
         return
     await close_session(services, session)
     now = session.next_timestamp(services.clock.now_ms())

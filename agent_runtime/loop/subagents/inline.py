@@ -57,7 +57,7 @@ async def _drive(turn: Turn, deps: TurnDeps, parts: MessageParts) -> None:
 
 def _folded_parts(parts: MessageParts) -> list[dict[str, Any]]:
     for part in parts.parts:
-        part.fold()
+        part.flush_pending()
     return [part.data for part in parts.parts]
 
 

@@ -52,23 +52,23 @@ class Subagents:
     def attach(self, services: LoopServices, runner: TurnRunner) -> None:
         self._services, self._runner = services, runner
 
-    def callable(self) -> Sequence[tuple[str, str]]:
+    def callable_agents(self) -> Sequence[tuple[str, str]]:
         return [(agent.name, agent.description) for agent in self._agents.all() if agent.for_agents]
 
-    async def spawn(self, errand: SubagentRequest, context: ToolContext) -> Any:
-        manifest = self._find(errand.agent)  # who asks for one that is not there need not wait for a place
+    async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
+        manifest = self._find(request.agent)  # who asks for one that is not there need not wait for a place
         caller = self._caller(context)
         await self._check_price(manifest, caller)
         if caller.depth >= MAX_DEPTH:
             raise ToolFailure(f"agents may call each other {MAX_DEPTH} deep; do the work yourself", kind="denied")
         try:
-            if errand.background:
-                return await self._start_background(errand, caller, context)
+            if request.background:
+                return await self._start_background(request, caller, context)
             async with self._slots_at(caller.depth + 1):
-                manifest = self._find(errand.agent)
+                manifest = self._find(request.agent)
                 if manifest.inspectable:
-                    return await self._wait_for_result(await self._admit(errand, manifest, caller, context))
-                return await self._run_inline(errand, manifest, caller, context)
+                    return await self._wait_for_result(await self._admit(request, manifest, caller, context))
+                return await self._run_inline(request, manifest, caller, context)
         except UnknownAgent as gone:
             raise ToolFailure(str(gone), kind="unavailable") from None
 
@@ -157,7 +157,7 @@ class Subagents:
 
         def unit(connection: sqlite3.Connection) -> None:
             rows.insert_session(connection, session, now)
-            branches.describe(connection, session.id, {}, dict(request.metadata), now)
+            branches.update_metadata(connection, session.id, {}, dict(request.metadata), now)
             rows.insert_turn(connection, row, now)
 
         return unit
@@ -195,7 +195,7 @@ class Subagents:
     def _find(self, name: str) -> Manifest:
         found = self._agents.get(name)
         if found is None or not found.for_agents:
-            there_are = ", ".join(agent for agent, _ in self.callable()) or "none"
+            there_are = ", ".join(agent for agent, _ in self.callable_agents()) or "none"
             what = f"is for {found.audience} to choose" if found else "does not exist"
             raise ToolFailure(f"subagent_type: agent {name!r} {what}; there are: {there_are}", kind="invalid")
         return found

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from agent_common.protocol import chunks as c
 
 from ...ports import HumanRequest, ToolSpec
-from ...sessions import ASKED, tool_name
+from ...sessions import APPROVAL_PART, tool_name
 from ..core.pending_requests import QUESTION_TOOL
 
 APPROVAL_PREFIX = "approval_"
@@ -120,7 +120,7 @@ class ChunkWriter:
             }
             if request.touches is not None:
                 about["touches"] = list(request.touches)
-            yield c.DataChunk(type=ASKED, id=approval, data=about)
+            yield c.DataChunk(type=APPROVAL_PART, id=approval, data=about)
         yield c.ToolApprovalRequest(approvalId=approval, toolCallId=call_id)
 
     def close_calls(self, why: str) -> Iterator[c.Chunk]:

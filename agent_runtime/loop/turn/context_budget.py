@@ -229,7 +229,7 @@ class AutoCompaction:
         self.compacted = True
         self._used_tokens = gauge.occupancy(view.messages, tools)
         trials.not_before = _retry_from_tokens(self._used_tokens, window)
-        yield c.DataChunk(type=COMPACTION, id=marker_id, data=marker.part()["data"], transient=True)
+        yield c.DataChunk(type=COMPACTION, id=marker_id, data=marker.to_part()["data"], transient=True)
 
     async def _count_tokens(self, tools: bytes | None, near: int) -> int:
         """Tokens of the next call: estimated on top of what the model has counted. One that reports nothing has them

@@ -68,12 +68,12 @@ class ModelCall:
         recoveries = 0
         while True:
             self.budget.check(for_another_call=True)
-            await self.deps.side_effect_gate.passed()
+            await self.deps.side_effect_gate.wait_open()
             async for chunk in self.deps.context_budget.compact_if_needed(self._tools):
                 yield chunk
             await self.deps.context_budget.require_fits(self._tools)
             self.budget.check(for_another_call=True)  # a summary is paid for from the same budget
-            await self.deps.side_effect_gate.passed()
+            await self.deps.side_effect_gate.wait_open()
             try:
                 await self._price()
                 async for chunk in self._stream(step, tools=tools):
@@ -121,7 +121,7 @@ class ModelCall:
         try:
             async for event in self.deps.model.stream(request):
                 if isinstance(event, Completion):
-                    if event.counted:
+                    if event.usage_reported:
                         self.deps.context_budget.record_usage(sent, event.usage)
                     step.text = "".join(answer.pieces)
                     async for chunk in self._finish_call(step, event, answer.call_ids, tools=tools):
@@ -137,7 +137,7 @@ class ModelCall:
         except (ModelError, asyncio.CancelledError):
             self._answer_began = answer.received_characters > 0
             if answer.received_characters:  # what broke off was generated all the same, and will be charged
-                self.budget.spend(Usage.estimated(self.deps.view.size, answer.received_characters))
+                self.budget.spend(Usage.estimated_from_bytes(self.deps.view.size, answer.received_characters))
             raise
 
     async def _call_id(self, call: CallStarted) -> str:
@@ -211,8 +211,8 @@ class ModelCall:
             max_tokens=self.budget.output_cap(),
             temperature=self.turn.temperature,
             attempts=self.budget.limits.attempts,
-            session=self.turn.session.id,
-            turn=self.turn.message_id,
+            session_id=self.turn.session.id,
+            message_id=self.turn.message_id,
         )
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 from agent_common.protocol import Usage, is_object
 
 from ...context import Step, steps_of
-from ...sessions import Message, MessageParts, complete_steps
+from ...sessions import Message, MessageParts, completed_step_count
 
 EGRESS_KEY = "egress_bytes"
 """In the metadata of a call's result: the bytes that it has sent out of the workspace."""
@@ -58,7 +58,7 @@ class ResumeState:
     @classmethod
     def from_reply(cls, reply: Message, parts: MessageParts) -> ResumeState:
         steps = list(steps_of(reply.parts))[1:]  # what stands before the first step is none
-        complete = complete_steps(reply)
+        complete = completed_step_count(reply)
         usage = Usage.model_validate(reply.metadata.get("usage", {}))
         if len(steps) > complete or not complete:  # a step was begun whose model call must be made again
             return cls(steps[:complete], None, complete, usage, parts, reply.parts)

@@ -61,7 +61,7 @@ class ToolCallRunner:
                         answer = self._waiting(call, result)
                     else:
                         answer = self._answer(call, result)
-                        joining |= dict.fromkeys(result.joins)
+                        joining |= dict.fromkeys(result.added_tools)
                     for chunk in answer:
                         yield chunk
             self.tools.join(tuple(joining))
@@ -70,13 +70,13 @@ class ToolCallRunner:
 
     async def _run_one(self, call: ToolCallRecord, slots: asyncio.Semaphore) -> ToolResult | HumanRequest:
         async with slots:
-            await self.side_effect_gate.passed()
+            await self.side_effect_gate.wait_open()
             egress = TurnEgress(parent=self.context.egress)
-            asked = CallMeter(self.context.model_calls) if self.context.model_calls is not None else None
+            asked = CallMeter(self.context.model_meter) if self.context.model_meter is not None else None
             context = replace(
                 self.context,
                 egress=egress,
-                model_calls=asked,
+                model_meter=asked,
                 call_id=call.id,
                 approved=call.approved,
                 approved_for=call.approved_for,

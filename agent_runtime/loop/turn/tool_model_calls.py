@@ -19,7 +19,7 @@ class TurnMeter:
     budget: UsageBudget
     price_check: PriceCheck | None
 
-    async def admit(self, model: str) -> None:
+    async def check_budget(self, model: str) -> None:
         try:
             self.budget.check(for_another_call=True)
             if self.price_check is not None:
@@ -40,8 +40,8 @@ class CallMeter:
     parent: ModelMeter
     usage: Usage = field(default_factory=Usage)
 
-    async def admit(self, model: str) -> None:
-        await self.parent.admit(model)
+    async def check_budget(self, model: str) -> None:
+        await self.parent.check_budget(model)
 
     def spend(self, usage: Usage) -> None:
         self.usage = self.usage.plus(usage)

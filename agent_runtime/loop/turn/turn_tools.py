@@ -51,7 +51,7 @@ class TurnTools:
         """From the next step on these are there too, as they are now."""
         if names:
             before = tuple(spec.name for spec in self.specs)
-            self.toolset = self.toolset.joined(names, self._authority())
+            self.toolset = self.toolset.with_tools(names, self._authority())
             self._grow(before)
 
     def _grow(self, before: Sequence[str] | None) -> None:

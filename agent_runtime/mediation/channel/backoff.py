@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import SystemRandom
 
-FIRST_SECONDS, LONGEST_SECONDS = 0.1, 5.0
+FIRST_SECONDS, MAX_SECONDS = 0.1, 5.0
 STEADY_SECONDS = 10.0
 """An attachment that has lasted so long was a good one: the next break begins anew."""
 FENCED_SECONDS = 60.0
@@ -19,12 +19,12 @@ class ReconnectBackoff:
     random: SystemRandom = field(default_factory=SystemRandom)
     _next: float = FIRST_SECONDS
 
-    def wait(self, *, attached: float, fenced: bool) -> float:
+    def next_delay(self, *, attached: float, fenced: bool) -> float:
         """Seconds before the next attempt, given how long the last attachment has lasted; 0 when it came to none."""
         if fenced:
             return FENCED_SECONDS * self.random.uniform(1.0, 2.0)
         if attached >= STEADY_SECONDS:
             self._next = FIRST_SECONDS
         most = self._next
-        self._next = min(LONGEST_SECONDS, self._next * 2)
+        self._next = min(MAX_SECONDS, self._next * 2)
         return self.random.uniform(0.0, most)

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from agent_common.json_reader import INLINE_BYTES, by_size
+from agent_common.json_reader import INLINE_BYTES, run_by_size
 from agent_common.net import Endpoint, open_endpoint
 from agent_common.protocol import is_object
-from agent_common.protocol.work import MOST_BAD_LINES, FrameFault, FrameTooLarge, Lines, decode, encode, loosened
+from agent_common.protocol.work import MAX_BAD_LINES, FrameFault, FrameTooLarge, Lines, decode, encode, to_loose
 from agent_common.telemetry import logger
 
 from ...ports import Clock
@@ -22,9 +22,9 @@ from ..redaction import Redactor
 log = logger(__name__)
 PIECE = 256 * 1024
 """Bytes that are read or written at a time."""
-BREATH = 64
+LINES_PER_YIELD = 64
 """Lines of a flood behind which others on this loop have their turn."""
-MOST_FRAMES, MOST_BYTES = 256, 8 * 1024 * 1024
+MAX_QUEUED_FRAMES, MAX_QUEUED_BYTES = 256, 8 * 1024 * 1024
 STALL_SECONDS = 30.0
 """A peer that reads nothing for so long is gone."""
 MINUTE = 60.0
@@ -49,57 +49,57 @@ class FrameConnection:
         clock: Clock,
         *,
         max_line: int,
-        veil: Redactor | None = None,
+        redactor: Redactor | None = None,
         loose: bool = False,
     ) -> None:
         """`max_line`: bytes of the longest line, of theirs and, until they say otherwise, of ours. `loose`: write
         frames in the loose dialect."""
         self._reader, self._writer, self._clock, self._loose = reader, writer, clock, loose
         self._lines = Lines(max_line)
-        self._bad: deque[float] = deque(maxlen=MOST_BAD_LINES + 1)
+        self._bad: deque[float] = deque(maxlen=MAX_BAD_LINES + 1)
         self._queue: deque[_Line] = deque()
         self._queued = 0
         self._news = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
         self._task = asyncio.create_task(self._write(), name="mediation writer")
-        self.broken: str | None = None
+        self.break_reason: str | None = None
         """Why nothing can be sent any more."""
-        self.heard_at = clock.monotonic()
+        self.last_received_at = clock.monotonic()
         """When something was last received."""
         self.max_line = max_line
         """Bytes of the longest line that the host takes."""
-        self.veil = veil or Redactor()
+        self.redactor = redactor or Redactor()
         """What must not go out."""
 
     @classmethod
     async def open(
-        cls, endpoint: Endpoint, clock: Clock, *, max_line: int, seconds: float, veil: Redactor, loose: bool
+        cls, endpoint: Endpoint, clock: Clock, *, max_line: int, seconds: float, redactor: Redactor, loose: bool
     ) -> FrameConnection:
         """Raises OSError."""
-        return cls(*await open_endpoint(endpoint, seconds), clock, max_line=max_line, veil=veil, loose=loose)
+        return cls(*await open_endpoint(endpoint, seconds), clock, max_line=max_line, redactor=redactor, loose=loose)
 
     def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
         """Hands the frame to the writer. One that may be dropped is, when the peer is behind; any other one breaks the
         connection where there is no room: what it says is in the ledger, and goes out on the next one."""
-        if self.broken is not None:
+        if self.break_reason is not None:
             return
-        frame = self.veil.over(frame)
-        data = encode(loosened(frame) if self._loose else frame)
+        frame = self.redactor.redact(frame)
+        data = encode(to_loose(frame) if self._loose else frame)
         if droppable and len(data) > self.max_line:
             return
-        if len(self._queue) >= MOST_FRAMES or self._queued + len(data) > MOST_BYTES:
+        if len(self._queue) >= MAX_QUEUED_FRAMES or self._queued + len(data) > MAX_QUEUED_BYTES:
             self._drop_some()
-            if len(self._queue) >= MOST_FRAMES or (self._queue and self._queued + len(data) > MOST_BYTES):
+            if len(self._queue) >= MAX_QUEUED_FRAMES or (self._queue and self._queued + len(data) > MAX_QUEUED_BYTES):
                 if not droppable:
-                    self.breaks("the host is too far behind")
+                    self.abort("the host is too far behind")
                 return
         self._queue.append(_Line(data, droppable))
         self._queued += len(data)
         self._empty.clear()
         self._news.set()
 
-    async def flushed(self) -> None:
+    async def flush(self) -> None:
         """Returns once everything has been handed to the system, or the connection is over."""
         await self._empty.wait()
 
@@ -113,22 +113,22 @@ class FrameConnection:
                 raise ChannelLost(f"reading failed: {error.strerror or error}") from error
             if not data:
                 return
-            self.heard_at = self._clock.monotonic()
+            self.last_received_at = self._clock.monotonic()
             try:
                 for number, line in enumerate(self._lines.feed(data)):
-                    if number % BREATH == BREATH - 1:
+                    if number % LINES_PER_YIELD == LINES_PER_YIELD - 1:
                         await asyncio.sleep(0)
                     if isinstance(line, bytes) and len(line) > INLINE_BYTES:
-                        yield await by_size(len(line), partial(self._read, line))
+                        yield await run_by_size(len(line), partial(self._read, line))
                     else:
                         yield self._read(line)
             except FrameTooLarge as error:
                 raise ChannelLost(str(error)) from error
 
-    def breaks(self, why: str) -> None:
+    def abort(self, why: str) -> None:
         """Ends the connection at once."""
-        if self.broken is None:
-            self.broken = why
+        if self.break_reason is None:
+            self.break_reason = why
         transport = self._writer.transport
         if transport is not None:  # pyright: ignore[reportUnnecessaryComparison]  uvloop has none once it is closed
             transport.abort()
@@ -137,17 +137,17 @@ class FrameConnection:
 
     async def close(self) -> None:
         """Lets go of everything; what has not gone out is lost."""
-        self.breaks("closed")
+        self.abort("closed")
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    def fault(self, fault: FrameFault) -> None:
+    def count_fault(self, fault: FrameFault) -> None:
         """Counts a frame that was none. Raises Broken where there are too many."""
         now = self._clock.monotonic()
         self._bad.append(now)
         log.warning("a line on the channel is no frame", code=fault.code, error=str(fault))
-        if len(self._bad) > MOST_BAD_LINES and now - self._bad[0] < MINUTE:
-            raise ChannelLost(f"more than {MOST_BAD_LINES} bad lines in a minute; the last: {fault}")
+        if len(self._bad) > MAX_BAD_LINES and now - self._bad[0] < MINUTE:
+            raise ChannelLost(f"more than {MAX_BAD_LINES} bad lines in a minute; the last: {fault}")
 
     def _read(self, line: bytes | FrameFault) -> dict[str, object] | FrameFault:
         if isinstance(line, FrameFault):
@@ -174,9 +174,9 @@ class FrameConnection:
                     await self._out(memoryview(b"".join(line.data for line in lines)))
                 self._empty.set()
         except TimeoutError:
-            self.breaks("the host reads nothing")
+            self.abort("the host reads nothing")
         except OSError as error:
-            self.breaks(f"writing failed: {error.strerror or error}")
+            self.abort(f"writing failed: {error.strerror or error}")
 
     async def _out(self, data: memoryview) -> None:
         """Piece by piece, so that a host that is slow is not taken for one that reads nothing. Raises TimeoutError."""

@@ -21,7 +21,7 @@ class Identity:
     secrets: tuple[str, ...] = ()
     """Texts that never go out, beside the key."""
 
-    def veil(self) -> Redactor:
+    def redactor(self) -> Redactor:
         """Takes the secrets and the key, as it is now, out of what is said; one that cannot be read is not known."""
         try:
             key = self.key_file.read_bytes().strip() if self.key_file is not None else b""
@@ -29,7 +29,7 @@ class Identity:
             key = b""
         return Redactor((*self.secrets, key.decode(errors="replace")))
 
-    def key(self) -> bytes:
+    def read_key(self) -> bytes:
         """Read at each attachment: a restored machine has its secrets anew. Raises Broken."""
         if self.key_file is None:
             raise ChannelLost("the host asks for a proof and there is no key: set AGENT_MEDIATION_KEY_FILE")

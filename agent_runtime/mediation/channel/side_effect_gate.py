@@ -21,6 +21,6 @@ class ChannelGate:
         if self.required:
             self._open.clear()
 
-    async def passed(self) -> None:
+    async def wait_open(self) -> None:
         if not self._open.is_set():
             await self._open.wait()

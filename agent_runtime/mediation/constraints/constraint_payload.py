@@ -16,8 +16,8 @@ from agent_common.protocol import NewRule, Rule, is_object
 from agent_common.protocol.authority import Layer
 from agent_common.protocol.work import Constraints, ConstraintsPayload, FrameFault, decode, payload_hash
 
-MOST_BYTES = 1024 * 1024
-MOST_TOLD = 16 * 1024
+MAX_PAYLOAD_BYTES = 1024 * 1024
+MAX_INSTRUCTION_CHARACTERS = 16 * 1024
 """Characters of instructions that the model is shown."""
 INLINE = "inline"
 _ANYTHING = Rule(permission="*", pattern="*", action="allow")
@@ -34,7 +34,7 @@ class InvalidConstraints(Exception):
 class _Payload(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    instructions: str = Field(default="", max_length=MOST_TOLD)
+    instructions: str = Field(default="", max_length=MAX_INSTRUCTION_CHARACTERS)
     rules: list[NewRule] = Field(default_factory=list[NewRule], max_length=200)
 
 
@@ -53,7 +53,7 @@ class ActiveConstraints:
         return Layer(rules=(_ANYTHING, *self.rules)) if self.rules else None
 
 
-def held(constraints: Constraints, raw: bytes) -> ActiveConstraints:
+def parse_constraints(constraints: Constraints, raw: bytes) -> ActiveConstraints:
     """The constraints with what their payload says. Raises Unusable."""
     found = payload_hash(raw)
     if found != constraints.hash:
@@ -63,23 +63,23 @@ def held(constraints: Constraints, raw: bytes) -> ActiveConstraints:
         text = raw.decode()
     except UnicodeDecodeError as error:
         raise InvalidConstraints("constraints_invalid", f"the payload is not UTF-8 at byte {error.start}") from error
-    payload = _policy(text)
+    payload = _parse_payload(text)
     rules = tuple(Rule(**rule.model_dump()) for rule in payload.rules)
     return ActiveConstraints(constraints.version, found, payload.instructions, rules)
 
 
-def unpacked(payload: ConstraintsPayload) -> bytes:
+def decode_payload(payload: ConstraintsPayload) -> bytes:
     """The bytes that came over the channel. Raises Unusable."""
     try:
         raw = base64.b64decode(payload.b64, validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidConstraints("constraints_invalid", f"b64: {error}") from error
-    if len(raw) > MOST_BYTES:
-        raise InvalidConstraints("constraints_invalid", f"b64: the payload is larger than {MOST_BYTES} bytes")
+    if len(raw) > MAX_PAYLOAD_BYTES:
+        raise InvalidConstraints("constraints_invalid", f"b64: the payload is larger than {MAX_PAYLOAD_BYTES} bytes")
     return raw
 
 
-def fetched(ref: str, folder: Path) -> bytes:
+def read_payload_file(ref: str, folder: Path) -> bytes:
     """The bytes of a file in `folder`, for a host that names one: it must not have us read what is the agent's, or the
     system's. Raises Unusable."""
     path = _path(ref)
@@ -94,7 +94,7 @@ def fetched(ref: str, folder: Path) -> bytes:
     return _bytes(path)
 
 
-def read_beside(ref: str, folder: Path) -> bytes:
+def read_relative_payload(ref: str, folder: Path) -> bytes:
     """The bytes that a file of the operator names: relative paths are those beside it. Raises Unusable."""
     path = _path(ref)
     if path is None:
@@ -112,22 +112,22 @@ def _bytes(path: Path) -> bytes:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
                 raise InvalidConstraints("constraints_missing", f"payload {path} is no regular file")
-            raw = opened.read(MOST_BYTES + 1)
+            raw = opened.read(MAX_PAYLOAD_BYTES + 1)
     except OSError as error:
         raise InvalidConstraints("constraints_missing", f"payload {path} cannot be read: {error.strerror}") from error
-    if len(raw) > MOST_BYTES:
-        raise InvalidConstraints("constraints_invalid", f"payload {path} is larger than {MOST_BYTES} bytes")
+    if len(raw) > MAX_PAYLOAD_BYTES:
+        raise InvalidConstraints("constraints_invalid", f"payload {path} is larger than {MAX_PAYLOAD_BYTES} bytes")
     return raw
 
 
-def _policy(text: str) -> _Payload:
+def _parse_payload(text: str) -> _Payload:
     """An object with other fields than ours is text for the agent too: there is no standard of what rules look like."""
     try:
         value: Any = decode(text.strip().encode())
     except FrameFault:
-        return _told(text.strip())
+        return _instructions_only(text.strip())
     if not is_object(value) or not value.keys() & {"instructions", "rules"}:
-        return _told(text.strip())
+        return _instructions_only(text.strip())
     try:
         return _Payload.model_validate({name: one for name, one in value.items() if name in _Payload.model_fields})
     except ValidationError as error:
@@ -136,10 +136,10 @@ def _policy(text: str) -> _Payload:
         raise InvalidConstraints("constraints_invalid", f"payload: {where}: {first['msg']}") from error
 
 
-def _told(text: str) -> _Payload:
+def _instructions_only(text: str) -> _Payload:
     """All of it or nothing: what is acknowledged must be what the model is shown."""
-    if len(text) > MOST_TOLD:
+    if len(text) > MAX_INSTRUCTION_CHARACTERS:
         raise InvalidConstraints(
-            "constraints_invalid", f"payload: has {len(text)} characters, and {MOST_TOLD} can be shown"
+            "constraints_invalid", f"payload: has {len(text)} characters, and {MAX_INSTRUCTION_CHARACTERS} can be shown"
         )
     return _Payload(instructions=text)

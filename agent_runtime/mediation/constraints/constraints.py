@@ -19,11 +19,19 @@ from agent_common.telemetry import logger
 
 from ...errors import StartError
 from ...ports import Note, NoteContext
-from .constraint_payload import MOST_BYTES, ActiveConstraints, InvalidConstraints, fetched, held, read_beside, unpacked
+from .constraint_payload import (
+    MAX_PAYLOAD_BYTES,
+    ActiveConstraints,
+    InvalidConstraints,
+    decode_payload,
+    parse_constraints,
+    read_payload_file,
+    read_relative_payload,
+)
 
 log = logger(__name__)
 URGENT: frozenset[Severity] = frozenset({"HIGH", "CRITICAL"})
-IMAGE = Path("/agent")
+DEFAULT_PAYLOAD_FOLDER = Path("/agent")
 """Folder of payloads that the host names by file, if no constraints file is set
 (docs/protocols/mediation.md#21-shapes)."""
 
@@ -47,20 +55,20 @@ class ConstraintService:
 
     folder: Path
     file: Path | None = None
-    held: ActiveConstraints = field(default_factory=ActiveConstraints)
+    active: ActiveConstraints = field(default_factory=ActiveConstraints)
     fault: str | None = None
     """Why there are none though there should be: then no work is taken."""
     _payload: ConstraintsPayload | None = None
     """What came for the Constraints frame that is to follow."""
-    _swapping: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _swap: asyncio.Task[ActiveConstraints] | None = None
+    _apply_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _apply_task: asyncio.Task[ActiveConstraints] | None = None
 
     def load(self) -> None:
         """The newer of what the image has and what was kept. A file that is named and cannot be used leaves a fault:
         the runtime must still be there to be told better ones. Raises StartError when what was kept is broken."""
         try:
             if self.file is not None:
-                self.held = _read(self.file)
+                self.active = _read(self.file)
         except InvalidConstraints as error:
             self.fault = str(error)
             log.error("the constraints cannot be used", error=str(error), file=str(self.file))
@@ -70,66 +78,68 @@ class ConstraintService:
                 found = _read(kept)
             except InvalidConstraints as error:
                 raise StartError(f"{kept}: {error}; remove the file to have the host send them again") from error
-            if found.version > self.held.version or self.fault:
-                self.held, self.fault = found, None
+            if found.version > self.active.version or self.fault:
+                self.active, self.fault = found, None
 
-    def expect(self, payload: ConstraintsPayload) -> None:
+    def receive_payload(self, payload: ConstraintsPayload) -> None:
         """The payload of a Constraints frame that is about to come."""
         self._payload = payload
 
-    def pushed(self, constraints: Constraints) -> PushedConstraints:
+    def match_payload(self, constraints: Constraints) -> PushedConstraints:
         """The frame with the payload that came for it, if one did."""
         payload, self._payload = self._payload, None
         fits = payload is not None and payload.version == constraints.version
         return PushedConstraints(constraints, payload if fits else None)
 
-    async def take(self, pushed: PushedConstraints) -> ActiveConstraints:
+    async def apply(self, pushed: PushedConstraints) -> ActiveConstraints:
         """Makes them hold, and keeps them. Raises Unusable and OSError; then the old ones go on to hold. One after the
         other; whoever hangs up meanwhile leaves no half of a swap behind."""
-        async with self._swapping:
-            if self._swap is not None:  # of somebody who has hung up
-                await asyncio.wait([self._swap])
-            self._swap = asyncio.create_task(self._take(pushed), name="mediation constraints")
-            self._swap.add_done_callback(lambda swap: swap.cancelled() or swap.exception())
-            return await asyncio.shield(self._swap)
+        async with self._apply_lock:
+            if self._apply_task is not None:  # of somebody who has hung up
+                await asyncio.wait([self._apply_task])
+            self._apply_task = asyncio.create_task(self._apply(pushed), name="mediation constraints")
+            self._apply_task.add_done_callback(lambda swap: swap.cancelled() or swap.exception())
+            return await asyncio.shield(self._apply_task)
 
-    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
+    async def notes(self, context: NoteContext) -> Sequence[Note]:
         """Fills ports.NoteTaker: what the constraints say stands below every message, whenever they came."""
-        held = self.held
+        held = self.active
         if not held.instructions:
             return ()
         return (Note("constraints", f"Version {held.version} of the constraints holds: {held.instructions}"),)
 
-    async def _take(self, pushed: PushedConstraints) -> ActiveConstraints:
+    async def _apply(self, pushed: PushedConstraints) -> ActiveConstraints:
         constraints, payload = pushed.constraints, pushed.payload
         self._check(constraints)
         if payload is not None:
-            raw = unpacked(payload)
+            raw = decode_payload(payload)
         else:
-            folder = self.file.parent if self.file is not None else IMAGE
-            raw = await asyncio.to_thread(fetched, constraints.payload_ref, folder)
-        found = held(constraints, raw)
-        if found != self.held:
-            await asyncio.to_thread(self._keep, constraints, raw)
-        self.held, self.fault = found, None
+            folder = self.file.parent if self.file is not None else DEFAULT_PAYLOAD_FOLDER
+            raw = await asyncio.to_thread(read_payload_file, constraints.payload_ref, folder)
+        found = parse_constraints(constraints, raw)
+        if found != self.active:
+            await asyncio.to_thread(self._save, constraints, raw)
+        self.active, self.fault = found, None
         return found
 
     def _check(self, constraints: Constraints) -> None:
         """A version means the same bytes for ever: requests name nothing else. Raises Unusable."""
-        if constraints.version < self.held.version:
-            why = f"version {constraints.version} is older than {self.held.version}, which holds: send a higher one"
+        if constraints.version < self.active.version:
+            why = f"version {constraints.version} is older than {self.active.version}, which holds: send a higher one"
             raise InvalidConstraints("constraints_stale", why)
-        if self.held.hash and constraints.version == self.held.version and constraints.hash != self.held.hash:
-            why = f"version {constraints.version} holds with the hash {self.held.hash}: send others under a higher one"
+        if self.active.hash and constraints.version == self.active.version and constraints.hash != self.active.hash:
+            why = (
+                f"version {constraints.version} holds with the hash {self.active.hash}: send others under a higher one"
+            )
             raise InvalidConstraints("constraints_conflict", why)
 
-    def _keep(self, constraints: Constraints, raw: bytes) -> None:
+    def _save(self, constraints: Constraints, raw: bytes) -> None:
         """The payload first: what is named must be there. Whoever dies between the two has the old ones."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         payload = self.folder / f"payload-{constraints.version}-{constraints.hash[-16:]}"
-        _publish(payload, raw)
+        _write_atomically(payload, raw)
         kept = constraints.model_copy(update={"payload_ref": payload.name})
-        _publish(self.folder / "constraints.json", kept.model_dump_json().encode())
+        _write_atomically(self.folder / "constraints.json", kept.model_dump_json().encode())
         for old in self.folder.glob("payload-*"):
             if old != payload:
                 with contextlib.suppress(OSError):  # the new ones are kept, and that is what counts
@@ -140,17 +150,17 @@ def _read(file: Path) -> ActiveConstraints:
     """Raises Unusable."""
     try:
         with file.open("rb") as opened:
-            frame = read_frame(decode(opened.read(MOST_BYTES)))
+            frame = read_frame(decode(opened.read(MAX_PAYLOAD_BYTES)))
     except OSError as error:
         raise InvalidConstraints("constraints_missing", f"{file} cannot be read: {error.strerror}") from error
     except FrameFault as error:
         raise InvalidConstraints("constraints_invalid", f"{file}: {error}") from error
     if not isinstance(frame, Constraints):
         raise InvalidConstraints("constraints_invalid", f"{file} must hold version, hash, effective_at and payload_ref")
-    return held(frame, read_beside(frame.payload_ref, file.parent))
+    return parse_constraints(frame, read_relative_payload(frame.payload_ref, file.parent))
 
 
-def _publish(path: Path, data: bytes) -> None:
+def _write_atomically(path: Path, data: bytes) -> None:
     """Whole or not at all, also through a power cut."""
     part = path.with_name(f".{path.name}.part")
     try:

@@ -13,17 +13,17 @@ class BatchLookup(Generic[V]):
     """`answer` is given the keys that wait, each once, and gives a value for each of them. A key that comes while it
     works goes with the next ones, so nobody gets an answer that is older than his question."""
 
-    def __init__(self, answer: Callable[[tuple[str, ...]], Awaitable[Mapping[str, V]]]) -> None:
-        self._answer = answer
+    def __init__(self, lookup: Callable[[tuple[str, ...]], Awaitable[Mapping[str, V]]]) -> None:
+        self._lookup = lookup
         self._asked: dict[str, asyncio.Future[V]] = {}
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def waiting(self) -> int:
+    def pending_count(self) -> int:
         """Keys that nobody has begun to answer."""
         return len(self._asked)
 
-    def ask(self, key: str) -> asyncio.Future[V]:
+    def submit(self, key: str) -> asyncio.Future[V]:
         """The answer to come; others may wait for the same one. Raises what `answer` raises."""
         future = self._asked.get(key)
         if future is None:
@@ -32,7 +32,7 @@ class BatchLookup(Generic[V]):
                 self._task = asyncio.create_task(self._run(), name="mediation ledger")
         return future
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Returns once all that was asked is answered."""
         if self._task is not None:
             await asyncio.wait([self._task])
@@ -43,7 +43,7 @@ class BatchLookup(Generic[V]):
             while self._asked:
                 asked, self._asked = self._asked, {}
                 try:
-                    found = await self._answer(tuple(asked))
+                    found = await self._lookup(tuple(asked))
                 except Exception as error:  # noqa: BLE001  whoever has asked must hear
                     for future in asked.values():
                         if not future.done():

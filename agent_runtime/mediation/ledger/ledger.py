@@ -18,7 +18,7 @@ from agent_common.protocol.work import WorkRequest, WorkResult
 from ...store import Migration
 
 KEPT_MS = 24 * 3_600_000
-MOST_KEPT = 1024
+MAX_KEPT_RESULTS = 1024
 """Results that are over and kept for whoever asks again: acknowledged, or sent to a host that acknowledges nothing.
 Those that wait for an acknowledgement are kept however many."""
 _TABLE = """
@@ -67,7 +67,7 @@ class AlreadyEntered(Exception):
     """The id is taken: the same request came twice at the same moment."""
 
 
-def enter(connection: sqlite3.Connection, request: WorkRequest, message_id: str, now: int) -> None:
+def insert_request(connection: sqlite3.Connection, request: WorkRequest, message_id: str, now: int) -> None:
     """Raises AlreadyEntered."""
     values = (request.request_id, request.fingerprint(), request.model_dump_json(), message_id, now)
     try:
@@ -79,7 +79,7 @@ def enter(connection: sqlite3.Connection, request: WorkRequest, message_id: str,
         raise AlreadyEntered(request.request_id) from error
 
 
-def end(connection: sqlite3.Connection, result: WorkResult) -> None:
+def save_result(connection: sqlite3.Connection, result: WorkResult) -> None:
     """Puts the result into the outbox; the first one stays."""
     connection.execute(
         "UPDATE work SET result_json = ? WHERE request_id = ? AND result_json IS NULL",
@@ -87,7 +87,7 @@ def end(connection: sqlite3.Connection, result: WorkResult) -> None:
     )
 
 
-def settle(connection: sqlite3.Connection, request_ids: Sequence[str], now: int) -> None:
+def acknowledge(connection: sqlite3.Connection, request_ids: Sequence[str], now: int) -> None:
     """The host has the results: they leave the outbox, and what was kept for longest leaves the ledger. A request that
     is sent again after that is refused where its message or task is still there, and new work where it is not. Where
     there is no result to be had yet, nothing changes."""
@@ -96,16 +96,16 @@ def settle(connection: sqlite3.Connection, request_ids: Sequence[str], now: int)
         [(now, request_id) for request_id in request_ids],
     )
     kept: int = connection.execute("SELECT count(*) FROM work WHERE acked_at IS NOT NULL").fetchone()[0]
-    if kept > MOST_KEPT:
+    if kept > MAX_KEPT_RESULTS:
         connection.execute(
             "DELETE FROM work WHERE request_id IN"
             " (SELECT request_id FROM work WHERE acked_at IS NOT NULL ORDER BY acked_at LIMIT ?)",
-            (kept - MOST_KEPT,),
+            (kept - MAX_KEPT_RESULTS,),
         )
     connection.execute("DELETE FROM work WHERE acked_at < ? AND acked_at IS NOT NULL", (now - KEPT_MS,))
 
 
-def note_sent(connection: sqlite3.Connection, request_id: str, now: int) -> None:
+def mark_sent(connection: sqlite3.Connection, request_id: str, now: int) -> None:
     """The result has gone to a host that acknowledges nothing: whether it arrived is not known. What was kept for
     longest of these leaves the ledger too."""
     connection.execute("UPDATE work SET sent_at = ? WHERE request_id = ? AND sent_at IS NULL", (now, request_id))
@@ -113,7 +113,7 @@ def note_sent(connection: sqlite3.Connection, request_id: str, now: int) -> None
     connection.execute(
         "DELETE FROM work WHERE request_id IN (SELECT request_id FROM work WHERE acked_at IS NULL"
         " AND sent_at IS NOT NULL AND result_json IS NOT NULL ORDER BY created_at LIMIT ?)",
-        (max(0, waiting - MOST_KEPT),),
+        (max(0, waiting - MAX_KEPT_RESULTS),),
     )
     connection.execute(
         "DELETE FROM work WHERE acked_at IS NULL AND created_at < ?"
@@ -133,13 +133,13 @@ def unfinished(connection: sqlite3.Connection) -> list[WorkEntry]:
     return [_entry(row) for row in connection.execute(query).fetchall()]
 
 
-def running(connection: sqlite3.Connection, most: int) -> tuple[str, ...]:
+def unfinished_ids(connection: sqlite3.Connection, limit: int) -> tuple[str, ...]:
     """Ids of the same."""
     query = "SELECT request_id FROM work WHERE acked_at IS NULL AND result_json IS NULL ORDER BY created_at LIMIT ?"
-    return tuple(row[0] for row in connection.execute(query, (most,)).fetchall())
+    return tuple(row[0] for row in connection.execute(query, (limit,)).fetchall())
 
 
-def outbox(connection: sqlite3.Connection, *, unsent: bool = False) -> tuple[str, ...]:
+def unacknowledged_ids(connection: sqlite3.Connection, *, unsent: bool = False) -> tuple[str, ...]:
     """Ids of the requests whose results were not acknowledged, the oldest first; `unsent`: of those that never went out
     either."""
     query = "SELECT request_id FROM work WHERE acked_at IS NULL AND result_json IS NOT NULL"
@@ -158,7 +158,7 @@ def last_epoch(connection: sqlite3.Connection) -> int:
     return row[0] if row is not None else 0
 
 
-def keep_epoch(connection: sqlite3.Connection, epoch: int) -> None:
+def save_epoch(connection: sqlite3.Connection, epoch: int) -> None:
     connection.execute("INSERT OR REPLACE INTO channel VALUES ('epoch', ?)", (epoch,))
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
-from agent_common.protocol.work import LifecycleSignal, SignalName, Verdict, WorkResult, encode, stamp
+from agent_common.protocol.work import LifecycleSignal, SignalName, Verdict, WorkResult, encode, to_rfc3339
 from agent_common.telemetry import logger
 
 from ...errors import StoreError
@@ -21,9 +21,9 @@ from . import ledger
 from .batch_lookup import BatchLookup
 
 log = logger(__name__)
-MOST_WORDS = 1000
+MAX_ERROR_CHARACTERS = 1000
 """Characters of what went wrong, in a signal."""
-MOST_WAITING = 1024
+MAX_PENDING_ACKNOWLEDGEMENTS = 1024
 """Acknowledgements on their way to the disk; beyond that nothing more is heard from the host until some are there."""
 TOO_LARGE = "result_too_large"
 
@@ -33,13 +33,13 @@ class FrameSender(Protocol):
 
     max_line: int
     """Bytes of the longest line that the host takes."""
-    veil: Redactor
+    redactor: Redactor
 
     def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
         """Hands a frame over, in order. On a connection that is over it is lost; the ledger knows what it said."""
         ...
 
-    async def flushed(self) -> None:
+    async def flush(self) -> None:
         """Returns once what was handed over has gone out, or the connection is over."""
         ...
 
@@ -51,7 +51,7 @@ class Outbox:
     agent_id: str
     database: Database
     clock: Clock
-    post: FrameSender | None = None
+    sender: FrameSender | None = None
     """The connection, once it may carry results."""
     extended: bool = False
     """The host has welcomed us: it acknowledges results, and is told of progress."""
@@ -59,66 +59,66 @@ class Outbox:
     _settling: BatchLookup[None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._finding, self._settling = BatchLookup(self._find), BatchLookup(self._settle)
+        self._finding, self._settling = BatchLookup(self._find), BatchLookup(self._acknowledge_batch)
 
-    def say(self, frame: BaseModel, *, droppable: bool = False) -> None:
-        if self.post is not None:
-            self.post.send(frame, droppable=droppable)
+    def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
+        if self.sender is not None:
+            self.sender.send(frame, droppable=droppable)
 
-    def signal(self, name: SignalName, request_id: str, *, error: str | None = None) -> None:
-        now, words = stamp(self.clock.now_ms()), error[:MOST_WORDS] if error is not None else None
-        self.say(
+    def send_signal(self, name: SignalName, request_id: str, *, error: str | None = None) -> None:
+        now, words = to_rfc3339(self.clock.now_ms()), error[:MAX_ERROR_CHARACTERS] if error is not None else None
+        self.send(
             LifecycleSignal(signal=name, agent_id=self.agent_id, observed_at=now, request_id=request_id, error=words)
         )
 
     async def deliver(self, result: WorkResult) -> None:
         """The result and the word that its place is free. It stays in the outbox until it is acknowledged; a host that
         cannot do that is sent it once unasked."""
-        if self.post is None:
+        if self.sender is None:
             return
-        self.say(fitting(self.post.veil.over(result), self.post.max_line))
-        self.signal("completed", result.request_id)
+        self.send(shorten_result(self.sender.redactor.redact(result), self.sender.max_line))
+        self.send_signal("completed", result.request_id)
         if not self.extended:
             now, request_id = self.clock.now_ms(), result.request_id
-            await self.write(lambda connection: ledger.note_sent(connection, request_id, now))
+            await self.write(lambda connection: ledger.mark_sent(connection, request_id, now))
 
-    async def deliver_all(self, verdicts: Mapping[str, Verdict] | None) -> None:
+    async def deliver_unacknowledged(self, verdicts: Mapping[str, Verdict] | None) -> None:
         """What was not acknowledged, at the pace at which the host reads. With verdicts it has decided about each;
         without them goes out what was never sent."""
-        post = self.post
+        post = self.sender
         for request_id in await self.database.read(
-            lambda connection: ledger.outbox(connection, unsent=verdicts is None)
+            lambda connection: ledger.unacknowledged_ids(connection, unsent=verdicts is None)
         ):
             if verdicts is not None and verdicts.get(request_id) in ("forget", "cancel"):
-                await self.settle(request_id)
+                await self.acknowledge(request_id)
                 continue
             entry = await self.find(request_id)
-            if post is None or self.post is not post:
+            if post is None or self.sender is not post:
                 return
             if entry is not None and entry.result is not None and not entry.acked:
                 await self.deliver(entry.result)
-                await post.flushed()
+                await post.flush()
 
-    async def settle(self, request_id: str) -> None:
+    async def acknowledge(self, request_id: str) -> None:
         """The host has the result, or does not want it."""
-        await asyncio.shield(self._settling.ask(request_id))
+        await asyncio.shield(self._settling.submit(request_id))
 
-    async def settle_soon(self, request_id: str) -> None:
+    async def acknowledge_soon(self, request_id: str) -> None:
         """The same; whoever says so need not wait for the disk, unless very much waits already."""
-        settled = self._settling.ask(request_id)
-        if self._settling.waiting > MOST_WAITING:
+        settled = self._settling.submit(request_id)
+        if self._settling.pending_count > MAX_PENDING_ACKNOWLEDGEMENTS:
             await asyncio.shield(settled)
 
     async def find(self, request_id: str) -> ledger.WorkEntry | None:
         """Raises StoreError."""
-        return await asyncio.shield(self._finding.ask(request_id))
+        return await asyncio.shield(self._finding.submit(request_id))
 
     async def close(self) -> None:
         """Returns once the ledger knows what was settled."""
-        await self._settling.settled()
+        await self._settling.wait_idle()
 
-    async def _settle(self, request_ids: tuple[str, ...]) -> Mapping[str, None]:
-        await self.write(lambda connection: ledger.settle(connection, request_ids, self.clock.now_ms()))
+    async def _acknowledge_batch(self, request_ids: tuple[str, ...]) -> Mapping[str, None]:
+        await self.write(lambda connection: ledger.acknowledge(connection, request_ids, self.clock.now_ms()))
         return dict.fromkeys(request_ids)
 
     async def _find(self, request_ids: tuple[str, ...]) -> Mapping[str, ledger.WorkEntry | None]:
@@ -134,28 +134,28 @@ class Outbox:
             log.warning("the ledger could not be written", error=str(error))
 
 
-def _surely_fits(result: WorkResult, most: int) -> bool:
+def _surely_fits(result: WorkResult, max_bytes: int) -> bool:
     """Without writing it: a character becomes six bytes at most, and what is around it is bounded."""
     characters = len(result.content or "") + len(result.error or "") + len(result.audit_ref) + len(result.request_id)
-    return characters * 6 + 512 <= most
+    return characters * 6 + 512 <= max_bytes
 
 
-def fitting(result: WorkResult, most: int) -> WorkResult:
+def shorten_result(result: WorkResult, max_bytes: int) -> WorkResult:
     """The result as a line of at most so many bytes: one that the host cannot take would be sent to it for ever. Words
     are cut, with a mark; JSON that is cut is none, so it is left out."""
-    if result.content is None or _surely_fits(result, most):
+    if result.content is None or _surely_fits(result, max_bytes):
         return result
     size = len(encode(result))
-    if size <= most:
+    if size <= max_bytes:
         return result
-    text = f"{TOO_LARGE}: the line would have {size} bytes, and the host takes {most}; this agent keeps it all"
+    text = f"{TOO_LARGE}: the line would have {size} bytes, and the host takes {max_bytes}; this agent keeps it all"
     if result.content.startswith("{"):
         return result.model_copy(update={"status": "failed", "content": None, "error": text})
     mark, length = f"\n[{text}]", len(result.content)
-    while size > most and length > 0:
-        length = min(length - 1, int(length * (most - 64) / size))
+    while size > max_bytes and length > 0:
+        length = min(length - 1, int(length * (max_bytes - 64) / size))
         cut = result.model_copy(update={"content": result.content[: max(0, length)] + mark})
         size = len(encode(cut))
-        if size <= most:
+        if size <= max_bytes:
             return cut
     return result.model_copy(update={"content": None, "error": text[:200]})

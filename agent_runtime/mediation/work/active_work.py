@@ -34,20 +34,20 @@ class ActiveWork:
     """It was cancelled."""
     task: asyncio.Task[None] | None = None
     _seq: int = 0
-    _tail: str = ""
+    _held_text: str = ""
     """Words that wait for the next ones, for they could be the beginning of a secret."""
 
-    def told(self, frame: Progress, veil: Redactor) -> Iterator[Progress]:
+    def outgoing_progress(self, frame: Progress, redactor: Redactor) -> Iterator[Progress]:
         """What goes out when this comes, in order and with its numbers."""
         if frame.kind == "text":
-            said, self._tail = veil.whole(self._tail + (frame.text or ""))
-            yield self._next(frame, text=said)
+            said, self._held_text = redactor.split_releasable(self._held_text + (frame.text or ""))
+            yield self._numbered(frame, text=said)
             return
-        if self._tail:
-            rest, self._tail = self._tail, ""
-            yield self._next(Progress(request_id=frame.request_id, seq=0, kind="text"), text=rest)
-        yield self._next(frame)
+        if self._held_text:
+            rest, self._held_text = self._held_text, ""
+            yield self._numbered(Progress(request_id=frame.request_id, seq=0, kind="text"), text=rest)
+        yield self._numbered(frame)
 
-    def _next(self, frame: Progress, **changed: str) -> Progress:
+    def _numbered(self, frame: Progress, **changed: str) -> Progress:
         self._seq += 1
         return frame.model_copy(update={"seq": self._seq, **changed})

@@ -23,8 +23,8 @@ from agent_common.protocol.work import (
     WorkRequest,
     WorkResult,
     decode,
-    loose_request,
-    stamp,
+    read_loose_request,
+    to_rfc3339,
 )
 
 from ...errors import StartError
@@ -32,7 +32,7 @@ from ...ports import Clock
 from ..redaction import Redactor
 from .work_service import WorkService
 
-WHO = {"name": "operator", "kind": "user", "verified": True, "verified_by": "file"}
+OPERATOR_PRINCIPAL = {"name": "operator", "kind": "user", "verified": True, "verified_by": "file"}
 """Whoever can put a file there is the operator."""
 
 
@@ -48,36 +48,38 @@ def read_request(path: Path, clock: Clock, constraints_version: int) -> WorkRequ
         raise StartError(f"{path} is larger than {MAX_LINE} bytes")
     try:
         value = decode(raw.strip())
-        return loose_request(_filled(value, raw), now=stamp(clock.now_ms()), constraints_version=constraints_version)
+        return read_loose_request(
+            _with_defaults(value, raw), now=to_rfc3339(clock.now_ms()), constraints_version=constraints_version
+        )
     except FrameFault as error:
         raise StartError(f"{path}: {error}") from error
 
 
-class _Tray:
+class _ResultCollector:
     """Fills Post: nothing but the one result is kept."""
 
     max_line = sys.maxsize
 
-    def __init__(self, request_id: str, veil: Redactor) -> None:
-        self._request_id, self.veil = request_id, veil
+    def __init__(self, request_id: str, redactor: Redactor) -> None:
+        self._request_id, self.redactor = request_id, redactor
         self.result: asyncio.Future[WorkResult] = asyncio.get_running_loop().create_future()
 
     def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
         del droppable
         if isinstance(frame, WorkResult) and frame.request_id == self._request_id and not self.result.done():
-            self.result.set_result(self.veil.over(frame))
+            self.result.set_result(self.redactor.redact(frame))
 
-    async def flushed(self) -> None:
+    async def flush(self) -> None:
         return
 
 
-async def answer(clerk: WorkService, request: WorkRequest, veil: Redactor) -> WorkResult:
+async def run_file_request(work_service: WorkService, request: WorkRequest, redactor: Redactor) -> WorkResult:
     """The request's result, however many lives it has taken. Cancelled, the work goes on in the next one."""
-    tray = _Tray(request.request_id, veil)
-    clerk.attached(tray, ResumeOk())
-    clerk.take(request)
+    tray = _ResultCollector(request.request_id, redactor)
+    work_service.attach(tray, ResumeOk())
+    work_service.submit(request)
     result = await tray.result
-    await clerk.acked(request.request_id)
+    await work_service.acknowledge(request.request_id)
     return result
 
 
@@ -96,22 +98,22 @@ def write_result(path: Path, result: WorkResult) -> None:
         raise StartError(f"{path} cannot be written: {error.strerror}; the result is kept, run it again") from error
 
 
-def _filled(value: dict[str, Any], raw: bytes) -> dict[str, Any]:
+def _with_defaults(value: dict[str, Any], raw: bytes) -> dict[str, Any]:
     """The id is that of the content unless it has one: the same file is the same work."""
     made = f"file-{hashlib.sha256(raw).hexdigest()[:16]}"
     if "input_data" in value and "task_type" in value:
         return _of_task(value, made)
     if "content" not in value:
         raise FrameFault("invalid_request", "content: is missing; say what is to be done, or send a TaskAssignment")
-    principal: Any = value.get("principal", WHO)
-    known = {**WHO, "name": principal} if isinstance(principal, str) else principal
+    principal: Any = value.get("principal", OPERATOR_PRINCIPAL)
+    known = {**OPERATOR_PRINCIPAL, "name": principal} if isinstance(principal, str) else principal
     unknown = value.keys() - WorkRequest.model_fields.keys()
     if unknown:
         raise FrameFault("invalid_request", f"{sorted(unknown)[0][:100]}: there is no such field; remove it")
     return {"request_id": made, **value, "principal": known}
 
 
-def _by_default(given: TaskAssignment) -> dict[str, Any]:
+def _unset_cost_limit(given: TaskAssignment) -> dict[str, Any]:
     """A limit on cost binds harder when it was set explicitly, so one that was not is left out."""
     budget = given.token_budget
     by_default = budget is not None and "max_cost_usd" not in budget.model_fields_set
@@ -126,7 +128,7 @@ def _of_task(value: dict[str, Any], made: str) -> dict[str, Any]:
         raise FrameFault("invalid_request", f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     return {
         "request_id": given.task_id,
-        "principal": WHO,
-        "content": given.model_dump_json(exclude_none=True, exclude=_by_default(given)),
+        "principal": OPERATOR_PRINCIPAL,
+        "content": given.model_dump_json(exclude_none=True, exclude=_unset_cost_limit(given)),
         "content_kind": "structured",
     }

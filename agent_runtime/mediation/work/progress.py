@@ -13,10 +13,10 @@ from agent_common.protocol.work import Progress, WorkUsage
 from ...loop import StreamInterrupted, TurnStream
 
 EVERY_SECONDS = 0.25
-MOST_TEXT = 64 * 1024
+MAX_TEXT_CHARACTERS = 64 * 1024
 
 
-async def follow(request_id: str, live: TurnStream, usage: Callable[[], WorkUsage]) -> AsyncIterator[Progress]:
+async def follow_progress(request_id: str, live: TurnStream, usage: Callable[[], WorkUsage]) -> AsyncIterator[Progress]:
     """Progress frames without their numbers; whoever sends them counts. Text that is too much for one is left out: the
     result has it."""
     text: list[str] = []
@@ -31,7 +31,7 @@ async def follow(request_id: str, live: TurnStream, usage: Callable[[], WorkUsag
                     yield Progress(request_id=request_id, seq=0, kind="tool", text=str(chunk["toolName"])[:200])
                 ended = ended or kind == "finish-step"
             if text:
-                said = "".join(text)[:MOST_TEXT]
+                said = "".join(text)[:MAX_TEXT_CHARACTERS]
                 text.clear()
                 yield Progress(request_id=request_id, seq=0, kind="text", text=said)
             if ended:

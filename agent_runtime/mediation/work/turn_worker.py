@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from agent_common.protocol import TaskAssignment, is_object
-from agent_common.protocol.work import Progress, WorkRequest, WorkResult, WorkUsage, stamp
+from agent_common.protocol.work import Progress, WorkRequest, WorkResult, WorkUsage, to_rfc3339
 
 from ...errors import Busy, Conflict, MeshUnavailable, NotReady, RequestError
 from ...loop import (
@@ -29,7 +29,7 @@ from ...loop import (
 )
 from ...sessions import TurnRow, history, text_of
 from ..ledger import ledger
-from .progress import follow
+from .progress import follow_progress
 from .request_limits import WorkRefused, limits_within, scope_layer
 
 SOURCE = "mediation"
@@ -41,7 +41,7 @@ _OTHERWISE = "that came another way, or is no longer in the ledger"
 class RunningWork(Protocol):
     """A request that is worked on, or has its result in the outbox."""
 
-    async def ended(self) -> bool:
+    async def wait_ended(self) -> bool:
         """Returns once its result is in the ledger, or on its way there when the disk is slow to take it; False when
         this life ends before that."""
         ...
@@ -64,7 +64,7 @@ class RunningWork(Protocol):
 class WorkRunner(Protocol):
     """Does the work."""
 
-    async def begin(self, request: WorkRequest) -> RunningWork:
+    async def start(self, request: WorkRequest) -> RunningWork:
         """Returns once the request is in the ledger, on disk. Raises Refused; then nothing has happened."""
         ...
 
@@ -77,15 +77,15 @@ class WorkRunner(Protocol):
 class TurnWorker:
     """Fills Worker, and loop.Keeper."""
 
-    hall: LoopServices
+    services: LoopServices
     chats: ChatService
     tasks: TaskService
 
-    async def begin(self, request: WorkRequest) -> RunningWork:
-        mandate = self._mandate(request)
+    async def start(self, request: WorkRequest) -> RunningWork:
+        mandate = self._external_work(request)
         try:
             if request.content_kind == "text":
-                return TurnJob(await self._chat(request, mandate), self.hall, request.request_id)
+                return TurnJob(await self._start_chat_turn(request, mandate), self.services, request.request_id)
             assigned = await self.tasks.assign(_assignment(request), request.principal.name, external_work=mandate)
         except ledger.AlreadyEntered:
             raise WorkRefused("overloaded", "the same request is being taken up at this moment") from None
@@ -102,11 +102,11 @@ class TurnWorker:
             raise WorkRefused("overloaded", error.message) from error
         if assigned.accepted is None or assigned.turn is None:
             raise WorkRefused("request_id_conflict", f"there is a task {request.request_id} {_OTHERWISE}")
-        return TurnJob(assigned.turn, self.hall, request.request_id)
+        return TurnJob(assigned.turn, self.services, request.request_id)
 
     def resume(self, entry: ledger.WorkEntry) -> RunningWork | None:
-        turn = self.hall.admission.turn(entry.message_id)
-        return TurnJob(turn, self.hall, entry.request.request_id) if turn is not None else None
+        turn = self.services.admission.turn(entry.message_id)
+        return TurnJob(turn, self.services, entry.request.request_id) if turn is not None else None
 
     # -- loop.Keeper
 
@@ -114,7 +114,7 @@ class TurnWorker:
         entry = ledger.find(connection, turn.task_id) if turn.task_id is not None else None
         if entry is None or entry.message_id != turn.message_id:
             return None
-        return self._mandate(entry.request)
+        return self._external_work(entry.request)
 
     def record_interruption(
         self, connection: sqlite3.Connection, turn: TurnRow, outcome: TurnOutcome, now: int
@@ -123,30 +123,30 @@ class TurnWorker:
         if entry is not None and entry.message_id == turn.message_id:
             reply = history.message(connection, turn.reply_id)
             parts = reply.parts if reply is not None else []
-            ledger.end(connection, _result(connection, entry.request, turn.message_id, parts, outcome, now))
+            ledger.save_result(connection, _result(connection, entry.request, turn.message_id, parts, outcome, now))
 
     # -- inside
 
-    def _mandate(self, request: WorkRequest) -> ExternalWork:
+    def _external_work(self, request: WorkRequest) -> ExternalWork:
         """Raises Refused."""
         limit = partial(limits_within, bounds=request.bounds)
-        return ExternalWork(SOURCE, request.request_id, _Duty(request), limit, scope_layer(request))
+        return ExternalWork(SOURCE, request.request_id, _LedgerRecorder(request), limit, scope_layer(request))
 
-    async def _chat(self, request: WorkRequest, mandate: ExternalWork) -> Turn:
+    async def _start_chat_turn(self, request: WorkRequest, external_work: ExternalWork) -> Turn:
         incoming = IncomingMessage(
             principal=request.principal.name,
             parts=[{"type": "text", "text": request.content}],
             message_id=request.request_id,
-            external_work=mandate,
+            external_work=external_work,
         )
         sent = await self.chats.send(incoming)
-        if isinstance(sent, CompletedTurn) or sent.external_work is not mandate:
+        if isinstance(sent, CompletedTurn) or sent.external_work is not external_work:
             raise WorkRefused("request_id_conflict", f"there is a message {request.request_id} {_OTHERWISE}")
         return sent
 
 
 @dataclass(slots=True)
-class _Duty:
+class _LedgerRecorder:
     """Keeps the ledger in step with the turn."""
 
     request: WorkRequest
@@ -154,12 +154,12 @@ class _Duty:
     """As it was written last; whether that is on the disk, the turn knows."""
 
     def record_admission(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-        ledger.enter(connection, self.request, turn.message_id, now)
+        ledger.insert_request(connection, self.request, turn.message_id, now)
 
     def record_end(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
         if turn.outcome is not None:
             self.result = _result(connection, self.request, turn.message_id, turn.reply_parts, turn.outcome, now)
-            ledger.end(connection, self.result)
+            ledger.save_result(connection, self.result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,45 +167,45 @@ class TurnJob:
     """Fills Job with a turn."""
 
     turn: Turn
-    hall: LoopServices
+    services: LoopServices
     request_id: str
 
-    async def ended(self) -> bool:
+    async def wait_ended(self) -> bool:
         await self.turn.ended.wait()
         return self.turn.outcome is not None
 
     def result(self) -> WorkResult | None:
         duty = self.turn.external_work.recorder if self.turn.external_work is not None else None
-        return duty.result if self.turn.end_recorded and isinstance(duty, _Duty) else None
+        return duty.result if self.turn.end_recorded and isinstance(duty, _LedgerRecorder) else None
 
     async def stop(self, why: str) -> None:
         if why == "cancelled":
-            await self.hall.admission.stop(self.turn)
+            await self.services.admission.stop(self.turn)
         elif self.turn.state == "running":  # what waits in the queue has no effect, and may go on waiting
             self.turn.stop("channel" if why == "channel" else "constraints")
 
     def usage(self) -> WorkUsage:
         books, started = self.turn.budget, self.turn.started_monotonic
-        running = self.hall.clock.monotonic() - started if started is not None else 0.0
+        running = self.services.clock.monotonic() - started if started is not None else 0.0
         return WorkUsage(
             tokens=books.tokens,
             tool_calls=books.calls,
-            egress_bytes=books.egress.sent_bytes if books.egress.bounded else None,
+            egress_bytes=books.egress.sent_bytes if books.egress.limited else None,
             duration_ms=self.turn.duration_ms or round(max(0.0, running) * 1000),
             cost_usd=books.usage.cost_usd,
         )
 
     def progress(self) -> AsyncIterator[Progress] | None:
-        return None if self.turn.ended.is_set() else follow(self.request_id, self.turn.stream, self.usage)
+        return None if self.turn.ended.is_set() else follow_progress(self.request_id, self.turn.stream, self.usage)
 
 
-def refused(request: WorkRequest, code: str, text: str, now: int, *, failed: bool = False) -> WorkResult:
+def refusal_result(request: WorkRequest, code: str, text: str, now: int, *, failed: bool = False) -> WorkResult:
     """The answer to a request that is not begun."""
     return WorkResult(
         request_id=request.request_id,
         status="failed" if failed else "denied",
         error=f"{code}: {text}" if text else code,
-        completed_at=stamp(now),
+        completed_at=to_rfc3339(now),
         audit_ref=request.audit_ref,
     )
 
@@ -235,7 +235,7 @@ def _result(
             "status": status,
             "content": content,
             "error": error,
-            "completed_at": stamp(now),
+            "completed_at": to_rfc3339(now),
             "audit_ref": request.audit_ref,
         }
     )

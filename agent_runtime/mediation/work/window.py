@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-MOST_WAITING = 64
+MAX_WAITING = 64
 
 
 class RequestWindow:
@@ -22,15 +22,15 @@ class RequestWindow:
             self._taken.add(request_id)
         return request_id in self._taken
 
-    def hold(self, request_id: str) -> None:
+    def claim_over_limit(self, request_id: str) -> None:
         """Gives a place to work that was begun before, however full the window is."""
         self._taken.add(request_id)
 
-    async def wait(self, request_id: str) -> bool:
+    async def wait_for_slot(self, request_id: str) -> bool:
         """Returns once the request has a place; False when too many wait already. Cancelled by `clear`."""
         if self.claim(request_id):
             return True
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MAX_WAITING:
             return False
         place = self._waiting[request_id] = asyncio.get_running_loop().create_future()
         try:
@@ -39,7 +39,7 @@ class RequestWindow:
             self._waiting.pop(request_id, None)
         return True
 
-    def free(self, request_id: str) -> None:
+    def release(self, request_id: str) -> None:
         """Gives the place to the request that has waited longest."""
         self._taken.discard(request_id)
         for waiting, place in self._waiting.items():
@@ -49,7 +49,7 @@ class RequestWindow:
                 self._taken.add(waiting)
                 place.set_result(None)
 
-    def clear(self) -> None:
+    def cancel_waiting(self) -> None:
         """Drops all that wait: their host has gone, and sends again what it still wants."""
         for place in self._waiting.values():
             place.cancel()

@@ -28,17 +28,17 @@ from ..ledger import ledger
 from ..ledger.outbox import FrameSender, Outbox
 from .active_work import ActiveWork, PendingWork
 from .request_limits import WindowFull, WorkRefused, check_bounds
-from .turn_worker import RunningWork, WorkRunner, refused
+from .turn_worker import RunningWork, WorkRunner, refusal_result
 from .window import RequestWindow
 
 log = logger(__name__)
 GIVE_UP_SECONDS = 20.0
 """Longest wait for work that was told to stop."""
-MOST_NAMED = 4096
+MAX_RESUME_IDS = 4096
 """Requests that one frame can name."""
-MOST_COMING = 64
+MAX_PENDING_LOOKUPS = 64
 """Requests beyond the window that are looked up at the same time; a flood is refused unread."""
-LOOK_AGAIN = (0.1, 0.5, 5.0)
+RESULT_RETRY_SECONDS = (0.1, 0.5, 5.0)
 """Seconds before the ledger is asked again for a result that the disk did not take or give; the last one for good."""
 _NO_USAGE = WorkUsage()
 _OTHER = "this id was used for other work"
@@ -65,105 +65,109 @@ class WorkService:
     constraints: ConstraintService
     rules: WorkRules
     outbox: Outbox
-    changed: Callable[[], None] = lambda: None
+    on_change: Callable[[], None] = lambda: None
     """Is told when work begins and ends."""
     draining: bool = False
     """This life ends."""
     paused: str | None = None
     """Why no new work is taken for now."""
-    changing: int = 0
+    pending_constraints: int = 0
     """Constraints that are being taken up."""
-    _cases: dict[str, ActiveWork] = field(default_factory=dict[str, ActiveWork])
-    _coming: dict[str, PendingWork] = field(default_factory=dict[str, PendingWork])
+    _active: dict[str, ActiveWork] = field(default_factory=dict[str, ActiveWork])
+    _pending: dict[str, PendingWork] = field(default_factory=dict[str, PendingWork])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _resending: asyncio.Task[None] | None = None
-    _places: RequestWindow = field(init=False)
+    _window: RequestWindow = field(init=False)
 
     def __post_init__(self) -> None:
-        self._places = RequestWindow(self.rules.window)
+        self._window = RequestWindow(self.rules.window)
 
     async def open(self) -> None:
         """Takes up what the last life left: turns that go on, and those that nobody knows any more."""
         for entry in await self.database.read(ledger.unfinished):
             job = self.worker.resume(entry)
             if job is not None:
-                self._follow(entry.request, job)
+                self._follow_resumed(entry.request, job)
             else:
-                gone = refused(entry.request, "interrupted", "its turn is gone", self.clock.now_ms(), failed=True)
-                await self.database.write(lambda connection, gone=gone: ledger.end(connection, gone), durable=True)
+                gone = refusal_result(
+                    entry.request, "interrupted", "its turn is gone", self.clock.now_ms(), failed=True
+                )
+                await self.database.write(
+                    lambda connection, gone=gone: ledger.save_result(connection, gone), durable=True
+                )
 
     @property
-    def busy(self) -> int:
+    def active_count(self) -> int:
         """Requests that are worked on."""
-        return len(self._cases)
+        return len(self._active)
 
     # -- what the host says
 
-    def take(self, request: WorkRequest) -> None:
+    def submit(self, request: WorkRequest) -> None:
         """A request has come. What is to be said of it is said by and by, on whatever connection there is then."""
         request_id = request.request_id
-        if (known := self._coming.get(request_id)) is not None:
+        if (known := self._pending.get(request_id)) is not None:
             if known.request.fingerprint() != request.fingerprint():
                 self._refuse(request, "request_id_conflict", _OTHER, failed=True)
-        elif len(self._coming) >= self.rules.window + MOST_COMING:
-            self._refuse(request, "overloaded", f"{len(self._coming)} requests are being looked at already")
+        elif len(self._pending) >= self.rules.window + MAX_PENDING_LOOKUPS:
+            self._refuse(request, "overloaded", f"{len(self._pending)} requests are being looked at already")
         else:
-            coming = self._coming[request_id] = PendingWork(request)
-            self._spawn(self._take(request, coming), f"work {request_id}")
+            coming = self._pending[request_id] = PendingWork(request)
+            self._spawn(self._process(request, coming), f"work {request_id}")
 
     def cancel(self, cancel: Cancel) -> None:
-        if (case := self._cases.get(cancel.request_id)) is not None:
+        if (case := self._active.get(cancel.request_id)) is not None:
             self._cancel(case)
-        elif (coming := self._coming.get(cancel.request_id)) is not None:
+        elif (coming := self._pending.get(cancel.request_id)) is not None:
             coming.cancelled = True
         else:
-            self.outbox.say(Nack(code="unknown_request", request_id=cancel.request_id))
+            self.outbox.send(Nack(code="unknown_request", request_id=cancel.request_id))
 
-    async def acked(self, request_id: str) -> None:
+    async def acknowledge(self, request_id: str) -> None:
         """The host has the result on its disk."""
-        await self.outbox.settle(request_id)
+        await self.outbox.acknowledge(request_id)
 
     # -- connections
 
-    async def resume(self) -> Resume:
+    async def resume_frame(self) -> Resume:
         """What this side still has. What it does not name for want of room is sent all the same."""
-        running = await self.database.read(lambda connection: ledger.running(connection, MOST_NAMED))
-        unacked = await self.database.read(ledger.outbox)
-        return Resume(running=running, unacked=unacked[:MOST_NAMED])
+        running = await self.database.read(lambda connection: ledger.unfinished_ids(connection, MAX_RESUME_IDS))
+        unacked = await self.database.read(ledger.unacknowledged_ids)
+        return Resume(running=running, unacked=unacked[:MAX_RESUME_IDS])
 
-    def attached(self, post: FrameSender, verdicts: ResumeOk | None) -> None:
+    def attach(self, sender: FrameSender, verdicts: ResumeOk | None) -> None:
         """The connection may carry results now. With verdicts the host has welcomed us and decides about each; without,
         what was never sent goes out."""
-        self.outbox.post, self.outbox.extended = post, verdicts is not None
+        self.outbox.sender, self.outbox.extended = sender, verdicts is not None
         said = verdicts.verdicts if verdicts is not None else None
         if said is not None:
-            self._sort(said)
+            self._apply_verdicts(said)
         self._stop_resending()
-        self._resending = self._spawn(self.outbox.deliver_all(said), "mediation outbox")
+        self._resending = self._spawn(self.outbox.deliver_unacknowledged(said), "mediation outbox")
 
-    def detached(self) -> None:
-        self.outbox.post, self.outbox.extended = None, False
-        self._places.clear()
+    def detach(self) -> None:
+        self.outbox.sender, self.outbox.extended = None, False
+        self._window.cancel_waiting()
         self._stop_resending()
 
-    async def let_go(self) -> None:
+    async def finish_forgotten(self) -> None:
         """Returns once what the host has taken back has ended, or does not for long."""
-        tasks = [case.task for case in self._cases.values() if case.forgotten and case.task is not None]
+        tasks = [case.task for case in self._active.values() if case.forgotten and case.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=GIVE_UP_SECONDS)
 
     async def stop_all(self, why: str) -> None:
         """Ends what runs as yielded: the channel is gone for too long, or the constraints are others."""
-        await asyncio.gather(*(self._stop(case, why) for case in list(self._cases.values())))
+        await asyncio.gather(*(self._stop(case, why) for case in list(self._active.values())))
 
-    async def idle(self) -> None:
+    async def wait_idle(self) -> None:
         """Returns once nothing is worked on."""
-        while tasks := self._following():
+        while tasks := self._active_tasks():
             await asyncio.wait(tasks)
 
-    async def told(self, seconds: float) -> None:
+    async def flush_results(self, seconds: float) -> None:
         """Gives the results of what has ended so long to be handed to the connection."""
-        if tasks := self._following():
+        if tasks := self._active_tasks():
             await asyncio.wait(tasks, timeout=seconds)
 
     async def close(self) -> None:
@@ -175,32 +179,32 @@ class WorkService:
 
     # -- one request
 
-    async def _take(self, request: WorkRequest, coming: PendingWork) -> None:
+    async def _process(self, request: WorkRequest, coming: PendingWork) -> None:
         """From the first look at the request to its end, unless it goes another way."""
         try:
-            case = await self._begin(request)
+            case = await self._start(request)
         finally:
-            self._coming.pop(request.request_id, None)
-            if request.request_id not in self._cases:
-                self._places.free(request.request_id)
-        if coming.cancelled and (known := self._cases.get(request.request_id)) is not None:
+            self._pending.pop(request.request_id, None)
+            if request.request_id not in self._active:
+                self._window.release(request.request_id)
+        if coming.cancelled and (known := self._active.get(request.request_id)) is not None:
             self._cancel(known)
         if case is not None:
-            await self._accompany(case)
+            await self._run_to_end(case)
 
-    async def _begin(self, request: WorkRequest) -> ActiveWork | None:
+    async def _start(self, request: WorkRequest) -> ActiveWork | None:
         """None: it is not begun, or somebody follows it already."""
         try:
             again = True
             while again:
                 try:
-                    self._check(request)
-                    case = self._case(request, await self.worker.begin(request))
+                    self._check_acceptable(request)
+                    case = self._register(request, await self.worker.start(request))
                     case.task = asyncio.current_task()
-                    self.outbox.signal("accepting", request.request_id)
+                    self.outbox.send_signal("accepting", request.request_id)
                     return case
                 except WorkRefused as error:  # most are new, so the ledger is asked only about those that are not begun
-                    again = await self._not_begun(request, error)
+                    again = await self._handle_refusal(request, error)
         except StoreError as error:  # the same id may come again
             self._refuse(request, "overloaded", error.message)
         except Exception:
@@ -208,19 +212,23 @@ class WorkService:
             self._refuse(request, "overloaded", "the runtime failed; its log says more")
         return None
 
-    async def _not_begun(self, request: WorkRequest, error: WorkRefused) -> bool:
+    async def _handle_refusal(self, request: WorkRequest, error: WorkRefused) -> bool:
         """Whether it may be tried again. A request that is known already is answered whatever else stands in its way;
         a host that knows no window cannot keep to it, so that its request waits for a place."""
         entry = await self.outbox.find(request.request_id)
         if entry is not None:
-            await self._again(request, entry)
-        elif isinstance(error, WindowFull) and not self.outbox.extended and await self._places.wait(request.request_id):
+            await self._rejoin(request, entry)
+        elif (
+            isinstance(error, WindowFull)
+            and not self.outbox.extended
+            and await self._window.wait_for_slot(request.request_id)
+        ):
             return True
         else:
             self._denied(request, error)
         return False
 
-    async def _again(self, request: WorkRequest, entry: ledger.WorkEntry) -> None:
+    async def _rejoin(self, request: WorkRequest, entry: ledger.WorkEntry) -> None:
         """A request that is known: it is joined, or its result is said again."""
         if entry.fingerprint != request.fingerprint():
             self._refuse(request, "request_id_conflict", _OTHER, failed=True)
@@ -228,18 +236,20 @@ class WorkService:
             # Each attempt has an audit_ref of its own, and the record is about this one.
             await self.outbox.deliver(entry.result.model_copy(update={"audit_ref": request.audit_ref}))
         else:
-            case = self._cases.get(request.request_id) or self._follow(entry.request, self.worker.resume(entry))
+            case = self._active.get(request.request_id) or self._follow_resumed(
+                entry.request, self.worker.resume(entry)
+            )
             case.forgotten = False
-            self.outbox.signal("accepting", request.request_id)
+            self.outbox.send_signal("accepting", request.request_id)
 
-    def _check(self, request: WorkRequest) -> None:
+    def _check_acceptable(self, request: WorkRequest) -> None:
         """Gives the request a place in the window. Raises Refused."""
-        held = self.constraints.held
-        if request.request_id in self._cases:
+        held = self.constraints.active
+        if request.request_id in self._active:
             raise WorkRefused("overloaded", "it is worked on")
         if self.draining or self.paused:
             raise WorkRefused("draining", self.paused or "this agent is shutting down")
-        if self.changing:
+        if self.pending_constraints:
             raise WorkRefused("constraints_outdated", "new constraints are being taken up")
         if not request.principal.verified and not self.rules.loose:
             raise WorkRefused("unverified_principal", f"nobody has checked that this is {request.principal.name}")
@@ -249,55 +259,55 @@ class WorkService:
             text = f"version {request.constraints_version} is asked for, and {held.version} holds"
             raise WorkRefused("constraints_outdated", text)
         check_bounds(request.bounds, confined=self.rules.confined)
-        if not self._places.claim(request.request_id):
+        if not self._window.claim(request.request_id):
             raise WindowFull("overloaded", f"{self.rules.window} requests at a time")
 
-    def _case(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
-        case = self._cases[request.request_id] = ActiveWork(request, job)
-        self._places.hold(request.request_id)
-        self.changed()
+    def _register(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
+        case = self._active[request.request_id] = ActiveWork(request, job)
+        self._window.claim_over_limit(request.request_id)
+        self.on_change()
         return case
 
-    def _follow(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
+    def _follow_resumed(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
         """Work that was begun some other time."""
-        case = self._case(request, job)
-        case.task = self._spawn(self._accompany(case), f"result of {request.request_id}")
+        case = self._register(request, job)
+        case.task = self._spawn(self._run_to_end(case), f"result of {request.request_id}")
         return case
 
-    async def _accompany(self, case: ActiveWork) -> None:
+    async def _run_to_end(self, case: ActiveWork) -> None:
         """Tells how the work goes, then how it ended."""
         request_id, result = case.request.request_id, None
         try:
-            if await self._ended(case):  # else the next life has it
-                result = await self._outcome(case)
+            if await self._wait_ended(case):  # else the next life has it
+                result = await self._wait_for_result(case)
         finally:
-            self._cases.pop(request_id, None)
-            self._places.free(request_id)
+            self._active.pop(request_id, None)
+            self._window.release(request_id)
         if result is not None and case.forgotten:
-            await self.acked(request_id)
+            await self.acknowledge(request_id)
         elif result is not None:
             if case.job is not None and (usage := case.job.usage()) != _NO_USAGE:
-                self._progress(case, Progress(request_id=request_id, seq=0, kind="usage", usage=usage))
+                self._send_progress(case, Progress(request_id=request_id, seq=0, kind="usage", usage=usage))
             await self.outbox.deliver(result)
-        self.changed()
+        self.on_change()
 
-    async def _ended(self, case: ActiveWork) -> bool:
+    async def _wait_ended(self, case: ActiveWork) -> bool:
         if case.job is None:
             return True
         if (progress := case.job.progress()) is None:
-            return await case.job.ended()
-        telling = self._spawn(self._tell(case, progress), f"progress of {case.request.request_id}")
+            return await case.job.wait_ended()
+        telling = self._spawn(self._forward_progress(case, progress), f"progress of {case.request.request_id}")
         try:
-            return await case.job.ended()
+            return await case.job.wait_ended()
         finally:
             telling.cancel()
 
-    async def _outcome(self, case: ActiveWork) -> WorkResult | None:
+    async def _wait_for_result(self, case: ActiveWork) -> WorkResult | None:
         """The result, once it is on the disk. One that is full takes it later, and one that stumbles is asked again."""
         if case.job is not None and (known := case.job.result()) is not None:
             return known
         request_id = case.request.request_id
-        for wait in itertools.chain(LOOK_AGAIN, itertools.repeat(LOOK_AGAIN[-1])):
+        for wait in itertools.chain(RESULT_RETRY_SECONDS, itertools.repeat(RESULT_RETRY_SECONDS[-1])):
             try:
                 entry = await self.outbox.find(request_id)
                 if entry is None or entry.result is not None:
@@ -307,22 +317,22 @@ class WorkService:
             await asyncio.sleep(wait)
         return None
 
-    def _sort(self, verdicts: Mapping[str, Verdict]) -> None:
+    def _apply_verdicts(self, verdicts: Mapping[str, Verdict]) -> None:
         """Into what goes on and what the host wants no more."""
-        for case in list(self._cases.values()):
+        for case in list(self._active.values()):
             case.forgotten = verdicts.get(case.request.request_id) in ("cancel", "forget")
             if case.forgotten:
                 self._cancel(case)
 
-    async def _tell(self, case: ActiveWork, progress: AsyncIterator[Progress]) -> None:
+    async def _forward_progress(self, case: ActiveWork, progress: AsyncIterator[Progress]) -> None:
         async for frame in progress:
-            self._progress(case, frame)
+            self._send_progress(case, frame)
 
-    def _progress(self, case: ActiveWork, frame: Progress) -> None:
-        post = self.outbox.post
+    def _send_progress(self, case: ActiveWork, frame: Progress) -> None:
+        post = self.outbox.sender
         if post is None or not self.outbox.extended or case.forgotten:
             return
-        for one in case.told(frame, post.veil):
+        for one in case.outgoing_progress(frame, post.redactor):
             post.send(one, droppable=True)
 
     def _cancel(self, case: ActiveWork) -> None:
@@ -343,14 +353,14 @@ class WorkService:
 
     def _denied(self, request: WorkRequest, error: WorkRefused) -> None:
         if error.code == "constraints_outdated":
-            self.outbox.signal("constraints_outdated", request.request_id, error=str(error))
+            self.outbox.send_signal("constraints_outdated", request.request_id, error=str(error))
         self._refuse(request, error.code, error.text, failed=error.code == "request_id_conflict")
 
     def _refuse(self, request: WorkRequest, code: str, text: str, *, failed: bool = False) -> None:
-        self.outbox.say(refused(request, code, text, self.clock.now_ms(), failed=failed))
+        self.outbox.send(refusal_result(request, code, text, self.clock.now_ms(), failed=failed))
 
-    def _following(self) -> list[asyncio.Task[None]]:
-        return [case.task for case in self._cases.values() if case.task is not None]
+    def _active_tasks(self) -> list[asyncio.Task[None]]:
+        return [case.task for case in self._active.values() if case.task is not None]
 
     def _stop_resending(self) -> None:
         if self._resending is not None:

@@ -12,11 +12,11 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..text.terms import terms
+from ..text.terms import extract_terms
 from . import vectors
 from .schema import Scope
 
-_WORDS = "wbhte"
+_LENGTH_KINDS = "wbhte"
 """Kinds of terms that are counted for the length of a text."""
 
 
@@ -30,97 +30,105 @@ class IndexedEntry:
     """Words, or what comes next to words."""
 
     @classmethod
-    def of(cls, text: str, more: str = "") -> IndexedEntry:
+    def from_text(cls, text: str, more: str = "") -> IndexedEntry:
         """`more` is found too, and is not part of the text."""
-        found = frozenset(terms(f"{text}\n{more}" if more else text))
-        return cls(text, found, max(1, sum(term[0] in _WORDS for term in found)))
+        found = frozenset(extract_terms(f"{text}\n{more}" if more else text))
+        return cls(text, found, max(1, sum(term[0] in _LENGTH_KINDS for term in found)))
 
     @property
-    def mark(self) -> int:
+    def checksum(self) -> int:
         return zlib.crc32(" ".join(sorted(self.terms)).encode())
 
 
-def add(connection: sqlite3.Connection, scope: int, what: IndexedEntry, at: int, place: str = "", line: int = 0) -> int:
+def add_entry(
+    connection: sqlite3.Connection, scope: int, indexed: IndexedEntry, at: int, source_id: str = "", line: int = 0
+) -> int:
     """Stores an entry and makes it findable; its number."""
-    row = connection.execute(_INSERT, (scope, what.text, what.length, what.mark, at, place, line)).fetchone()
-    put(connection, scope, row[0], what)
+    row = connection.execute(
+        _INSERT, (scope, indexed.text, indexed.length, indexed.checksum, at, source_id, line)
+    ).fetchone()
+    add_to_index(connection, scope, row[0], indexed)
     return row[0]
 
 
-def drop(connection: sqlite3.Connection, scope: int, entry: int, what: IndexedEntry) -> None:
+def delete_entry(connection: sqlite3.Connection, scope: int, entry: int, indexed: IndexedEntry) -> None:
     """Deletes an entry. It must be taken apart as it was when it was added."""
-    take(connection, scope, entry, what)
-    vectors.drop(connection, scope, entry)
+    remove_from_index(connection, scope, entry, indexed)
+    vectors.delete_vector(connection, scope, entry)
     connection.execute("DELETE FROM memory_entries WHERE id = ?", (entry,))
 
 
-def change(connection: sqlite3.Connection, scope: int, entry: int, before: IndexedEntry, after: IndexedEntry) -> None:
+def reindex_entry(
+    connection: sqlite3.Connection, scope: int, entry: int, before: IndexedEntry, after: IndexedEntry
+) -> None:
     """The same entry is found by something else from now on."""
-    take(connection, scope, entry, before)
-    connection.execute("UPDATE memory_entries SET length = ?, mark = ? WHERE id = ?", (after.length, after.mark, entry))
-    put(connection, scope, entry, after)
+    remove_from_index(connection, scope, entry, before)
+    connection.execute(
+        "UPDATE memory_entries SET length = ?, mark = ? WHERE id = ?", (after.length, after.checksum, entry)
+    )
+    add_to_index(connection, scope, entry, after)
 
 
-def at_place(connection: sqlite3.Connection, scope: int, place: str) -> list[sqlite3.Row]:
+def entries_of_source(connection: sqlite3.Connection, scope: int, source_id: str) -> list[sqlite3.Row]:
     """Number, text and line of the entries of one place."""
-    return connection.execute(_AT_PLACE, (scope, place)).fetchall()
+    return connection.execute(_OF_SOURCE, (scope, source_id)).fetchall()
 
 
-def put(connection: sqlite3.Connection, scope: int, entry: int, what: IndexedEntry) -> None:
+def add_to_index(connection: sqlite3.Connection, scope: int, entry: int, indexed: IndexedEntry) -> None:
     """Puts an entry that is stored into the index, where it is not yet."""
-    stream = _stream(scope, what.terms)
+    stream = _scoped_terms(scope, indexed.terms)
     connection.execute("INSERT INTO memory_index (rowid, terms) VALUES (?, ?)", (entry, stream))
     connection.executemany(
         "INSERT INTO memory_terms VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET entries = entries + 1",
-        [(scope, term) for term in sorted(what.terms)],
+        [(scope, term) for term in sorted(indexed.terms)],
     )
-    _count(connection, scope, 1, what.length)
+    _adjust_counts(connection, scope, 1, indexed.length)
 
 
-def take(connection: sqlite3.Connection, scope: int, entry: int, what: IndexedEntry) -> None:
+def remove_from_index(connection: sqlite3.Connection, scope: int, entry: int, indexed: IndexedEntry) -> None:
     """Takes an entry that is stored out of the index."""
     row = connection.execute("SELECT length, mark FROM memory_entries WHERE id = ?", (entry,)).fetchone()
-    _count(connection, scope, -1, -row["length"])
-    if row["mark"] != what.mark:
+    _adjust_counts(connection, scope, -1, -row["length"])
+    if row["mark"] != indexed.checksum:
         return
-    stream = _stream(scope, what.terms)
+    stream = _scoped_terms(scope, indexed.terms)
     connection.execute("INSERT INTO memory_index (memory_index, rowid, terms) VALUES ('delete', ?, ?)", (entry, stream))
-    mine = [(scope, term) for term in sorted(what.terms)]
+    mine = [(scope, term) for term in sorted(indexed.terms)]
     connection.executemany("UPDATE memory_terms SET entries = entries - 1 WHERE scope = ? AND term = ?", mine)
     connection.executemany("DELETE FROM memory_terms WHERE scope = ? AND term = ? AND entries <= 0", mine)
 
 
-def counted(connection: sqlite3.Connection, scopes: Sequence[Scope], term: str) -> dict[int, int]:
+def count_entries(connection: sqlite3.Connection, scopes: Sequence[Scope], term: str) -> dict[int, int]:
     """How many entries of each scope have a term; nothing for those without."""
     asked = ((one.id, connection.execute(_COUNTED, (one.id, term)).fetchone()) for one in scopes)
     return {scope: row[0] for scope, row in asked if row is not None}
 
 
-def match(scopes: Iterable[int], term: str) -> str:
+def match_expression(scopes: Iterable[int], term: str) -> str:
     """What is said to the index to find a term in these scopes."""
     return " OR ".join(f'"{scope}{term}"' for scope in scopes)
 
 
-def entries(connection: sqlite3.Connection, matching: str, most: int) -> list[int]:
+def matching_entries(connection: sqlite3.Connection, matching: str, limit: int) -> list[int]:
     """The entries that match, latest first."""
     cursor = connection.cursor()
     cursor.row_factory = None  # thousands of rows: plain tuples are made faster
-    return [entry for (entry,) in cursor.execute(_ENTRIES, (matching, most))]
+    return [entry for (entry,) in cursor.execute(_ENTRIES, (matching, limit))]
 
 
 _INSERT = (
     "INSERT INTO memory_entries (scope, text, length, mark, at, place, line) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id"
 )
-_AT_PLACE = "SELECT id, text, line FROM memory_entries WHERE scope = ? AND place = ? AND place != '' ORDER BY id"
+_OF_SOURCE = "SELECT id, text, line FROM memory_entries WHERE scope = ? AND place = ? AND place != '' ORDER BY id"
 _COUNTED = "SELECT entries FROM memory_terms WHERE scope = ? AND term = ?"
 _ENTRIES = "SELECT rowid FROM memory_index WHERE memory_index MATCH ? ORDER BY rowid DESC LIMIT ?"
 
 
-def _stream(scope: int, found: Iterable[str]) -> str:
+def _scoped_terms(scope: int, found: Iterable[str]) -> str:
     return " ".join(f"{scope}{term}" for term in sorted(found))
 
 
-def _count(connection: sqlite3.Connection, scope: int, entries: int, length: int) -> None:
+def _adjust_counts(connection: sqlite3.Connection, scope: int, entries: int, length: int) -> None:
     connection.execute(
         "UPDATE memory_scopes SET entries = entries + ?, length = length + ? WHERE id = ?", (entries, length, scope)
     )

@@ -89,7 +89,7 @@ class Scope:
     """Of all entries together."""
 
 
-def scope(connection: sqlite3.Connection, kind: Kind, principal: str | None) -> Scope | None:
+def find_scope(connection: sqlite3.Connection, kind: Kind, principal: str | None) -> Scope | None:
     """The scope, once something has been put into it."""
     row = connection.execute(
         "SELECT id, kind, entries, length FROM memory_scopes WHERE kind = ? AND principal IS ?", (kind, principal)
@@ -100,12 +100,12 @@ def scope(connection: sqlite3.Connection, kind: Kind, principal: str | None) -> 
 def make_scope(connection: sqlite3.Connection, kind: Kind, principal: str | None) -> Scope:
     """The scope, made if need be."""
     connection.execute("INSERT OR IGNORE INTO memory_scopes (kind, principal) VALUES (?, ?)", (kind, principal))
-    made = scope(connection, kind, principal)
+    made = find_scope(connection, kind, principal)
     assert made is not None  # noqa: S101  it has just been put there
     return made
 
 
-def state(connection: sqlite3.Connection, name: str) -> str | None:
+def get_state(connection: sqlite3.Connection, name: str) -> str | None:
     """What was noted under a name."""
     row = connection.execute("SELECT value FROM memory_state WHERE name = ?", (name,)).fetchone()
     return row[0] if row is not None else None
@@ -115,7 +115,7 @@ def set_state(connection: sqlite3.Connection, name: str, value: str) -> None:
     connection.execute("INSERT OR REPLACE INTO memory_state VALUES (?, ?)", (name, value))
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _create_tables(connection: sqlite3.Connection) -> None:
     for statement in _TABLES:
         connection.execute(statement)
 
@@ -128,4 +128,4 @@ def _create_vectors(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE TABLE memory_vectors (entry INTEGER PRIMARY KEY, numbers BLOB NOT NULL)")
 
 
-MIGRATIONS = (Migration(6, "memory", _create), Migration(7, "vectors of memory", _create_vectors))
+MIGRATIONS = (Migration(6, "memory", _create_tables), Migration(7, "vectors of memory", _create_vectors))

@@ -17,14 +17,14 @@ from operator import mul
 
 from .schema import Scope
 
-MOST_DIMENSIONS = 8192
-COARSE = 100
+MAX_DIMENSIONS = 8192
+MAX_COARSE = 100
 """Of those with the most equal signs so many are compared by their numbers."""
-LOOKED_THROUGH = 100_000
+MAX_SCANNED = 100_000
 """Vectors of a search, the latest ones."""
-ALIKE = 0.5
+MIN_SIMILARITY = 0.5
 """What is less like the query than this share of the best is not like it."""
-_LOADABLE = "SELECT vec_version()"
+_VEC_VERSION = "SELECT vec_version()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,17 @@ class Vector:
     """Signed, from -127 to 127."""
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Vector:
+    def from_values(cls, values: Sequence[float]) -> Vector:
         """Raises ValueError for what is no direction."""
         length = math.sqrt(math.fsum(value * value for value in values))
-        if not 0 < length < math.inf or len(values) > MOST_DIMENSIONS:
+        if not 0 < length < math.inf or len(values) > MAX_DIMENSIONS:
             raise ValueError(f"{len(values)} numbers of length {length}")
         numbers = array("b", (round(value / length * 127) for value in values))
         signs = "".join("1" if number > 0 else "0" for number in numbers)
         signs += "0" * (-len(signs) % 8)
         return cls(int(signs, 2).to_bytes(len(signs) // 8), numbers.tobytes())
 
-    def likeness(self, numbers: bytes) -> float:
+    def similarity(self, numbers: bytes) -> float:
         """The cosine, from -1 to 1; 0 for a vector of another model."""
         if len(numbers) != len(self.numbers):
             return 0.0
@@ -56,57 +56,57 @@ class Vector:
 
 
 def nearest(
-    connection: sqlite3.Connection, scopes: Sequence[Scope], vector: Vector, found: Iterable[int], most: int
+    connection: sqlite3.Connection, scopes: Sequence[Scope], vector: Vector, found: Iterable[int], limit: int
 ) -> list[int]:
     """The entries that mean about the same, closest first: of these scopes, or of those that were `found`."""
-    near = _coarse(connection, scopes, vector) if _can_look_through(connection) else list(found)
+    near = _coarse_matches(connection, scopes, vector) if _has_vec_extension(connection) else list(found)
     rows = connection.execute(_NUMBERS, (json.dumps(near),))
-    likeness = {row["entry"]: vector.likeness(row["numbers"]) for row in rows}
-    least = ALIKE * max(likeness.values(), default=0.0)
+    likeness = {row["entry"]: vector.similarity(row["numbers"]) for row in rows}
+    least = MIN_SIMILARITY * max(likeness.values(), default=0.0)
     alike = [entry for entry, like in likeness.items() if like > 0 and like >= least]
-    return sorted(alike, key=lambda entry: -likeness[entry])[:most]
+    return sorted(alike, key=lambda entry: -likeness[entry])[:limit]
 
 
-def put(connection: sqlite3.Connection, entry: int, scope: int, vector: Vector) -> None:
+def store_vector(connection: sqlite3.Connection, entry: int, scope: int, vector: Vector) -> None:
     """Keeps the vector of an entry, unless that is gone by now."""
     if connection.execute("SELECT 1 FROM memory_entries WHERE id = ?", (entry,)).fetchone() is not None:
         connection.execute("INSERT OR REPLACE INTO memory_signs VALUES (?, ?, ?)", (scope, entry, vector.bits))
         connection.execute("INSERT OR REPLACE INTO memory_vectors VALUES (?, ?)", (entry, vector.numbers))
 
 
-def drop(connection: sqlite3.Connection, scope: int, entry: int) -> None:
+def delete_vector(connection: sqlite3.Connection, scope: int, entry: int) -> None:
     """Deletes the vector of an entry, if it has one."""
     connection.execute("DELETE FROM memory_signs WHERE scope = ? AND entry = ?", (scope, entry))
     connection.execute("DELETE FROM memory_vectors WHERE entry = ?", (entry,))
 
 
-def drop_some(connection: sqlite3.Connection, most: int) -> int:
+def delete_vectors(connection: sqlite3.Connection, limit: int) -> int:
     """Deletes so many vectors; how many there were."""
-    some = connection.execute("SELECT scope, entry FROM memory_signs LIMIT ?", (most,)).fetchall()
+    some = connection.execute("SELECT scope, entry FROM memory_signs LIMIT ?", (limit,)).fetchall()
     for row in some:
-        drop(connection, row["scope"], row["entry"])
+        delete_vector(connection, row["scope"], row["entry"])
     return len(some)
 
 
-def _coarse(connection: sqlite3.Connection, scopes: Sequence[Scope], vector: Vector) -> list[int]:
+def _coarse_matches(connection: sqlite3.Connection, scopes: Sequence[Scope], vector: Vector) -> list[int]:
     size = len(vector.bits)
     found: list[tuple[int, int]] = []
     for scope in scopes:
-        rows = connection.execute(_COARSE, (vector.bits, scope.id, LOOKED_THROUGH, size, COARSE))
+        rows = connection.execute(_COARSE, (vector.bits, scope.id, MAX_SCANNED, size, MAX_COARSE))
         found += ((row["distance"], -row["entry"]) for row in rows)
-    return [-entry for _, entry in sorted(found)[:COARSE]]
+    return [-entry for _, entry in sorted(found)[:MAX_COARSE]]
 
 
-def _can_look_through(connection: sqlite3.Connection) -> bool:
+def _has_vec_extension(connection: sqlite3.Connection) -> bool:
     """Whether sqlite-vec is there; loads it into the connection when it is not yet."""
     try:
-        connection.execute(_LOADABLE)
+        connection.execute(_VEC_VERSION)
     except sqlite3.OperationalError:
-        return _load(connection)
+        return _load_vec_extension(connection)
     return True
 
 
-def _load(connection: sqlite3.Connection) -> bool:
+def _load_vec_extension(connection: sqlite3.Connection) -> bool:
     try:
         import sqlite_vec  # pyright: ignore[reportMissingTypeStubs]
 

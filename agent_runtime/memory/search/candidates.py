@@ -19,18 +19,18 @@ from dataclasses import dataclass, field
 from ..index import index
 from ..index.schema import Kind, Scope
 from ..sources.facts import Fact
-from ..text.normalize import folded
-from ..text.terms import runs
+from ..text.normalize import fold
+from ..text.terms import split_runs
 from .query import QueryTerms
-from .ranking import rarity, shortness
+from .ranking import length_factor, rarity
 
-BUDGET = 2000
+POSTING_BUDGET = 2000
 """Places in the index that one query looks at."""
-CANDIDATES = 60
+MAX_CANDIDATES = 60
 """Texts that are looked at."""
-PAIRED = 4
+MAX_PAIRED_TERMS = 4
 """Frequent terms that are taken two by two."""
-SECONDS = 2.0
+GATHER_SECONDS = 2.0
 """After which a query makes do with what it has: the disk is slow, or something has gone wrong."""
 
 
@@ -38,18 +38,18 @@ SECONDS = 2.0
 class Term:
     """A term of the query that is there."""
 
-    wanted: QueryTerms
+    query_term: QueryTerms
     scopes: tuple[int, ...]
     """Those that have it."""
-    having: int
+    entry_count: int
     """Entries that have it."""
-    value: float
+    gain: float
     """What an entry gains by it."""
-    signs: str
+    folded: str
     """What a folded text holds that has it."""
 
-    def match(self) -> str:
-        return index.match(self.scopes, self.wanted.term)
+    def match_expression(self) -> str:
+        return index.match_expression(self.scopes, self.query_term.term)
 
 
 @dataclass(slots=True)
@@ -59,18 +59,18 @@ class TermWeights:
     sums: dict[int, float] = field(default_factory=lambda: defaultdict[int, float](float))
     hints: dict[int, float] = field(default_factory=dict[int, float])
     """What some gain besides by terms that are too frequent to be looked up for all."""
-    late: list[Term] = field(default_factory=list[Term])
+    skipped: list[Term] = field(default_factory=list[Term])
     """Those terms."""
 
-    def best(self, most: int) -> list[int]:
+    def best(self, limit: int) -> list[int]:
         """Of those that gain the same the latest."""
         sums = dict(self.sums)
         for entry, hint in self.hints.items():
             sums[entry] = sums.get(entry, 0.0) + hint
-        if len(sums) > most:
-            least = heapq.nlargest(most, sums.values())[-1]
+        if len(sums) > limit:
+            least = heapq.nlargest(limit, sums.values())[-1]
             sums = {entry: gain for entry, gain in sums.items() if gain >= least}
-        return heapq.nlargest(most, sums, key=lambda entry: (sums[entry], entry))
+        return heapq.nlargest(limit, sums, key=lambda entry: (sums[entry], entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Candidate:
     kind: Kind
     text: str
     at: int
-    place: str
+    source_id: str
     relevance: float
     fact: Fact | None
 
@@ -99,33 +99,33 @@ class FoundEntry:
     """Of all scopes that were searched."""
 
 
-def find(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[QueryTerms]) -> FoundEntry:
+def find_candidates(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[QueryTerms]) -> FoundEntry:
     """Entries of these scopes that may be meant. A unit of work that only reads."""
     entries = sum(scope.entries for scope in scopes)
     mean = max(1.0, sum(scope.length for scope in scopes) / max(1, entries))
-    present = _present(connection, scopes, query)
-    shares = _gather(connection, present)
+    present = _present_terms(connection, scopes, query)
+    shares = _gather_weights(connection, present)
 
     def relevance(row: sqlite3.Row) -> float:
-        gains = shares.sums.get(row["id"], 0.0) + _rest(row["text"], shares.late)
-        return gains * shortness(row["length"], mean)
+        gains = shares.sums.get(row["id"], 0.0) + _skipped_gain(row["text"], shares.skipped)
+        return gains * length_factor(row["length"], mean)
 
-    candidates = load(connection, scopes, shares.best(CANDIDATES), relevance)
-    if any(wanted.sought for wanted in query):
-        telling = [wanted for wanted in query if wanted.telling]
-        candidates = [one for one in candidates if _is_meant(one, telling)]
+    candidates = load_candidates(connection, scopes, shares.best(MAX_CANDIDATES), relevance)
+    if any(wanted.verbatim for wanted in query):
+        telling = [wanted for wanted in query if wanted.significant]
+        candidates = [one for one in candidates if _has_verbatim_word(one, telling)]
     return FoundEntry(candidates, query, present, entries)
 
 
-def _is_meant(candidate: Candidate, telling: Sequence[QueryTerms]) -> bool:
+def _has_verbatim_word(candidate: Candidate, telling: Sequence[QueryTerms]) -> bool:
     """Whether it has one of the words that were asked for, and not only letters of it."""
     tags = candidate.fact.tags if candidate.fact is not None else ()
-    inside = folded("\n".join((candidate.text, *tags)))
-    words = {run for _, run in runs(inside)}
+    inside = fold("\n".join((candidate.text, *tags)))
+    words = {run for _, run in split_runs(inside)}
     return any(wanted.is_in(inside, words) for wanted in telling)
 
 
-def load(
+def load_candidates(
     connection: sqlite3.Connection,
     scopes: Sequence[Scope],
     entries: Sequence[int],
@@ -139,59 +139,63 @@ def load(
             kind=kinds[row["scope"]],
             text=row["text"],
             at=row["at"],
-            place=row["place"],
+            source_id=row["place"],
             relevance=relevance(row),
-            fact=Fact.of(row) if row["name"] is not None else None,
+            fact=Fact.from_row(row) if row["name"] is not None else None,
         )
         for row in connection.execute(_CANDIDATES, (json.dumps(entries),))
         if row["scope"] in kinds
     ]
 
 
-def _present(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[QueryTerms]) -> list[Term]:
+def _present_terms(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[QueryTerms]) -> list[Term]:
     """The terms of the query that are in these scopes, the rarest first."""
     entries = sum(scope.entries for scope in scopes)
     found: list[Term] = []
     for wanted in query:
-        counts = index.counted(connection, scopes, wanted.term)
+        counts = index.count_entries(connection, scopes, wanted.term)
         if counts:
             having = sum(counts.values())
-            found.append(Term(wanted, tuple(counts), having, wanted.weight * rarity(entries, having), wanted.signs))
-    return sorted(found, key=lambda term: (term.having, term.wanted.term))
+            found.append(Term(wanted, tuple(counts), having, wanted.weight * rarity(entries, having), wanted.folded))
+    return sorted(found, key=lambda term: (term.entry_count, term.query_term.term))
 
 
-def _gather(connection: sqlite3.Connection, present: Sequence[Term]) -> TermWeights:
+def _gather_weights(connection: sqlite3.Connection, present: Sequence[Term]) -> TermWeights:
     shares = TermWeights()
-    left, until = BUDGET, time.monotonic() + SECONDS
+    left, until = POSTING_BUDGET, time.monotonic() + GATHER_SECONDS
     for term in present:
-        if term.having > left or time.monotonic() > until:
-            shares.late.append(term)
+        if term.entry_count > left or time.monotonic() > until:
+            shares.skipped.append(term)
             continue
-        left -= term.having
-        for entry in index.entries(connection, term.match(), BUDGET):
-            shares.sums[entry] += term.value
-    if shares.late and time.monotonic() < until:
-        _hint(connection, shares)
+        left -= term.entry_count
+        for entry in index.matching_entries(connection, term.match_expression(), POSTING_BUDGET):
+            shares.sums[entry] += term.gain
+    if shares.skipped and time.monotonic() < until:
+        _add_hints(connection, shares)
     return shares
 
 
-def _hint(connection: sqlite3.Connection, shares: TermWeights) -> None:
+def _add_hints(connection: sqlite3.Connection, shares: TermWeights) -> None:
     """Candidates for queries that are made of frequent terms: those that have two, and the latest of those with one."""
-    telling = [term for term in shares.late if term.wanted.telling][:PAIRED] or shares.late[:PAIRED]
+    telling = [term for term in shares.skipped if term.query_term.significant][:MAX_PAIRED_TERMS] or shares.skipped[
+        :MAX_PAIRED_TERMS
+    ]
     for one, other in itertools.combinations(telling, 2):
-        if one.wanted.word != other.wanted.word:
-            for entry in index.entries(connection, f"({one.match()}) AND ({other.match()})", BUDGET // 10):
-                shares.hints[entry] = shares.hints.get(entry, 0.0) + one.value + other.value
-    for entry in index.entries(connection, telling[0].match(), BUDGET // 10):
-        shares.hints.setdefault(entry, telling[0].value)
+        if one.query_term.word != other.query_term.word:
+            for entry in index.matching_entries(
+                connection, f"({one.match_expression()}) AND ({other.match_expression()})", POSTING_BUDGET // 10
+            ):
+                shares.hints[entry] = shares.hints.get(entry, 0.0) + one.gain + other.gain
+    for entry in index.matching_entries(connection, telling[0].match_expression(), POSTING_BUDGET // 10):
+        shares.hints.setdefault(entry, telling[0].gain)
 
 
-def _rest(text: str, late: Sequence[Term]) -> float:
+def _skipped_gain(text: str, skipped: Sequence[Term]) -> float:
     """What a text gains by the terms that were not looked up: whether it holds their signs at all."""
-    if not late:
+    if not skipped:
         return 0.0
-    inside = folded(text)
-    return sum([term.value for term in late if term.signs in inside])
+    inside = fold(text)
+    return sum([term.gain for term in skipped if term.folded in inside])
 
 
 _CANDIDATES = """

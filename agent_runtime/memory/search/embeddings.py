@@ -19,7 +19,7 @@ from ...errors import AgentRuntimeError, MeshUnavailable
 from ...ports import Clock, Mesh
 from ...store import Database, Unit
 from ..index import vectors
-from ..index.schema import set_state, state
+from ..index.schema import get_state, set_state
 from ..index.vectors import Vector
 
 log = logger(__name__)
@@ -27,18 +27,18 @@ log = logger(__name__)
 QUERY_SECONDS = 0.5
 """That a search waits for the vector of its query."""
 BATCH_SECONDS = 30.0
-BATCH = 32
-LONGEST = 2000
+MAX_BATCH = 32
+MAX_TEXT_LENGTH = 2000
 """Characters of a text that are embedded."""
-PAUSE, LONGEST_PAUSE = 1.0, 300.0
+RETRY_PAUSE, MAX_RETRY_PAUSE = 1.0, 300.0
 """Seconds in which a failing embedder is left alone."""
-LOOK = 15.0
+POLL_SECONDS = 15.0
 """Seconds between two looks for what has no vector yet; files and other lives leave some."""
-REMEMBERED = 128
+MAX_CACHED_QUERIES = 128
 """Queries whose vectors are kept."""
-DROPPED = 500
+DELETE_BATCH = 500
 """Vectors of another model that are deleted together."""
-_REACHED = "vectors"
+_PROGRESS_KEY = "vectors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class EmbeddingProgress:
     entry: int = 0
 
     @classmethod
-    def of(cls, text: str | None) -> EmbeddingProgress:
+    def parse(cls, text: str | None) -> EmbeddingProgress:
         parts = text.split(" ", 2) if text else []
         return cls(parts[2], int(parts[0]), int(parts[1])) if len(parts) == 3 else cls("")
 
@@ -64,11 +64,11 @@ class EmbeddingSearch:
     def __init__(self, database: Database, mesh: Mesh, model: str, clock: Clock) -> None:
         self._database, self._mesh, self._model, self._clock = database, mesh, model, clock
         self._queries: OrderedDict[str, Vector] = OrderedDict()
-        self._new = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._failures = 0
-        self._again_at = float("-inf")
-        self._batch = BATCH
-        self._looked_to = 0
+        self._retry_at = float("-inf")
+        self._batch = MAX_BATCH
+        self._complete_to = 0
         """There is nothing without a vector up to this entry."""
         self._task: asyncio.Task[None] | None = None
 
@@ -83,24 +83,24 @@ class EmbeddingSearch:
 
     def wake(self) -> None:
         """There is something new."""
-        self._new.set()
+        self._wakeup.set()
 
-    async def query(self, text: str) -> Vector | None:
+    async def embed_query(self, text: str) -> Vector | None:
         """What a query means; none when nobody can tell just now."""
-        text = text[:LONGEST].encode(errors="replace").decode()
+        text = text[:MAX_TEXT_LENGTH].encode(errors="replace").decode()
         if text in self._queries:
             self._queries.move_to_end(text)
             return self._queries[text]
-        if self._clock.monotonic() < self._again_at:
+        if self._clock.monotonic() < self._retry_at:
             return None
         if self._failures:  # one tries whether it is back
-            self._again_at = self._clock.monotonic() + QUERY_SECONDS
+            self._retry_at = self._clock.monotonic() + QUERY_SECONDS
         try:
             (vector,) = await self._embed([text], QUERY_SECONDS)
         except MeshUnavailable:
             return None
         self._queries[text] = vector
-        if len(self._queries) > REMEMBERED:
+        if len(self._queries) > MAX_CACHED_QUERIES:
             self._queries.popitem(last=False)
         return vector
 
@@ -108,8 +108,8 @@ class EmbeddingSearch:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(max(0.0, self._again_at - self._clock.monotonic()))
-            self._new.clear()
+            await asyncio.sleep(max(0.0, self._retry_at - self._clock.monotonic()))
+            self._wakeup.clear()
             try:
                 while await self._step():
                     pass
@@ -117,99 +117,101 @@ class EmbeddingSearch:
                 log.warning("what memory keeps has no vectors yet", reason=error.message)
             except Exception:  # a bug in here must not end it
                 log.exception("what memory keeps has no vectors yet")
-                self._failed()
+                self._record_failure()
             else:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._new.wait(), LOOK)
+                    await asyncio.wait_for(self._wakeup.wait(), POLL_SECONDS)
 
     async def _step(self) -> bool:
         """Embeds the next entries; whether there were any. Raises MeshUnavailable, StoreError."""
-        reached = EmbeddingProgress.of(await self._database.read(lambda connection: state(connection, _REACHED)))
+        reached = EmbeddingProgress.parse(
+            await self._database.read(lambda connection: get_state(connection, _PROGRESS_KEY))
+        )
         if reached.model != self._model:
-            reached = await self._begin(EmbeddingProgress(self._model))
-        newest, rows = await self._database.read(_next(max(reached.entry, self._looked_to)))
+            reached = await self._reset(EmbeddingProgress(self._model))
+        newest, rows = await self._database.read(_select_next(max(reached.entry, self._complete_to)))
         if not rows:
-            self._looked_to = newest
+            self._complete_to = newest
             return False
         some = rows[: self._batch]
         try:
             made = await self._embed([row["text"] for row in some], BATCH_SECONDS)
         except MeshUnavailable:
             if len(some) > 1 and self._failures == 1:  # perhaps one of them is to blame, and not the embedder
-                self._batch, self._again_at = 1, float("-inf")
+                self._batch, self._retry_at = 1, float("-inf")
                 return True
-            if len(rows) == 1 or not await self._blame(rows[1]):
+            if len(rows) == 1 or not await self._can_embed(rows[1]):
                 raise
             made = []  # the embedder is well: this text is left without a vector
         dimensions = len(made[0].numbers) if made else reached.dimensions
         if dimensions != reached.dimensions and reached.dimensions:
-            await self._begin(EmbeddingProgress(self._model, dimensions))
-            self._failed()  # a model that goes on so must not keep anybody busy
+            await self._reset(EmbeddingProgress(self._model, dimensions))
+            self._record_failure()  # a model that goes on so must not keep anybody busy
             return False
-        self._batch = min(BATCH, self._batch * 2)
+        self._batch = min(MAX_BATCH, self._batch * 2)
         now = replace(reached, dimensions=dimensions, entry=some[-1]["id"] if made else some[0]["id"])
-        await self._database.write(lambda connection: _keep(connection, now, some, made))
+        await self._database.write(lambda connection: _store_vectors(connection, now, some, made))
         return True
 
-    async def _blame(self, other: sqlite3.Row) -> bool:
+    async def _can_embed(self, other: sqlite3.Row) -> bool:
         """Whether another text can be embedded at this moment."""
         with contextlib.suppress(MeshUnavailable):
             await self._embed([other["text"]], BATCH_SECONDS)
             return True
         return False
 
-    async def _begin(self, anew: EmbeddingProgress) -> EmbeddingProgress:
+    async def _reset(self, anew: EmbeddingProgress) -> EmbeddingProgress:
         """Deletes the vectors of another model. A crash in between has the next life go on with it."""
         self._queries.clear()
-        self._looked_to = 0
-        while await self._database.write(lambda connection: vectors.drop_some(connection, DROPPED)):
+        self._complete_to = 0
+        while await self._database.write(lambda connection: vectors.delete_vectors(connection, DELETE_BATCH)):
             pass
-        await self._database.write(lambda connection: set_state(connection, _REACHED, str(anew)))
+        await self._database.write(lambda connection: set_state(connection, _PROGRESS_KEY, str(anew)))
         return anew
 
     async def _embed(self, texts: Sequence[str], seconds: float) -> list[Vector]:
         """Raises MeshUnavailable, also for an answer that is none."""
         try:
             async with asyncio.timeout(seconds):
-                values = await self._mesh.embed([text[:LONGEST] for text in texts], model=self._model)
-            made = await asyncio.to_thread(_vectors, values)
+                values = await self._mesh.embed([text[:MAX_TEXT_LENGTH] for text in texts], model=self._model)
+            made = await asyncio.to_thread(_to_vectors, values)
             if len(made) != len(texts) or len({len(one.numbers) for one in made}) != 1:
                 raise ValueError(f"{len(made)} vectors for {len(texts)} texts")
         except (TimeoutError, ValueError, TypeError, AttributeError) as error:
-            self._failed()
+            self._record_failure()
             raise MeshUnavailable(f"no vectors came: {error or 'it took too long'}") from error
         except MeshUnavailable:
-            self._failed()
+            self._record_failure()
             raise
-        self._failures, self._again_at = 0, float("-inf")
+        self._failures, self._retry_at = 0, float("-inf")
         return made
 
-    def _failed(self) -> None:
+    def _record_failure(self) -> None:
         self._failures += 1
-        pause = min(LONGEST_PAUSE, PAUSE * 2 ** min(self._failures - 1, 20))
-        self._again_at = self._clock.monotonic() + pause
+        pause = min(MAX_RETRY_PAUSE, RETRY_PAUSE * 2 ** min(self._failures - 1, 20))
+        self._retry_at = self._clock.monotonic() + pause
 
 
-def _next(reached: int) -> Unit[tuple[int, list[sqlite3.Row]]]:
+def _select_next(reached: int) -> Unit[tuple[int, list[sqlite3.Row]]]:
     """The last entry there is, and the next ones that are to have vectors."""
 
     def unit(connection: sqlite3.Connection) -> tuple[int, list[sqlite3.Row]]:
         newest = connection.execute("SELECT coalesce(max(id), 0) FROM memory_entries").fetchone()[0]
-        return newest, connection.execute(_NEXT, (reached, BATCH + 1)).fetchall()
+        return newest, connection.execute(_NEXT, (reached, MAX_BATCH + 1)).fetchall()
 
     return unit
 
 
-def _vectors(values: Sequence[Sequence[float]]) -> list[Vector]:
-    return [Vector.of([float(value) for value in one]) for one in values]
+def _to_vectors(values: Sequence[Sequence[float]]) -> list[Vector]:
+    return [Vector.from_values([float(value) for value in one]) for one in values]
 
 
-def _keep(
+def _store_vectors(
     connection: sqlite3.Connection, now: EmbeddingProgress, rows: Sequence[sqlite3.Row], made: Sequence[Vector]
 ) -> None:
     for row, vector in zip(rows, made, strict=False):
-        vectors.put(connection, row["id"], row["scope"], vector)
-    set_state(connection, _REACHED, str(now))
+        vectors.store_vector(connection, row["id"], row["scope"], vector)
+    set_state(connection, _PROGRESS_KEY, str(now))
 
 
 _NEXT = """

@@ -10,24 +10,33 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ..text.normalize import folded
-from ..text.stopwords import common
-from ..text.terms import EDGE, STEM, han_terms, hangul_terms, other_spellings, pieces, runs, unspaced_terms
+from ..text.normalize import fold
+from ..text.stopwords import common_words
+from ..text.terms import (
+    EDGE_MARK,
+    STEM_LENGTH,
+    han_terms,
+    hangul_terms,
+    other_spellings,
+    split_runs,
+    unspaced_terms,
+    word_pieces,
+)
 
-LONGEST = 2000
+MAX_QUERY_LENGTH = 2000
 """Characters of a query that are looked at."""
-MOST_TERMS = 400
-EXACT, STEMMED, ACCENTED = 1.0, 0.5, 0.3
-PIECES = 1.2
+MAX_TERMS = 400
+EXACT_WEIGHT, STEM_WEIGHT, ACCENT_WEIGHT = 1.0, 0.5, 0.3
+PIECES_WEIGHT = 1.2
 """All pieces of a word together."""
-SOUGHT, IN_A_NAME = 12.0, 0.5
+VERBATIM_WEIGHT, NAME_PART_WEIGHT = 12.0, 0.5
 """A word that is sought as it is: more than four others; and what is a word of its own in it. All its pieces together
 weigh as a common word."""
-WEAK = 0.2
+WEAK_FACTOR = 0.2
 """What is left of the weight of a common word. It counts for all where there is no other."""
 _HIRAGANA = re.compile("[\u3041-\u309f]")
 _QUOTED = re.compile(r'(?<!\S)"(\S[^"\n]{0,200})"(?!\w)')
-_IN_A_NAME = re.compile(r"[^\W\d_]{3,}|\d{3,}")
+_NAME_PART = re.compile(r"[^\W\d_]{3,}|\d{3,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,70 +47,70 @@ class QueryTerms:
     weight: float
     word: str
     """The word, or the signs, that it stands for."""
-    telling: bool = True
+    significant: bool = True
     """Its being there says something about a text; that of a piece or of a common word says little."""
-    sought: bool = False
+    verbatim: bool = False
     """It stands for a word that is sought as it is."""
 
     def is_in(self, inside: str, words: AbstractSet[str]) -> bool:
         """Whether a folded text with these words has it. The beginning of a name may be given for all of it."""
-        return self.signs in (words if self.term[0] == "w" and not self.sought else inside)
+        return self.folded in (words if self.term[0] == "w" and not self.verbatim else inside)
 
     @property
-    def signs(self) -> str:
+    def folded(self) -> str:
         """What a folded text holds that has the term."""
-        return self.term[1:].strip(EDGE) if self.term[0] == "g" else self.term[1:]
+        return self.term[1:].strip(EDGE_MARK) if self.term[0] == "g" else self.term[1:]
 
 
-def wanted(query: str) -> list[QueryTerms]:
+def parse_query(query: str) -> list[QueryTerms]:
     """The terms of a query, each once and with the most that it weighs."""
-    text = query[:LONGEST]
+    text = query[:MAX_QUERY_LENGTH]
     found: dict[str, QueryTerms] = {}
-    for one in (*_terms(text), *_accented(text)):
+    for one in (*_terms(text), *_accented_terms(text)):
         known = found.get(one.term)
         if known is None or known.weight < one.weight:
             found[one.term] = one
-    return list(found.values())[:MOST_TERMS]
+    return list(found.values())[:MAX_TERMS]
 
 
 def _terms(text: str) -> Iterator[QueryTerms]:
-    parts = list(runs(folded(text)))
-    weak = _weak(parts)
-    quoted = {run for found in _QUOTED.finditer(text) for _, run in runs(folded(found[1]))}
+    parts = list(split_runs(fold(text)))
+    weak = _weak_words(parts)
+    quoted = {run for found in _QUOTED.finditer(text) for _, run in split_runs(fold(found[1]))}
     for kind, run in dict.fromkeys(parts):
         if kind == "word" and (run in quoted or _is_name(run)):
-            yield from _sought(run)
+            yield from _verbatim_terms(run)
         elif kind == "word":
-            yield from _word(run, weak)
+            yield from _word_terms(run, weak)
         elif kind == "number":
-            yield QueryTerms(f"w{run}", EXACT, run)
+            yield QueryTerms(f"w{run}", EXACT_WEIGHT, run)
         elif kind == "han":
-            yield from _han(run, weak)
+            yield from _han_query_terms(run, weak)
         elif kind == "hangul":
-            yield from _hangul(run, weak)
+            yield from _hangul_query_terms(run, weak)
         elif kind == "unspaced":
             yield from (QueryTerms(term, 0.5, term[1:]) for term in unspaced_terms(run))
         else:
-            yield QueryTerms(f"e{run}", EXACT, run)
+            yield QueryTerms(f"e{run}", EXACT_WEIGHT, run)
 
 
-def _weak(parts: Sequence[tuple[str, str]]) -> set[str]:
+def _weak_words(parts: Sequence[tuple[str, str]]) -> set[str]:
     words = [run for kind, run in parts if kind in ("word", "hangul")]
     signs = [run[at : at + size] for kind, run in parts if kind == "han" for size in (1, 2) for at in range(len(run))]
-    return common(words + signs)
+    return common_words(words + signs)
 
 
-def _word(word: str, weak: set[str]) -> Iterator[QueryTerms]:
+def _word_terms(word: str, weak: set[str]) -> Iterator[QueryTerms]:
     if word in weak:
-        yield QueryTerms(f"w{word}", WEAK, word, telling=False)
+        yield QueryTerms(f"w{word}", WEAK_FACTOR, word, significant=False)
         return
-    yield QueryTerms(f"w{word}", EXACT, word)
-    if len(word) >= STEM:
-        yield QueryTerms(f"p{word[:STEM]}", STEMMED, word)
-        yield QueryTerms(f"w{word[:STEM]}", STEMMED, word)
-    found = list(pieces(word))
+    yield QueryTerms(f"w{word}", EXACT_WEIGHT, word)
+    if len(word) >= STEM_LENGTH:
+        yield QueryTerms(f"p{word[:STEM_LENGTH]}", STEM_WEIGHT, word)
+        yield QueryTerms(f"w{word[:STEM_LENGTH]}", STEM_WEIGHT, word)
+    found = list(word_pieces(word))
     for piece in found:
-        yield QueryTerms(piece, PIECES / len(found), word, telling=False)
+        yield QueryTerms(piece, PIECES_WEIGHT / len(found), word, significant=False)
 
 
 def _is_name(word: str) -> bool:
@@ -109,31 +118,31 @@ def _is_name(word: str) -> bool:
     return any(map(str.isdigit, word)) and any(map(str.isalpha, word))
 
 
-def _sought(word: str) -> Iterator[QueryTerms]:
-    yield QueryTerms(f"w{word}", SOUGHT, word, sought=True)
-    parts = [part for part in _IN_A_NAME.findall(word) if part != word]
-    yield from (QueryTerms(f"w{part}", IN_A_NAME, part) for part in parts)
-    found = list(pieces(word))
-    yield from (QueryTerms(piece, WEAK / len(found), word, telling=False) for piece in found)
+def _verbatim_terms(word: str) -> Iterator[QueryTerms]:
+    yield QueryTerms(f"w{word}", VERBATIM_WEIGHT, word, verbatim=True)
+    parts = [part for part in _NAME_PART.findall(word) if part != word]
+    yield from (QueryTerms(f"w{part}", NAME_PART_WEIGHT, part) for part in parts)
+    found = list(word_pieces(word))
+    yield from (QueryTerms(piece, WEAK_FACTOR / len(found), word, significant=False) for piece in found)
 
 
-def _han(run: str, weak: set[str]) -> Iterator[QueryTerms]:
+def _han_query_terms(run: str, weak: set[str]) -> Iterator[QueryTerms]:
     for term in han_terms(run):
         signs = term[1:]
         hiragana = sum(1 for sign in signs if _HIRAGANA.match(sign))
         dull = signs in weak or any(sign in weak for sign in signs)
-        weight = (0.35 if len(signs) == 1 else EXACT) * (1.0, 0.4, 0.15)[hiragana] * (0.2 if dull else 1.0)
-        yield QueryTerms(term, weight, signs, telling=len(signs) == 2 and not dull and hiragana < 2)
+        weight = (0.35 if len(signs) == 1 else EXACT_WEIGHT) * (1.0, 0.4, 0.15)[hiragana] * (0.2 if dull else 1.0)
+        yield QueryTerms(term, weight, signs, significant=len(signs) == 2 and not dull and hiragana < 2)
 
 
-def _hangul(word: str, weak: set[str]) -> Iterator[QueryTerms]:
+def _hangul_query_terms(word: str, weak: set[str]) -> Iterator[QueryTerms]:
     dull = word in weak
     for term in hangul_terms(word):
-        weight = {"w": EXACT, "h": 0.7, "k": 0.3}[term[0]] * (WEAK if dull else 1.0)
-        yield QueryTerms(term, weight, word, telling=term[0] != "k" and not dull)
+        weight = {"w": EXACT_WEIGHT, "h": 0.7, "k": 0.3}[term[0]] * (WEAK_FACTOR if dull else 1.0)
+        yield QueryTerms(term, weight, word, significant=term[0] != "k" and not dull)
 
 
-def _accented(text: str) -> Iterator[QueryTerms]:
+def _accented_terms(text: str) -> Iterator[QueryTerms]:
     if not text.isascii():
         for term in other_spellings(text):
-            yield QueryTerms(term, ACCENTED if term[0] == "x" else EXACT, term[1:])
+            yield QueryTerms(term, ACCENT_WEIGHT if term[0] == "x" else EXACT_WEIGHT, term[1:])

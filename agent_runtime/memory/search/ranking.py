@@ -1,7 +1,7 @@
 """What comes before what. The formula is in `docs/memory.md` for people; here it stands for itself.
 
     relevance = sum over the terms that a text shares with the query of weight x rarity, x shortness
-    score     = relevance x kind x (1 + RECENT x recency + USED x use)
+    score     = relevance x kind x (1 + RECENCY_WEIGHT x recency + USE_WEIGHT x use)
 
 Recency and use are between 0 and 1, so that together they move a score by two fifths at most: they order what is
 about equally relevant and bring up nothing that is not.
@@ -14,28 +14,28 @@ from dataclasses import dataclass
 
 from ..index.schema import Kind
 
-DAY = 86_400_000
-SATURATION, LENGTH = 1.2, 0.3
+DAY_MS = 86_400_000
+SATURATION, LENGTH_WEIGHT = 1.2, 0.3
 """BM25's k1 and b. Texts are short and a term counts once in each."""
-RECENT, USED = 0.2, 0.2
+RECENCY_WEIGHT, USE_WEIGHT = 0.2, 0.2
 FRESH_DAYS = 90
 """After so many days half of the recency is left."""
 USE_DAYS = 30
 """The same of uses."""
-MANY_USES = 3
+HALF_USE_COUNT = 3
 """So many uses that are still fresh give half of what use can give."""
-KIND: dict[Kind, float] = {"fact": 1.0, "file": 0.9, "session": 0.7}
+KIND_WEIGHTS: dict[Kind, float] = {"fact": 1.0, "file": 0.9, "session": 0.7}
 """What was written down to be kept is worth more than what was said in passing; a question is found by itself."""
 
 
-def rarity(entries: int, having: int) -> float:
+def rarity(entries: int, entry_count: int) -> float:
     """Of a term that so many of the entries have."""
-    return math.log(1 + (entries - having + 0.5) / (having + 0.5))
+    return math.log(1 + (entries - entry_count + 0.5) / (entry_count + 0.5))
 
 
-def shortness(length: int, mean: float) -> float:
+def length_factor(length: int, mean: float) -> float:
     """1 for a text of mean length; what long texts match by chance counts less."""
-    return (SATURATION + 1) / (1 + SATURATION * (1 - LENGTH + LENGTH * length / mean))
+    return (SATURATION + 1) / (1 + SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / mean))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +46,18 @@ class UseCount:
     at: int = 0
     """Epoch milliseconds of the last one."""
 
-    def now(self, now: int) -> float:
-        return self.count * _left(now - self.at, USE_DAYS)
+    def decayed(self, now: int) -> float:
+        return self.count * _decay(now - self.at, USE_DAYS)
 
-    def another(self, now: int) -> UseCount:
-        return UseCount(self.now(now) + 1, now)
+    def add_use(self, now: int) -> UseCount:
+        return UseCount(self.decayed(now) + 1, now)
 
 
 def score(relevance: float, kind: Kind, at: int, uses: UseCount, now: int) -> float:
     """What a text is ranked by; `at` is when it was written or last confirmed."""
-    use = 1 - 0.5 ** (uses.now(now) / MANY_USES)
-    return relevance * KIND[kind] * (1 + RECENT * _left(now - at, FRESH_DAYS) + USED * use)
+    use = 1 - 0.5 ** (uses.decayed(now) / HALF_USE_COUNT)
+    return relevance * KIND_WEIGHTS[kind] * (1 + RECENCY_WEIGHT * _decay(now - at, FRESH_DAYS) + USE_WEIGHT * use)
 
 
-def _left(age: int, days: int) -> float:
-    return 0.5 ** (max(0, age) / (days * DAY))
+def _decay(age: int, days: int) -> float:
+    return 0.5 ** (max(0, age) / (days * DAY_MS))

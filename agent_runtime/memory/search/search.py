@@ -10,23 +10,23 @@ from ...ports import MemoryHit
 from ...sessions import spoken_messages
 from ...store import Unit
 from ..index import vectors
-from ..index.schema import Kind, Scope, scope
+from ..index.schema import Kind, Scope, find_scope
 from ..index.vectors import Vector
 from ..text.sanitize import digest
 from . import candidates
 from .candidates import Candidate, FoundEntry
-from .query import wanted
+from .query import parse_query
 from .ranking import UseCount, score
 
-NOT_WORTH = 0.1
+MIN_SCORE_SHARE = 0.1
 """What is relevant by less than this share of the best is no answer."""
 
-NEAREST = 20
+MAX_NEAREST = 20
 """What is closest in meaning, beside what has the words."""
-RANKS = 60
+RANK_OFFSET = 60
 """What reciprocal ranks begin from: the usual number. The second place is worth nearly as much as the first."""
 
-Sees = Callable[[str], bool]
+CanRead = Callable[[str], bool]
 """Whether whoever asks may see a file of the workspace."""
 
 
@@ -50,45 +50,45 @@ class RankedEntry:
     candidate: Candidate
     score: float
     source: str
-    by: str
+    author: str
 
     @property
     def order(self) -> tuple[float, int, int]:
         return -self.score, -self.candidate.at, -self.candidate.entry
 
 
-def searching(query: MemoryQuery) -> Unit[tuple[list[RankedEntry], FoundEntry]]:
+def search_unit(query: MemoryQuery) -> Unit[tuple[list[RankedEntry], FoundEntry]]:
     """The unit of work of a search: what fits, best first."""
 
     def unit(connection: sqlite3.Connection) -> tuple[list[RankedEntry], FoundEntry]:
         scopes = _scopes(connection, query)
-        found = candidates.find(connection, scopes, wanted(query.text) if scopes else ())
+        found = candidates.find_candidates(connection, scopes, parse_query(query.text) if scopes else ())
         spoken = [one for one in found.candidates if one.kind == "session"]
-        speakers = _speakers(connection, spoken, query.session_id) if spoken else {}
-        hits = (_hit(candidate, speakers, query.now) for candidate in found.candidates)
+        speakers = _visible_messages(connection, spoken, query.session_id) if spoken else {}
+        hits = (_rank(candidate, speakers, query.now) for candidate in found.candidates)
         in_order = sorted((hit for hit in hits if hit is not None), key=lambda hit: hit.order)
         if query.vector is not None:
-            in_order = _with_meaning(connection, scopes, in_order, query)
+            in_order = _fuse_with_vectors(connection, scopes, in_order, query)
         return in_order, found
 
     return unit
 
 
-def _with_meaning(
+def _fuse_with_vectors(
     connection: sqlite3.Connection, scopes: Sequence[Scope], by_words: Sequence[RankedEntry], query: MemoryQuery
 ) -> list[RankedEntry]:
     """Both orders in one, by reciprocal rank: what is far up in one of them is far up, what is in both comes first."""
     assert query.vector is not None  # noqa: S101  for the type checker
     known = {hit.candidate.entry: hit for hit in by_words}
-    near = vectors.nearest(connection, scopes, query.vector, known, NEAREST)
-    for candidate in candidates.load(connection, scopes, [entry for entry in near if entry not in known]):
-        if (hit := _hit(candidate, {}, query.now)) is not None:
+    near = vectors.nearest(connection, scopes, query.vector, known, MAX_NEAREST)
+    for candidate in candidates.load_candidates(connection, scopes, [entry for entry in near if entry not in known]):
+        if (hit := _rank(candidate, {}, query.now)) is not None:
             known[candidate.entry] = hit
     ranks: dict[int, float] = dict.fromkeys(known, 0.0)
     for order in ([hit.candidate.entry for hit in by_words], near):
         for rank, entry in enumerate(order, 1):
             if entry in ranks:
-                ranks[entry] += 1 / (RANKS + rank)
+                ranks[entry] += 1 / (RANK_OFFSET + rank)
     fused = (replace(hit, score=ranks[entry]) for entry, hit in known.items())
     return sorted(fused, key=lambda hit: hit.order)
 
@@ -97,29 +97,29 @@ def _scopes(connection: sqlite3.Connection, query: MemoryQuery) -> list[Scope]:
     """What a principal may look into: what is his own, and the files of the workspace."""
     own = query.principal
     whose: dict[Kind, Sequence[str | None]] = {"fact": (own,), "session": (own,), "file": (None, own)}
-    asked = (scope(connection, kind, owner) for kind in query.kinds for owner in whose[kind])
+    asked = (find_scope(connection, kind, owner) for kind in query.kinds for owner in whose[kind])
     return [one for one in asked if one is not None and one.entries > 0]
 
 
-def _speakers(
+def _visible_messages(
     connection: sqlite3.Connection, spoken: Sequence[Candidate], session_id: str
 ) -> dict[str, tuple[str, str]]:
     """Message -> its session and whose words it holds, of those that may be told."""
-    shown = spoken_messages.shown(connection, {one.place for one in spoken})
+    shown = spoken_messages.readable_messages(connection, {one.source_id for one in spoken})
     if any(session == session_id for session, _ in shown.values()):
-        seen_from = spoken_messages.begins(connection, session_id)
-        in_view = {one.place for one in spoken if (one.at, one.place) >= seen_from}
+        seen_from = spoken_messages.view_start(connection, session_id)
+        in_view = {one.source_id for one in spoken if (one.at, one.source_id) >= seen_from}
         return {place: who for place, who in shown.items() if who[0] != session_id or place not in in_view}
     return shown
 
 
-def _hit(candidate: Candidate, speakers: Mapping[str, tuple[str, str]], now: int) -> RankedEntry | None:
+def _rank(candidate: Candidate, speakers: Mapping[str, tuple[str, str]], now: int) -> RankedEntry | None:
     """None for what was forgotten, taken back or put away since it was put into the index."""
-    fact, uses, source, by = candidate.fact, UseCount(), f"file {candidate.place}", ""
+    fact, uses, source, by = candidate.fact, UseCount(), f"file {candidate.source_id}", ""
     if candidate.kind == "session":
-        if candidate.place not in speakers:
+        if candidate.source_id not in speakers:
             return None
-        session, by = speakers[candidate.place]
+        session, by = speakers[candidate.source_id]
         source = f"session {session}"
     elif candidate.kind == "fact":
         if fact is None:
@@ -128,22 +128,24 @@ def _hit(candidate: Candidate, speakers: Mapping[str, tuple[str, str]], now: int
     return RankedEntry(candidate, score(candidate.relevance, candidate.kind, candidate.at, uses, now), source, by)
 
 
-def worth_showing(hits: Sequence[RankedEntry], most: int, sees: Sees | None) -> list[RankedEntry]:
+def select_hits(hits: Sequence[RankedEntry], limit: int, can_read: CanRead | None) -> list[RankedEntry]:
     """The first ones, each text once."""
     shown: list[RankedEntry] = []
     texts: set[bytes] = set()
     for hit in hits:
-        if len(shown) == most or hit.score < NOT_WORTH * hits[0].score:
+        if len(shown) == limit or hit.score < MIN_SCORE_SHARE * hits[0].score:
             break
         same = digest(hit.candidate.text)
-        if same in texts or (hit.candidate.kind == "file" and sees is not None and not sees(hit.candidate.place)):
+        if same in texts or (
+            hit.candidate.kind == "file" and can_read is not None and not can_read(hit.candidate.source_id)
+        ):
             continue
         texts.add(same)
         shown.append(hit)
     return shown
 
 
-def recalled(hit: RankedEntry) -> MemoryHit:
+def to_memory_hit(hit: RankedEntry) -> MemoryHit:
     one, fact = hit.candidate, hit.candidate.fact
     name, tags = (fact.name, fact.tags) if fact is not None else ("", ())
-    return MemoryHit(one.text, hit.source, one.at, name, hit.by, tags)
+    return MemoryHit(one.text, hit.source, one.at, name, hit.author, tags)

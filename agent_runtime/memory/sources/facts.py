@@ -15,9 +15,9 @@ from ..index.schema import make_scope
 from ..search.ranking import UseCount
 from ..text.sanitize import digest
 
-MOST_FACTS = 100_000
+MAX_FACTS = 100_000
 """Of one principal."""
-MOST_TAGS = 8
+MAX_TAGS = 8
 USE_PAUSE = 3_600_000
 """Milliseconds after a use in which another one does not count: somebody looks around."""
 
@@ -33,8 +33,8 @@ class FactDraft:
     """Who has saved it."""
     tags: tuple[str, ...] = ()
 
-    def indexed(self) -> IndexedEntry:
-        return IndexedEntry.of(self.text, " ".join(self.tags))
+    def to_indexed(self) -> IndexedEntry:
+        return IndexedEntry.from_text(self.text, " ".join(self.tags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Fact:
     uses: UseCount
 
     @classmethod
-    def of(cls, row: sqlite3.Row) -> Fact:
+    def from_row(cls, row: sqlite3.Row) -> Fact:
         return cls(row["name"], row["tags_json"], row["origin"], UseCount(row["uses"], row["used_at"]))
 
     @property
@@ -64,24 +64,26 @@ class _Stored:
     text: str
     fact: Fact
 
-    def indexed(self) -> IndexedEntry:
-        return IndexedEntry.of(self.text, " ".join(self.fact.tags))
+    def to_indexed(self) -> IndexedEntry:
+        return IndexedEntry.from_text(self.text, " ".join(self.fact.tags))
 
 
-def save(
-    connection: sqlite3.Connection, draft: FactDraft, what: IndexedEntry, now: int, most: int = MOST_FACTS
+def save_fact(
+    connection: sqlite3.Connection, draft: FactDraft, indexed: IndexedEntry, now: int, max_facts: int = MAX_FACTS
 ) -> tuple[str, bool]:
-    """Stores a fact, or confirms the one that says the same: its name, and whether it was known. `what` is the draft
+    """Stores a fact, or confirms the one that says the same: its name, and whether it was known. `indexed` is the draft
     taken apart. Raises ToolFailure."""
     scope = make_scope(connection, "fact", draft.principal)
     same = digest(draft.text)
-    known = _one(connection, "f.scope = ? AND f.digest = ?", (scope.id, same))
+    known = _find_one(connection, "f.scope = ? AND f.digest = ?", (scope.id, same))
     if known is not None:
         _confirm(connection, known, draft, now)
         return known.fact.name, True
-    if scope.entries >= most:
-        raise ToolFailure(f"there are {most} facts already: forget some that are not needed any more", kind="invalid")
-    entry, name = index.add(connection, scope.id, what, now), f"mem_{secrets.token_hex(8)}"
+    if scope.entries >= max_facts:
+        raise ToolFailure(
+            f"there are {max_facts} facts already: forget some that are not needed any more", kind="invalid"
+        )
+    entry, name = index.add_entry(connection, scope.id, indexed, now), f"mem_{secrets.token_hex(8)}"
     connection.execute(
         "INSERT INTO memory_facts (entry, scope, name, digest, tags_json, origin, session_id, created_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -90,42 +92,42 @@ def save(
     return name, False
 
 
-def forget(connection: sqlite3.Connection, principal: str, name: str) -> str | None:
+def delete_fact(connection: sqlite3.Connection, principal: str, name: str) -> str | None:
     """Deletes a fact of that principal and gives its text; none when there is no such fact of his."""
-    known = _one(connection, "f.name = ? AND s.principal = ?", (name, principal))
+    known = _find_one(connection, "f.name = ? AND s.principal = ?", (name, principal))
     if known is None:
         return None
     connection.execute("DELETE FROM memory_facts WHERE entry = ?", (known.entry,))
-    index.drop(connection, known.scope, known.entry, known.indexed())
+    index.delete_entry(connection, known.scope, known.entry, known.to_indexed())
     return known.text
 
 
-def used(connection: sqlite3.Connection, entries: Sequence[int], now: int) -> None:
+def record_use(connection: sqlite3.Connection, entries: Sequence[int], now: int) -> None:
     """Notes that facts were found by somebody who looked for them."""
     for entry in entries:
-        known = _one(connection, "f.entry = ?", (entry,))
+        known = _find_one(connection, "f.entry = ?", (entry,))
         if known is not None and now - known.fact.uses.at >= USE_PAUSE:
-            _set_uses(connection, entry, known.fact.uses.another(now))
+            _set_uses(connection, entry, known.fact.uses.add_use(now))
 
 
 def _confirm(connection: sqlite3.Connection, known: _Stored, draft: FactDraft, now: int) -> None:
     """Somebody found it worth saving again: it is as fresh as a new one."""
-    tags = tuple(dict.fromkeys((*known.fact.tags, *draft.tags)))[:MOST_TAGS]
+    tags = tuple(dict.fromkeys((*known.fact.tags, *draft.tags)))[:MAX_TAGS]
     if tags != known.fact.tags:
-        more = replace(known, fact=replace(known.fact, tags_json=json.dumps(tags))).indexed()
-        index.change(connection, known.scope, known.entry, known.indexed(), more)
+        more = replace(known, fact=replace(known.fact, tags_json=json.dumps(tags))).to_indexed()
+        index.reindex_entry(connection, known.scope, known.entry, known.to_indexed(), more)
         connection.execute("UPDATE memory_facts SET tags_json = ? WHERE entry = ?", (json.dumps(tags), known.entry))
     connection.execute("UPDATE memory_entries SET at = ? WHERE id = ?", (now, known.entry))
-    _set_uses(connection, known.entry, known.fact.uses.another(now))
+    _set_uses(connection, known.entry, known.fact.uses.add_use(now))
 
 
 def _set_uses(connection: sqlite3.Connection, entry: int, uses: UseCount) -> None:
     connection.execute("UPDATE memory_facts SET uses = ?, used_at = ? WHERE entry = ?", (uses.count, uses.at, entry))
 
 
-def _one(connection: sqlite3.Connection, condition: str, values: tuple[object, ...]) -> _Stored | None:
+def _find_one(connection: sqlite3.Connection, condition: str, values: tuple[object, ...]) -> _Stored | None:
     row = connection.execute(f"{_FACT} WHERE {condition}", values).fetchone()  # conditions are constants of this file
-    return _Stored(row["entry"], row["scope"], row["text"], Fact.of(row)) if row is not None else None
+    return _Stored(row["entry"], row["scope"], row["text"], Fact.from_row(row)) if row is not None else None
 
 
 _FACT = (

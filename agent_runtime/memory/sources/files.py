@@ -22,26 +22,26 @@ from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
 from ...store import Database
-from ...workspace import NAMES, Home, SafePath, as_text, personal_folder
+from ...workspace import PERSONAL_NAMES, Home, SafePath, decode_text, personal_folder
 from ..index import index
 from ..index.index import IndexedEntry
 from ..index.schema import make_scope
 from ..text import passages
 from ..text.sanitize import clean
-from .file_scan import MOST_ENTRIES, MOST_FILES, FileScan, ScannedFile, look
+from .file_scan import MAX_ENTRIES, MAX_FILES, FileScan, ScannedFile, scan
 
 log = logger(__name__)
 
-LARGEST = 512 * 1024
+MAX_READ_BYTES = 512 * 1024
 """Bytes of a file that are read; what is behind them is not found."""
-MOST_PASSAGES = 20_000
+MAX_PASSAGES = 20_000
 """Of all files of a scope."""
-IN_A_UNIT = 8
+PASSAGES_PER_WRITE = 8
 """Passages that are stored together: other writes wait behind them."""
 FOLDER = "memory"
-ELSEWHERE = frozenset({*NAMES, "AGENTS.md", "SOUL.md", "learnings"})
+EXCLUDED = frozenset({*PERSONAL_NAMES, "AGENTS.md", "SOUL.md", "learnings"})
 """What lies at the top of the workspace and is not everybody's to find."""
-CUT = " cut"
+CUT_MARK = " cut"
 """Behind the signature of a file of which not all had room: it is read again when there is some."""
 _DAY = re.compile(rf"{FOLDER}/\d{{4}}-\d\d-\d\d\.md")
 _LOGGED = re.compile(r"^(?:- \d\d:\d\d · .*|# \d{4}-\d\d-\d\d)$", re.MULTILINE)
@@ -54,7 +54,7 @@ class ChangedFiles:
 
     files: dict[str, ScannedFile | None]
     """Those that are to be read; none: it is gone."""
-    whole: bool
+    complete: bool
     """There are no more than can be looked at."""
     seconds: float
     """That the look took."""
@@ -72,7 +72,7 @@ class _Changes:
 
     def part(self, start: int) -> _Changes:
         """As much of what is gone and new as a unit of work takes."""
-        end = start + IN_A_UNIT
+        end = start + PASSAGES_PER_WRITE
         return _Changes(self.gone[start:end], self.new[start:end], [])
 
 
@@ -82,70 +82,72 @@ class FileIndexer:
     def __init__(self, database: Database, home: Home, principal: str | None, secrets: Sequence[str] = ()) -> None:
         self._database, self._principal, self._secrets = database, principal, tuple(secrets)
         self._root = home.workspace if principal is None else personal_folder(home, principal)
-        self._told = False
+        self._warned = False
         """The log says that there is too much."""
         self.missing = False
         """There is more than can be looked through."""
 
-    async def look(self) -> ChangedFiles:
+    async def scan(self) -> ChangedFiles:
         """What is not in the index as it lies there. Raises StoreError."""
-        known = await self._database.read(self._known)
-        looked = await asyncio.to_thread(self._look, known)
+        known = await self._database.read(self._known_signatures)
+        looked = await asyncio.to_thread(self._scan_files, known)
         changed: dict[str, ScannedFile | None] = dict.fromkeys(sorted(known.keys() - looked.files.keys()))
         changed |= {path: seen for path, seen in looked.files.items() if known.get(path) != seen.signature}
-        return ChangedFiles(changed, looked.whole, looked.seconds)
+        return ChangedFiles(changed, looked.complete, looked.seconds)
 
-    async def take_in(self, changed: ChangedFiles) -> None:
+    async def index_changes(self, changed: ChangedFiles) -> None:
         """Brings the index up to that. Raises StoreError."""
         if changed.files:
             scope = await self._database.write(lambda connection: make_scope(connection, "file", self._principal).id)
             for path, seen in changed.files.items():
-                await self._apply(scope, path, seen)
+                await self._index_file(scope, path, seen)
         cut = await self._database.read(self._is_cut)
-        self._note(missing=cut or not changed.whole)
+        self._set_missing(missing=cut or not changed.complete)
 
-    def _look(self, known: Iterable[str]) -> FileScan:
+    def _scan_files(self, known: Iterable[str]) -> FileScan:
         if self._principal is None:
-            return look(self._root, without=ELSEWHERE, known=known)
-        return look(self._root, FOLDER, known=known)
+            return scan(self._root, excluded=EXCLUDED, known=known)
+        return scan(self._root, FOLDER, known=known)
 
-    def _known(self, connection: Connection) -> dict[str, str]:
+    def _known_signatures(self, connection: Connection) -> dict[str, str]:
         """The signatures of the files that were read, those that were cut as they are only while there is no room."""
         found = connection.execute(_KNOWN, (self._principal,)).fetchall()
-        full = any(row["entries"] >= MOST_PASSAGES for row in found)
-        return {row["path"]: row["signature"].removesuffix(CUT) if full else row["signature"] for row in found}
+        full = any(row["entries"] >= MAX_PASSAGES for row in found)
+        return {row["path"]: row["signature"].removesuffix(CUT_MARK) if full else row["signature"] for row in found}
 
     def _is_cut(self, connection: Connection) -> bool:
-        return connection.execute(_CUT, (self._principal, f"%{CUT}")).fetchone() is not None
+        return connection.execute(_CUT, (self._principal, f"%{CUT_MARK}")).fetchone() is not None
 
-    def _note(self, *, missing: bool) -> None:
+    def _set_missing(self, *, missing: bool) -> None:
         self.missing = missing
-        if missing and not self._told:
-            self._told = True
+        if missing and not self._warned:
+            self._warned = True
             log.warning(
                 "too many Markdown files: some are not found by searches",
                 folder=str(self._root),
-                most_files=MOST_FILES,
-                most_names=MOST_ENTRIES,
-                most_passages=MOST_PASSAGES,
+                most_files=MAX_FILES,
+                most_names=MAX_ENTRIES,
+                most_passages=MAX_PASSAGES,
             )
 
-    async def _apply(self, scope: int, path: str, seen: ScannedFile | None) -> None:
+    async def _index_file(self, scope: int, path: str, seen: ScannedFile | None) -> None:
         """Takes in a file that has changed; none: it is gone."""
-        stored = await self._database.read(lambda connection: index.at_place(connection, scope, path))
+        stored = await self._database.read(lambda connection: index.entries_of_source(connection, scope, path))
         before = [(row["id"], row["text"], row["line"]) for row in stored]
         changes = await asyncio.to_thread(self._compare, path, before, gone=seen is None)
         at, cut = seen.at if seen is not None else 0, False
-        for start in range(0, max(len(changes.gone), len(changes.new)), IN_A_UNIT):
+        for start in range(0, max(len(changes.gone), len(changes.new)), PASSAGES_PER_WRITE):
             part = changes.part(start)
-            full = await self._database.write(lambda connection, part=part: _store(connection, scope, path, at, part))
+            full = await self._database.write(
+                lambda connection, part=part: _store_part(connection, scope, path, at, part)
+            )
             cut = cut or full
 
         def settle(connection: Connection) -> None:
             connection.executemany("UPDATE memory_entries SET line = ? WHERE id = ?", changes.moved)
             connection.execute("DELETE FROM memory_files WHERE scope = ? AND path = ?", (scope, path))
             if seen is not None:
-                signature = seen.signature + CUT if cut else seen.signature
+                signature = seen.signature + CUT_MARK if cut else seen.signature
                 connection.execute("INSERT INTO memory_files VALUES (?, ?, ?)", (scope, path, signature))
 
         await self._database.write(settle)
@@ -161,8 +163,8 @@ class FileIndexer:
                 if lines[text] != line:
                     changes.moved.append((lines[text], entry))
             else:
-                changes.gone.append((entry, IndexedEntry.of(text)))
-        changes.new.extend((IndexedEntry.of(text), lines[text]) for text, times in wanted.items() if times > 0)
+                changes.gone.append((entry, IndexedEntry.from_text(text)))
+        changes.new.extend((IndexedEntry.from_text(text), lines[text]) for text, times in wanted.items() if times > 0)
         return changes
 
 
@@ -170,23 +172,23 @@ def _passages(root: Path, path: str, secrets: Sequence[str]) -> list[tuple[str, 
     """The texts of a file's passages with their lines; nothing for what is no text, or cannot be read."""
     try:
         with SafePath(root, root / path, path).open() as file:
-            data = file.read(LARGEST)
+            data = file.read(MAX_READ_BYTES)
     except ToolFailure:
         return []
-    text = as_text(data)
+    text = decode_text(data)
     if text is None:
         return []
-    found = passages.of_markdown(_LOGGED.sub("", text) if _DAY.fullmatch(path) else text)
+    found = passages.split_markdown(_LOGGED.sub("", text) if _DAY.fullmatch(path) else text)
     return [(text, passage.line) for passage in found if (text := clean(passage.text, secrets))]
 
 
-def _store(connection: Connection, scope: int, path: str, at: int, changes: _Changes) -> bool:
+def _store_part(connection: Connection, scope: int, path: str, at: int, changes: _Changes) -> bool:
     """Whether there was no room for all."""
     for entry, what in changes.gone:
-        index.drop(connection, scope, entry, what)
-    room = MOST_PASSAGES - connection.execute("SELECT entries FROM memory_scopes WHERE id = ?", (scope,)).fetchone()[0]
+        index.delete_entry(connection, scope, entry, what)
+    room = MAX_PASSAGES - connection.execute("SELECT entries FROM memory_scopes WHERE id = ?", (scope,)).fetchone()[0]
     for what, line in changes.new[: max(0, room)]:
-        index.add(connection, scope, what, at, path, line)
+        index.add_entry(connection, scope, what, at, path, line)
     return len(changes.new) > room
 
 

@@ -17,33 +17,33 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...sessions import spoken_messages as said
+from ...sessions import spoken_messages
 from ...store import Database
 from ..index import index
 from ..index.index import IndexedEntry
-from ..index.schema import make_scope, set_state, state
+from ..index.schema import get_state, make_scope, set_state
 from ..text import passages
 from ..text.sanitize import clean
 
-AT_ONCE = 20
+BATCH_SIZE = 20
 """Messages that are read together."""
-MOST_AGAIN = 200
+MAX_RETRIED = 200
 """Unsettled messages that are asked for again at a time: whichever, so that each has its turn."""
-MOST_PASSAGES = 64
+MAX_PASSAGES = 64
 """Of one message."""
-IN_A_UNIT = 8
+PASSAGES_PER_WRITE = 8
 """Passages that are stored together: other writes wait behind them."""
-MOST_KEPT = 50_000
+MAX_KEPT = 50_000
 """Passages of a principal; beyond them the oldest go."""
-_REACHED = "sessions"
+_PROGRESS_KEY = "sessions"
 """The name of the state: the row of the message that was reached."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
+class _NextBatch:
     """What is to be done next."""
 
-    batch: said.SpokenBatch
+    batch: spoken_messages.SpokenBatch
     again: list[int]
     """Messages that were unsettled the last time."""
     reached: int
@@ -53,107 +53,111 @@ class _Round:
 class _Prepared:
     """A message, taken apart."""
 
-    said: said.SpokenMessage
+    message: spoken_messages.SpokenMessage
     passages: list[IndexedEntry]
 
 
 class SessionIndexer:
-    """Takes in what was said. `step` as often as there is something."""
+    """Takes in what was spoken_messages. `index_batch` as often as there is something."""
 
-    def __init__(self, database: Database, secrets: Sequence[str] = (), *, most: int = MOST_KEPT) -> None:
-        self._database, self._secrets, self._most = database, tuple(secrets), most
+    def __init__(self, database: Database, secrets: Sequence[str] = (), *, max_passages: int = MAX_KEPT) -> None:
+        self._database, self._secrets, self._max_passages = database, tuple(secrets), max_passages
 
-    async def step(self) -> bool:
+    async def index_batch(self) -> bool:
         """Takes in some messages; whether there may be more. Raises StoreError."""
-        todo = await self._database.read(_next_round)
-        prepared = await asyncio.to_thread(self._prepare, todo.batch.said)
+        todo = await self._database.read(_next_batch)
+        prepared = await asyncio.to_thread(self._prepare, todo.batch.messages)
         for message in prepared:
             await self._store(message)
-        await self._note(todo)
+        await self._save_progress(todo)
         return todo.batch.more
 
-    def _prepare(self, messages: Iterable[said.SpokenMessage]) -> list[_Prepared]:
+    def _prepare(self, messages: Iterable[spoken_messages.SpokenMessage]) -> list[_Prepared]:
         return [
-            _Prepared(one, [IndexedEntry.of(text) for text in self._texts(one.text)]) for one in messages if one.text
+            _Prepared(one, [IndexedEntry.from_text(text) for text in self._passages(one.text)])
+            for one in messages
+            if one.text
         ]
 
-    def _texts(self, text: str) -> Iterator[str]:
-        for passage in itertools.islice(passages.of_text(text), MOST_PASSAGES):
+    def _passages(self, text: str) -> Iterator[str]:
+        for passage in itertools.islice(passages.split_text(text), MAX_PASSAGES):
             if kept := clean(passage.text, self._secrets):
                 yield kept
 
     async def _store(self, message: _Prepared) -> None:
         """In units of a bounded size; the first one takes away what a life has left that died in between."""
-        one, parts = message.said, message.passages
+        one, parts = message.message, message.passages
 
         def begin(connection: sqlite3.Connection) -> int | None:
-            if not said.is_kept(connection, one.message_id):
+            if not spoken_messages.is_kept(connection, one.message_id):
                 return None
             scope = make_scope(connection, "session", one.principal)
-            for row in index.at_place(connection, scope.id, one.message_id):
-                index.drop(connection, scope.id, row["id"], IndexedEntry.of(row["text"]))
-            _drop_oldest(connection, scope.id, scope.entries + len(parts) - self._most)
+            for row in index.entries_of_source(connection, scope.id, one.message_id):
+                index.delete_entry(connection, scope.id, row["id"], IndexedEntry.from_text(row["text"]))
+            _delete_oldest(connection, scope.id, scope.entries + len(parts) - self._max_passages)
             return scope.id
 
         scope = await self._database.write(begin)
         if scope is None:
             return
-        for start in range(0, len(parts), IN_A_UNIT):
-            some = parts[start : start + IN_A_UNIT]
-            await self._database.write(lambda connection, some=some: _add(connection, scope, one, some))
+        for start in range(0, len(parts), PASSAGES_PER_WRITE):
+            some = parts[start : start + PASSAGES_PER_WRITE]
+            await self._database.write(lambda connection, some=some: _add_passages(connection, scope, one, some))
 
-    async def forget(self, message_ids: Sequence[str]) -> None:
+    async def forget_messages(self, message_ids: Sequence[str]) -> None:
         """Takes what was said in messages out of the index, before they are deleted. Raises StoreError."""
         found = await self._database.read(
             lambda connection: connection.execute(_SAID, (json.dumps(list(message_ids)),)).fetchall()
         )
-        for start in range(0, len(found), IN_A_UNIT):
-            some = found[start : start + IN_A_UNIT]
-            gone = await asyncio.to_thread(_with_terms, some)
-            await self._database.write(lambda connection, gone=gone: _drop(connection, gone))
+        for start in range(0, len(found), PASSAGES_PER_WRITE):
+            some = found[start : start + PASSAGES_PER_WRITE]
+            gone = await asyncio.to_thread(_indexed_entries, some)
+            await self._database.write(lambda connection, gone=gone: _delete_entries(connection, gone))
 
-    async def _note(self, todo: _Round) -> None:
+    async def _save_progress(self, todo: _NextBatch) -> None:
         """What was reached, and what is to be asked for again. Where nothing is new nothing is written."""
-        settled = set(todo.again) - set(todo.batch.unsettled)
-        new = set(todo.batch.unsettled) - set(todo.again)
+        settled = set(todo.again) - set(todo.batch.unfinished)
+        new = set(todo.batch.unfinished) - set(todo.again)
 
         def note(connection: sqlite3.Connection) -> None:
             connection.executemany("DELETE FROM memory_unsettled WHERE message = ?", [(row,) for row in settled])
             connection.executemany("INSERT OR IGNORE INTO memory_unsettled VALUES (?)", [(row,) for row in new])
-            set_state(connection, _REACHED, str(todo.batch.last))
+            set_state(connection, _PROGRESS_KEY, str(todo.batch.last))
 
         if settled or new or todo.batch.last > todo.reached:
             await self._database.write(note)
 
 
-def _next_round(connection: sqlite3.Connection) -> _Round:
-    reached = int(state(connection, _REACHED) or 0)
-    rows = connection.execute("SELECT message FROM memory_unsettled ORDER BY random() LIMIT ?", (MOST_AGAIN,))
+def _next_batch(connection: sqlite3.Connection) -> _NextBatch:
+    reached = int(get_state(connection, _PROGRESS_KEY) or 0)
+    rows = connection.execute("SELECT message FROM memory_unsettled ORDER BY random() LIMIT ?", (MAX_RETRIED,))
     again = [row[0] for row in rows]
-    return _Round(said.said(connection, reached, AT_ONCE, again), again, reached)
+    return _NextBatch(spoken_messages.read_batch(connection, reached, BATCH_SIZE, again), again, reached)
 
 
-def _add(connection: sqlite3.Connection, scope: int, message: said.SpokenMessage, some: Sequence[IndexedEntry]) -> None:
-    if not said.is_kept(connection, message.message_id):
+def _add_passages(
+    connection: sqlite3.Connection, scope: int, message: spoken_messages.SpokenMessage, some: Sequence[IndexedEntry]
+) -> None:
+    if not spoken_messages.is_kept(connection, message.message_id):
         return
     for what in some:
-        index.add(connection, scope, what, message.at, message.message_id)
+        index.add_entry(connection, scope, what, message.created_at, message.message_id)
 
 
-def _with_terms(entries: Sequence[sqlite3.Row]) -> list[tuple[sqlite3.Row, IndexedEntry]]:
-    return [(row, IndexedEntry.of(row["text"])) for row in entries]
+def _indexed_entries(entries: Sequence[sqlite3.Row]) -> list[tuple[sqlite3.Row, IndexedEntry]]:
+    return [(row, IndexedEntry.from_text(row["text"])) for row in entries]
 
 
-def _drop(connection: sqlite3.Connection, gone: Sequence[tuple[sqlite3.Row, IndexedEntry]]) -> None:
+def _delete_entries(connection: sqlite3.Connection, gone: Sequence[tuple[sqlite3.Row, IndexedEntry]]) -> None:
     for row, what in gone:
         if connection.execute("SELECT 1 FROM memory_entries WHERE id = ?", (row["id"],)).fetchone():
-            index.drop(connection, row["scope"], row["id"], what)
+            index.delete_entry(connection, row["scope"], row["id"], what)
 
 
-def _drop_oldest(connection: sqlite3.Connection, scope: int, many: int) -> None:
+def _delete_oldest(connection: sqlite3.Connection, scope: int, many: int) -> None:
     if many > 0:
         for row in connection.execute(_OLDEST, (scope, many)).fetchall():
-            index.drop(connection, scope, row["id"], IndexedEntry.of(row["text"]))
+            index.delete_entry(connection, scope, row["id"], IndexedEntry.from_text(row["text"]))
 
 
 _SAID = """

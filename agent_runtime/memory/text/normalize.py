@@ -19,14 +19,14 @@ _DROPPED = (
 _BREVE = "\u0306"
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """The text in small letters without accents; a mark that makes another letter of its script stays."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", text).casefold().translate(_table())
 
 
-def spelled_out(text: str) -> str | None:
+def without_umlauts(text: str) -> str | None:
     """The folded text as it is written without umlauts; none where that is the same."""
     if text.isascii():
         return None
@@ -46,11 +46,11 @@ class _Table(dict[int, str]):
                 self[ord(letter)] = read_as.strip()
 
     def __missing__(self, code: int) -> str:
-        self[code] = made = _fold(chr(code))
+        self[code] = made = _fold_character(chr(code))
         return made
 
 
-def _fold(char: str) -> str:
+def _fold_character(char: str) -> str:
     code = ord(char)
     if any(first <= code <= last for first, last in _DROPPED):
         return ""

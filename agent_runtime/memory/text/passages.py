@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-LONGEST = 800
+MAX_LENGTH = 800
 """Characters of a passage, without the headings above it."""
-SHORTEST = 300
+MIN_LENGTH = 300
 """Characters that a passage should have before another paragraph begins a new one."""
-LONGEST_HEADING = 100
-MOST = 500
+MAX_HEADING_LENGTH = 100
+MAX_PASSAGES = 500
 """Passages of a text; what is behind them is not found."""
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
@@ -26,18 +26,18 @@ class Passage:
     """Where it begins, counted from one."""
 
 
-def of_markdown(text: str) -> list[Passage]:
+def split_markdown(text: str) -> list[Passage]:
     """Passages of a Markdown file, each below the headings that it stands under. Any text is Markdown."""
-    return _first(_under_headings(text))
+    return _limit(_under_headings(text))
 
 
-def of_text(text: str) -> list[Passage]:
+def split_text(text: str) -> list[Passage]:
     """Passages of what somebody said."""
-    return _first(_packed(enumerate(text.split("\n"), 1)))
+    return _limit(_pack_lines(enumerate(text.split("\n"), 1)))
 
 
-def _first(passages: Iterator[Passage]) -> list[Passage]:
-    return [passage for passage, _ in zip(passages, range(MOST), strict=False)]
+def _limit(passages: Iterator[Passage]) -> list[Passage]:
+    return [passage for passage, _ in zip(passages, range(MAX_PASSAGES), strict=False)]
 
 
 def _under_headings(text: str) -> Iterator[Passage]:
@@ -50,32 +50,32 @@ def _under_headings(text: str) -> Iterator[Passage]:
         if heading is None:
             block.append((number, line))
             continue
-        yield from _titled(above, block)
+        yield from _add_titles(above, block)
         depth = len(heading[1])
         above = [(level, title) for level, title in above if level < depth]
-        above.append((depth, heading[2].strip(" \t#")[:LONGEST_HEADING]))
+        above.append((depth, heading[2].strip(" \t#")[:MAX_HEADING_LENGTH]))
         block = [(number, "")]
-    yield from _titled(above, block)
+    yield from _add_titles(above, block)
 
 
-def _titled(above: list[tuple[int, str]], block: list[tuple[int, str]]) -> Iterator[Passage]:
+def _add_titles(above: list[tuple[int, str]], block: list[tuple[int, str]]) -> Iterator[Passage]:
     titles = " > ".join(title for _, title in above if title)
     said = False
-    for passage in _packed(iter(block)):
+    for passage in _pack_lines(iter(block)):
         said = True
         yield Passage(f"{titles}\n{passage.text}" if titles else passage.text, passage.line)
     if not said and titles:
         yield Passage(titles, block[0][0] if block else 1)  # a heading that nothing stands under says something too
 
 
-def _packed(lines: Iterator[tuple[int, str]]) -> Iterator[Passage]:
+def _pack_lines(lines: Iterator[tuple[int, str]]) -> Iterator[Passage]:
     """Lines put together up to the bound; a paragraph begins a new passage once there is enough."""
     held: list[str] = []
     size, first = 0, 1
     for number, line in lines:
         blank = not line.strip()
-        for piece in _pieces(line.rstrip()):
-            if held and (size + len(piece) >= LONGEST or (blank and size >= SHORTEST)):
+        for piece in _split_line(line.rstrip()):
+            if held and (size + len(piece) >= MAX_LENGTH or (blank and size >= MIN_LENGTH)):
                 yield Passage("\n".join(held), first)
                 held, size = [], 0
             if not blank:
@@ -86,11 +86,13 @@ def _packed(lines: Iterator[tuple[int, str]]) -> Iterator[Passage]:
         yield Passage("\n".join(held), first)
 
 
-def _pieces(line: str) -> Iterator[str]:
+def _split_line(line: str) -> Iterator[str]:
     """A line in pieces that fit."""
-    while len(line) >= LONGEST:
-        cuts = (max((gap.end() for gap in gaps.finditer(line, LONGEST // 2, LONGEST)), default=0) for gaps in _GAPS)
-        at = next((cut for cut in cuts if cut), LONGEST - 1)
+    while len(line) >= MAX_LENGTH:
+        cuts = (
+            max((gap.end() for gap in gaps.finditer(line, MAX_LENGTH // 2, MAX_LENGTH)), default=0) for gaps in _GAPS
+        )
+        at = next((cut for cut in cuts if cut), MAX_LENGTH - 1)
         yield line[:at].rstrip()
         line = line[at:].lstrip()
     yield line

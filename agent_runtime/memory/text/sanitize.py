@@ -7,22 +7,22 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from agent_common.line_text import visible
-from agent_common.redaction import redacted
+from agent_common.line_text import escape_invisible
+from agent_common.redaction import redact
 
-CUT = " [...]"
+CUT_MARK = " [...]"
 _END = re.compile(r"[\s.!\u3002\u0964]+$")
 
 
 def clean(text: str, secrets: Sequence[str] = ()) -> str:
     """The text without secrets and with escapes in the place of what does not show; lines stay lines."""
-    lines = (visible(" ".join(line.split())) for line in redacted(text, secrets).splitlines())
+    lines = (escape_invisible(" ".join(line.split())) for line in redact(text, secrets).splitlines())
     return "\n".join(line for line in lines if line)
 
 
-def cut(text: str, longest: int) -> str:
+def truncate(text: str, max_length: int) -> str:
     """At most so many characters."""
-    return text if len(text) <= longest else text[: longest - len(CUT)].rstrip() + CUT
+    return text if len(text) <= max_length else text[: max_length - len(CUT_MARK)].rstrip() + CUT_MARK
 
 
 def digest(text: str) -> bytes:

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from .normalize import folded
+from .normalize import fold
 
 DATA = Path(__file__).with_name("stopwords.txt")
 
 
-def common(words: Iterable[str]) -> set[str]:
+def common_words(words: Iterable[str]) -> set[str]:
     """Those of the folded words that are common in the language, or the languages, that most of them speak for."""
     asked = set(words)
     votes = Counter(language for word in asked for language in _languages().get(word, ()))
@@ -35,7 +35,7 @@ def _languages() -> dict[str, frozenset[str]]:
         if line.startswith("["):
             language = line.strip("[]")
         elif not line.startswith("#"):
-            for word in folded(line).split():
+            for word in fold(line).split():
                 now = found.get(word, frozenset()) | {language}
                 found[word] = alike.setdefault(now, now)
     return found

@@ -22,14 +22,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Literal
 
-from .normalize import folded, spelled_out
+from .normalize import fold, without_umlauts
 
 Kind = Literal["word", "number", "han", "hangul", "unspaced", "sign"]
-LONGEST_WORD = 40
+MAX_WORD_LENGTH = 40
 """Letters of a word that are looked at: longer ones are no words."""
-STEM = 5
-PIECE = 4
-EDGE = "0"
+STEM_LENGTH = 5
+PIECE_LENGTH = 4
+EDGE_MARK = "0"
 """Stands for the ends of a word in its pieces: a letter that no word of letters has."""
 
 _HAN = (
@@ -46,7 +46,7 @@ _SIGN = "\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2b00-\u2bff\U0001
 
 
 @cache
-def _runs() -> re.Pattern[str]:
+def _run_pattern() -> re.Pattern[str]:
     return re.compile(
         f"(?P<han>[{_HAN}]+)|(?P<hangul>[{_HANGUL}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<sign>[{_SIGN}])"
         f"|(?P<word>(?:[^\\W_{_HAN}{_HANGUL}{_UNSPACED}]|[{_MARKED}])+)"
@@ -62,27 +62,27 @@ _ARTICLE = re.compile("^\u0648?(?:[\u0628\u0641\u0643]?\u0627\u0644|\u0644\u0644
 _KANA = re.compile("[\u3040-\u30ff]")
 
 
-def runs(text: str) -> Iterator[tuple[Kind, str]]:
+def split_runs(text: str) -> Iterator[tuple[Kind, str]]:
     """The folded text in pieces of one kind of writing."""
     if text.isascii():
         for word in _PLAIN.findall(text):
-            yield ("number" if word.isdigit() else "word"), word[:LONGEST_WORD]
+            yield ("number" if word.isdigit() else "word"), word[:MAX_WORD_LENGTH]
         return
-    for found in _runs().finditer(text):
+    for found in _run_pattern().finditer(text):
         run = found[0]
         match found.lastgroup:
             case "word":
-                yield ("number" if run.isdigit() else "word"), _ARTICLE.sub("", run[:LONGEST_WORD])
+                yield ("number" if run.isdigit() else "word"), _ARTICLE.sub("", run[:MAX_WORD_LENGTH])
             case "han" | "hangul" | "unspaced" | "sign" as kind:
                 yield kind, run
             case _:
                 continue
 
 
-def terms(text: str) -> set[str]:
+def extract_terms(text: str) -> set[str]:
     """All terms of a text."""
     found: set[str] = set()
-    for kind, run in runs(folded(text)):
+    for kind, run in split_runs(fold(text)):
         if kind == "word":
             found.update(word_terms(run))
         elif kind == "number":
@@ -102,15 +102,15 @@ def terms(text: str) -> set[str]:
 
 def word_terms(word: str) -> Iterator[str]:
     yield f"w{word}"
-    if len(word) > STEM:
-        yield f"p{word[:STEM]}"
-    yield from pieces(word)
+    if len(word) > STEM_LENGTH:
+        yield f"p{word[:STEM_LENGTH]}"
+    yield from word_pieces(word)
 
 
-def pieces(word: str) -> Iterator[str]:
-    size = PIECE if word.isascii() or not _VOWELLESS.match(word) else PIECE - 1
+def word_pieces(word: str) -> Iterator[str]:
+    size = PIECE_LENGTH if word.isascii() or not _VOWELLESS.match(word) else PIECE_LENGTH - 1
     if len(word) >= size - 1:
-        edged = f"{EDGE}{word}{EDGE}"
+        edged = f"{EDGE_MARK}{word}{EDGE_MARK}"
         for at in range(len(edged) - size + 1):
             yield f"g{edged[at : at + size]}"
 
@@ -126,7 +126,7 @@ def han_terms(run: str) -> Iterator[str]:
 
 
 def hangul_terms(run: str) -> Iterator[str]:
-    word = run[:LONGEST_WORD]
+    word = run[:MAX_WORD_LENGTH]
     yield f"w{word}"
     yield f"k{word[0]}"
     for at in range(1, len(word)):
@@ -143,9 +143,9 @@ def unspaced_terms(run: str) -> Iterator[str]:
 def other_spellings(text: str) -> Iterator[str]:
     """Words of Latin letters with accents: as they are written, and as they are spelled without an umlaut."""
     for word in _ACCENTED.findall(unicodedata.normalize("NFKC", text).casefold()):
-        yield f"x{word[:LONGEST_WORD]}"
-        if (spelled := spelled_out(word)) is not None:
-            yield f"w{spelled[:LONGEST_WORD]}"
+        yield f"x{word[:MAX_WORD_LENGTH]}"
+        if (spelled := without_umlauts(word)) is not None:
+            yield f"w{spelled[:MAX_WORD_LENGTH]}"
 
 
 def is_kana(sign: str) -> bool:

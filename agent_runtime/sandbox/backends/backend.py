@@ -17,12 +17,12 @@ from typing import Literal, Protocol
 
 from ..spec.spec import SandboxLimits, SandboxSpec
 
-RungName = Literal["bubblewrap", "uid", "landlock", "off"]
+BackendName = Literal["bubblewrap", "uid", "landlock", "off"]
 
 CONFINED_ID = 61000
 """User and group of a confined command. Below 65536, so that it exists in nested user namespaces, and in a range that
 neither Debian nor systemd hands out."""
-OF_ALL = 4096
+MAX_CONFINED_PROCESSES = 4096
 """Processes and threads of the confined user, where the kernel counts those of all commands together: so many that none
 has to go without for the sake of another one. How many a single command may have, a guard watches."""
 READERS_ID = 61001
@@ -46,7 +46,7 @@ class LaunchPlan:
     """Descriptors that the program inherits."""
     uid: int | None = None
     """Whom the command becomes; none: it stays the server's own user."""
-    outlives: bool = False
+    ends_by_lifeline: bool = False
     """The program ends its command by itself when its lifeline ends, and must not be ended before that is done."""
 
 
@@ -54,7 +54,7 @@ class SandboxBackend(Protocol):
     """One way to hold a command."""
 
     @property
-    def name(self) -> RungName: ...
+    def name(self) -> BackendName: ...
 
     @property
     def uid(self) -> int | None:
@@ -66,11 +66,11 @@ class SandboxBackend(Protocol):
         """Whether commands, as another user, walk through the data folder itself to reach theirs."""
         ...
 
-    def launch(self, argv: Sequence[str], box: SandboxSpec) -> LaunchPlan:
+    def launch(self, argv: Sequence[str], spec: SandboxSpec) -> LaunchPlan:
         """How to start a command. Raises ToolFailure when the box asks for what this rung cannot give."""
         ...
 
-    def settle(self, data_dir: Path) -> None:
+    def prepare_host(self, data_dir: Path) -> None:
         """Makes the server and its data folder fit to be trusted with this rung. Raises Missing when that cannot be."""
         ...
 
@@ -79,7 +79,7 @@ class BackendUnavailable(Exception):
     """A program or a feature that the rung needs is not here; the text says which."""
 
 
-def program(name: str) -> str:
+def find_program(name: str) -> str:
     """The absolute path of a program on the server's PATH, or Missing."""
     found = shutil.which(name)
     if found is None:
@@ -87,7 +87,7 @@ def program(name: str) -> str:
     return found
 
 
-def environment(box: SandboxSpec) -> dict[str, str]:
+def environment(spec: SandboxSpec) -> dict[str, str]:
     """The whole environment of a command."""
     return {
         "PATH": COMMAND_PATH,
@@ -99,16 +99,16 @@ def environment(box: SandboxSpec) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "TERM": "dumb",
         "GIT_CONFIG_SYSTEM": GIT_SETTINGS,
-        **box.env,
+        **spec.env,
     }
 
 
-def lowly(box: SandboxSpec) -> tuple[str, ...]:
+def lower_priority(spec: SandboxSpec) -> tuple[str, ...]:
     """Put in front of a command: the server comes first, whatever priority it has itself."""
-    return () if box.lowers_itself else (program("nice"), "-n", "39")
+    return () if spec.lowers_own_priority else (find_program("nice"), "-n", "39")
 
 
-def limited(limits: SandboxLimits, *, processes: int | None = None) -> tuple[str, ...]:
+def limit_resources(limits: SandboxLimits, *, processes: int | None = None) -> tuple[str, ...]:
     """The launcher that sets the resource limits, to be put in front of a command; without a number, processes are not
     counted by the kernel. None is above what the server itself may take, for nothing confined may raise it."""
     wanted = {
@@ -120,9 +120,13 @@ def limited(limits: SandboxLimits, *, processes: int | None = None) -> tuple[str
         "cpu": limits.cpu_seconds,
         "core": 0,
     }
-    return (program("prlimit"), *(f"--{name}={_within_ours(name, most)}" for name, most in wanted.items()), "--")
+    return (
+        find_program("prlimit"),
+        *(f"--{name}={_cap_at_hard_limit(name, most)}" for name, most in wanted.items()),
+        "--",
+    )
 
 
-def _within_ours(name: str, most: int) -> int:
+def _cap_at_hard_limit(name: str, limit: int) -> int:
     _, hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
-    return most if hard == resource.RLIM_INFINITY else min(most, hard)
+    return limit if hard == resource.RLIM_INFINITY else min(limit, hard)

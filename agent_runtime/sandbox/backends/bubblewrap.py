@@ -11,24 +11,33 @@ from pathlib import Path
 from ..kernel import seccomp
 from ..spec import mounts
 from ..spec.spec import SandboxSpec
-from .backend import CONFINED_ID, OF_ALL, LaunchPlan, RungName, environment, limited, lowly, program
+from .backend import (
+    CONFINED_ID,
+    MAX_CONFINED_PROCESSES,
+    BackendName,
+    LaunchPlan,
+    environment,
+    find_program,
+    limit_resources,
+    lower_priority,
+)
 
 READ_ONLY = (Path("/proc"), Path("/dev"), Path("/"))
 """/proc as well: it has switches of the command's own processes, such as who is ended first when memory runs out."""
-TMP = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108 - mount points, not files
+TMP_FOLDERS = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108 - mount points, not files
 NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 OWN_USERS = ("--unshare-user", "--uid", str(CONFINED_ID), "--gid", str(CONFINED_ID))
 # To enter the command's folder and then to become its user; that step drops them all.
-KEPT = ("CAP_DAC_READ_SEARCH", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
-TO_DROP = tuple(part for name in KEPT for part in ("--cap-add", name))
+KEPT_CAPABILITIES = ("CAP_DAC_READ_SEARCH", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+TO_DROP = tuple(part for name in KEPT_CAPABILITIES for part in ("--cap-add", name))
 PROXY = Path("/run/proxy.sock")
 """Where a command that has a network finds the socket of its proxy."""
 PROXY_PORT = 3128
 RELAY_PROGRAM = Path(__file__).parents[1] / "run" / "loopback_proxy.py"
-RELAY = (sys.executable, "-I", "-S", str(RELAY_PROGRAM), str(PROXY), str(PROXY_PORT))
-_URL = f"http://127.0.0.1:{PROXY_PORT}"
-PROXIED = {
-    **{name: _URL for stem in ("http_proxy", "https_proxy", "all_proxy") for name in (stem, stem.upper())},
+RELAY_ARGV = (sys.executable, "-I", "-S", str(RELAY_PROGRAM), str(PROXY), str(PROXY_PORT))
+_PROXY_URL = f"http://127.0.0.1:{PROXY_PORT}"
+PROXY_ENVIRONMENT = {
+    **{name: _PROXY_URL for stem in ("http_proxy", "https_proxy", "all_proxy") for name in (stem, stem.upper())},
     "no_proxy": "",
     "NO_PROXY": "",
 }
@@ -36,86 +45,93 @@ PROXIED = {
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """Launches commands through `bwrap`. `here` makes one that fits the server's user."""
+    """Launches commands through `bwrap`. `for_this_host` makes one that fits the server's user."""
 
-    before: tuple[str, ...]
+    bwrap_argv: tuple[str, ...]
     """Bubblewrap, and what is put in front of it."""
-    users: tuple[str, ...]
+    user_options: tuple[str, ...]
     """Its options that say where its right to mount comes from."""
-    inside: tuple[str, ...]
+    inner_argv: tuple[str, ...]
     """Put in front of the command, inside."""
     filter: bytes
     hidden: tuple[Path, ...]
     """Folders never shown, whatever lies around them."""
     uid: int | None = None
-    name: RungName = "bubblewrap"
+    name: BackendName = "bubblewrap"
     by_path: bool = False
 
     @classmethod
-    def here(cls, hidden: Path) -> Bubblewrap:
+    def for_this_host(cls, hidden: Path) -> Bubblewrap:
         """The rung for this server, which never shows that folder. Raises Missing when a part of it is not here.
 
         A server that is not root gets its right to mount from a user namespace. Root does not enter one, it becomes
         another user for good: a process without a single capability that is still uid 0 to the kernel may write to most
         of /proc/sys, and is exempt from the limit on processes.
         """
-        first_to_go = (program("choom"), "-n", "800", "--")  # when memory runs out, the kernel takes commands first
+        first_to_go = (
+            find_program("choom"),
+            "-n",
+            "800",
+            "--",
+        )  # when memory runs out, the kernel takes commands first
         root = os.geteuid() == 0
         return cls(
-            before=(*first_to_go, program("bwrap")),
-            users=TO_DROP if root else OWN_USERS,
-            inside=_become(CONFINED_ID) if root else (),
-            filter=seccomp.program(),
+            bwrap_argv=(*first_to_go, find_program("bwrap")),
+            user_options=TO_DROP if root else OWN_USERS,
+            inner_argv=_drop_root(CONFINED_ID) if root else (),
+            filter=seccomp.build_filter(),
             hidden=(hidden.resolve(),),
             uid=CONFINED_ID if root else None,
         )
 
-    def settle(self, data_dir: Path) -> None:
+    def prepare_host(self, data_dir: Path) -> None:
         """Nothing need be done."""
 
-    def launch(self, argv: Sequence[str], box: SandboxSpec) -> LaunchPlan:
-        plan = mounts.plan(box, self.hidden, TMP)
-        if box.network is not None:
-            plan.append(mounts.Mount("read", PROXY, box.network))
+    def launch(self, argv: Sequence[str], spec: SandboxSpec) -> LaunchPlan:
+        plan = mounts.plan_mounts(spec, self.hidden, TMP_FOLDERS)
+        if spec.network is not None:
+            plan.append(mounts.Mount("read", PROXY, spec.network))
             if self.uid is not None:
-                os.chown(box.network, self.uid, self.uid)
-        processes = box.limits.processes if self.uid is None else OF_ALL  # a user namespace has a count of its own
-        inside = (*limited(box.limits, processes=processes), *self.inside, program("setsid"))
-        filter_file = _in_memory(self.filter)
+                os.chown(spec.network, self.uid, self.uid)
+        processes = (
+            spec.limits.processes if self.uid is None else MAX_CONFINED_PROCESSES
+        )  # a user namespace has a count of its own
+        inside = (*limit_resources(spec.limits, processes=processes), *self.inner_argv, find_program("setsid"))
+        filter_file = _memory_file(self.filter)
         options = (
             # No --new-session: until its namespace is complete, the process group is all that holds its processes.
             # The command itself gets a session of its own.
             *("--die-with-parent", "--hostname", "agent", "--cap-drop", "ALL"),
-            *self.users,
+            *self.user_options,
             *NAMESPACES,
             *("--proc", "/proc", "--dev", "/dev"),
-            *mounts.masked(),
-            *mounts.arguments(plan, box.limits.tmp),
+            *mounts.mask_options(),
+            *mounts.mount_options(plan, spec.limits.tmp),
             *(part for path in (*self.hidden, *READ_ONLY) for part in ("--remount-ro", str(path))),
-            *("--chdir", str(box.workdir), "--seccomp", str(filter_file)),
+            *("--chdir", str(spec.workdir), "--seccomp", str(filter_file)),
         )
         # Bubblewrap is process 1 in there, where everybody may read its command line: the options tell of the host.
         try:
-            options_file = _in_memory(b"".join(part.encode() + b"\0" for part in options))
+            options_file = _memory_file(b"".join(part.encode() + b"\0" for part in options))
         except BaseException:
             os.close(filter_file)
             raise
         return LaunchPlan(
             argv=(
-                *lowly(box),
-                *self.before,
+                *lower_priority(spec),
+                *self.bwrap_argv,
                 *("--args", str(options_file), "--"),
                 *inside,
-                *((*RELAY, *argv) if box.network is not None else argv),
+                *((*RELAY_ARGV, *argv) if spec.network is not None else argv),
             ),
             # Its environment is readable as well: the clean one is its own too.
-            env={**environment(box), **(PROXIED if box.network is not None else {})},
+            env={**environment(spec), **(PROXY_ENVIRONMENT if spec.network is not None else {})},
             fds=(filter_file, options_file),
             uid=self.uid,
         )
 
 
-def _in_memory(content: bytes) -> int:
+def _memory_file(content: bytes) -> int:
     """The descriptor of a file in memory that is read from its start."""
     file = os.memfd_create("bubblewrap")
     try:
@@ -127,7 +143,7 @@ def _in_memory(content: bytes) -> int:
     return file
 
 
-def _become(uid: int) -> tuple[str, ...]:
+def _drop_root(uid: int) -> tuple[str, ...]:
     """The launcher that gives up root for good."""
     ids = (f"--reuid={uid}", f"--regid={uid}", "--clear-groups")
-    return (program("setpriv"), *ids, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--")
+    return (find_program("setpriv"), *ids, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--")

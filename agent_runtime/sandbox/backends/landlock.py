@@ -19,11 +19,11 @@ from ...errors import ToolFailure
 from ..kernel import seccomp
 from ..spec import mounts
 from ..spec.spec import SandboxLimits, SandboxSpec
-from .backend import CONFINED_ID, LIFELINE, READERS_ID, BackendUnavailable, LaunchPlan, RungName, environment
+from .backend import CONFINED_ID, LIFELINE, READERS_ID, BackendName, BackendUnavailable, LaunchPlan, environment
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-OF_THE_MACHINE = ("/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/uptime", "/proc/version")
+READABLE_PROC_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/uptime", "/proc/version")
 """All of /proc that can be read: the rest tells of other processes."""
 CREATE_RULESET, ONLY_VERSION, SET_DUMPABLE = 444, 1, 4
 
@@ -32,7 +32,7 @@ CREATE_RULESET, ONLY_VERSION, SET_DUMPABLE = 444, 1, 4
 class LandlockBackend:
     """`other_user` and `same_user` make one."""
 
-    name: RungName
+    name: BackendName
     filter: bytes
     landlock: int
     """Its version."""
@@ -42,34 +42,34 @@ class LandlockBackend:
     def by_path(self) -> bool:
         return self.uid is not None
 
-    def settle(self, data_dir: Path) -> None:
+    def prepare_host(self, data_dir: Path) -> None:
         if self.uid is None:
             ctypes.CDLL(None).prctl(SET_DUMPABLE, 0, 0, 0, 0)  # nobody but root can look into the server any more
 
-    def launch(self, argv: Sequence[str], box: SandboxSpec) -> LaunchPlan:
-        if box.network is not None:
+    def launch(self, argv: Sequence[str], spec: SandboxSpec) -> LaunchPlan:
+        if spec.network is not None:
             raise ToolFailure("commands have no network under this confinement", kind="unavailable")
         plan = {
             "uid": self.uid,
-            "groups": [READERS_ID] if box.readable else [],
+            "groups": [READERS_ID] if spec.readable else [],
             "filter": self.filter,
             "landlock": self.landlock,
-            "signals": self.landlock < seccomp.SCOPED,
-            "limits": _limits(box.limits),
-            "read": [*_system(), *map(str, box.readable)],
-            "write": list(map(str, box.writable)),
+            "signals": self.landlock < seccomp.SIGNAL_SCOPE_VERSION,
+            "limits": _limits(spec.limits),
+            "read": [*_system_paths(), *map(str, spec.readable)],
+            "write": list(map(str, spec.writable)),
             "devices": DEVICES,
-            "workdir": str(box.workdir),
-            "tmp": str(box.writable[-1]) if box.writable else None,
+            "workdir": str(spec.workdir),
+            "tmp": str(spec.writable[-1]) if spec.writable else None,
         }
         plan_file = os.memfd_create("plan")
         os.write(plan_file, marshal.dumps(plan))
         return LaunchPlan(
             argv=(sys.executable, "-I", "-S", str(LAUNCHER), LIFELINE, str(plan_file), *argv),
-            env={**environment(box), "GIT_CONFIG_NOSYSTEM": "1"},  # git ends when it may not read that file
+            env={**environment(spec), "GIT_CONFIG_NOSYSTEM": "1"},  # git ends when it may not read that file
             fds=(plan_file,),
             uid=self.uid,
-            outlives=True,
+            ends_by_lifeline=True,
         )
 
 
@@ -83,7 +83,7 @@ def other_user(_: Path, version: int | None = None) -> LandlockBackend:
         raise BackendUnavailable(
             "Landlock is not in this kernel, and commands would read each other's files and secrets"
         )
-    return LandlockBackend("uid", seccomp.program(namespaces=False, landlock=version), version, CONFINED_ID)
+    return LandlockBackend("uid", seccomp.build_filter(namespaces=False, landlock=version), version, CONFINED_ID)
 
 
 def same_user(_: Path) -> LandlockBackend:
@@ -91,9 +91,11 @@ def same_user(_: Path) -> LandlockBackend:
     version = landlock_version()
     if os.geteuid() == 0:
         raise BackendUnavailable("commands would run as root")
-    if version < seccomp.SCOPED:
-        raise BackendUnavailable(f"Landlock {seccomp.SCOPED} is not in this kernel (it has {version or 'none'})")
-    return LandlockBackend("landlock", seccomp.program(namespaces=False, modes=False), version)
+    if version < seccomp.SIGNAL_SCOPE_VERSION:
+        raise BackendUnavailable(
+            f"Landlock {seccomp.SIGNAL_SCOPE_VERSION} is not in this kernel (it has {version or 'none'})"
+        )
+    return LandlockBackend("landlock", seccomp.build_filter(namespaces=False, modes=False), version)
 
 
 def landlock_version() -> int:
@@ -113,7 +115,7 @@ def _limits(limits: SandboxLimits) -> dict[str, int]:
     }
 
 
-def _system() -> list[str]:
+def _system_paths() -> list[str]:
     """The system's programs and libraries, and Python. Of /etc what bubblewrap shows, without files of our own."""
-    found = [str(mount.source) for mount in mounts.system() if mount.kind == "read" and mount.source is not None]
-    return [*(path for path in found if not path.startswith(str(mounts.OUR_ETC))), *OF_THE_MACHINE]
+    found = [str(mount.source) for mount in mounts.system_mounts() if mount.kind == "read" and mount.source is not None]
+    return [*(path for path in found if not path.startswith(str(mounts.OWN_ETC))), *READABLE_PROC_FILES]

@@ -31,13 +31,13 @@ PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 CAPSET = {"x86_64": 126, "aarch64": 91, "arm64": 91}
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 SECCOMP = {"x86_64": 317, "aarch64": 277, "arm64": 277}
-SET_FILTER, NEW_LISTENER, GO_ON = 1, 1 << 3, 1
+SET_FILTER, NEW_LISTENER, CONTINUE_CALL = 1, 1 << 3, 1
 QUESTION, ANSWER = 0xC0502100, 0xC0182101
 """SECCOMP_IOCTL_NOTIF_RECV and SECCOMP_IOCTL_NOTIF_SEND."""
 SCM_RIGHTS = 1
 ANSWER_PAUSE = 0.0005
 """Seconds after each answer: the launcher has the server's priority, and a command can ask without end."""
-TRIES = 8
+MAX_TRIES = 8
 """Looks at a process whose parents end meanwhile."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -49,7 +49,7 @@ RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 NET_TCP, SCOPES = 3, 3
 NO_HOME = "/tmp"  # noqa: S108 - out of reach here
 SIGKILL, SIGPIPE, SIGSTOP, SIGXFSZ = 9, 13, 19, 25
-ROUND = 0.2
+REAP_SECONDS = 0.2
 """Seconds after which orphans that have ended are let go of."""
 FAILED, KILLED = 126, 128 + SIGKILL
 
@@ -59,24 +59,24 @@ def main() -> NoReturn:
     with open(file, "rb") as plan_file:
         plan_file.seek(0)
         plan: dict[str, Any] = marshal.load(plan_file)  # noqa: S302 - the server has written it
-    _check(LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "it cannot adopt processes")
+    _check_result(LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "it cannot adopt processes")
     tmp = None if plan["tmp"] is None else f"{plan['tmp']}/.tmp-{os.urandom(8).hex()}"
     pair = _socket.socketpair() if plan["signals"] else None
     command = os.fork()
     if command == 0:
-        _become(plan, argv, tmp, pair and pair[1])
-    listener = _receive(*pair) if pair else None
+        _run_confined(plan, argv, tmp, pair and pair[1])
+    listener = _receive_listener(*pair) if pair else None
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):  # else this end keeps the command's pipes open
         os.dup2(null, stream)
-    code = _attend(command, lifeline, listener)
-    _end_all()
+    code = _wait_for_end(command, lifeline, listener)
+    _kill_descendants()
     if tmp:
-        _remove(tmp, plan)
+        _remove_folder(tmp, plan)
     os._exit(code)
 
 
-class Quietly:
+class IgnoreOSErrors:
     """Lets errors of the system pass: what was meant is gone already."""
 
     def __enter__(self) -> None: ...
@@ -85,14 +85,14 @@ class Quietly:
         return isinstance(error, OSError)
 
 
-quietly = Quietly()
+ignore_os_errors = IgnoreOSErrors()
 
 
-def _attend(command: int, lifeline: int, listener: int | None) -> int:
+def _wait_for_end(command: int, lifeline: int, listener: int | None) -> int:
     """Waits for the end of the command or of the lifeline; the exit code."""
     watched = [lifeline, os.pidfd_open(command), *([] if listener is None else [listener])]
     while True:
-        ready, _, _ = select.select(watched, (), (), ROUND)
+        ready, _, _ = select.select(watched, (), (), REAP_SECONDS)
         for pid, status in _reap():
             if pid == command:
                 code = os.waitstatus_to_exitcode(status)
@@ -100,20 +100,20 @@ def _attend(command: int, lifeline: int, listener: int | None) -> int:
         if lifeline in ready:
             return KILLED
         if listener in ready:
-            _judge(listener)
+            _answer_signal(listener)
 
 
 def _reap() -> list[tuple[int, int]]:
     ended: list[tuple[int, int]] = []
-    with quietly:
+    with ignore_os_errors:
         while (one := os.waitpid(-1, os.WNOHANG))[0]:
             ended.append(one)
     return ended
 
 
-def _end_all() -> None:
+def _kill_descendants() -> None:
     """Stops all that descend from here until no new one turns up, as what is stopped starts nothing; ends them then."""
-    while _any_left():
+    while _has_children():
         stopped: set[int] = set()
         while new := set(_descendants()) - stopped:
             _signal(new, SIGSTOP)
@@ -122,7 +122,7 @@ def _end_all() -> None:
         select.select((), (), (), 0.001)
 
 
-def _any_left() -> bool:
+def _has_children() -> bool:
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -133,7 +133,7 @@ def _any_left() -> bool:
 
 def _signal(pids: set[int], number: int) -> None:
     for pid in pids:
-        with quietly:
+        with ignore_os_errors:
             os.kill(pid, number)
 
 
@@ -141,7 +141,7 @@ def _descendants() -> list[int]:
     """Those that are alive."""
     parents: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
-        with quietly:
+        with ignore_os_errors:
             state, parent, _ = _stat(int(name))
             if state not in (b"Z", b"X"):
                 parents.setdefault(parent, []).append(int(name))
@@ -163,7 +163,7 @@ def _stat(pid: int) -> tuple[bytes, int, int]:
 # ---------------------------------------------------------------- signals, where Landlock lets them out
 
 
-def _receive(ours: _socket.socket, theirs: _socket.socket) -> int | None:
+def _receive_listener(ours: _socket.socket, theirs: _socket.socket) -> int | None:
     """The listener of the command's filter, as the command's process sends it; none when it has failed before."""
     theirs.close()
     _, control, _, _ = ours.recvmsg(1, _socket.CMSG_SPACE(4))
@@ -171,41 +171,41 @@ def _receive(ours: _socket.socket, theirs: _socket.socket) -> int | None:
     return struct.unpack("i", control[0][2])[0] if control else None
 
 
-def _judge(listener: int) -> None:
+def _answer_signal(listener: int) -> None:
     """Lets a signal go on when its receiver belongs to the command; the sender waits meanwhile."""
     question = bytearray(80)
-    with quietly:  # the sender may have ended
+    with ignore_os_errors:  # the sender may have ended
         fcntl.ioctl(listener, QUESTION, question)
         number, receiver = *struct.unpack_from("=Q", question), *struct.unpack_from("=i", question, 32)
-        fault = _fault_of(receiver)
-        fcntl.ioctl(listener, ANSWER, struct.pack("=QqiI", number, 0, -fault, 0 if fault else GO_ON))
+        fault = _signal_errno(receiver)
+        fcntl.ioctl(listener, ANSWER, struct.pack("=QqiI", number, 0, -fault, 0 if fault else CONTINUE_CALL))
     select.select((), (), (), ANSWER_PAUSE)
 
 
-def _fault_of(receiver: int) -> int:
+def _signal_errno(receiver: int) -> int:
     """0, or the error of a signal to this process or, negative, to this group."""
     if receiver == 0:  # the sender's own group, which belongs to the command as the sender does
         return 0
     if receiver == -1:  # everybody
         return errno.EPERM
     try:
-        return 0 if _inside(abs(receiver)) else errno.EPERM
+        return 0 if _is_descendant(abs(receiver)) else errno.EPERM
     except FileNotFoundError:
         if receiver > 0:
             return errno.ESRCH
     # A group whose leader has ended. Groups stay in a session and sessions in a command: one member tells of all.
     for pid in _descendants():
-        with quietly:
+        with ignore_os_errors:
             if _stat(pid)[2] == -receiver:
                 return 0
     return errno.EPERM
 
 
-def _inside(pid: int) -> bool:
+def _is_descendant(pid: int) -> bool:
     """Whether a process or thread descends from here. Raises FileNotFoundError when there is none."""
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         above = _stat(pid)[1]
-        with quietly:  # a parent has ended: its children have another one by now
+        with ignore_os_errors:  # a parent has ended: its children have another one by now
             while above > 1 and above != os.getpid():
                 above = _stat(above)[1]
             return above == os.getpid()
@@ -215,18 +215,20 @@ def _inside(pid: int) -> bool:
 # ---------------------------------------------------------------- inside the command's process
 
 
-def _become(plan: dict[str, Any], argv: list[str], tmp: str | None, above: _socket.socket | None) -> NoReturn:
+def _run_confined(
+    plan: dict[str, Any], argv: list[str], tmp: str | None, launcher_socket: _socket.socket | None
+) -> NoReturn:
     """Gives up everything that the plan does not leave, then runs the command."""
     try:
         os.setsid()
         for ignored in (SIGPIPE, SIGXFSZ):  # by Python, for itself
             LIBC.signal(ignored, None)
         LIBC.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
-        _confine(plan, above)
+        _confine(plan, launcher_socket)
         if tmp:
             os.mkdir(tmp, 0o700)
             os.environ.update({"TMPDIR": tmp, "HOME": tmp} if os.environ["HOME"] == NO_HOME else {"TMPDIR": tmp})
-        _run(argv)
+        _exec_program(argv)
         os.write(2, f"{argv[0]}: there is no such program\n".encode())
         os._exit(127)
     except BaseException as error:  # noqa: BLE001 - whatever it is, this process must not go on
@@ -234,7 +236,7 @@ def _become(plan: dict[str, Any], argv: list[str], tmp: str | None, above: _sock
         os._exit(FAILED)
 
 
-def _run(argv: list[str]) -> None:
+def _exec_program(argv: list[str]) -> None:
     """Becomes a program of the PATH; returns when there is none. Python's own search imports, and cannot any more."""
     for folder in [""] if "/" in argv[0] else os.environ["PATH"].split(":"):
         try:
@@ -246,37 +248,37 @@ def _run(argv: list[str]) -> None:
                 raise
 
 
-def _confine(plan: dict[str, Any], above: _socket.socket | None) -> None:
+def _confine(plan: dict[str, Any], launcher_socket: _socket.socket | None) -> None:
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("800")
     os.setpriority(os.PRIO_PROCESS, 0, 19)
     os.umask(0o022)
     ruleset = _ruleset(plan["landlock"], plan["read"], plan["write"], plan["devices"])
     code: bytes = plan["filter"]
-    _limit(plan)
-    _drop(plan["uid"], plan["groups"])
+    _set_limits(plan)
+    _drop_privileges(plan["uid"], plan["groups"])
     os.chdir(plan["workdir"])
-    _check(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "privileges cannot be renounced")
+    _check_result(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "privileges cannot be renounced")
     if ruleset is not None:
-        _check(LIBC.syscall(RESTRICT_SELF, ruleset, 0), "the ruleset cannot be entered")
-    kept = 2 if above is None else os.dup2(above.fileno(), 3, inheritable=False)
+        _check_result(LIBC.syscall(RESTRICT_SELF, ruleset, 0), "the ruleset cannot be entered")
+    kept = 2 if launcher_socket is None else os.dup2(launcher_socket.fileno(), 3, inheritable=False)
     os.closerange(kept + 1, 1 << 30)
     lines = ctypes.create_string_buffer(code, len(code))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(lines)))
-    number, flags = SECCOMP[os.uname().machine], 0 if above is None else NEW_LISTENER
+    number, flags = SECCOMP[os.uname().machine], 0 if launcher_socket is None else NEW_LISTENER
     listener = LIBC.syscall(number, SET_FILTER, flags, ctypes.byref(program))
-    _check(listener, "the filter cannot be set")
-    if above is not None:
-        _send(listener)
+    _check_result(listener, "the filter cannot be set")
+    if launcher_socket is not None:
+        _send_listener(listener)
 
 
-def _send(listener: int) -> None:
+def _send_listener(listener: int) -> None:
     """To the launcher, which answers for the filter. Both descriptors end with this process's program."""
     above = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, 3)
     above.sendmsg([b"."], [(_socket.SOL_SOCKET, SCM_RIGHTS, struct.pack("i", listener))])
 
 
-def _limit(plan: dict[str, Any]) -> None:
+def _set_limits(plan: dict[str, Any]) -> None:
     for name, value in plan["limits"].items():
         more = _threads_of(os.getuid()) if name == "nproc" and plan["uid"] is None else 0
         limit = value + more
@@ -290,13 +292,13 @@ def _threads_of(uid: int) -> int:
     """Threads that this user runs already: the kernel counts them together with the command's."""
     count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
-        with quietly:
+        with ignore_os_errors:
             if os.stat(f"/proc/{name}").st_uid == uid:
                 count += len(os.listdir(f"/proc/{name}/task"))
     return count
 
 
-def _drop(uid: int | None, groups: list[int]) -> None:
+def _drop_privileges(uid: int | None, groups: list[int]) -> None:
     if uid is not None:
         for capability in range(64):
             if LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
@@ -306,7 +308,7 @@ def _drop(uid: int | None, groups: list[int]) -> None:
         os.setresuid(uid, uid, uid)
     LIBC.prctl(PR_CAP_AMBIENT, 4, 0, 0, 0)  # clears them all
     header, nothing = struct.pack("II", 0x20080522, 0), bytes(24)
-    _check(LIBC.syscall(CAPSET[os.uname().machine], header, nothing), "capabilities cannot be dropped")
+    _check_result(LIBC.syscall(CAPSET[os.uname().machine], header, nothing), "capabilities cannot be dropped")
 
 
 def _ruleset(version: int, read: list[str], write: list[str], devices: list[str]) -> int | None:
@@ -317,29 +319,29 @@ def _ruleset(version: int, read: list[str], write: list[str], devices: list[str]
     handled = struct.pack("QQQ", known, NET_TCP if version >= 4 else 0, SCOPES if version >= 6 else 0)
     handled = handled[: 8 if version < 4 else 16 if version < 6 else 24]
     ruleset = LIBC.syscall(CREATE_RULESET, handled, len(handled), 0)
-    _check(ruleset, "there is no ruleset")
+    _check_result(ruleset, "there is no ruleset")
     for paths, rights in (
         (read, READ),
         (write, known & ~(MAKE_CHAR | MAKE_BLOCK)),
         (devices, READ_FILE | WRITE_FILE),
     ):
         for path in paths:
-            _allow(ruleset, path, rights & known)
+            _add_rule(ruleset, path, rights & known)
     return ruleset
 
 
-def _allow(ruleset: int, path: str, rights: int) -> None:
+def _add_rule(ruleset: int, path: str, rights: int) -> None:
     try:
         at = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     rights &= -1 if os.path.isdir(path) else ON_FILES
     rule = struct.pack("=Qi", rights, at)
-    _check(LIBC.syscall(ADD_RULE, ruleset, 1, rule, 0), f"no rule can be made for {path}")
+    _check_result(LIBC.syscall(ADD_RULE, ruleset, 1, rule, 0), f"no rule can be made for {path}")
     os.close(at)
 
 
-def _check(result: int, fault: str) -> None:
+def _check_result(result: int, fault: str) -> None:
     if result < 0:
         raise OSError(ctypes.get_errno(), f"{fault} ({os.strerror(ctypes.get_errno())})")
 
@@ -347,7 +349,7 @@ def _check(result: int, fault: str) -> None:
 # ---------------------------------------------------------------- its folder for temporary files
 
 
-def _remove(folder: str, plan: dict[str, Any]) -> None:
+def _remove_folder(folder: str, plan: dict[str, Any]) -> None:
     """By the command's own user: what it has made of the folder meanwhile is its own affair."""
     try:
         os.rmdir(folder)
@@ -359,8 +361,8 @@ def _remove(folder: str, plan: dict[str, Any]) -> None:
     remover = os.fork()
     if remover == 0:
         try:
-            _drop(plan["uid"], [])
-            _run(["rm", "-rf", "--", folder])
+            _drop_privileges(plan["uid"], [])
+            _exec_program(["rm", "-rf", "--", folder])
         finally:
             os._exit(FAILED)
     os.waitpid(remover, 0)

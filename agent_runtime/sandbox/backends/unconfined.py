@@ -12,24 +12,24 @@ from pathlib import Path
 
 from ...errors import ToolFailure
 from ..spec.spec import SandboxSpec
-from .backend import LaunchPlan, RungName, environment, limited, lowly
+from .backend import BackendName, LaunchPlan, environment, limit_resources, lower_priority
 
 
 @dataclass(frozen=True, slots=True)
 class UnconfinedBackend:
-    name: RungName = "off"
+    name: BackendName = "off"
     uid: int | None = None
     by_path: bool = False
 
-    def settle(self, data_dir: Path) -> None:
+    def prepare_host(self, data_dir: Path) -> None:
         """Nothing need be done."""
 
-    def launch(self, argv: Sequence[str], box: SandboxSpec) -> LaunchPlan:
-        if box.network is not None:
+    def launch(self, argv: Sequence[str], spec: SandboxSpec) -> LaunchPlan:
+        if spec.network is not None:
             raise ToolFailure("commands have no network under this confinement", kind="unavailable")
         # Processes are not counted: they would be counted together with everything else this user runs.
         return LaunchPlan(
-            argv=(*lowly(box), *limited(box.limits), *argv),
-            env=environment(box),
-            cwd=box.workdir,
+            argv=(*lower_priority(spec), *limit_resources(spec.limits), *argv),
+            env=environment(spec),
+            cwd=spec.workdir,
         )

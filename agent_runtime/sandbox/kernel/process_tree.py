@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
+PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,29 +20,29 @@ class ProcessTree:
     sessions: int
 
 
-def look(root: int, most: int) -> ProcessTree:
+def measure_tree(root: int, max_threads: int) -> ProcessTree:
     """The tree below a process, itself included; of one with more than so many threads only the beginning. What ends
     meanwhile is left out."""
     pids: list[int] = []
     threads = 0
-    for pid, count in _members(root):
+    for pid, count in _walk_tree(root):
         pids.append(pid)
         threads += count
-        if threads > most:
+        if threads > max_threads:
             break
     return ProcessTree(
         pids=tuple(pids),
         threads=threads,
-        memory=sum(_resident(pid) for pid in pids),
+        memory=sum(_rss(pid) for pid in pids),
         sessions=len({session for pid in pids if (session := _session(pid))}),
     )
 
 
 def descendants(root: int) -> Iterator[int]:
-    return (pid for pid, _ in _members(root))
+    return (pid for pid, _ in _walk_tree(root))
 
 
-def _members(root: int) -> Iterator[tuple[int, int]]:
+def _walk_tree(root: int) -> Iterator[tuple[int, int]]:
     """Processes, each with the number of its threads."""
     waiting = [root]
     while waiting:
@@ -69,29 +69,29 @@ def thread_count(pid: int) -> int:
         return 0
 
 
-def written(root: int) -> int:
+def written_bytes(root: int) -> int:
     """Bytes that a tree, its ended processes included, has put into files on disks; 0 for those that hide it."""
-    return sum(_written(pid) for pid in descendants(root))
+    return sum(_written_by(pid) for pid in descendants(root))
 
 
-def fair_share(pids: Iterable[int]) -> int:
+def proportional_memory(pids: Iterable[int]) -> int:
     """Bytes in memory of these processes, where what they share counts once. Slow: the kernel looks at every page."""
-    return sum(_proportional(pid) for pid in pids)
+    return sum(_pss(pid) for pid in pids)
 
 
-def _proportional(pid: int) -> int:
+def _pss(pid: int) -> int:
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
-    return _resident(pid)  # it hides, or has ended
+    return _rss(pid)  # it hides, or has ended
 
 
-def _resident(pid: int) -> int:
+def _rss(pid: int) -> int:
     fields = _read(f"/proc/{pid}/statm").split()
-    return int(fields[1]) * PAGE if fields else 0
+    return int(fields[1]) * PAGE_SIZE if fields else 0
 
 
-def _written(pid: int) -> int:
+def _written_by(pid: int) -> int:
     found = re.search(rb"^write_bytes: (\d+)$", _read(f"/proc/{pid}/io"), re.MULTILINE)
     return int(found[1]) if found else 0
 

@@ -22,11 +22,11 @@ Calls = Mapping[str, tuple[int | None, int | None]]
 
 NAMESPACES = 0x7E020080  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME
 FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
-SET_ID = 0o6000  # a program with one of these bits runs as its owner or group, whoever starts it
-MAKES_FILES = 0o20000100  # O_TMPFILE's own bit and O_CREAT: only with one of them open looks at a mode
+SETID_BITS = 0o6000  # a program with one of these bits runs as its owner or group, whoever starts it
+CREATE_FLAGS = 0o20000100  # O_TMPFILE's own bit and O_CREAT: only with one of them open looks at a mode
 X32 = 0x40000000  # the same calls under other numbers, on x86_64
 
-SMALL = 64 * 1024
+MAX_SHARED_SEGMENT = 64 * 1024
 """Bytes of a segment of shared memory that outlives the processes that use it; there may be 4096."""
 
 CLONE, UNSHARE, SOCKET, SOCKETPAIR = (56, 220), (272, 97), (41, 198), (53, 199)
@@ -101,10 +101,10 @@ DENIED: Calls = {
     "nfsservctl": (180, 42),
 }
 
-NOT_HERE: Calls = {"clone3": (435, 435), "openat2": (437, 437)}
+UNIMPLEMENTED: Calls = {"clone3": (435, 435), "openat2": (437, 437)}
 """What they are to do lies in memory, where no filter can look. Programs then fall back to the calls before them."""
 FALLOCATE, FILE_SETATTR = (285, 47), (469, 469)
-RESERVING = {
+PREALLOCATING = {
     "FS_IOC_RESVSP": 0x40305828,
     "FS_IOC_UNRESVSP": 0x40305829,
     "FS_IOC_RESVSP64": 0x4030582A,
@@ -115,7 +115,7 @@ RESERVING = {
 """What fallocate does, by ioctl, and the wish of a file to grow in large steps. Room that is reserved without writing
 goes faster than anybody can look; `posix_fallocate` of the C library writes instead. `file_setattr` is FSSETXATTR as a
 system call of its own."""
-WITH_MODE: Mapping[str, tuple[tuple[int | None, int | None], int]] = {
+CALLS_WITH_MODE: Mapping[str, tuple[tuple[int | None, int | None], int]] = {
     "chmod": ((90, None), 1),
     "fchmod": ((91, 52), 1),
     "fchmodat": ((268, 53), 2),
@@ -125,7 +125,7 @@ WITH_MODE: Mapping[str, tuple[tuple[int | None, int | None], int]] = {
     "creat": ((85, None), 1),
 }
 """With the place of the mode among their arguments. mkdir takes no such bits."""
-OPENING: Mapping[str, tuple[tuple[int | None, int | None], int]] = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
+OPEN_CALLS: Mapping[str, tuple[tuple[int | None, int | None], int]] = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
 """With the place of the flags; the mode comes next."""
 ON_PROCESSES: dict[str, tuple[int, int]] = {
     "sched_setaffinity": (203, 122),
@@ -142,7 +142,7 @@ ON_PROCESSES_OR_USERS: dict[str, tuple[tuple[int, int], int]] = {
 }
 """Their second argument names a process, unless the first one has this value: it then names a user, and so all
 processes of that user."""
-SHARED: Calls = {
+SHARED_NAMESPACE_CALLS: Calls = {
     "shmget": (29, 194),
     "shmat": (30, 196),
     "shmctl": (31, 195),
@@ -153,10 +153,10 @@ SHARED: Calls = {
     "process_mrelease": (448, 448),
 }
 """What a namespace of its own makes harmless, and nothing else does."""
-BY_PATH = ("chmod", "fchmodat", "fchmodat2")
-OWNERS: Calls = {"chown": (92, None), "lchown": (94, None), "fchownat": (260, 54)}
+CHMOD_BY_PATH = ("chmod", "fchmodat", "fchmodat2")
+CHOWN_BY_PATH: Calls = {"chown": (92, None), "lchown": (94, None), "fchownat": (260, 54)}
 """They and those of BY_PATH go by path, which no filter and no ruleset can look at."""
-ATTRIBUTES: Calls = {
+XATTR_BY_PATH: Calls = {
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
     "setxattrat": (463, 463),
@@ -165,7 +165,7 @@ ATTRIBUTES: Calls = {
     "removexattrat": (466, 466),
 }
 """These do, too."""
-SCOPED, TRUNCATING = 6, 3
+SIGNAL_SCOPE_VERSION, TRUNCATE_VERSION = 6, 3
 """The versions of Landlock that keep signals inside, and that look at `truncate`."""
 SIGNALLING: Calls = {
     "kill": (62, 129),
@@ -181,8 +181,8 @@ OWNED_BY_IOCTL = {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}
 """Whom the kernel sends a signal, of the command's choice, when a descriptor becomes ready."""
 
 
-def program(
-    machine: str | None = None, *, namespaces: bool = True, modes: bool = True, landlock: int = SCOPED
+def build_filter(
+    machine: str | None = None, *, namespaces: bool = True, modes: bool = True, landlock: int = SIGNAL_SCOPE_VERSION
 ) -> bytes:
     """The filter for this machine's processor. Raises Missing for one whose numbers are not known here.
 
@@ -202,24 +202,28 @@ def program(
             *bpf.unless_equal(arch, [bpf.kill()]),
             bpf.load_number(),
             *(bpf.if_at_least(X32, [bpf.fail(errno.ENOSYS)]) if column == X86_64 else []),
-            *(line for number in _numbers(DENIED, column) for line in bpf.if_equal(number, refuse)),
-            *(line for number in _numbers(NOT_HERE, column) for line in bpf.if_equal(number, [bpf.fail(errno.ENOSYS)])),
+            *(line for number in _call_numbers(DENIED, column) for line in bpf.if_equal(number, refuse)),
+            *(
+                line
+                for number in _call_numbers(UNIMPLEMENTED, column)
+                for line in bpf.if_equal(number, [bpf.fail(errno.ENOSYS)])
+            ),
             *bpf.if_equal(CLONE[column], _no_namespaces()),
             *bpf.if_equal(UNSHARE[column], _no_namespaces()),
-            *(_shared(column) if not namespaces else _private(column)),
-            *(_signals_asked(column) if landlock < SCOPED else []),
-            *(bpf.if_equal(TRUNCATE[column], refuse) if landlock < TRUNCATING else []),
-            *_no_room_unwritten(column),
-            *(_not_by_path(column) if not modes else []),
+            *(_shared_namespace_rules(column) if not namespaces else _own_namespace_rules(column)),
+            *(_notify_signals(column) if landlock < SIGNAL_SCOPE_VERSION else []),
+            *(bpf.if_equal(TRUNCATE[column], refuse) if landlock < TRUNCATE_VERSION else []),
+            *_no_preallocation(column),
+            *(_ignore_path_changes(column) if not modes else []),
             *_no_set_id(column, modes=modes),
-            *bpf.if_equal(PRLIMIT[column], _itself(0)),
-            *bpf.if_equal(SOCKETPAIR[column], _only_families()),
+            *bpf.if_equal(PRLIMIT[column], _only_caller(0)),
+            *bpf.if_equal(SOCKETPAIR[column], _allowed_families()),
             bpf.allow(),
         ]
     )
 
 
-def _numbers(calls: Calls, column: int) -> list[int]:
+def _call_numbers(calls: Calls, column: int) -> list[int]:
     return [number for pair in calls.values() if (number := pair[column]) is not None]
 
 
@@ -227,46 +231,48 @@ def _no_namespaces() -> bpf.Program:
     return [bpf.load_argument(0), *bpf.if_any_bit(NAMESPACES, [bpf.fail(errno.EPERM)]), bpf.allow()]
 
 
-def _private(column: int) -> bpf.Program:
-    small = [bpf.load_argument(1), *bpf.if_at_least(SMALL + 1, [bpf.fail(errno.ENOSPC)])]
+def _own_namespace_rules(column: int) -> bpf.Program:
+    small = [bpf.load_argument(1), *bpf.if_at_least(MAX_SHARED_SEGMENT + 1, [bpf.fail(errno.ENOSPC)])]
     small += [bpf.load_high(1), *bpf.if_at_least(1, [bpf.fail(errno.ENOSPC)]), bpf.allow()]
-    return [*bpf.if_equal(SOCKET[column], _only_families()), *bpf.if_equal(SHMGET[column], small)]
+    return [*bpf.if_equal(SOCKET[column], _allowed_families()), *bpf.if_equal(SHMGET[column], small)]
 
 
-def _shared(column: int) -> bpf.Program:
+def _shared_namespace_rules(column: int) -> bpf.Program:
     refuse = [bpf.fail(errno.EPERM)]
     return [
         *bpf.if_equal(SOCKET[column], [bpf.fail(errno.EAFNOSUPPORT)]),
-        *(line for number in _numbers(SHARED, column) for line in bpf.if_equal(number, refuse)),
-        *(line for pair in ON_PROCESSES.values() for line in bpf.if_equal(pair[column], _itself(0))),
+        *(line for number in _call_numbers(SHARED_NAMESPACE_CALLS, column) for line in bpf.if_equal(number, refuse)),
+        *(line for pair in ON_PROCESSES.values() for line in bpf.if_equal(pair[column], _only_caller(0))),
         *(
             line
             for pair, user in ON_PROCESSES_OR_USERS.values()
-            for line in bpf.if_equal(pair[column], [bpf.load_argument(0), *bpf.if_equal(user, refuse), *_itself(1)])
+            for line in bpf.if_equal(
+                pair[column], [bpf.load_argument(0), *bpf.if_equal(user, refuse), *_only_caller(1)]
+            )
         ),
     ]
 
 
-def _itself(at: int) -> bpf.Program:
+def _only_caller(at: int) -> bpf.Program:
     """Only the caller may be named there. Process 1 of a box, for one, was started before there were limits."""
     return [bpf.load_argument(at), *bpf.if_equal(0, [bpf.allow()]), bpf.fail(errno.EPERM)]
 
 
-def _signals_asked(column: int) -> bpf.Program:
+def _notify_signals(column: int) -> bpf.Program:
     refuse = [bpf.fail(errno.EPERM)]
     by_fcntl = [line for what in OWNED_BY.values() for line in bpf.if_equal(what, refuse)]
     by_ioctl = [line for what in OWNED_BY_IOCTL.values() for line in bpf.if_equal(what, refuse)]
     return [
-        *(line for number in _numbers(SIGNALLING, column) for line in bpf.if_equal(number, [bpf.ask()])),
+        *(line for number in _call_numbers(SIGNALLING, column) for line in bpf.if_equal(number, [bpf.ask()])),
         *bpf.if_equal(PIDFD_SEND_SIGNAL[column], [bpf.fail(errno.ENOSYS)]),
         *bpf.if_equal(FCNTL[column], [bpf.load_argument(1), *by_fcntl, bpf.allow()]),
         *bpf.if_equal(IOCTL[column], [bpf.load_argument(1), *by_ioctl, bpf.load_number()]),
     ]
 
 
-def _no_room_unwritten(column: int) -> bpf.Program:
+def _no_preallocation(column: int) -> bpf.Program:
     refuse = [bpf.fail(errno.EOPNOTSUPP)]
-    by_ioctl = [line for what in RESERVING.values() for line in bpf.if_equal(what, refuse)]
+    by_ioctl = [line for what in PREALLOCATING.values() for line in bpf.if_equal(what, refuse)]
     return [
         *bpf.if_equal(FALLOCATE[column], refuse),
         *bpf.if_equal(FILE_SETATTR[column], refuse),
@@ -277,32 +283,32 @@ def _no_room_unwritten(column: int) -> bpf.Program:
 def _no_set_id(column: int, *, modes: bool) -> bpf.Program:
     """No program that runs as its owner for everybody: the owner may be the server's user."""
     lines: bpf.Program = []
-    for name, (pair, at) in WITH_MODE.items():
-        good = bpf.succeed() if name in BY_PATH and not modes else bpf.allow()
-        for number in _numbers({name: pair}, column):
+    for name, (pair, at) in CALLS_WITH_MODE.items():
+        good = bpf.succeed() if name in CHMOD_BY_PATH and not modes else bpf.allow()
+        for number in _call_numbers({name: pair}, column):
             lines += bpf.if_equal(number, [*_refuse_set_id(at), good])
-    for name, (pair, at) in OPENING.items():
+    for name, (pair, at) in OPEN_CALLS.items():
         makes = [*_refuse_set_id(at + 1), bpf.allow()]
-        for number in _numbers({name: pair}, column):
-            lines += bpf.if_equal(number, [bpf.load_argument(at), *bpf.if_any_bit(MAKES_FILES, makes), bpf.allow()])
+        for number in _call_numbers({name: pair}, column):
+            lines += bpf.if_equal(number, [bpf.load_argument(at), *bpf.if_any_bit(CREATE_FLAGS, makes), bpf.allow()])
     return lines
 
 
 def _refuse_set_id(at: int) -> bpf.Program:
-    return [bpf.load_argument(at), *bpf.if_any_bit(SET_ID, [bpf.fail(errno.EPERM)])]
+    return [bpf.load_argument(at), *bpf.if_any_bit(SETID_BITS, [bpf.fail(errno.EPERM)])]
 
 
-def _not_by_path(column: int) -> bpf.Program:
+def _ignore_path_changes(column: int) -> bpf.Program:
     return [
-        *(line for number in _numbers(OWNERS, column) for line in bpf.if_equal(number, [bpf.succeed()])),
+        *(line for number in _call_numbers(CHOWN_BY_PATH, column) for line in bpf.if_equal(number, [bpf.succeed()])),
         *(
             line
-            for number in _numbers(ATTRIBUTES, column)
+            for number in _call_numbers(XATTR_BY_PATH, column)
             for line in bpf.if_equal(number, [bpf.fail(errno.EOPNOTSUPP)])
         ),
     ]
 
 
-def _only_families() -> bpf.Program:
+def _allowed_families() -> bpf.Program:
     known = [line for family in FAMILIES for line in bpf.if_equal(family, [bpf.allow()])]
     return [bpf.load_argument(0), *known, bpf.fail(errno.EAFNOSUPPORT)]

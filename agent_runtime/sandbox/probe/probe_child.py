@@ -26,43 +26,43 @@ PTRACE_ATTACH, GET_SECCOMP, GET_NO_NEW_PRIVS = 16, 21, 39
 NR_CAPGET = 125 if MACHINE == "x86_64" else 90
 
 
-def reads(path: str, at: int = 0, whole: bool = False) -> bool:
+def can_read(path: str, at: int = 0, whole: bool = False) -> bool:
     """Whether the secret, or anything at all, can be read there."""
     file = os.open(path, os.O_RDONLY)
     found = os.pread(file, len(secret), at)
     return bool(found) if whole else found == secret
 
 
-def capable() -> bool:
+def has_capabilities() -> bool:
     header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     libc.syscall(NR_CAPGET, header, data)
     return any(data)
 
 
-def attaches() -> bool:
+def can_trace() -> bool:
     """Never the server, which would stand still."""
     return victim in strangers and libc.ptrace(PTRACE_ATTACH, victim, None, None) == 0
 
 
-def connects() -> bool:
+def can_connect() -> bool:
     made = socket(AF_INET, SOCK_STREAM)
     made.settimeout(1)
     made.connect(("127.0.0.1", port))
     return True
 
 
-def opens(family: int) -> bool:
+def can_open_socket(family: int) -> bool:
     socket(family, SOCK_STREAM).close()
     return True
 
 
-def signals() -> bool:
+def can_signal() -> bool:
     for pid in strangers:
         os.kill(pid, 0)
     return bool(strangers)
 
 
-def done(attempt: Callable[[], object]) -> bool:
+def succeeds(attempt: Callable[[], object]) -> bool:
     """Whether it was not refused."""
     try:
         attempt()
@@ -72,10 +72,10 @@ def done(attempt: Callable[[], object]) -> bool:
 
 
 def any_neighbour(check: Callable[[int], object]) -> bool:
-    return any(done(lambda pid=pid: check(pid)) for pid in neighbours)
+    return any(succeeds(lambda pid=pid: check(pid)) for pid in neighbours)
 
 
-def ends_by_pipe(pid: int) -> None:
+def kill_by_pipe(pid: int) -> None:
     """The kernel sends the signal, when something can be read."""
     reading, writing = os.pipe()
     fcntl.fcntl(reading, fcntl.F_SETOWN, pid)
@@ -84,20 +84,20 @@ def ends_by_pipe(pid: int) -> None:
     os.write(writing, b"x")
 
 
-def starves() -> bool:
+def can_set_limits() -> bool:
     """Whether the limits of others can be set."""
     resource.prlimit(victim, resource.RLIMIT_CORE, (0, 0))
     return victim in strangers
 
 
-def leaves_a_program() -> bool:
+def can_leave_setuid_program() -> bool:
     """Whether one can be left that runs as its owner, whoever starts it."""
     with open("program", "w") as file:
         os.fchmod(file.fileno(), 0o4755)
     return True
 
 
-def works() -> bool:
+def can_run_programs() -> bool:
     with open("written", "w") as file:
         file.write("x")
     started = os.posix_spawnp("sleep", ("sleep", "60"), os.environ)
@@ -107,27 +107,33 @@ def works() -> bool:
 
 CHECKS: tuple[tuple[str, Callable[[], bool]], ...] = (
     ("it runs as root", lambda: os.getuid() == 0),
-    ("it keeps capabilities", capable),
+    ("it keeps capabilities", has_capabilities),
     ("it may gain privileges", lambda: libc.prctl(GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1),
     ("no filter is in force", lambda: libc.prctl(GET_SECCOMP, 0, 0, 0, 0) != 2),
-    ("it can open AF_VSOCK", lambda: opens(40)),
-    ("it reaches the machine's own network", connects),
-    ("it sees the data folder", lambda: reads(f"{folder}/secret")),
+    ("it can open AF_VSOCK", lambda: can_open_socket(40)),
+    ("it reaches the machine's own network", can_connect),
+    ("it sees the data folder", lambda: can_read(f"{folder}/secret")),
     ("it can list the data folder", lambda: "secret" in os.listdir(folder)),
-    ("it can read the scratch of other sessions", lambda: reads(f"{folder}/other/notes")),
+    ("it can read the scratch of other sessions", lambda: can_read(f"{folder}/other/notes")),
     ("it can write outside of its folders", lambda: os.open(f"{folder}/planted", os.O_WRONLY | os.O_CREAT) > 0),
-    ("it can read the server's environment", lambda: server in strangers and reads(f"/proc/{server}/environ", 0, True)),
-    ("it can read the server's memory", lambda: reads(f"/proc/{server}/mem", address)),
-    ("it can signal the server's processes", signals),
-    ("it can see other commands", lambda: any_neighbour(lambda pid: reads(f"/proc/{pid}/cmdline"))),
-    ("it can read the environment of other commands", lambda: any_neighbour(lambda pid: reads(f"/proc/{pid}/environ"))),
+    (
+        "it can read the server's environment",
+        lambda: server in strangers and can_read(f"/proc/{server}/environ", 0, True),
+    ),
+    ("it can read the server's memory", lambda: can_read(f"/proc/{server}/mem", address)),
+    ("it can signal the server's processes", can_signal),
+    ("it can see other commands", lambda: any_neighbour(lambda pid: can_read(f"/proc/{pid}/cmdline"))),
+    (
+        "it can read the environment of other commands",
+        lambda: any_neighbour(lambda pid: can_read(f"/proc/{pid}/environ")),
+    ),
     ("it can signal other commands", lambda: any_neighbour(lambda pid: os.kill(pid, 0))),
-    ("it can set the limits of the server's processes", starves),
-    ("it can trace other processes", attaches),
-    ("it can leave programs that run as their owner", leaves_a_program),
+    ("it can set the limits of the server's processes", can_set_limits),
+    ("it can trace other processes", can_trace),
+    ("it can leave programs that run as their owner", can_leave_setuid_program),
 )
 
-if not works():
+if not can_run_programs():
     sys.exit("it cannot start programs and end them")
 for fault, check in CHECKS:
     try:
@@ -136,7 +142,7 @@ for fault, check in CHECKS:
     except OSError:
         continue
 # What must not come to pass, and shows outside.
-done(lambda: os.chmod(f"{folder}/secret", 0o777))  # noqa: S103
+succeeds(lambda: os.chmod(f"{folder}/secret", 0o777))  # noqa: S103
 for pid in strangers[1:] + neighbours:
-    done(lambda pid=pid: os.kill(pid, SIGKILL))
-    done(lambda pid=pid: ends_by_pipe(pid))
+    succeeds(lambda pid=pid: os.kill(pid, SIGKILL))
+    succeeds(lambda pid=pid: kill_by_pipe(pid))

@@ -18,11 +18,11 @@ from .probe import probe
 
 ConfinementMode = Literal["auto", "required", "off"]
 
-Build = Callable[[Path], SandboxBackend]
+BuildBackend = Callable[[Path], SandboxBackend]
 """From the data folder to a rung that fits this machine. Raises Missing."""
 
-RUNGS: dict[str, Build] = {
-    "bubblewrap": Bubblewrap.here,
+BACKENDS: dict[str, BuildBackend] = {
+    "bubblewrap": Bubblewrap.for_this_host,
     "another user": other_user,
     "the same user under Landlock": same_user,
 }
@@ -32,7 +32,7 @@ log = logger(__name__)
 
 
 async def choose_confinement(
-    mode: ConfinementMode, data_dir: Path, rungs: Sequence[tuple[str, Build]] = tuple(RUNGS.items())
+    mode: ConfinementMode, data_dir: Path, backends: Sequence[tuple[str, BuildBackend]] = tuple(BACKENDS.items())
 ) -> Confinement:
     """The best rung that works here. The data folder is never shown to a command, apart from what its box names.
 
@@ -43,8 +43,8 @@ async def choose_confinement(
         log.warning("confinement off", effect="commands and skills run as the server itself and can read its token")
         return Confinement(UnconfinedBackend())
     reasons: list[str] = []
-    for title, build in rungs:
-        rung, fault = await _try(build, data_dir)
+    for title, build in backends:
+        rung, fault = await _try_backend(build, data_dir)
         if rung is not None:
             return Confinement(rung)
         reasons.append(f"{title}: {fault}")
@@ -55,7 +55,7 @@ async def choose_confinement(
     return Confinement(None, reason)
 
 
-async def _try(build: Build, data_dir: Path) -> tuple[SandboxBackend | None, str]:
+async def _try_backend(build: BuildBackend, data_dir: Path) -> tuple[SandboxBackend | None, str]:
     """The rung when it holds, else why there is none."""
     try:
         rung = build(data_dir)

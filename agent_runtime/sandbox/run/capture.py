@@ -52,8 +52,8 @@ class Capture:
         self.stdout = CapturedStream(limit)
         self.stderr = CapturedStream(limit)
         self._limit = limit
-        self._open = spill
-        self._early: list[bytes] = []
+        self._open_spill = spill
+        self._before_spill: list[bytes] = []
         self._file: BinaryIO | None = None
         self._spilled = 0
         self.output_path: str | None = None
@@ -73,16 +73,16 @@ class Capture:
 
     def feed(self, stream: CapturedStream, chunk: bytes) -> None:
         stream.feed(chunk)
-        if self._open is None:
+        if self._open_spill is None:
             return
         if not self.truncated:
-            self._early.append(chunk)
+            self._before_spill.append(chunk)
             return
         if self._file is None:
-            self._file = self._open()
+            self._file = self._open_spill()
             self.output_path = self._file.name
-            self._spill(b"".join(self._early))
-            self._early.clear()
+            self._spill(b"".join(self._before_spill))
+            self._before_spill.clear()
         self._spill(chunk)
 
     def _spill(self, data: bytes) -> None:

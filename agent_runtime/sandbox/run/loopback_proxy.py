@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import asyncio
 
 LOOPBACK = "127.0.0.1"
-PIECE = 64 * 1024
-MOST = 256
+READ_SIZE = 64 * 1024
+MAX_CONNECTIONS = 256
 """Connections at a time."""
 
 
 def main() -> None:
     proxy, port, argv = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
-    with socket.create_server((LOOPBACK, port), backlog=MOST) as listener:
+    with socket.create_server((LOOPBACK, port), backlog=MAX_CONNECTIONS) as listener:
         between = os.fork()
         if between == 0:
             if os.fork() == 0:
@@ -52,7 +52,7 @@ def _run(listener: socket.socket, proxy: str) -> None:
 async def _serve(listener: socket.socket, proxy: str) -> None:
     import asyncio
 
-    slots = asyncio.Semaphore(MOST)
+    slots = asyncio.Semaphore(MAX_CONNECTIONS)
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with slots:
@@ -72,7 +72,7 @@ async def _serve(listener: socket.socket, proxy: str) -> None:
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """One direction, to its end. A side that broke takes the other one with it."""
     try:
-        while piece := await reader.read(PIECE):
+        while piece := await reader.read(READ_SIZE):
             writer.write(piece)
             await writer.drain()
         writer.write_eof()

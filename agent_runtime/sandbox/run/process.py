@@ -22,13 +22,13 @@ from typing import Any
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
-from ..backends.backend import LIFELINE, BackendUnavailable, LaunchPlan, program
+from ..backends.backend import LIFELINE, BackendUnavailable, LaunchPlan, find_program
 from ..kernel.process_tree import command_line, descendants, thread_count
 
 # In bash, because plain shells know descriptors up to 9 only.
-WATCHER = '{{ read -r _; kill -KILL 0; }} <&{fd} >/dev/null 2>&1 & exec {fd}<&-; exec "$@"'
+WATCHER_SCRIPT = '{{ read -r _; kill -KILL 0; }} <&{fd} >/dev/null 2>&1 & exec {fd}<&-; exec "$@"'
 LINE_LIMIT = 64 * 1024
-DEATH = 2.0
+KILL_SECONDS = 2.0
 """Seconds to wait for a killed process. Only one that hangs inside the kernel takes longer."""
 
 log = logger(__name__)
@@ -37,9 +37,9 @@ log = logger(__name__)
 class SandboxProcess:
     """Use as `async with await Child.start(launch) as child`. Its three streams are pipes."""
 
-    def __init__(self, process: subprocess.Popen[bytes], lifeline: int, outlives: bool) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], lifeline: int, ends_by_lifeline: bool) -> None:
         self._process = process
-        self._outlives = outlives
+        self._ends_by_lifeline = ends_by_lifeline
         self._lifeline: int | None = lifeline
         self._transports: list[asyncio.BaseTransport] = []
         self._loop = asyncio.get_running_loop()
@@ -74,7 +74,7 @@ class SandboxProcess:
             streams = [_pipe(theirs, ours, to_them=one, owner=launch.uid) for one in (True, False, False)]
             watched = _pipe(theirs, ours, to_them=True)
             process = subprocess.Popen(  # noqa: ASYNC220 - returns as soon as the program is loaded
-                _watched(launch, watched),
+                _guarded_argv(launch, watched),
                 stdin=streams[0],
                 stdout=streams[1],
                 stderr=streams[2],
@@ -92,15 +92,15 @@ class SandboxProcess:
             for descriptor in theirs:
                 os.close(descriptor)
         *pipes, lifeline = ours
-        child = cls(process, lifeline, launch.outlives)
+        child = cls(process, lifeline, launch.ends_by_lifeline)
         await child._connect(pipes, line_limit)
         return child
 
-    def guard(self, watch: Coroutine[Any, Any, str]) -> None:
+    def add_guard(self, watch: Coroutine[Any, Any, str]) -> None:
         """While the child lives, this watches it; when it returns, with a reason, the child is ended."""
-        self._guards.append(asyncio.create_task(self._guard(watch)))
+        self._guards.append(asyncio.create_task(self._run_guard(watch)))
 
-    async def _guard(self, watch: Coroutine[Any, Any, str]) -> None:
+    async def _run_guard(self, watch: Coroutine[Any, Any, str]) -> None:
         try:
             reason = await watch
         except Exception:
@@ -108,7 +108,7 @@ class SandboxProcess:
             reason = "it could not be watched any more"
         if self.stopped is None and self.running:
             self.stopped = reason
-            self._strike()
+            self._send_kill()
 
     async def _connect(self, pipes: Sequence[int], line_limit: int) -> None:
         self.stdout = await self._reader(pipes[1], line_limit)
@@ -128,12 +128,12 @@ class SandboxProcess:
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
-        self._cut_lifeline()  # what it left in the background ends with it
+        self._close_lifeline()  # what it left in the background ends with it
         for guard in self._guards:
             guard.cancel()
         self._ended.set_result(self._process.wait())
 
-    def _cut_lifeline(self) -> None:
+    def _close_lifeline(self) -> None:
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
@@ -142,7 +142,7 @@ class SandboxProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def family(self) -> dict[int, str]:
+    def processes(self) -> dict[int, str]:
         """The processes that belong to it now, each with its command line."""
         return {pid: command_line(pid) for pid in descendants(self.pid)}
 
@@ -160,19 +160,19 @@ class SandboxProcess:
 
     async def kill(self) -> None:
         """Ends the process and all that it started. What it printed before can still be read."""
-        self._strike()
+        self._send_kill()
         with suppress(TimeoutError):
-            async with asyncio.timeout(DEATH):
+            async with asyncio.timeout(KILL_SECONDS):
                 await self.wait()
         if self.running:
-            self._outlives = False
-            self._strike()
+            self._ends_by_lifeline = False
+            self._send_kill()
 
-    def _strike(self) -> None:
-        if self.running and not self._outlives:
+    def _send_kill(self) -> None:
+        if self.running and not self._ends_by_lifeline:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
-        self._cut_lifeline()
+        self._close_lifeline()
 
     async def close(self) -> None:
         """Ends the process and lets go of its pipes."""
@@ -196,13 +196,13 @@ class SandboxProcess:
         await self.close()
 
 
-def _watched(launch: LaunchPlan, lifeline: int) -> tuple[str, ...]:
+def _guarded_argv(launch: LaunchPlan, lifeline: int) -> tuple[str, ...]:
     """What to start, so that it and all of its own ends with the lifeline."""
-    if launch.outlives:
+    if launch.ends_by_lifeline:
         at = launch.argv.index(LIFELINE)
         return (*launch.argv[:at], str(lifeline), *launch.argv[at + 1 :])
-    shell = program("bash")
-    return (shell, "-c", WATCHER.format(fd=lifeline), shell, *launch.argv)
+    shell = find_program("bash")
+    return (shell, "-c", WATCHER_SCRIPT.format(fd=lifeline), shell, *launch.argv)
 
 
 def _pipe(theirs: list[int], ours: list[int], *, to_them: bool, owner: int | None = None) -> int:

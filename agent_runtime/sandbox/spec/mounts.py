@@ -15,10 +15,10 @@ import agent_runtime
 
 from .spec import SandboxSpec
 
-LINKED = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin")
+SYSTEM_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin")
 """Links into /usr on most systems, folders on some."""
 
-ETC = (
+SHOWN_ETC = (
     "/etc/alternatives",
     "/etc/ca-certificates.conf",
     "/etc/ld.so.cache",
@@ -33,10 +33,10 @@ ETC = (
 )
 """All of the host's /etc that is shown. Users, groups and hosts come from files of our own beside this module."""
 
-MASKED = ("/proc/acpi", "/proc/cmdline", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/timer_list")
+MASKED_PROC = ("/proc/acpi", "/proc/cmdline", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/timer_list")
 """What /proc tells about the machine and a command has no use for."""
 
-OUR_ETC = Path(__file__).parents[1] / "etc"
+OWN_ETC = Path(__file__).parents[1] / "etc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +56,37 @@ def python_roots() -> tuple[Path, ...]:
 
 
 @cache
-def system() -> tuple[Mount, ...]:
+def system_mounts() -> tuple[Mount, ...]:
     """The system's programs and libraries, and Python."""
     usr = Path("/usr")
     found = [Mount("read", usr, usr)]
-    for path in map(Path, LINKED):
+    for path in map(Path, SYSTEM_LINKS):
         if path.is_symlink():
             found.append(Mount("link", path, path.readlink()))
         elif path.is_dir():
             found.append(Mount("read", path, path))
-    found.extend(Mount("read", path, path) for path in map(Path, ETC) if path.exists())
-    found.extend(Mount("read", Path("/etc", ours.name), ours) for ours in sorted(OUR_ETC.iterdir()))
+    found.extend(Mount("read", path, path) for path in map(Path, SHOWN_ETC) if path.exists())
+    found.extend(Mount("read", Path("/etc", ours.name), ours) for ours in sorted(OWN_ETC.iterdir()))
     found.extend(Mount("read", path, path) for path in python_roots() if not path.is_relative_to(usr))
     return tuple(found)
 
 
-def plan(box: SandboxSpec, hidden: Sequence[Path], tmp: Sequence[Path]) -> list[Mount]:
+def plan_mounts(spec: SandboxSpec, hidden: Sequence[Path], tmp: Sequence[Path]) -> list[Mount]:
     """Every mount of a box, shallow ones first, so that a deeper one always shows through the one around it."""
     wanted = [
-        *system(),
+        *system_mounts(),
         *(Mount("mask", path) for path in hidden),
         *(Mount("tmp", path) for path in tmp),
-        *(Mount("read", path, path) for path in box.readable),
-        *(Mount("write", path, path) for path in box.writable),
+        *(Mount("read", path, path) for path in spec.readable),
+        *(Mount("write", path, path) for path in spec.writable),
     ]
     return sorted(wanted, key=lambda mount: len(mount.target.parts))
 
 
-def arguments(plan: Iterable[Mount], size: int) -> Iterator[str]:
+def mount_options(mounts: Iterable[Mount], size: int) -> Iterator[str]:
     """The plan as bubblewrap's options; `size` bounds each folder in memory, in bytes."""
     made: set[Path] = set()
-    for mount in plan:
+    for mount in mounts:
         for parent in reversed(mount.target.parents[:-1]):
             if parent not in made:
                 made.add(parent)
@@ -105,8 +105,8 @@ def arguments(plan: Iterable[Mount], size: int) -> Iterator[str]:
                 yield from ("--perms", "1777", "--size", str(size), "--tmpfs", str(mount.target))
 
 
-def masked() -> Iterator[str]:
-    for path in MASKED:
+def mask_options() -> Iterator[str]:
+    for path in MASKED_PROC:
         if os.path.isdir(path):
             yield from ("--size", "4096", "--tmpfs", path, "--remount-ro", path)
         elif os.path.exists(path):

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MiB = 1024 * 1024
-FEWEST_FILES = 25_000
+MIN_FILES = 25_000
 
 
-def _share() -> int:
+def _default_total_memory() -> int:
     """4 GiB, or half of a smaller machine."""
     return min(4096 * MiB, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
 
@@ -22,7 +22,7 @@ class SandboxLimits:
 
     memory: int = 2048 * MiB
     """Private writable memory. The address space is bounded at four times as much."""
-    total_memory: int = field(default_factory=_share)
+    total_memory: int = field(default_factory=_default_total_memory)
     """What all processes of a command use together; one that goes beyond is ended."""
     processes: int = 256
     """Processes and threads. Where the kernel counts them by command, there are no more; where it counts those of all
@@ -52,9 +52,9 @@ class Quota:
     """What the model knows it as."""
 
     @classmethod
-    def of(cls, folder: Path, size: int, name: str) -> Quota:
+    def for_size(cls, folder: Path, size: int, name: str) -> Quota:
         """With as many files as a file system of that size commonly has room for."""
-        return cls(folder, size, max(FEWEST_FILES, size // (16 * 1024)), name)
+        return cls(folder, size, max(MIN_FILES, size // (16 * 1024)), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,6 @@ class SandboxSpec:
     quotas: tuple[Quota, ...] = ()
     network: Path | None = None
     """The unix socket of a forward proxy for this command; none: no network. Only bubblewrap can offer one."""
-    lowers_itself: bool = False
+    lowers_own_priority: bool = False
     """It is a program of ours that somebody waits for: it begins with the server's priority, and takes the lowest one
     before it runs anything that is not ours."""

@@ -14,7 +14,7 @@ NOTICE = "data-notice"
 """A part by which the runtime speaks to the model in the middle of a turn."""
 STEER = "data-steer"
 """A part that holds a user message which joined the turn while it ran."""
-ASKED = "data-approval"
+APPROVAL_PART = "data-approval"
 """A part that says why a call needs a person's approval, and what an approval for good would allow."""
 RETRY = "data-retry"
 """A part that says: the model call before it broke off, what it had said so far is not part of the conversation."""
@@ -39,7 +39,7 @@ class Part:
         """The text so far."""
         return self.data["text"] + "".join(self.pending)
 
-    def fold(self) -> str:
+    def flush_pending(self) -> str:
         """Moves the pending pieces into the text and gives them back as one."""
         added = "".join(self.pending)
         if added:
@@ -59,7 +59,7 @@ class MessageParts:
         """Growing texts by chunk id; tool calls and data parts by their type and id, which others choose."""
 
     @classmethod
-    def of(cls, new_id: Any, ids: list[str], reply: Message) -> MessageParts:
+    def from_reply(cls, new_id: Any, ids: list[str], reply: Message) -> MessageParts:
         """Those of a message that is gone on with, as they were recorded."""
         known = cls(new_id)
         known.metadata = dict(reply.metadata)
@@ -83,7 +83,7 @@ class MessageParts:
                 part = self._add({"type": kind, "text": "", "state": "streaming"}, chunk.id)
             case c.TextEnd() | c.ReasoningEnd():
                 part = self._open.pop(chunk.id)
-                part.fold()
+                part.flush_pending()
                 part.data["state"] = "done"
             case c.StartStep():
                 part = self._add({"type": "step-start"})

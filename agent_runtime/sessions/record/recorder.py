@@ -35,8 +35,8 @@ class _Change:
     """Text that is in `data` and not yet in the row."""
 
     @classmethod
-    def of(cls, part: Part) -> _Change:
-        added = part.fold()
+    def from_part(cls, part: Part) -> _Change:
+        added = part.flush_pending()
         return cls(part, dict(part.data), added)
 
     @property
@@ -60,14 +60,14 @@ class Recorder:
         self._dirty: dict[int, Part] = {}
         self._characters = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._flight: asyncio.Future[None] | None = None
+        self._pending_flush: asyncio.Future[None] | None = None
         """The flush that is on its way."""
-        self._booked = Usage.model_validate(self.message.metadata.get("usage", {}))
+        self._counted_usage = Usage.model_validate(self.message.metadata.get("usage", {}))
         """What the session's rollups already count of this message."""
-        self._filed: dict[str, Any] | None = None
+        self._saved_metadata: dict[str, Any] | None = None
         """The metadata that is known to be in the message's row."""
 
-    def take(self, chunk: c.Chunk) -> None:
+    def record(self, chunk: c.Chunk) -> None:
         """Remembers the chunk and sees to it that it is saved in time."""
         part = self.message.apply(chunk)
         if part is not None:
@@ -82,34 +82,34 @@ class Recorder:
     def flush(self) -> None:
         """Hands what has changed to the writer. At most one flush is on its way: a slow disk makes them larger."""
         self._cancel_timer()
-        if self._flight is not None:
+        if self._pending_flush is not None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
             return
         self._send()
 
     async def save(
-        self, also: Callable[[sqlite3.Connection, int], None] | None = None, *, durable: bool = True
+        self, also_write: Callable[[sqlite3.Connection, int], None] | None = None, *, durable: bool = True
     ) -> None:
         """Saves all that was taken and, in the same transaction, whatever hangs on it: returns once that would survive
         a power cut, or without `durable` a crash. Raises StoreError; then nothing was saved, and another `save` may
         try again."""
         self._cancel_timer()
-        if self._flight is not None:
-            await asyncio.wait([self._flight])
-        booked, metadata = self._booked, self._metadata()
+        if self._pending_flush is not None:
+            await asyncio.wait([self._pending_flush])
+        booked, metadata = self._counted_usage, self._metadata()
         unit, now = self._unit(metadata, whole=True), self._clock.now_ms()
 
         def whole(connection: sqlite3.Connection) -> None:
             unit(connection)
-            if also is not None:
-                also(connection, now)
+            if also_write is not None:
+                also_write(connection, now)
 
         try:
             await self._database.write(whole, durable=durable)
         except Exception:
             self._unsaved(booked)
             raise
-        self._filed = metadata
+        self._saved_metadata = metadata
 
     def close(self) -> None:
         """Hands over what is left, without waiting: for a turn that the next life will take up."""
@@ -117,7 +117,7 @@ class Recorder:
         if self._dirty:
             self._send()
 
-    def data(self) -> list[dict[str, Any]]:
+    def current_parts(self) -> list[dict[str, Any]]:
         """The parts as they are now, in the SDK's JSON shape."""
         return [{**part.data, "text": part.text} if part.pending else part.data for part in self.message.parts]
 
@@ -127,24 +127,26 @@ class Recorder:
             self._timer = None
 
     def _send(self) -> None:
-        booked, metadata = self._booked, self._metadata()
-        self._flight = flight = self._database.write(self._unit(metadata, whole=metadata != self._filed))
-        flight.add_done_callback(lambda flushed: self._landed(flushed, booked, metadata))
+        booked, metadata = self._counted_usage, self._metadata()
+        self._pending_flush = flight = self._database.write(
+            self._unit(metadata, whole=metadata != self._saved_metadata)
+        )
+        flight.add_done_callback(lambda flushed: self._on_flushed(flushed, booked, metadata))
 
-    def _landed(self, flushed: asyncio.Future[None], booked: Usage, metadata: dict[str, Any]) -> None:
-        if self._flight is flushed:
-            self._flight = None
+    def _on_flushed(self, flushed: asyncio.Future[None], booked: Usage, metadata: dict[str, Any]) -> None:
+        if self._pending_flush is flushed:
+            self._pending_flush = None
         if flushed.cancelled():
             return
         if (error := flushed.exception()) is not None:
             log.warning("a flush failed", message_id=self._row.id, error=str(error))
             self._unsaved(booked)
         else:
-            self._filed = metadata
+            self._saved_metadata = metadata
 
     def _unsaved(self, booked: Usage) -> None:
         """After a failed write everything counts as unsaved; the next one writes all of it."""
-        self._booked = booked
+        self._counted_usage = booked
         self._growing.clear()
         self._dirty = {part.index: part for part in self.message.parts}
 
@@ -154,12 +156,12 @@ class Recorder:
     def _unit(self, metadata: dict[str, Any], *, whole: bool) -> Callable[[sqlite3.Connection], None]:
         """Most flushes only make a text longer. They leave the message's own row alone, which would cost one more page
         in the log; `whole` ones write it."""
-        changes = [_Change.of(part) for part in self._dirty.values()]
+        changes = [_Change.from_part(part) for part in self._dirty.values()]
         self._dirty.clear()
         self._characters = 0
         now = self._clock.now_ms()
         total = Usage.model_validate(metadata.get("usage", {}))
-        spent, self._booked = total.minus(self._booked), total
+        spent, self._counted_usage = total.minus(self._counted_usage), total
 
         def save(connection: sqlite3.Connection) -> None:
             if whole:

@@ -16,7 +16,7 @@ BROKEN_CALL = "the runtime stopped while the model was asked"
 TURN_ERROR = "the runtime stopped before this turn was finished"
 
 
-def interrupt(connection: sqlite3.Connection, turn: history.TurnRow, now: int) -> dict[str, Any]:
+def interrupt_turn(connection: sqlite3.Connection, turn: history.TurnRow, now: int) -> dict[str, Any]:
     """Ends a turn that was running: orphaned calls become errors, growing texts keep what was saved. Its outcome."""
     _close(connection, turn.reply_id, first_broken=0, now=now)
     outcome = {"status": "failed", "error_code": "interrupted", "error": TURN_ERROR, "finish_reason": "error"}
@@ -28,7 +28,7 @@ def interrupt(connection: sqlite3.Connection, turn: history.TurnRow, now: int) -
     return outcome
 
 
-def reopen(connection: sqlite3.Connection, turn: history.TurnRow, ids: Ids, now: int) -> int:
+def reopen_turn(connection: sqlite3.Connection, turn: history.TurnRow, ids: Ids, now: int) -> int:
     """Makes the record of a turn that broke off fit to be gone on with; gives how much it has done: model calls that
     came to their end, and tool calls that have a result.
 
@@ -38,7 +38,7 @@ def reopen(connection: sqlite3.Connection, turn: history.TurnRow, ids: Ids, now:
     reply = history.message(connection, turn.reply_id)
     if reply is None:
         return 0
-    asked = complete_steps(reply)
+    asked = completed_step_count(reply)
     begun = [index for index, part in enumerate(reply.parts) if part["type"] == "step-start"]
     if len(begun) > asked:
         said = reply.parts[begun[asked] + 1 :]
@@ -50,7 +50,7 @@ def reopen(connection: sqlite3.Connection, turn: history.TurnRow, ids: Ids, now:
     return asked + sum(1 for part in reply.parts if part.get("state") == "output-available")
 
 
-def complete_steps(reply: history.Message) -> int:
+def completed_step_count(reply: history.Message) -> int:
     """How many model calls of a reply came to their end."""
     steps = reply.metadata.get(STEP_COUNT, reply.metadata.get(OLD_STEP_COUNT, 0))
     return steps if isinstance(steps, int) else 0

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from agent_common.protocol import Rule, Usage
 
-from .. import agent_prompts as briefs
+from .. import agent_prompts
 from ..agent_prompts import AgentPrompt
 from .rows import load
 
@@ -32,11 +32,11 @@ class SessionRow:
     """Of scope `session`."""
     last_ms: int
     """Time of its latest message."""
-    briefs: dict[str, AgentPrompt] = field(default_factory=dict[str, AgentPrompt])
+    agent_prompts: dict[str, AgentPrompt] = field(default_factory=dict[str, AgentPrompt])
     """What other agents than its own were told in it."""
     packages: dict[str, str] = field(default_factory=dict[str, str])
     """The skill packages that the prompt tells of."""
-    called: bool = False
+    is_subagent: bool = False
     """It is that of an agent which another one has called."""
 
 
@@ -111,13 +111,13 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
         archived=row["archived_at"] is not None,
         rules=tuple(_rule(rule) for rule in load(row["permissions_json"])),
         last_ms=row["last_ms"] or 0,
-        briefs=briefs.load(connection, metadata),
-        packages=briefs.packages_of(metadata),
-        called="called_by" in metadata,
+        agent_prompts=agent_prompts.load(connection, metadata),
+        packages=agent_prompts.packages_of(metadata),
+        is_subagent="called_by" in metadata,
     )
 
 
-def alias(connection: sqlite3.Connection, principal: str, name: str) -> str | None:
+def session_of_alias(connection: sqlite3.Connection, principal: str, name: str) -> str | None:
     row = connection.execute(
         "SELECT session_id FROM session_aliases WHERE principal = ? AND alias = ?", (principal, name)
     ).fetchone()
@@ -126,7 +126,7 @@ def alias(connection: sqlite3.Connection, principal: str, name: str) -> str | No
 
 def messages(connection: sqlite3.Connection, session_id: str, first: str | None = None) -> Iterator[Message]:
     """Every message of the session, oldest first, or those from `first` on."""
-    since = _place(connection, session_id, first) if first is not None else (0, "")
+    since = _position(connection, session_id, first) if first is not None else (0, "")
     parts: dict[str, list[dict[str, Any]]] = {}
     for row in connection.execute(_PARTS, (session_id, *since)):
         parts.setdefault(row["message_id"], []).append(load(row["data_json"]))
@@ -141,22 +141,22 @@ WHERE m.session_id = ? AND (m.created_at, m.id) >= (?, ?) ORDER BY p.message_id,
 """
 
 
-def _place(connection: sqlite3.Connection, session_id: str, message_id: str) -> tuple[int, str]:
+def _position(connection: sqlite3.Connection, session_id: str, message_id: str) -> tuple[int, str]:
     row = connection.execute(
         "SELECT created_at, id FROM chat_messages WHERE id = ? AND session_id = ?", (message_id, session_id)
     ).fetchone()
     return (row[0], row[1]) if row is not None else (0, "")
 
 
-def last_shown(connection: sqlite3.Connection, session_id: str) -> tuple[int, str]:
+def last_shown_position(connection: sqlite3.Connection, session_id: str) -> tuple[int, str]:
     """The place of the session's latest message that is shown."""
     row = connection.execute(f"{_SHOWN} ORDER BY created_at DESC, id DESC LIMIT 1", (session_id, 0, "")).fetchone()
     return (row["created_at"], row["id"]) if row is not None else (0, "")
 
 
-def shown_behind(connection: sqlite3.Connection, session_id: str, place: tuple[int, str]) -> str | None:
+def first_shown_after(connection: sqlite3.Connection, session_id: str, position: tuple[int, str]) -> str | None:
     """The first message that is shown behind a place; none when nothing is."""
-    row = connection.execute(f"{_SHOWN} ORDER BY created_at, id LIMIT 1", (session_id, *place)).fetchone()
+    row = connection.execute(f"{_SHOWN} ORDER BY created_at, id LIMIT 1", (session_id, *position)).fetchone()
     return row["id"] if row is not None else None
 
 
@@ -188,7 +188,7 @@ def part_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:
     ]
 
 
-def last_saved(connection: sqlite3.Connection, message_id: str) -> int | None:
+def last_part_created_at(connection: sqlite3.Connection, message_id: str) -> int | None:
     """When the last part of a message was begun: all that is known of how long a broken turn ran."""
     row = connection.execute("SELECT max(created_at) FROM chat_parts WHERE message_id = ?", (message_id,)).fetchone()
     return row[0]
@@ -206,10 +206,10 @@ def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
         " (SELECT json_extract(metadata_json, '$.subagent') FROM chat_messages m WHERE m.id = message_id) AS caller"
         " FROM turns WHERE state != 'ended' ORDER BY seq"
     )
-    return [_left(row) for row in found]
+    return [_recovered_turn(row) for row in found]
 
 
-def spent_by_subagents(connection: sqlite3.Connection, session_id: str, message_id: str) -> Usage:
+def subagent_usage(connection: sqlite3.Connection, session_id: str, message_id: str) -> Usage:
     """What the sessions of subagents have used that a turn called, and of those that these called."""
     row = connection.execute(_CALLED, {"session": session_id, "message": message_id}).fetchone()
     return Usage(**dict(row))
@@ -234,7 +234,7 @@ def _message(row: sqlite3.Row, parts: list[dict[str, Any]]) -> Message:
     return Message(row["id"], row["role"], load(row["metadata_json"]), parts, row["created_at"])
 
 
-def _left(row: sqlite3.Row) -> TurnRow:
+def _recovered_turn(row: sqlite3.Row) -> TurnRow:
     """One that said something already has begun: only its start is not on record."""
     begun = row["state"] == "queued" and row["replied"]
     caller = load(row["caller"]) if row["caller"] else None

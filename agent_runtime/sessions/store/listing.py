@@ -102,19 +102,19 @@ def unknown_session(name: str) -> NotFound:
     return NotFound(f"there is no session {name}; one begins with its first message", code="unknown_session")
 
 
-def read_cursor(text: str) -> Cursor | None:
+def parse_cursor(text: str) -> Cursor | None:
     """What `cursor` wrote; none for any other text."""
     found = _CURSOR.fullmatch(text)
     return (int(found[1]), found[2]) if found else None
 
 
-def cursor(at: int, row_id: str) -> str:
+def format_cursor(timestamp: int, row_id: str) -> str:
     """The place behind a row, for a caller to give back as it is."""
-    return f"{at}.{row_id}"
+    return f"{timestamp}.{row_id}"
 
 
 @contextmanager
-def snapshot(connection: sqlite3.Connection) -> Generator[None]:
+def read_transaction(connection: sqlite3.Connection) -> Generator[None]:
     """Several reads that see the same moment."""
     connection.execute("BEGIN")
     try:
@@ -159,7 +159,7 @@ def messages(
     """Messages of a session, oldest first, without those that wait in the queue."""
     at, row_id = after or (-1, "")
     wanted = {"session": session_id, "at": at, "id": row_id, "limit": limit, "hidden": hidden}
-    with snapshot(connection):
+    with read_transaction(connection):
         found = connection.execute(_MESSAGES, wanted).fetchall()
         parts = _parts(connection, [row["id"] for row in found])
     return [
@@ -180,9 +180,9 @@ def last_outcome(connection: sqlite3.Connection, session_id: str) -> dict[str, A
     return load(row[0]) if row and row[0] else None
 
 
-def waiting(connection: sqlite3.Connection, session_id: str) -> list[WaitingMessage]:
+def queued_messages(connection: sqlite3.Connection, session_id: str) -> list[WaitingMessage]:
     """The queue of a session, in the order in which it will be served."""
-    with snapshot(connection):
+    with read_transaction(connection):
         found = connection.execute(_WAITING, (session_id,)).fetchall()
         parts = _parts(connection, [row["message_id"] for row in found])
     return [
@@ -192,7 +192,7 @@ def waiting(connection: sqlite3.Connection, session_id: str) -> list[WaitingMess
     ]
 
 
-def spent(connection: sqlite3.Connection, session_id: str, model: str) -> dict[str, Usage]:
+def usage_by_model(connection: sqlite3.Connection, session_id: str, model: str) -> dict[str, Usage]:
     """Model -> its tokens over all answers, hidden ones too; `model` is for answers that name none.
 
     The cost is what the mesh counted at the time, and unknown as soon as it did not count one answer.

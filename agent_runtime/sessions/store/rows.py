@@ -163,7 +163,7 @@ def start_turn(connection: sqlite3.Connection, message_id: str, now: int) -> Non
     )
 
 
-def go_on(connection: sqlite3.Connection, message_id: str, now: int) -> None:
+def resume_turn(connection: sqlite3.Connection, message_id: str, now: int) -> None:
     """A turn that waited or broke off runs again."""
     connection.execute("UPDATE turns SET state = 'running', updated_at = ? WHERE message_id = ?", (now, message_id))
     leave_queue(connection, message_id)
@@ -186,19 +186,19 @@ def add_metadata(connection: sqlite3.Connection, message_id: str, key: str, valu
     )
 
 
-def put_away(connection: sqlite3.Connection, message_id: str, now: int) -> None:
+def suspend_turn(connection: sqlite3.Connection, message_id: str, now: int) -> None:
     """A turn waits for a person."""
     connection.execute("UPDATE turns SET state = 'waiting', updated_at = ? WHERE message_id = ?", (now, message_id))
 
 
-def count_life(connection: sqlite3.Connection, message_id: str, done: int, lives: int, now: int) -> None:
+def record_process_end(connection: sqlite3.Connection, message_id: str, done: int, lives: int, now: int) -> None:
     """A life has ended with so much `done`; it was one of `lives` in a row that completed nothing."""
     connection.execute(
         "UPDATE turns SET done = ?, lives = ?, updated_at = ? WHERE message_id = ?", (done, lives, now, message_id)
     )
 
 
-def answer_part(
+def save_answer(
     connection: sqlite3.Connection, message_id: str, call_id: str, changes: dict[str, Any], now: int
 ) -> None:
     """A tool call that waited for a person has its answer."""
@@ -281,11 +281,11 @@ def archive(connection: sqlite3.Connection, session_id: str, now: int, *, succee
             (now, session_id),
         )
     else:
-        withdraw(connection, session_id)
+        disable_lookup(connection, session_id)
     connection.execute("UPDATE chat_sessions SET archived_at = ?, updated_at = ? WHERE id = ?", (now, now, session_id))
 
 
-def withdraw(connection: sqlite3.Connection, session_id: str) -> None:
+def disable_lookup(connection: sqlite3.Connection, session_id: str) -> None:
     """What was said in a session cannot be looked up any more while it is away."""
     connection.execute(
         "UPDATE chat_sessions SET metadata_json = json_remove(metadata_json, '$.succeeded_at')"

@@ -104,7 +104,7 @@ def read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
 
 
 def _read(raw: bytes) -> Line:
-    line = parsed(raw)
+    line = parse_json(raw)
     if not is_object(line) or line.keys() != {"type", "data"} or not is_object(line["data"]):
         raise ImportFault('must be {"type": ..., "data": {...}}')
     columns = COLUMNS.get(line["type"]) if isinstance(line["type"], str) else None
@@ -118,7 +118,7 @@ def _read(raw: bytes) -> Line:
     return line
 
 
-def parsed(raw: bytes | str) -> object:
+def parse_json(raw: bytes | str) -> object:
     """Any JSON. Raises Fault."""
     try:
         return read_json(raw.encode() if isinstance(raw, str) else raw, LINE)
@@ -137,9 +137,9 @@ class SessionImport:
         self._closed = False
         self._messages: set[str] = set()
         self._parts: set[str] = set()
-        self._places: set[tuple[str, int]] = set()
+        self._part_positions: set[tuple[str, int]] = set()
 
-    def take(self, number: int, line: Line) -> None:
+    def add_line(self, number: int, line: Line) -> None:
         self._last = number
         try:
             if self._closed:
@@ -160,7 +160,7 @@ class SessionImport:
         model = _object(data, "model_json")
         if not isinstance(model.get("model_id"), str):
             raise ImportFault("data.model_json: model_id is missing")
-        if not _are_rules(parsed(data["permissions_json"])):
+        if not _are_rules(parse_json(data["permissions_json"])):
             raise ImportFault("data.permissions_json: must be a list of rules with permission, pattern and action")
         metadata = _object(data, "metadata_json")
         for key in ("principal", "system_prompt_digest"):
@@ -176,7 +176,7 @@ class SessionImport:
         self._digest = metadata["system_prompt_digest"]
 
     def _message(self, data: Line) -> None:
-        self._ours(data)
+        self._check_session_id(data)
         if data["role"] not in ("user", "assistant", "system"):
             raise ImportFault("data.role: must be user, assistant or system")
         metadata = _object(data, "metadata_json")
@@ -190,10 +190,10 @@ class SessionImport:
         model = metadata.get("model", {})
         if not is_object(model) or not isinstance(model.get("model_id", ""), str):
             raise ImportFault("data.metadata_json: model has the wrong shape")
-        _once(data["id"], self._messages, "data.id")
+        _refuse_duplicate(data["id"], self._messages, "data.id")
 
     def _part(self, data: Line) -> None:
-        self._ours(data)
+        self._check_session_id(data)
         if data["message_id"] not in self._messages:
             raise ImportFault("data.message_id: no such message before this line")
         part = _object(data, "data_json")
@@ -201,22 +201,22 @@ class SessionImport:
             raise ImportFault("data.type: differs from the type in data_json")
         if (fault := _part_fault(part)) is not None:
             raise ImportFault(f"data.data_json: {fault}")
-        _once(data["id"], self._parts, "data.id")
-        _once((data["message_id"], data["index"]), self._places, "data.index")
+        _refuse_duplicate(data["id"], self._parts, "data.id")
+        _refuse_duplicate((data["message_id"], data["index"]), self._part_positions, "data.index")
 
     def _prompt(self, data: Line) -> None:
         if hashlib.sha256(data["body"].encode()).hexdigest() != data["digest"]:
             raise ImportFault("data.body: does not have that digest")
         self._closed = data["digest"] == self._digest
 
-    def _ours(self, data: Line) -> None:
+    def _check_session_id(self, data: Line) -> None:
         if data["session_id"] != self.session_id:
             raise ImportFault("data.session_id: is not the session of the first line")
 
 
 def _object(data: Line, column: str) -> dict[str, Any]:
     try:
-        found = parsed(data[column])
+        found = parse_json(data[column])
     except ImportFault as fault:
         raise ImportFault(f"data.{column}: {fault}") from fault
     if not is_object(found):
@@ -230,7 +230,7 @@ def _newer(version: object) -> bool:
     return not _whole(version) or not isinstance(version, int) or version > SCHEMA_VERSION
 
 
-def _once(value: Any, seen: set[Any], what: str) -> None:
+def _refuse_duplicate(value: Any, seen: set[Any], what: str) -> None:
     if value in seen:
         raise ImportFault(f"{what}: was there before")
     seen.add(value)
@@ -245,7 +245,7 @@ def _part_fault(part: dict[str, Any]) -> str | None:
         said = part.get("data")
         return None if is_object(said) and isinstance(said.get("text"), str) else "data.text is missing"
     if kind == STEER:
-        return None if _steers(part.get("data")) else "data.parts is missing"
+        return None if _is_steer_data(part.get("data")) else "data.parts is missing"
     if kind == "dynamic-tool" and not isinstance(part.get("toolName"), str):
         return "toolName is missing"
     return None if tool_name(part) is None else _call_fault(part)
@@ -280,8 +280,8 @@ def _are_rules(value: object) -> bool:
     return all(is_object(rule) and all(_text(rule.get(name)) for name in _RULE) for rule in rules)
 
 
-def _steers(said: object) -> bool:
-    parts = said.get("parts") if is_object(said) else None
+def _is_steer_data(data: object) -> bool:
+    parts = data.get("parts") if is_object(data) else None
     return isinstance(parts, list) and all(is_object(one) and "type" in one for one in cast("list[object]", parts))
 
 

@@ -15,11 +15,11 @@ from pydantic_core import to_json
 
 from ...errors import Conflict, InvalidRequest
 from .. import retention
-from ..store.listing import snapshot, unknown_session
+from ..store.listing import read_transaction, unknown_session
 from .import_format import COLUMNS, Line, SessionImport, read_lines
 
 REDACTED = "[redacted]"
-SHORTEST_SECRET = 4
+MIN_SECRET_CHARACTERS = 4
 """What is shorter keeps nobody out, and taking it away would garble every text."""
 _PRIVATE = ("model_json", "permissions_json", "metadata_json", "data_json", "body", "tool_call_id", "workspace_root")
 """Columns in which somebody may have written a secret."""
@@ -33,7 +33,7 @@ def export(
     connection: sqlite3.Connection, session_id: str, out: BinaryIO, secrets: Sequence[str], *, whole: bool
 ) -> None:
     """Writes a stored session as it is at this moment: lines, or with `whole` one JSON document."""
-    with snapshot(connection):
+    with read_transaction(connection):
         lines = _redacted(connection, session_id, secrets)
         pieces = _document(lines) if whole else (to_json(line) + b"\n" for line in lines)
         out.writelines(pieces)
@@ -82,7 +82,7 @@ def _redacted(connection: sqlite3.Connection, session_id: str, secrets: Sequence
     """The lines without the secrets. A prompt that contained one gets the digest of what is left of it."""
     if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (session_id,)).fetchone() is None:
         raise unknown_session(session_id)
-    swaps = [(form, REDACTED) for secret in secrets if len(secret) >= SHORTEST_SECRET for form in _forms(secret)]
+    swaps = [(form, REDACTED) for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS for form in _forms(secret)]
     digests = {
         digest: hashlib.sha256(_swapped(body, swaps).encode()).hexdigest()
         for digest, body in _prompts(connection, session_id).items()
@@ -132,30 +132,30 @@ def _document(lines: Iterator[Line]) -> Iterator[bytes]:
 # ---------------------------------------------------------------- in
 
 
-def check(file: BinaryIO) -> SessionImport:
+def validate_export(file: BinaryIO) -> SessionImport:
     """Reads an export to its end. Raises InvalidRequest that names the line and what is wrong with it."""
     parcel = SessionImport()
     for number, line in read_lines(file):
-        parcel.take(number, line)
+        parcel.add_line(number, line)
     parcel.finish()
     file.seek(0)
     return parcel
 
 
-def store(connection: sqlite3.Connection, file: BinaryIO, parcel: SessionImport, now: int) -> None:
+def store_session(connection: sqlite3.Connection, file: BinaryIO, session_import: SessionImport, now: int) -> None:
     """Stores a checked export, in the same transaction as whatever is around it.
 
     Raises Conflict `session_exists` for a session that is here, InvalidRequest for rows that belong to another one.
     """
-    if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (parcel.session_id,)).fetchone():
-        raise Conflict(f"session {parcel.session_id} is here already", code="session_exists")
+    if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (session_import.session_id,)).fetchone():
+        raise Conflict(f"session {session_import.session_id} is here already", code="session_exists")
     for number, line in read_lines(file):
         try:
             _insert(connection, line)
         except sqlite3.IntegrityError as error:
             fault = f"it is here already, in another session ({error})"
             raise InvalidRequest("the export cannot be stored", faults=[(f"line {number}", fault)]) from error
-    retention.note_import(connection, parcel.session_id, now)
+    retention.note_import(connection, session_import.session_id, now)
 
 
 def _insert(connection: sqlite3.Connection, line: Line) -> None:

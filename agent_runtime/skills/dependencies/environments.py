@@ -21,14 +21,14 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from agent_common.net import (
-    ANYWHERE,
+    ANY_ADDRESS,
     AddressPolicy,
     ByteStream,
     DirectUpstream,
     ProxyUpstream,
     Upstream,
     canonical_host,
-    gateway,
+    unix_socket_proxy,
 )
 from agent_common.telemetry import logger
 
@@ -58,7 +58,7 @@ class PackageIndex:
     async def open(self, host: str, port: int) -> ByteStream:
         """Connect to the index, wherever it is, or to a public host that it refers to. Raises ToolFailure."""
         own = self.url is not None and canonical_host(urlsplit(self.url).hostname or "") == host
-        rules = ANYWHERE if own else AddressPolicy()
+        rules = ANY_ADDRESS if own else AddressPolicy()
         if self.egress_url is not None:
             upstream: Upstream = ProxyUpstream(self.egress_url, self.egress_token, rules)
         else:
@@ -83,10 +83,10 @@ class Environments:
                 await self._install(requirements, folder)
         return folder
 
-    def prune(self, used: Collection[Path]) -> None:
+    def prune(self, in_use: Collection[Path]) -> None:
         """Remove the environments that are not in use, and what an interrupted installation has left."""
         for entry in os.scandir(self._folder):
-            if Path(entry.path) not in used:
+            if Path(entry.path) not in in_use:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
     def _check_policy(self, requirements: Sequence[str], *, by_agent: bool) -> None:
@@ -114,8 +114,10 @@ class Environments:
                     os.chown(one, self._confinement.uid, self._confinement.uid)
             done = await self._run_uv(requirements, new, target)
             if done.exit_code != 0:
-                raise ToolFailure(_failure(requirements, done), kind="unavailable" if done.timed_out else "invalid")
-            await asyncio.to_thread(_take_over, target)
+                raise ToolFailure(
+                    _failure_message(requirements, done), kind="unavailable" if done.timed_out else "invalid"
+                )
+            await asyncio.to_thread(_take_ownership, target)
             target.rename(folder)
             log.info("installed dependencies of a skill", requirements=list(requirements), environment=folder.name)
         finally:
@@ -123,7 +125,7 @@ class Environments:
 
     async def _run_uv(self, requirements: Sequence[str], new: Path, target: Path) -> CommandResult:
         argv = (
-            *(_uv(), "pip", "install", "--quiet", "--no-progress", "--no-config", "--only-binary", ":all:"),
+            *(_find_uv(), "pip", "install", "--quiet", "--no-progress", "--no-config", "--only-binary", ":all:"),
             *("--python", sys.executable, "--target", str(target), "--link-mode", "copy"),
             *(("--default-index", self._index.url) if self._index.url else ()),
             *("--", *requirements),
@@ -132,20 +134,20 @@ class Environments:
             socket = None
             if self._confinement.name == "bubblewrap":
                 place = stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-packages-"))
-                way = gateway(Path(place, "proxy"), _admit, self._index, uid=self._confinement.uid)
+                way = unix_socket_proxy(Path(place, "proxy"), _allow_any_host, self._index, uid=self._confinement.uid)
                 socket = await stack.enter_async_context(way)
             box = SandboxSpec(
                 new,
                 writable=(new,),
                 env={"UV_CACHE_DIR": str(new / "cache"), "UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "1"},
                 limits=SandboxLimits(processes=64, file_size=ENVIRONMENT_BYTES),
-                quotas=(Quota.of(new, ENVIRONMENT_BYTES, "the environment of a skill"),),
+                quotas=(Quota.for_size(new, ENVIRONMENT_BYTES, "the environment of a skill"),),
                 network=socket,
             )
             return await self._confinement.run(argv, box, timeout=INSTALL_SECONDS)
 
 
-async def _admit(_host: str, _port: int, _agent: str) -> str | None:
+async def _allow_any_host(_host: str, _port: int, _agent: str) -> str | None:
     return None  # where uv goes is decided by the index; PackageIndex keeps it to public hosts
 
 
@@ -155,7 +157,7 @@ def environment_name(requirements: Sequence[str]) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:NAME_LENGTH]
 
 
-def _uv() -> str:
+def _find_uv() -> str:
     try:
         import uv
     except ImportError:
@@ -168,7 +170,7 @@ def _uv() -> str:
     return uv.find_uv_bin()
 
 
-def _take_over(target: Path) -> None:
+def _take_ownership(target: Path) -> None:
     """Give the packages to the server's user: no command can change them. Links are removed, wheels have none."""
     for path, folders, files in os.walk(target):
         for name in (*folders, *files):
@@ -182,7 +184,7 @@ def _take_over(target: Path) -> None:
     os.chmod(target, 0o755)  # noqa: S103
 
 
-def _failure(requirements: Sequence[str], done: CommandResult) -> str:
+def _failure_message(requirements: Sequence[str], done: CommandResult) -> str:
     names = ", ".join(requirements)
     if done.timed_out:
         return f"dependencies ({names}) were not installed within {INSTALL_SECONDS:g} s"

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ...errors import ToolFailure
 
-MOST_REQUIREMENTS = 30
+MAX_REQUIREMENTS = 30
 _BLOCK = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?)"
@@ -31,27 +31,27 @@ def requirements_of(code: bytes, file: str) -> tuple[str, ...]:
         return ()
     blocks = [found for found in _BLOCK.finditer(code.decode(errors="replace")) if found["type"] == "script"]
     if not blocks:
-        raise _invalid(file, "the block `# /// script` has no end `# ///`")
+        raise _invalid_error(file, "the block `# /// script` has no end `# ///`")
     if len(blocks) > 1:
-        raise _invalid(file, "there is more than one block `# /// script`")
+        raise _invalid_error(file, "there is more than one block `# /// script`")
     lines = blocks[0]["content"].splitlines()
     try:
         metadata = tomllib.loads("\n".join(line[2:] if line.startswith("# ") else line[1:] for line in lines))
     except tomllib.TOMLDecodeError as error:
-        raise _invalid(file, f"the block `# /// script` is not TOML: {error}") from None
-    return _checked(metadata.get("dependencies", []), file)
+        raise _invalid_error(file, f"the block `# /// script` is not TOML: {error}") from None
+    return _check_requirements(metadata.get("dependencies", []), file)
 
 
-def _checked(declared: Any, file: str) -> tuple[str, ...]:
-    if not isinstance(declared, list) or len(cast("list[Any]", declared)) > MOST_REQUIREMENTS:
-        raise _invalid(file, f"dependencies must be a list of at most {MOST_REQUIREMENTS} texts")
-    for one in cast("list[Any]", declared):
+def _check_requirements(values: Any, file: str) -> tuple[str, ...]:
+    if not isinstance(values, list) or len(cast("list[Any]", values)) > MAX_REQUIREMENTS:
+        raise _invalid_error(file, f"dependencies must be a list of at most {MAX_REQUIREMENTS} texts")
+    for one in cast("list[Any]", values):
         if not isinstance(one, str) or not _REQUIREMENT.fullmatch(one.strip()):
-            raise _invalid(
+            raise _invalid_error(
                 file, f"dependencies: {str(one)[:100]!r} must be a name with versions, such as 'python-slugify>=8'"
             )
-    return tuple(sorted({one.strip() for one in cast("list[str]", declared)}))
+    return tuple(sorted({one.strip() for one in cast("list[str]", values)}))
 
 
-def _invalid(file: str, fault: str) -> ToolFailure:
+def _invalid_error(file: str, fault: str) -> ToolFailure:
     return ToolFailure(f"{file}: {fault}", kind="invalid")

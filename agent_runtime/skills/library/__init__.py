@@ -2,6 +2,6 @@
 
 from .library import SkillLibrary
 from .scanner import SkillPackage
-from .sources import sources
+from .sources import package_sources
 
-__all__ = ["SkillLibrary", "SkillPackage", "sources"]
+__all__ = ["SkillLibrary", "SkillPackage", "package_sources"]

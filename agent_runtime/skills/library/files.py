@@ -11,12 +11,12 @@ from ...errors import ToolFailure
 from ...workspace import SafePath
 from . import front_matter
 
-LEFT_ALONE = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
-MOST = 500
+SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
+MAX_FILES = 500
 """Files of a package."""
-LARGEST = 16 * 1024 * 1024
+MAX_COPY_BYTES = 16 * 1024 * 1024
 """Bytes of all of them together, where they are copied."""
-FOLDERS, DEEPEST, ENTRIES = 200, 8, 2000
+MAX_FOLDERS, MAX_DEPTH, MAX_ENTRIES = 200, 8, 2000
 """Folders that are looked into, how deep, and entries of each that are looked at."""
 
 
@@ -32,42 +32,42 @@ class PackageFile:
 class PackageFiles:
     """Regular files by path. Links are not followed: a package from elsewhere may not fetch what is not its own."""
 
-    all: tuple[PackageFile, ...] = ()
+    files: tuple[PackageFile, ...] = ()
     left_out: int = 0
     """Links, odd names, and what goes beyond the bounds; a folder counts as one."""
 
     @property
     def size(self) -> int:
-        return sum(file.size for file in self.all)
+        return sum(file.size for file in self.files)
 
-    def within(self, size: int) -> PackageFiles:
+    def limit_size(self, size: int) -> PackageFiles:
         """As many as fit into so many bytes."""
         kept: list[PackageFile] = []
-        for file in self.all:
+        for file in self.files:
             if file.size <= size:
                 size -= file.size
                 kept.append(file)
-        return PackageFiles(tuple(kept), self.left_out + len(self.all) - len(kept))
+        return PackageFiles(tuple(kept), self.left_out + len(self.files) - len(kept))
 
 
-def files_of(folder: SafePath) -> PackageFiles:
+def list_package_files(folder: SafePath) -> PackageFiles:
     """The files of a package. What cannot be looked at is left out."""
     found: list[PackageFile] = []
     todo, seen, left_out = [PurePosixPath()], 0, 0
     while todo:
         here = todo.pop()
         seen += 1
-        if seen > FOLDERS or len(here.parts) > DEEPEST or len(found) > MOST:
+        if seen > MAX_FOLDERS or len(here.parts) > MAX_DEPTH or len(found) > MAX_FILES:
             left_out += 1
             continue
         try:
-            entries, whole = _below(folder, str(here)).entries(ENTRIES)
+            entries, whole = _child_path(folder, str(here)).entries(MAX_ENTRIES)
         except ToolFailure:
             left_out += 1
             continue
         left_out += not whole
         for name, about in entries:
-            if name in LEFT_ALONE:
+            if name in SKIPPED_FOLDERS:
                 continue
             if stat.S_ISDIR(about.st_mode):
                 todo.append(here / name)
@@ -76,18 +76,18 @@ def files_of(folder: SafePath) -> PackageFiles:
             else:
                 left_out += 1
     found.sort(key=lambda file: file.path)
-    return PackageFiles(tuple(found[:MOST]), left_out + len(found[MOST:]))
+    return PackageFiles(tuple(found[:MAX_FILES]), left_out + len(found[MAX_FILES:]))
 
 
-def copy(files: Sequence[PackageFile], source: SafePath, target: SafePath) -> int:
+def copy_files(files: Sequence[PackageFile], source: SafePath, target: SafePath) -> int:
     """Puts the files of one folder into another one; how many could not be read.
 
     Raises ToolFailure when one cannot be written: commands own the target, and may have put something in the way.
     """
-    missing, room = 0, LARGEST
+    missing, room = 0, MAX_COPY_BYTES
     for file in files:
         try:
-            with _below(source, file.path).open() as opened:
+            with _child_path(source, file.path).open() as opened:
                 data = opened.read(room + 1)
         except ToolFailure:
             missing += 1
@@ -96,9 +96,9 @@ def copy(files: Sequence[PackageFile], source: SafePath, target: SafePath) -> in
             missing += 1
             continue
         room -= len(data)
-        _below(target, file.path).publish(data, mode=0o755 if file.executable else 0o644, durable=False)
+        _child_path(target, file.path).write_atomically(data, mode=0o755 if file.executable else 0o644, durable=False)
     return missing
 
 
-def _below(folder: SafePath, path: str) -> SafePath:
+def _child_path(folder: SafePath, path: str) -> SafePath:
     return SafePath(folder.root, folder.path / path, path)

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from ...agents import safe_yaml
 
 FENCE = "---"
-NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-LONGEST_NAME = 64
-LONGEST = 1024
+NAME_PATTERN = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+MAX_NAME_LENGTH = 64
+MAX_DESCRIPTION_LENGTH = 1024
 """Characters of a description; more are cut."""
-LARGEST = 16 * 1024
+MAX_BYTES = 16 * 1024
 """Bytes of front matter."""
-LONGEST_BLOCK = 3 * LONGEST
+MAX_FIELD_LENGTH = 3 * MAX_DESCRIPTION_LENGTH
 """Characters that a field may take as it is written. It bounds what a hostile file costs."""
-UNSEEN = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+INVISIBLE = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Characters that count as letters or signs and show nothing."""
 _KEY = re.compile(r"""["']?([A-Za-z][A-Za-z0-9_-]*)["']?[ \t]*:(?=[ \t]|$)""")
 _STRUCTURE = ("|", ">", "[", "{")
@@ -38,45 +38,45 @@ class FrontMatter:
     description: str
 
 
-def read(head: str) -> FrontMatter:
+def parse(head: str) -> FrontMatter:
     """The front matter at the beginning of a SKILL.md, of which this is the first piece. Raises BadPackage."""
-    fields = _fields(_matter(head))
-    name = _text(fields, "name")
-    if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
-        rule = f"must be lower-case letters, digits and single hyphens, at most {LONGEST_NAME}"
+    fields = _fields(_front_matter_lines(head))
+    name = _field_text(fields, "name")
+    if not NAME_PATTERN.fullmatch(name) or len(name) > MAX_NAME_LENGTH:
+        rule = f"must be lower-case letters, digits and single hyphens, at most {MAX_NAME_LENGTH}"
         raise InvalidPackage(f"name: {rule}, not {one_line(name)[:80]!r}")
-    description = one_line(_text(fields, "description"))
+    description = one_line(_field_text(fields, "description"))
     if not description:
         raise InvalidPackage("description: is empty; say what the package does and when to use it")
-    if len(description) > LONGEST:
-        description = f"{description[: LONGEST - 1].rstrip()}…"
+    if len(description) > MAX_DESCRIPTION_LENGTH:
+        description = f"{description[: MAX_DESCRIPTION_LENGTH - 1].rstrip()}…"
     return FrontMatter(name, description)
 
 
 def body(text: str) -> str:
     """What stands below the front matter."""
-    return "".join(text.splitlines(keepends=True)[len(_matter(text)) + 2 :]).strip()
+    return "".join(text.splitlines(keepends=True)[len(_front_matter_lines(text)) + 2 :]).strip()
 
 
 def one_line(text: str) -> str:
     """The text on one line, without what a reader would not see: control and format signs, tags, stray selectors."""
-    seen = (sign if _shows(sign) else " " if sign.isspace() else "" for sign in text)
+    seen = (sign if _is_visible(sign) else " " if sign.isspace() else "" for sign in text)
     return " ".join("".join(seen).split())
 
 
-def _shows(sign: str) -> bool:
+def _is_visible(sign: str) -> bool:
     selector = "\ufe00" <= sign <= "\ufe0f" or "\U000e0100" <= sign <= "\U000e01ef"
-    return sign.isprintable() and sign not in UNSEEN and not selector
+    return sign.isprintable() and sign not in INVISIBLE and not selector
 
 
-def _matter(text: str) -> list[str]:
+def _front_matter_lines(text: str) -> list[str]:
     """The lines between the two fences."""
     lines = text.splitlines(keepends=True)
     if lines and lines[0].rstrip() == FENCE:
         for number, line in enumerate(lines[1:], 1):
             if line.rstrip() == FENCE:
                 return lines[1:number]
-    size = f"{LARGEST // 1024} KiB"
+    size = f"{MAX_BYTES // 1024} KiB"
     raise InvalidPackage(f"must begin with front matter: YAML between two lines of {FENCE}, at most {size} of it")
 
 
@@ -96,14 +96,14 @@ def _fields(lines: list[str]) -> dict[str, str]:
     return found
 
 
-def _text(fields: dict[str, str], key: str) -> str:
+def _field_text(fields: dict[str, str], key: str) -> str:
     """A field as YAML reads it. Where it is none, as with a colon in a text without quotes, it is taken word for word:
     many published packages are written so."""
     written = fields.get(key)
     if written is None:
         raise InvalidPackage(f"{key}: is missing")
-    if len(written) > LONGEST_BLOCK:
-        raise InvalidPackage(f"{key}: takes more than {LONGEST_BLOCK} characters")
+    if len(written) > MAX_FIELD_LENGTH:
+        raise InvalidPackage(f"{key}: takes more than {MAX_FIELD_LENGTH} characters")
     try:
         return safe_yaml.load_pair(written)[1]
     except safe_yaml.UnsafeYaml as error:

@@ -16,23 +16,23 @@ from ...errors import ToolFailure
 from ...ports import LoadedSkill, ToolContext
 from ...workspace import SafePath
 from . import front_matter, scanner
-from .files import LARGEST, PackageFiles, copy, files_of
-from .scanner import FILE, PackageScanner, SkillPackage
-from .sources import NEEDS, sources
+from .files import MAX_COPY_BYTES, PackageFiles, copy_files, list_package_files
+from .scanner import SKILL_FILE, PackageScanner, SkillPackage
+from .sources import BUNDLED_NEEDS, package_sources
 
-TOOL = "skill"
-KEPT = 32 * 1024 * 1024
+SKILL_TOOL = "skill"
+MAX_CACHED_LENGTH = 32 * 1024 * 1024
 """Characters of loaded bodies that are remembered, of all sessions."""
-WEIGHT = 300
+ENTRY_OVERHEAD = 300
 """What an entry counts beside its text."""
-LISTED = 100
+MAX_LISTED = 100
 """Files of a package that the model is told."""
-HASTY = 150_000
+MAX_PROMPT_READ = 150_000
 """Characters of new front matter that are read while the server waits, which is a good tenth of a second."""
-LOGGED = 20
+MAX_LOGGED = 20
 """Faults that one look writes to the log."""
 
-Admit = Callable[[Path, int, ToolContext], Awaitable[None]]
+RequireSpace = Callable[[Path, int, ToolContext], Awaitable[None]]
 """Whether so many bytes have room at a path. Raises ToolFailure."""
 
 log = logger(__name__)
@@ -49,106 +49,122 @@ class _Loaded:
     @property
     def weight(self) -> int:
         """About as many characters as it takes memory."""
-        return len(self.body) + WEIGHT * (1 + len(self.files.all))
+        return len(self.body) + ENTRY_OVERHEAD * (1 + len(self.files.files))
 
 
 class SkillLibrary:
     """Finds packages anew whenever it is asked, so that a new session has what was saved a moment ago. Any thread."""
 
     def __init__(
-        self, workspace: Path, home: Path | None = None, more: Sequence[Path] = (), *, admit: Admit | None = None
+        self,
+        workspace: Path,
+        home: Path | None = None,
+        extra_folders: Sequence[Path] = (),
+        *,
+        require_space: RequireSpace | None = None,
     ) -> None:
-        """`home` is the user's, `more` are further folders of packages; `admit` keeps the books of scratch folders."""
-        self._workspace, self._home, self._more, self._admit = workspace, home, more, admit
-        self._shelf = PackageScanner()
-        self._kept: OrderedDict[tuple[str, str], _Loaded] = OrderedDict()
+        """`home` is the user's, `extra_folders` are further folders of packages; `require_space` keeps the books of
+        scratch folders."""
+        self._workspace, self._home, self._extra_folders, self._require_space = (
+            workspace,
+            home,
+            extra_folders,
+            require_space,
+        )
+        self._last_scan = PackageScanner()
+        self._loaded: OrderedDict[tuple[str, str], _Loaded] = OrderedDict()
         self._size = 0
 
-    def packages(self, most: float = math.inf) -> tuple[SkillPackage, ...]:
+    def packages(self, max_characters: float = math.inf) -> tuple[SkillPackage, ...]:
         """All there are now. Looks at files, and reads so many characters of those that have changed."""
-        before, there = self._shelf, sources(self._workspace, self._home, self._more)
-        now = self._shelf = scanner.look(self._workspace, there, before, most)
+        before, there = self._last_scan, package_sources(self._workspace, self._home, self._extra_folders)
+        now = self._last_scan = scanner.scan(self._workspace, there, before, max_characters)
         new = [(path, note) for path, note in now.notes.items() if before.notes.get(path) != note]
-        for path, (event, reason) in new[:LOGGED]:
+        for path, (event, reason) in new[:MAX_LOGGED]:
             log.warning(event, path=str(path), reason=reason)
-        if len(new) > LOGGED:
-            log.warning("more skill packages have faults", count=len(new) - LOGGED)
+        if len(new) > MAX_LOGGED:
+            log.warning("more skill packages have faults", count=len(new) - MAX_LOGGED)
         return now.packages
 
-    def names(self) -> Sequence[tuple[str, str]]:
+    def list_packages(self) -> Sequence[tuple[str, str]]:
         return [(package.name, package.description) for package in self.packages()]
 
     def offered(self, authority: Authority, tools: Collection[str]) -> tuple[SkillPackage, ...]:
         """Those that an agent with these tools is told of: none that its rules deny. Bounded in time as well."""
-        if TOOL not in tools:
+        if SKILL_TOOL not in tools:
             return ()
         return tuple(
             package
-            for package in self.packages(HASTY)
-            if authority.decide(Access(TOOL, subjects=(package.name,))).action != "deny"
-            and (package.source != "bundled" or NEEDS.get(package.name, TOOL) in tools)
+            for package in self.packages(MAX_PROMPT_READ)
+            if authority.decide(Access(SKILL_TOOL, subjects=(package.name,))).action != "deny"
+            and (package.source != "bundled" or BUNDLED_NEEDS.get(package.name, SKILL_TOOL) in tools)
         )
 
     async def load(self, name: str, context: ToolContext) -> LoadedSkill:
         key = (context.session_id, name)
-        known = self._kept.get(key)
-        loaded = known or await asyncio.to_thread(self._read, name, context.packages[name])
-        loaded = self._keep(key, loaded)
-        if loaded.package.inside or not _listed(loaded.files):
-            return _answer(loaded, loaded.package.folder.path)
+        known = self._loaded.get(key)
+        loaded = known or await asyncio.to_thread(self._read_package, name, context.packages[name])
+        loaded = self._cache(key, loaded)
+        if loaded.package.inside or not _listed_paths(loaded.files):
+            return _to_loaded_skill(loaded, loaded.package.folder.path)
         folder = context.scratch / "skills" / name
-        if known is not None and await asyncio.to_thread(_is_there, context.scratch, folder):
-            return _answer(loaded, folder)
+        if known is not None and await asyncio.to_thread(_has_entries, context.scratch, folder):
+            return _to_loaded_skill(loaded, folder)
         try:
-            if self._admit is not None:
-                await self._admit(folder, loaded.files.size, context)
+            if self._require_space is not None:
+                await self._require_space(folder, loaded.files.size, context)
             target = SafePath(context.scratch, folder, str(folder))
-            missing = await asyncio.to_thread(copy, loaded.files.all, loaded.package.folder, target)
+            missing = await asyncio.to_thread(copy_files, loaded.files.files, loaded.package.folder, target)
         except ToolFailure as failure:
-            return replace(_answer(loaded, folder), note=f"not all of its files could be put there: {failure.message}")
-        return replace(_answer(loaded, folder), note=f"{missing} of its files are gone" if missing else "")
+            return replace(
+                _to_loaded_skill(loaded, folder), note=f"not all of its files could be put there: {failure.message}"
+            )
+        return replace(_to_loaded_skill(loaded, folder), note=f"{missing} of its files are gone" if missing else "")
 
-    def _read(self, name: str, source: str) -> _Loaded:
+    def _read_package(self, name: str, source: str) -> _Loaded:
         """From where it was found when the session began: what another source has by now is not it."""
-        there = next((one for one in sources(self._workspace, self._home, self._more) if one.name == source), None)
-        package = scanner.only(self._workspace, there, name) if there is not None else None
+        there = next(
+            (one for one in package_sources(self._workspace, self._home, self._extra_folders) if one.name == source),
+            None,
+        )
+        package = scanner.find_package(self._workspace, there, name) if there is not None else None
         if package is None:
             gone = f"name: package {name!r} was there when this session began, and is gone"
             raise ToolFailure(gone, kind="unavailable")
         with package.file.open() as file:
-            data = file.read(scanner.LARGEST)
+            data = file.read(scanner.MAX_FILE_BYTES)
         try:
             body = front_matter.body(data.decode("utf-8-sig", errors="replace"))
         except front_matter.InvalidPackage as fault:
             raise ToolFailure(f"name: package {name!r} cannot be read: {fault}", kind="unavailable") from None
-        files = files_of(package.folder)
-        return _Loaded(package, body, files if package.inside else files.within(LARGEST))
+        files = list_package_files(package.folder)
+        return _Loaded(package, body, files if package.inside else files.limit_size(MAX_COPY_BYTES))
 
-    def _keep(self, key: tuple[str, str], loaded: _Loaded) -> _Loaded:
+    def _cache(self, key: tuple[str, str], loaded: _Loaded) -> _Loaded:
         """The first one that was read for the session stays."""
-        if key not in self._kept:
-            self._kept[key] = loaded
+        if key not in self._loaded:
+            self._loaded[key] = loaded
             self._size += loaded.weight
-        self._kept.move_to_end(key)
-        while self._size > KEPT and len(self._kept) > 1:
-            self._size -= self._kept.popitem(last=False)[1].weight
-        return self._kept[key]
+        self._loaded.move_to_end(key)
+        while self._size > MAX_CACHED_LENGTH and len(self._loaded) > 1:
+            self._size -= self._loaded.popitem(last=False)[1].weight
+        return self._loaded[key]
 
 
-def _listed(files: PackageFiles) -> list[str]:
-    return [file.path for file in files.all if file.path != FILE]
+def _listed_paths(files: PackageFiles) -> list[str]:
+    return [file.path for file in files.files if file.path != SKILL_FILE]
 
 
-def _answer(loaded: _Loaded, folder: Path) -> LoadedSkill:
-    listed = _listed(loaded.files)
-    more = len(listed[LISTED:]) + loaded.files.left_out
+def _to_loaded_skill(loaded: _Loaded, folder: Path) -> LoadedSkill:
+    listed = _listed_paths(loaded.files)
+    more = len(listed[MAX_LISTED:]) + loaded.files.left_out
     file = str(loaded.package.file.path) if loaded.package.inside else ""
     if not listed and not more:
         return LoadedSkill(loaded.body, file)
-    return LoadedSkill(loaded.body, file, str(folder), tuple(listed[:LISTED]), more)
+    return LoadedSkill(loaded.body, file, str(folder), tuple(listed[:MAX_LISTED]), more)
 
 
-def _is_there(scratch: Path, folder: Path) -> bool:
+def _has_entries(scratch: Path, folder: Path) -> bool:
     try:
         return bool(SafePath(scratch, folder, str(folder)).entries(1)[0])
     except ToolFailure:

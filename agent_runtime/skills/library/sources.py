@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .symlinks import TooFar, followed, is_below
+from .symlinks import TooFar, is_below, resolve_links
 
-FOLDERS = (".agents/skills", ".claude/skills")
+SKILL_FOLDERS = (".agents/skills", ".claude/skills")
 BUNDLED = Path(__file__).with_name("bundled")
-NEEDS: Mapping[str, str] = {"write-a-skill": "create_skill"}
+BUNDLED_NEEDS: Mapping[str, str] = {"write-a-skill": "create_skill"}
 """Bundled package -> the tool without which it is of no use."""
 
 
@@ -24,25 +24,27 @@ class PackageSource:
     folder: Path
     trusted: bool
     """False: commands may write there, and nothing there leads out of the workspace."""
-    demanded: bool = False
+    required: bool = False
     """Somebody has named it, so that it should be there."""
 
 
-def sources(workspace: Path, home: Path | None = None, more: Sequence[Path] = ()) -> tuple[PackageSource, ...]:
+def package_sources(
+    workspace: Path, home: Path | None = None, extra_folders: Sequence[Path] = ()
+) -> tuple[PackageSource, ...]:
     """The folders in their order: the project's, the user's, the product's, those of AGENT_SKILL_PATHS.
 
     There is no walk up from the workspace: what lies around it is not the project's. One folder is one source, also
     where home and workspace are the same or links make them so; the first of its names holds.
     """
     workspace = workspace.resolve()
-    wanted = [(f"project:{name}", workspace / name, False) for name in FOLDERS]
-    wanted += [(f"user:{name}", home / name, False) for name in FOLDERS if home is not None]
+    wanted = [(f"project:{name}", workspace / name, False) for name in SKILL_FOLDERS]
+    wanted += [(f"user:{name}", home / name, False) for name in SKILL_FOLDERS if home is not None]
     wanted += [("bundled", BUNDLED, False)]
-    wanted += [(f"path:{path}", path, True) for path in more]
+    wanted += [(f"path:{path}", path, True) for path in extra_folders]
     found: dict[Path, PackageSource] = {}
     for name, folder, demanded in wanted:
         try:
-            real, _ = followed(Path(os.path.abspath(folder)))
+            real, _ = resolve_links(Path(os.path.abspath(folder)))
         except TooFar:
             continue
         inside = is_below(real, workspace)

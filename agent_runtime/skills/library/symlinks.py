@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-MOST_STEPS = 128
+MAX_STEPS = 128
 """Folders and links on the way. Python's own `realpath` knows no bound: it can be kept busy for minutes."""
 
 
@@ -18,7 +18,7 @@ def is_below(path: Path, root: Path) -> bool:
     return path.parts[: len(root.parts)] == root.parts
 
 
-def followed(path: Path) -> tuple[Path, int]:
+def resolve_links(path: Path) -> tuple[Path, int]:
     """Where an absolute path leads, and in how many steps. What is not there, or cannot be looked at, leads to itself.
     Raises TooFar."""
     here, steps, ahead = "/", 0, list(reversed(str(path).split("/")))
@@ -27,7 +27,7 @@ def followed(path: Path) -> tuple[Path, int]:
         if part in ("", "."):
             continue
         steps += 1
-        if steps > MOST_STEPS:
+        if steps > MAX_STEPS:
             raise TooFar
         if part == "..":
             here = os.path.dirname(here)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from ...errors import ToolFailure
 
-_BESIDE = re.compile(r"\.\w+\.py-[0-9a-f]{12}\.tmp")
+_TEMPORARY = re.compile(r"\.\w+\.py-[0-9a-f]{12}\.tmp")
 
 
-def put_beside(path: Path, data: bytes) -> Path:
+def write_temporary(path: Path, data: bytes) -> Path:
     """Writes a file beside its place, under a name that is no plugin's, and for good. Raises ToolFailure."""
     beside = path.with_name(f".{path.name}-{secrets.token_hex(6)}.tmp")
     try:
-        with _explained(), open(beside, "xb") as file:
+        with _explain_errors(), open(beside, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -28,24 +28,24 @@ def put_beside(path: Path, data: bytes) -> Path:
     return beside
 
 
-def move(beside: Path, path: Path) -> None:
+def move(temporary: Path, path: Path) -> None:
     """Puts what was written beside into its place, in one go and for good. Raises ToolFailure."""
-    with _explained():
-        beside.replace(path)
-        _settle(path.parent)
+    with _explain_errors():
+        temporary.replace(path)
+        _fsync_folder(path.parent)
 
 
-def discard(beside: Path) -> None:
+def discard(temporary: Path) -> None:
     """Takes away what was written beside, unless it is in its place."""
     with suppress(OSError):
-        beside.unlink()
+        temporary.unlink()
 
 
-def sweep(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Takes away what was written beside its place when the server died."""
     with suppress(OSError):
         for name in os.listdir(folder):
-            if _BESIDE.fullmatch(name):
+            if _TEMPORARY.fullmatch(name):
                 discard(folder / name)
 
 
@@ -53,12 +53,12 @@ def remove(path: Path) -> None:
     """Deletes a file; one that is gone already is no fault. Raises ToolFailure."""
     if path.is_dir():
         raise ToolFailure(f"{path.name} is a package; only who put it into the folder removes it", kind="denied")
-    with _explained(), suppress(FileNotFoundError):
+    with _explain_errors(), suppress(FileNotFoundError):
         path.unlink()
-        _settle(path.parent)
+        _fsync_folder(path.parent)
 
 
-def _settle(folder: Path) -> None:
+def _fsync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -67,7 +67,7 @@ def _settle(folder: Path) -> None:
 
 
 @contextmanager
-def _explained() -> Generator[None]:
+def _explain_errors() -> Generator[None]:
     try:
         yield
     except OSError as error:

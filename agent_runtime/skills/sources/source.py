@@ -14,10 +14,10 @@ from agent_common.telemetry import logger
 from ...errors import ToolFailure
 from ...workspace import SafePath
 
-MOST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """Of one plugin, and of all helpers together."""
-MOST_FILES = 500
-PASSED_OVER = frozenset(("__pycache__", "node_modules", "venv"))
+MAX_FILES = 500
+SKIPPED_NAMES = frozenset(("__pycache__", "node_modules", "venv"))
 
 log = logger(__name__)
 
@@ -49,12 +49,12 @@ class PluginSource:
     """By path within the folder."""
     helpers: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
-    def beside(self, folder: Path) -> PluginSource:
+    def with_helpers(self, folder: Path) -> PluginSource:
         """The same plugin, with the helpers that lie in the folder now."""
-        return PluginSource(self.file, self.files, helpers(folder))
+        return PluginSource(self.file, self.files, read_helpers(folder))
 
     @property
-    def entry(self) -> bytes:
+    def entry_code(self) -> bytes:
         """The code of the file, or of the package's `__init__.py`."""
         return self.files.get(self.file) or self.files.get(f"{self.file}/__init__.py", b"")
 
@@ -64,15 +64,15 @@ class PluginSource:
         return _digest(self.files)
 
     @cached_property
-    def build(self) -> str:
+    def build_digest(self) -> str:
         """Of all that a worker sees of it."""
         return _digest({**self.files, **self.helpers})
 
 
-def listed(folder: Path) -> dict[str, PluginListing]:
+def list_plugins(folder: Path) -> dict[str, PluginListing]:
     """The plugins in a folder: Python files and packages that do not begin with `_` or a dot. Whatever else lies there
     is theirs to import and to read, so that it is a part of how each of them lies."""
-    entries = {entry: tuple(_stamps(folder, entry)) for entry in _entries(folder)}
+    entries = {entry: tuple(_file_stamps(folder, entry)) for entry in _entries(folder)}
     plugins = {entry: stamp for entry, stamp in entries.items() if _is_plugin(folder, entry)}
     helpers = tuple(stamp for entry in entries if entry not in plugins for stamp in entries[entry])
     return {file: PluginListing(file, (*stamp, *helpers)) for file, stamp in plugins.items()}
@@ -81,20 +81,20 @@ def listed(folder: Path) -> dict[str, PluginListing]:
 def find_source(path: Path) -> PluginSource | None:
     """Read one plugin by its path, with the helpers beside it; None if there is no plugin. Raises Unreadable."""
     path = Path(os.path.abspath(path))
-    found = listed(path.parent).get(path.name)
-    return read(path.parent, found) if found is not None else None
+    found = list_plugins(path.parent).get(path.name)
+    return read_plugin(path.parent, found) if found is not None else None
 
 
-def read(folder: Path, plugin: PluginListing) -> PluginSource:
+def read_plugin(folder: Path, plugin: PluginListing) -> PluginSource:
     """Raises Unreadable."""
-    files = _contents(folder, plugin.file)
-    _bounded(files, plugin.file)
+    files = _read_entry(folder, plugin.file)
+    _check_size(files, plugin.file)
     if not files:
         raise UnreadablePlugin(f"{plugin.file} is gone")
-    return PluginSource(plugin.file, files, helpers(folder))
+    return PluginSource(plugin.file, files, read_helpers(folder))
 
 
-def helpers(folder: Path) -> dict[str, bytes]:
+def read_helpers(folder: Path) -> dict[str, bytes]:
     """What lies beside the plugins. Whatever cannot be taken, or is too much, is left out and told in the log: it must
     not keep every plugin from being taken."""
     found: dict[str, bytes] = {}
@@ -102,16 +102,16 @@ def helpers(folder: Path) -> dict[str, bytes]:
         if _is_plugin(folder, entry):
             continue
         try:
-            more = {**found, **_contents(folder, entry)}
-            _bounded(more, f"with {entry}, what lies beside the plugins")
+            more = {**found, **_read_entry(folder, entry)}
+            _check_size(more, f"with {entry}, what lies beside the plugins")
             found = more
         except UnreadablePlugin as fault:
-            _tell(str(fault))
+            _log_once(str(fault))
     return found
 
 
 @lru_cache(maxsize=64)
-def _tell(fault: str) -> None:
+def _log_once(fault: str) -> None:
     """Once is enough."""
     log.warning("skills do not see all that lies beside them", error=fault)
 
@@ -121,12 +121,12 @@ def _entries(folder: Path) -> list[str]:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    return [name for name in names if not _passing(name)]
+    return [name for name in names if not _is_skipped(name)]
 
 
-def _passing(name: str) -> bool:
+def _is_skipped(name: str) -> bool:
     """What editors and Python itself put beside a file, and names that are no text."""
-    if name.startswith((".", "#")) or name.endswith(("~", ".tmp", ".swp")) or name in PASSED_OVER:
+    if name.startswith((".", "#")) or name.endswith(("~", ".tmp", ".swp")) or name in SKIPPED_NAMES:
         return True
     return any("\ud800" <= character <= "\udfff" for character in name)
 
@@ -138,7 +138,7 @@ def _is_plugin(folder: Path, entry: str) -> bool:
     )
 
 
-def _stamps(folder: Path, entry: str) -> Iterator[FileStamp]:
+def _file_stamps(folder: Path, entry: str) -> Iterator[FileStamp]:
     for name in _walk(folder, entry):
         try:
             found = os.stat(folder / name)
@@ -150,18 +150,18 @@ def _stamps(folder: Path, entry: str) -> Iterator[FileStamp]:
 def _walk(folder: Path, entry: str) -> Iterator[str]:
     """The files of an entry, in order; soon after there are too many it ends, also where links lead in circles."""
     waiting, seen = [entry], 0
-    while waiting and seen <= 2 * MOST_FILES:
+    while waiting and seen <= 2 * MAX_FILES:
         name, seen = waiting.pop(), seen + 1
-        if _is_round(folder / name):
+        if _is_link_cycle(folder / name):
             continue
         if (folder / name).is_dir():
             inside = [f"{name}/{one}" for one in _entries(folder / name)]
-            waiting.extend(reversed(inside[: 2 * MOST_FILES]))
+            waiting.extend(reversed(inside[: 2 * MAX_FILES]))
         else:
             yield name
 
 
-def _is_round(path: Path) -> bool:
+def _is_link_cycle(path: Path) -> bool:
     """A link to itself, or to a folder that it lies in."""
     if not path.is_symlink():
         return False
@@ -172,21 +172,21 @@ def _is_round(path: Path) -> bool:
     return os.path.islink(real) or Path(os.path.realpath(path.parent)).is_relative_to(real)
 
 
-def _contents(folder: Path, entry: str) -> dict[str, bytes]:
+def _read_entry(folder: Path, entry: str) -> dict[str, bytes]:
     """The regular files of an entry, by path; reading ends where there is too much."""
     found: dict[str, bytes] = {}
     size = 0
     for name in _walk(folder, entry):
-        data = _read(folder, name, MOST_BYTES - size + 1)
+        data = _read_file(folder, name, MAX_BYTES - size + 1)
         if data is not None:
             found[name] = data
             size += len(data)
-        if size > MOST_BYTES or len(found) > MOST_FILES:
+        if size > MAX_BYTES or len(found) > MAX_FILES:
             break
     return found
 
 
-def _read(folder: Path, name: str, most: int) -> bytes | None:
+def _read_file(folder: Path, name: str, max_bytes: int) -> bytes | None:
     """None for what is no regular file, or is gone by now. A link is followed as far as it stays in the folder: a
     mounted volume is often made of them, and elsewhere lies what no worker may see. One that turns up later is not."""
     try:
@@ -194,7 +194,7 @@ def _read(folder: Path, name: str, most: int) -> bytes | None:
         if not real.is_relative_to(root):
             raise UnreadablePlugin(f"{name} is a link that leads out of the folder; put the file itself there")
         with SafePath(root, real, name).open() as file:
-            return file.read(most)
+            return file.read(max_bytes)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -205,11 +205,11 @@ def _read(folder: Path, name: str, most: int) -> bytes | None:
         raise UnreadablePlugin(failure.message) from failure
 
 
-def _bounded(files: Mapping[str, bytes], what: str) -> None:
-    if len(files) > MOST_FILES:
-        raise UnreadablePlugin(f"{what} has more than {MOST_FILES} files")
-    if sum(map(len, files.values())) > MOST_BYTES:
-        raise UnreadablePlugin(f"{what} is larger than {MOST_BYTES // 2**20} MiB")
+def _check_size(files: Mapping[str, bytes], what: str) -> None:
+    if len(files) > MAX_FILES:
+        raise UnreadablePlugin(f"{what} has more than {MAX_FILES} files")
+    if sum(map(len, files.values())) > MAX_BYTES:
+        raise UnreadablePlugin(f"{what} is larger than {MAX_BYTES // 2**20} MiB")
 
 
 def _digest(files: Mapping[str, bytes]) -> str:

@@ -46,16 +46,16 @@ class Staging:
         for entry in os.scandir(self._folder):
             shutil.rmtree(entry.path, ignore_errors=True)
 
-    def put(self, source: PluginSource, environment: Path | None = None, grant: Grant | None = None) -> StagedBuild:
+    def stage(self, source: PluginSource, environment: Path | None = None, grant: Grant | None = None) -> StagedBuild:
         """Writes a build. Raises OSError."""
-        folder = self._folder / f"{next(self._numbers)}-{source.build[:12]}"
+        folder = self._folder / f"{next(self._numbers)}-{source.build_digest[:12]}"
         folder.mkdir()
         try:
             for name, data in {**source.helpers, **source.files}.items():
                 path = folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
-            _let_read(folder)
+            _make_readable(folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -64,7 +64,7 @@ class Staging:
         return staged
 
 
-def _let_read(folder: Path) -> None:
+def _make_readable(folder: Path) -> None:
     """Whatever the server's umask is, workers may read; who may come this far, the folder above decides."""
     for path, folders, files in os.walk(folder):
         for name in (".", *folders):

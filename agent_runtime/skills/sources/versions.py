@@ -24,22 +24,22 @@ from ...store import Database, Migration
 from ...workspace import SKILL_HISTORY, SafePath
 from .source import PluginSource
 
-MOST_COMPARED = 256 * 1024
+MAX_COMPARED_BYTES = 256 * 1024
 """Bytes of a file beyond which its changes are not worked out."""
-MOST_LINES = 2000
+MAX_LINES = 2000
 """Changed lines of a version that are compared. What that costs may grow with their square, and they may be made for
 it."""
-CONTEXT = 3
-MOST_DIFF = 64 * 1024
+CONTEXT_LINES = 3
+MAX_DIFF_LENGTH = 64 * 1024
 """Characters."""
-COPIES = Path(*SKILL_HISTORY)
+COPIES_FOLDER = Path(*SKILL_HISTORY)
 """In the workspace."""
 
 _RANGE = re.compile(r"([-+])(\d+)")
 
 Action = Literal["saved", "created", "restored", "removed"]
 
-NOTHING: Mapping[str, bytes] = {}
+NO_FILES: Mapping[str, bytes] = {}
 
 log = logger(__name__)
 
@@ -82,7 +82,7 @@ class PluginVersions:
     def __init__(self, database: Database, clock: Clock, workspace: Path) -> None:
         self._database, self._clock, self._workspace = database, clock, workspace
 
-    async def of(self, file: str) -> list[PluginVersion]:
+    async def history(self, file: str) -> list[PluginVersion]:
         """Of one plugin, oldest first, with their files."""
         return await self._database.read(lambda connection: _select(connection, file))
 
@@ -90,21 +90,21 @@ class PluginVersions:
         found = await self._database.read(lambda connection: _select(connection, file, latest=True))
         return found[0] if found else None
 
-    async def keep(self, action: Action, source: PluginSource, author: VersionAuthor | None = None) -> PluginVersion:
+    async def save(self, action: Action, source: PluginSource, author: VersionAuthor | None = None) -> PluginVersion:
         """Notes the code of a plugin, for good. That of the latest version is no new one. Raises StoreError."""
         before = await self.latest(source.file)
         if before is not None and before.digest == source.digest:
             return before
-        return await self._add(source.file, action, before, source, author)
+        return await self._add_version(source.file, action, before, source, author)
 
-    async def removed(self, file: str, author: VersionAuthor | None = None) -> PluginVersion | None:
+    async def save_removal(self, file: str, author: VersionAuthor | None = None) -> PluginVersion | None:
         """Notes that a plugin is gone; none when there was none. Raises StoreError."""
         before = await self.latest(file)
         if before is None or before.digest is None:
             return None
-        return await self._add(file, "removed", before, None, author)
+        return await self._add_version(file, "removed", before, None, author)
 
-    async def _add(
+    async def _add_version(
         self,
         file: str,
         action: Action,
@@ -119,7 +119,7 @@ class PluginVersions:
             number=before.number + 1 if before else 1,
             action=action,
             digest=source.digest if source else None,
-            diff=await asyncio.to_thread(difference, old or NOTHING, new or NOTHING),
+            diff=await asyncio.to_thread(diff_files, old or NO_FILES, new or NO_FILES),
             created_at=self._clock.now_ms(),
             author=author,
             files=new,
@@ -129,74 +129,74 @@ class PluginVersions:
         log.info("skill changed", **facts, by=author.principal if author else "the folder")
         return entry
 
-    async def present(self) -> list[str]:
+    async def present_files(self) -> list[str]:
         """The files of which the latest version is no removal."""
-        return await self._database.read(_present)
+        return await self._database.read(_select_present)
 
-    def set_aside(self, file: str, digest: str, why: str) -> None:
+    def disable(self, file: str, digest: str, reason: str) -> None:
         """Notes that a plugin is not to be called, as long as it is the same; nobody waits for that."""
-        written = self._database.write(lambda connection: _set_aside(connection, file, digest, why))
-        written.add_done_callback(_noted)
+        written = self._database.write(lambda connection: _insert_disabled(connection, file, digest, reason))
+        written.add_done_callback(_log_failure)
 
-    async def aside(self, file: str) -> tuple[str, str] | None:
+    async def get_disabled(self, file: str) -> tuple[str, str] | None:
         """Digest and reason of a plugin that was set aside."""
-        return await self._database.read(lambda connection: _aside(connection, file))
+        return await self._database.read(lambda connection: _select_disabled(connection, file))
 
-    async def put_back(self, file: str) -> None:
+    async def enable(self, file: str) -> None:
         """It is saved, and may be called again. Raises StoreError."""
-        if await self.aside(file) is not None:
-            await self._database.write(lambda connection: _put_back(connection, file))
+        if await self.get_disabled(file) is not None:
+            await self._database.write(lambda connection: _delete_disabled(connection, file))
 
-    def copy(self, entry: PluginVersion | None) -> None:
+    def copy_to_workspace(self, entry: PluginVersion | None) -> None:
         """For the agent to read. Should that fail, or be tampered with, nothing depends on it."""
         if entry is None:
             return
-        folder = self._workspace / COPIES / Path(entry.file).stem
+        folder = self._workspace / COPIES_FOLDER / Path(entry.file).stem
         name = f"{entry.number:04d}"
         try:
             for suffix, data in ((".diff", entry.diff.encode()), (".py", (entry.files or {}).get(entry.file))):
                 if data is not None:
                     path = folder / f"{name}{suffix}"
-                    SafePath(self._workspace, path, str(path)).publish(data)
+                    SafePath(self._workspace, path, str(path)).write_atomically(data)
         except ToolFailure as failure:
             log.warning("a version of a skill was not copied to the workspace", file=entry.file, error=failure.message)
 
 
-def difference(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
+def diff_files(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
     """What has changed in the files, as `diff -u` says it; of what is too much for that, the sizes."""
     import difflib  # most lives never compare versions
 
     pieces: list[str] = []
-    left = MOST_LINES
+    left = MAX_LINES
     for name in sorted({*old, *new}):
         before, after = old.get(name, b""), new.get(name, b"")
         if before == after:
             continue
         lines = [data.decode(errors="replace").splitlines() for data in (before, after)]
-        start, ends = _changed(*lines)
+        start, ends = _changed_range(*lines)
         size = max(ends) - start
-        if max(len(before), len(after)) > MOST_COMPARED or b"\0" in before + after or size > left:
+        if max(len(before), len(after)) > MAX_COMPARED_BYTES or b"\0" in before + after or size > left:
             pieces.append(f"{name}: {len(before)} bytes became {len(after)}\n")
             continue
         left -= size
         labels = [name if data else "/dev/null" for data in (before, after)]
         parts = [one[start:end] for one, end in zip(lines, ends, strict=True)]
-        changes = difflib.unified_diff(parts[0], parts[1], labels[0], labels[1], n=CONTEXT, lineterm="")
-        pieces += [f"{_moved(line, start)}\n" for line in changes]
+        changes = difflib.unified_diff(parts[0], parts[1], labels[0], labels[1], n=CONTEXT_LINES, lineterm="")
+        pieces += [f"{_shift_hunk(line, start)}\n" for line in changes]
     text = "".join(pieces)
-    return text if len(text) <= MOST_DIFF else f"{text[:MOST_DIFF]}\n[cut: {len(text)} characters in all]\n"
+    return text if len(text) <= MAX_DIFF_LENGTH else f"{text[:MAX_DIFF_LENGTH]}\n[cut: {len(text)} characters in all]\n"
 
 
-def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[int, tuple[int, int]]:
+def _changed_range(old: Sequence[str], new: Sequence[str]) -> tuple[int, tuple[int, int]]:
     """Where the two differ, with the lines around it: the beginning, and the end in each."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
-    tail = max(0, tail - CONTEXT)
-    return max(0, head - CONTEXT), (len(old) - tail, len(new) - tail)
+    tail = max(0, tail - CONTEXT_LINES)
+    return max(0, head - CONTEXT_LINES), (len(old) - tail, len(new) - tail)
 
 
-def _moved(line: str, start: int) -> str:
+def _shift_hunk(line: str, start: int) -> str:
     """A line of a diff that began so far down in the file."""
     if not line.startswith("@@"):
         return line
@@ -217,15 +217,15 @@ def _insert(connection: sqlite3.Connection, entry: PluginVersion) -> None:
 def _select(connection: sqlite3.Connection, file: str, *, latest: bool = False) -> list[PluginVersion]:
     tail = "DESC LIMIT 1" if latest else "ASC"
     rows = connection.execute(f"SELECT * FROM skill_versions WHERE file = ? ORDER BY version {tail}", (file,))  # noqa: S608
-    return [_version(row) for row in rows]
+    return [_version_of_row(row) for row in rows]
 
 
-def _present(connection: sqlite3.Connection) -> list[str]:
+def _select_present(connection: sqlite3.Connection) -> list[str]:
     latest = "SELECT file, digest, max(version) FROM skill_versions GROUP BY file"
     return [row["file"] for row in connection.execute(latest) if row["digest"] is not None]
 
 
-def _version(row: sqlite3.Row) -> PluginVersion:
+def _version_of_row(row: sqlite3.Row) -> PluginVersion:
     by = [row[name] for name in ("principal", "agent", "session_id", "call_id")]
     return PluginVersion(
         file=row["file"],
@@ -261,20 +261,20 @@ def _unpack(text: str | None) -> dict[str, bytes] | None:
     }
 
 
-def _set_aside(connection: sqlite3.Connection, file: str, digest: str, why: str) -> None:
+def _insert_disabled(connection: sqlite3.Connection, file: str, digest: str, why: str) -> None:
     connection.execute("INSERT OR REPLACE INTO skills_aside VALUES (?, ?, ?)", (file, digest, why))
 
 
-def _aside(connection: sqlite3.Connection, file: str) -> tuple[str, str] | None:
+def _select_disabled(connection: sqlite3.Connection, file: str) -> tuple[str, str] | None:
     row = connection.execute("SELECT digest, why FROM skills_aside WHERE file = ?", (file,)).fetchone()
     return (row["digest"], row["why"]) if row is not None else None
 
 
-def _put_back(connection: sqlite3.Connection, file: str) -> None:
+def _delete_disabled(connection: sqlite3.Connection, file: str) -> None:
     connection.execute("DELETE FROM skills_aside WHERE file = ?", (file,))
 
 
-def _noted(written: asyncio.Future[None]) -> None:
+def _log_failure(written: asyncio.Future[None]) -> None:
     if not written.cancelled() and (error := written.exception()) is not None:
         log.warning("a skill was set aside for this life only", error=str(error))
 

@@ -17,7 +17,7 @@ DEBOUNCE_MS = 200
 """A burst that goes on is looked at after this long."""
 IDLE_MS = 5000
 """How long at most before somebody looks anyway: a volume may change without a word, and a queue overflow."""
-PAUSE = 1.0
+RETRY_SECONDS = 1.0
 """Seconds between looks at a folder that is not there, or cannot be watched."""
 
 log = logger(__name__)
@@ -30,15 +30,15 @@ async def watch(folder: Path, on_change: Callable[[], Awaitable[None]], stop: as
         while not stop.is_set():
             try:
                 await on_change()  # also where nothing can be watched
-                await _follow(folder, on_change, stop, thread)
+                await _watch_until_replaced(folder, on_change, stop, thread)
             except Exception as error:  # noqa: BLE001  whatever it is, the folder is looked at now and then
                 log.warning("the folder of skills cannot be watched", error=str(error))
             with suppress(TimeoutError):
-                async with asyncio.timeout(PAUSE):
+                async with asyncio.timeout(RETRY_SECONDS):
                     await stop.wait()
 
 
-async def _follow(
+async def _watch_until_replaced(
     folder: Path, on_change: Callable[[], Awaitable[None]], stop: asyncio.Event, thread: ThreadPoolExecutor
 ) -> None:
     """Until the folder is another one, or gone."""

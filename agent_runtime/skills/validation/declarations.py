@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ...ports import ToolSpec
-from ...tools import RESERVED, schema_fault
+from ...tools import RESERVED_TOOL_NAMES, schema_fault
 from .schema_keywords import KEYWORDS
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 DESCRIPTION_LIMIT = 2000
 SCHEMA_LIMIT = 32 * 1024
-MOST_VALUES = 2000
+MAX_VALUES = 2000
 """In a schema. What it costs to check one grows faster than they do."""
-DEEPEST = 8
-DEEPEST_VALUE = 32
+MAX_DEPTH = 8
+MAX_VALUE_DEPTH = 32
 """A default may lie deeper than schemas do, but not so deep that a request cannot be written."""
-LARGEST = 2**63 - 1
+MAX_NUMBER = 2**63 - 1
 """Of numbers: JSON has no bound, those who read it have."""
-LONGEST_TIMEOUT = 3600.0
+MAX_TIMEOUT = 3600.0
 
 
 class DeclarationRefused(Exception):
@@ -30,61 +30,61 @@ class DeclarationRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredSkill:
+class SkillDeclaration:
     """A skill that may become a tool."""
 
     spec: ToolSpec
     timeout: float | None
 
 
-def check(skill: Mapping[str, Any]) -> DeclaredSkill:
+def check_declaration(skill: Mapping[str, Any]) -> SkillDeclaration:
     """The skill as declared. Raises Refused that names the field and the fix."""
     name, description, timeout = skill.get("name"), skill.get("description"), skill.get("timeout")
-    if not isinstance(name, str) or not NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name):
         raise DeclarationRefused("name: must be 1 to 64 letters, digits, _ or -, not beginning with a digit")
-    if name in RESERVED:
+    if name in RESERVED_TOOL_NAMES:
         raise DeclarationRefused(f"name: {name} is a tool of the runtime; take another name")
     if not isinstance(description, str) or not 0 < len(description.strip()) <= DESCRIPTION_LIMIT:
         raise DeclarationRefused(
             f"description: must say what the skill does, in at most {DESCRIPTION_LIMIT} characters"
         )
-    if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout <= LONGEST_TIMEOUT):
-        raise DeclarationRefused(f"timeout: must be seconds, more than 0 and at most {LONGEST_TIMEOUT:g}")
+    if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout <= MAX_TIMEOUT):
+        raise DeclarationRefused(f"timeout: must be seconds, more than 0 and at most {MAX_TIMEOUT:g}")
     spec = ToolSpec(
         name=name,
         description=description.strip(),
-        parameters=_parameters(skill.get("parameters")),
+        parameters=_check_parameters(skill.get("parameters")),
         source="custom",
         read_only=skill.get("read_only") is True,
         idempotent=skill.get("idempotent") is True,
     )
-    return DeclaredSkill(spec, timeout)
+    return SkillDeclaration(spec, timeout)
 
 
-def _parameters(schema: Any) -> Mapping[str, Any]:
+def _check_parameters(schema: Any) -> Mapping[str, Any]:
     try:
         size = len(json.dumps(schema))
     except RecursionError:
         raise DeclarationRefused("parameters: are nested too deep") from None
     if size > SCHEMA_LIMIT:
         raise DeclarationRefused(f"parameters: must be at most {SCHEMA_LIMIT // 1024} KiB")
-    _bounded(schema)
-    _plain(schema, "parameters", 0)
+    _check_size(schema)
+    _check_keywords(schema, "parameters", 0)
     fault = schema_fault(schema)
     if fault is not None:
         raise DeclarationRefused(f"parameters: {fault}")
     return schema
 
 
-def _bounded(schema: Any) -> None:
+def _check_size(schema: Any) -> None:
     """Refuses what takes long to check, and what no provider could be told: every request has all schemas in it."""
     level, count = [schema], 0
-    for _ in range(DEEPEST_VALUE):
+    for _ in range(MAX_VALUE_DEPTH):
         count += len(level)
-        if count > MOST_VALUES:
-            raise DeclarationRefused(f"parameters: must have at most {MOST_VALUES} values")
-        if any(isinstance(one, (int, float)) and not -LARGEST <= one <= LARGEST for one in level):
-            raise DeclarationRefused(f"parameters: a number is beyond {LARGEST}")
+        if count > MAX_VALUES:
+            raise DeclarationRefused(f"parameters: must have at most {MAX_VALUES} values")
+        if any(isinstance(one, (int, float)) and not -MAX_NUMBER <= one <= MAX_NUMBER for one in level):
+            raise DeclarationRefused(f"parameters: a number is beyond {MAX_NUMBER}")
         level = [child for one in level for child in _children(one)]
     if level:
         raise DeclarationRefused("parameters: are nested too deep")
@@ -96,22 +96,22 @@ def _children(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
 
 
-def _plain(schema: Any, where: str, depth: int) -> None:
+def _check_keywords(schema: Any, where: str, depth: int) -> None:
     """Refuses what is not a schema of the permitted keywords."""
     if isinstance(schema, bool):
         return
     if not isinstance(schema, dict):
         raise DeclarationRefused(f"{where}: must be a JSON Schema")
-    if depth > DEEPEST:
-        raise DeclarationRefused(f"{where}: is nested more than {DEEPEST} levels deep")
+    if depth > MAX_DEPTH:
+        raise DeclarationRefused(f"{where}: is nested more than {MAX_DEPTH} levels deep")
     for keyword, value in cast("dict[str, Any]", schema).items():
         if keyword not in KEYWORDS:
             raise DeclarationRefused(f"{where}: the keyword {keyword} is not supported; check it in the function")
-        for name, inner in _inner(keyword, value):
-            _plain(inner, f"{where}.{name}", depth + 1)
+        for name, inner in _subschemas(keyword, value):
+            _check_keywords(inner, f"{where}.{name}", depth + 1)
 
 
-def _inner(keyword: str, value: Any) -> list[tuple[str, Any]]:
+def _subschemas(keyword: str, value: Any) -> list[tuple[str, Any]]:
     """The schemas inside a keyword's value."""
     match keyword, value:
         case "properties", dict():

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ToolFailure
-from ...tools import normalised, schema_faults, schema_ready
+from ...tools import check_arguments, load_schema_validator, normalize_arguments
 from ..dependencies import Environments, requirements_of
 from ..grants import Grants
 from ..sources.source import PluginSource
 from ..sources.staging import Staging
 from ..workers.pool import WorkerPool
 from ..workers.process import WorkerSetup
-from .declarations import DeclarationRefused, DeclaredSkill, check
+from .declarations import DeclarationRefused, SkillDeclaration, check_declaration
 
-AT_ONCE = 8
+MAX_CONCURRENT_IMPORTS = 8
 """Plugins imported at the same time: one that hangs there must not hold up the others."""
 TEST_SECONDS = 30.0
 """What a test call may take, unless the skill itself allows more or less."""
@@ -32,7 +32,7 @@ class SmokeTest:
     skill: str | None = None
     """None: the plugin's only one, or the one that is named as the plugin."""
     expect: Any = None
-    expects: bool = False
+    has_expected: bool = False
     """Whether `expect` was given; it may be null."""
 
 
@@ -41,7 +41,7 @@ class SkillBuild:
     """A plugin that has passed, with its workers."""
 
     source: PluginSource
-    skills: tuple[DeclaredSkill, ...]
+    skills: tuple[SkillDeclaration, ...]
     pool: WorkerPool
 
 
@@ -63,46 +63,46 @@ class SkillValidator:
     staging: Staging
     environments: Environments
     grants: Grants
-    on_set_aside: Callable[[WorkerPool], object]
-    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    on_disabled: Callable[[WorkerPool], object]
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_IMPORTS))
 
-    async def run(
+    async def validate(
         self, source: PluginSource, test: SmokeTest | None = None, *, by_agent: bool = False
     ) -> tuple[SkillBuild, SmokeTestResult | None]:
         """Installs what the plugin depends on, imports the build, checks what it declares, has it check itself, and
         makes the test call. Raises ToolFailure that tells its author the file, the line and the reason; then nothing
         of it is left."""
-        with _faults_of_its_author():
+        with _as_author_faults():
             async with self.slots:
-                build = await self._imported(source, by_agent=by_agent)
+                build = await self._import_build(source, by_agent=by_agent)
             try:
-                return build, await _tested(build, test) if test is not None else None
+                return build, await _run_test(build, test) if test is not None else None
             except BaseException:
                 await build.pool.close()
                 raise
 
-    async def _imported(self, source: PluginSource, *, by_agent: bool) -> SkillBuild:
-        await schema_ready()
-        grant = await asyncio.to_thread(self.grants.of, source)
-        requirements = requirements_of(source.entry, source.file)
+    async def _import_build(self, source: PluginSource, *, by_agent: bool) -> SkillBuild:
+        await load_schema_validator()
+        grant = await asyncio.to_thread(self.grants.grant_for, source)
+        requirements = requirements_of(source.entry_code, source.file)
         environment = await self.environments.get(requirements, by_agent=by_agent) if requirements else None
         try:
-            staged = await asyncio.to_thread(self.staging.put, source, environment, grant)
+            staged = await asyncio.to_thread(self.staging.stage, source, environment, grant)
         except OSError as error:
             text = f"{source.file} cannot be put in place: {error.strerror or error}"
             raise ToolFailure(text, kind="unavailable") from error
-        pool = WorkerPool(self.setup, staged, self.on_set_aside)
+        pool = WorkerPool(self.setup, staged, self.on_disabled)
         try:
-            declared = await _loaded(source, pool)
+            declared = await _load(source, pool)
             # Not on the event loop: so many schemas are checked for longer than the server may be deaf.
-            return SkillBuild(source, await asyncio.to_thread(_checked, source, declared), pool)
+            return SkillBuild(source, await asyncio.to_thread(_check_declarations, source, declared), pool)
         except BaseException:
             await pool.close()
             raise
 
 
 @contextlib.contextmanager
-def _faults_of_its_author() -> Generator[None]:
+def _as_author_faults() -> Generator[None]:
     """Whatever breaks in a trial, or does not end, is what was handed in, and can be mended there."""
     try:
         yield
@@ -112,7 +112,7 @@ def _faults_of_its_author() -> Generator[None]:
         raise ToolFailure(failure.message, kind="invalid") from failure
 
 
-async def _loaded(source: PluginSource, pool: WorkerPool) -> list[Mapping[str, Any]]:
+async def _load(source: PluginSource, pool: WorkerPool) -> list[Mapping[str, Any]]:
     """A fault that names no place in the plugin names the plugin."""
     try:
         return await pool.load()
@@ -121,11 +121,11 @@ async def _loaded(source: PluginSource, pool: WorkerPool) -> list[Mapping[str, A
         raise failure if named else ToolFailure(f"{source.file}: {failure.message}", kind=failure.kind) from failure
 
 
-def _checked(source: PluginSource, declared: list[Mapping[str, Any]]) -> tuple[DeclaredSkill, ...]:
-    skills: dict[str, DeclaredSkill] = {}
-    for one in declared:
+def _check_declarations(source: PluginSource, declarations: list[Mapping[str, Any]]) -> tuple[SkillDeclaration, ...]:
+    skills: dict[str, SkillDeclaration] = {}
+    for one in declarations:
         try:
-            skill = check(one)
+            skill = check_declaration(one)
         except DeclarationRefused as refusal:
             raise ToolFailure(f"{source.file}: skill {str(one.get('name'))[:64]}: {refusal}") from refusal
         if skill.spec.name in skills:
@@ -134,25 +134,25 @@ def _checked(source: PluginSource, declared: list[Mapping[str, Any]]) -> tuple[D
     return tuple(skills.values())
 
 
-async def _tested(build: SkillBuild, test: SmokeTest) -> SmokeTestResult:
-    skill = _meant(build, test)
+async def _run_test(build: SkillBuild, test: SmokeTest) -> SmokeTestResult:
+    skill = _skill_under_test(build, test)
     name = skill.spec.name
-    if faults := await schema_faults(skill.spec.parameters, test.arguments):
+    if faults := await check_arguments(skill.spec.parameters, test.arguments):
         raise ToolFailure(f"test: the arguments do not fit {name}: {'; '.join(faults)}", kind="invalid")
     seconds = skill.timeout or TEST_SECONDS
     try:
         async with asyncio.timeout(seconds):
-            result = await build.pool.call(name, normalised(skill.spec.parameters, test.arguments))
+            result = await build.pool.call(name, normalize_arguments(skill.spec.parameters, test.arguments))
     except TimeoutError:
         raise ToolFailure(f"test: {name} did not finish within {seconds:g} s", kind="timeout") from None
     except ToolFailure as failure:
         raise ToolFailure(f"test: {name} failed: {failure.message}", kind=failure.kind) from failure
-    if test.expects and result.value != test.expect:
-        raise ToolFailure(f"test: {name} gave {_short(result.value)}, not {_short(test.expect)}")
+    if test.has_expected and result.value != test.expect:
+        raise ToolFailure(f"test: {name} gave {_clip_repr(result.value)}, not {_clip_repr(test.expect)}")
     return SmokeTestResult(name, result.value, result.log)
 
 
-def _meant(build: SkillBuild, test: SmokeTest) -> DeclaredSkill:
+def _skill_under_test(build: SkillBuild, test: SmokeTest) -> SkillDeclaration:
     names = {skill.spec.name: skill for skill in build.skills}
     wanted = test.skill or (next(iter(names)) if len(names) == 1 else build.source.file.removesuffix(".py"))
     if wanted not in names:
@@ -160,6 +160,6 @@ def _meant(build: SkillBuild, test: SmokeTest) -> DeclaredSkill:
     return names[wanted]
 
 
-def _short(value: Any) -> str:
+def _clip_repr(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 300 else f"{text[:300]}..."

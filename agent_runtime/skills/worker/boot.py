@@ -10,19 +10,19 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from os.path import abspath, dirname
 
-PARENT = dirname(dirname(dirname(dirname(abspath(__file__)))))
+PACKAGES_FOLDER = dirname(dirname(dirname(dirname(abspath(__file__)))))
 
 
 def boot() -> None:
     for name in ("agent_common", "agent_runtime"):
-        load(name, f"{PARENT}/{name}")
+        load_package(name, f"{PACKAGES_FOLDER}/{name}")
 
     from agent_runtime.skills.worker.main import main
 
     main()
 
 
-def load(name: str, folder: str) -> None:
+def load_package(name: str, folder: str) -> None:
     spec = spec_from_file_location(name, f"{folder}/__init__.py", submodule_search_locations=[folder])
     if spec is None or spec.loader is None:
         sys.exit(f"{folder} is no package")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import builtins
 
-_NOW = builtins.__dict__
-_OWN = dict(_NOW)
-_GONE = object()
+_CURRENT = builtins.__dict__
+_ORIGINAL = dict(_CURRENT)
+_MISSING = object()
 
 
 class Tampered(Exception):
@@ -24,6 +24,6 @@ class BuiltinsGuard:
         return
 
     def __exit__(self, *_: object) -> None:
-        if changed := [name for name, own in _OWN.items() if _NOW.get(name, _GONE) is not own]:
-            _NOW.update(_OWN)
+        if changed := [name for name, own in _ORIGINAL.items() if _CURRENT.get(name, _MISSING) is not own]:
+            _CURRENT.update(_ORIGINAL)
             raise Tampered(f"it replaced builtins.{', builtins.'.join(changed)}; leave Python's own names alone")

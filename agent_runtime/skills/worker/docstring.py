@@ -9,14 +9,14 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 _ARGUMENTS = re.compile(r"((keyword|other) )?(arg(ument)?s|param(eter)?s)|attributes|fields", re.IGNORECASE)
-_OTHERS = re.compile(
+_OTHER_SECTIONS = re.compile(
     r"returns?|yields?|raises?|except(ion)?s?|warn(ing)?s?|examples?|notes?|see also|references?|todo|usage",
     re.IGNORECASE,
 )
 """Titles of sections. What a function does is told before the first of them."""
 
 _TITLE = re.compile(r"(\w[\w ]*?)\s*:?\s*")
-_RULE = re.compile(r"[-=]{3,}\s*")
+_UNDERLINE = re.compile(r"[-=]{3,}\s*")
 _FIELD = re.compile(r":(param|parameter|arg|argument|key|keyword|type|returns?|rtype|yields?|ytype|raises?|meta|var)\b")
 _GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:\s*(.*)")
 _NUMPY_ENTRY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()")
@@ -39,7 +39,7 @@ class _Section(NamedTuple):
     ends_at_margin: bool
 
 
-def read(text: str | None) -> Doc:
+def parse(text: str | None) -> Doc:
     """Takes any text; what has no known form is part of what the function does."""
     first, *sections = _sections(inspect.cleandoc(text or "").splitlines())
     arguments: dict[str, str] = {}
@@ -55,11 +55,11 @@ def _sections(lines: Sequence[str]) -> list[_Section]:
     found = [_Section(None, [], ends_at_margin=False)]
     rest = zip_longest(lines, lines[1:], fillvalue="")
     for line, following in rest:
-        if (begun := _begun(line, following)) is not None:
+        if (begun := _section_start(line, following)) is not None:
             found.append(begun)
             if begun.entry is _SPHINX_ENTRY:
                 begun.lines.append(line)
-            elif _RULE.fullmatch(following):
+            elif _UNDERLINE.fullmatch(following):
                 next(rest)
             continue
         if found[-1].ends_at_margin and line.strip() and not line[0].isspace():
@@ -68,15 +68,15 @@ def _sections(lines: Sequence[str]) -> list[_Section]:
     return found
 
 
-def _begun(line: str, following: str) -> _Section | None:
+def _section_start(line: str, following: str) -> _Section | None:
     """The section that begins with this line, if one does."""
     if _FIELD.match(line):
         return _Section(_SPHINX_ENTRY, [], ends_at_margin=True)
     title = _TITLE.fullmatch(line)
     of_arguments = title is not None and _ARGUMENTS.fullmatch(title[1]) is not None
-    if title is None or not (of_arguments or _OTHERS.fullmatch(title[1])):
+    if title is None or not (of_arguments or _OTHER_SECTIONS.fullmatch(title[1])):
         return None
-    if _RULE.fullmatch(following):
+    if _UNDERLINE.fullmatch(following):
         return _Section(_NUMPY_ENTRY if of_arguments else None, [], ends_at_margin=False)
     if line.rstrip().endswith(":"):
         return _Section(_GOOGLE_ENTRY if of_arguments else None, [], ends_at_margin=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .plugin import Skill, collecting, skill
+from .plugin import Skill, collect_skills, skill
 
-FRAMES = 3
+MAX_FRAMES = 3
 """Places in the plugin that an explanation names, innermost last."""
 
 
@@ -31,7 +31,7 @@ class Loaded:
     """The function of that name in the plugin: it raises, or returns False, when the plugin is not fit for use."""
 
 
-def load(plugin: Path) -> Loaded:
+def load_plugin(plugin: Path) -> Loaded:
     """Imports a file, or a package by its folder. Raises Unloadable."""
     name = plugin.name if plugin.is_dir() else plugin.stem
     if name in sys.stdlib_module_names:
@@ -44,13 +44,13 @@ def load(plugin: Path) -> Loaded:
         raise Unloadable(f"{plugin.name} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with collecting() as found, _at_hand():
+    with collect_skills() as found, _skill_in_builtins():
         try:
             spec.loader.exec_module(module)
             if not found and plugin.is_dir():
                 _import_parts(name, plugin)
         except BaseException as error:  # noqa: BLE001 - also sys.exit at import
-            raise Unloadable(explain(error, plugin.parent)) from None
+            raise Unloadable(explain_error(error, plugin.parent)) from None
         if not found:
             raise Unloadable(f"{plugin.name} declares no @skill; a name that begins with _ marks a helper")
         check = getattr(module, "self_check", None)
@@ -58,7 +58,7 @@ def load(plugin: Path) -> Loaded:
 
 
 @contextmanager
-def _at_hand() -> Generator[None]:
+def _skill_in_builtins() -> Generator[None]:
     """`skill` without an import, in all modules of a plugin."""
     builtins.__dict__["skill"] = skill
     try:
@@ -74,23 +74,23 @@ def _import_parts(name: str, package: Path) -> None:
             importlib.import_module(f"{name}.{part.stem}")
 
 
-def explain(error: BaseException, skills_dir: Path) -> str:
+def explain_error(error: BaseException, skills_dir: Path) -> str:
     """The error and where in the plugin it came from: `handshake.py line 3 in greet: KeyError: 'name'`."""
     what = "".join(traceback.format_exception_only(error)).strip()
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{_short(error.filename, skills_dir)} line {error.lineno}: {type(error).__name__}: {error.msg}"
+        return f"{_relative_name(error.filename, skills_dir)} line {error.lineno}: {type(error).__name__}: {error.msg}"
     if isinstance(error, SystemExit):
         what = f"it called exit ({error.code})"
-    places = list(_places(error, skills_dir))[-FRAMES:]
+    places = list(_plugin_frames(error, skills_dir))[-MAX_FRAMES:]
     return ", ".join(places) + ": " + what if places else what
 
 
-def _places(error: BaseException, skills_dir: Path) -> Iterator[str]:
+def _plugin_frames(error: BaseException, skills_dir: Path) -> Iterator[str]:
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename.startswith(f"{skills_dir}/"):
             inside = "" if frame.name == "<module>" else f" in {frame.name}"
-            yield f"{_short(frame.filename, skills_dir)} line {frame.lineno}{inside}"
+            yield f"{_relative_name(frame.filename, skills_dir)} line {frame.lineno}{inside}"
 
 
-def _short(filename: str, skills_dir: Path) -> str:
+def _relative_name(filename: str, skills_dir: Path) -> str:
     return filename.removeprefix(f"{skills_dir}/")

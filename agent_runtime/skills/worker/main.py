@@ -19,14 +19,14 @@ from typing import Any, BinaryIO
 from ...errors import MeshUnavailable
 from ..workers.protocol import BrokenProtocol, Message, end_of_log, pack_answer, unpack
 from .builtins_guard import BuiltinsGuard, Tampered
-from .loading import Loaded, Unloadable, explain, load
+from .loading import Loaded, Unloadable, explain_error, load_plugin
 from .mesh_proxy import Asking, AsyncMesh, BlockingMesh
 from .plugin import Skill
 from .process_state import LeftoverState, ProcessSnapshot
 
-LONGEST_ERROR = 10_000
+MAX_ERROR_LENGTH = 10_000
 """Characters of an error that are told; the server keeps fewer."""
-LOWEST = 39
+LOWEST_PRIORITY = 39
 """Whatever the priority was."""
 
 
@@ -38,7 +38,7 @@ class SkillWorker:
         self._outgoing = outgoing
         self._folder = folder
         self._workspace = workspace
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
         self._calls: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._asking = Asking(self._send)
         self._skills: dict[str, Skill] = {}
@@ -50,17 +50,17 @@ class SkillWorker:
             return
         try:
             with BuiltinsGuard():
-                loaded = load(plugin)
+                loaded = load_plugin(plugin)
                 if demand.get("trial"):
-                    self._check(loaded)
+                    self._run_self_check(loaded)
             self._skills = {one.name: one for one in loaded.skills}
-            self._posture = ProcessSnapshot()
-            self._send({"type": "loaded", "skills": [one.declared() for one in loaded.skills]})
+            self._snapshot = ProcessSnapshot()
+            self._send({"type": "loaded", "skills": [one.describe() for one in loaded.skills]})
         except (Unloadable, Tampered) as fault:
-            self._send({"type": "failed", "error": str(fault)[:LONGEST_ERROR]})
+            self._send({"type": "failed", "error": str(fault)[:MAX_ERROR_LENGTH]})
             return
         while (message := self._calls.get()) is not None:
-            self._answer(message)
+            self._handle_call(message)
 
     def listen(self) -> None:
         """Reads until the server hangs up."""
@@ -76,39 +76,39 @@ class SkillWorker:
         finally:
             self._calls.put(None)
 
-    def _check(self, loaded: Loaded) -> None:
+    def _run_self_check(self, loaded: Loaded) -> None:
         if loaded.self_check is None:
             return
         try:
             passed = self._invoke(loaded.self_check, {})
         except BaseException as error:  # noqa: BLE001 - also sys.exit in a plugin is an answer
-            raise Unloadable(f"its self_check failed: {explain(error, self._folder)}") from None
+            raise Unloadable(f"its self_check failed: {explain_error(error, self._folder)}") from None
         if passed is False:
             raise Unloadable("its self_check returned False")
 
-    def _answer(self, call: Message) -> None:
+    def _handle_call(self, call: Message) -> None:
         number = call["id"]
         try:
             with BuiltinsGuard():
-                value = self._call(self._skills[call["name"]], call["arguments"])
-                self._posture.alone()
-            line = _result(number, value, self._is_spent())
+                value = self._call_skill(self._skills[call["name"]], call["arguments"])
+                self._snapshot.check_threads()
+            line = _pack_result(number, value, self._is_spent())
         except (Tampered, LeftoverState) as error:
             _end_log(number)
-            self._write(_error(number, str(error), spent=True))
+            self._write(_pack_error(number, str(error), spent=True))
             os._exit(1)  # who knows what else it has replaced
         except MeshUnavailable as error:
-            line = _error(number, str(error), kind="unavailable", spent=self._is_spent())
+            line = _pack_error(number, str(error), kind="unavailable", spent=self._is_spent())
         except BaseException as error:  # noqa: BLE001 - also sys.exit in a plugin is an answer
-            line = _error(number, explain(error, self._folder), spent=self._is_spent())
+            line = _pack_error(number, explain_error(error, self._folder), spent=self._is_spent())
         _end_log(number)
         self._write(line)
 
     def _is_spent(self) -> bool:
-        return not self._posture.kept()
+        return not self._snapshot.is_unchanged()
 
-    def _call(self, one: Skill, arguments: Mapping[str, Any]) -> Any:
-        return self._invoke(one.function, one.arguments.read(arguments))
+    def _call_skill(self, one: Skill, arguments: Mapping[str, Any]) -> Any:
+        return self._invoke(one.function, one.arguments.convert(arguments))
 
     def _invoke(self, function: Callable[..., Any], keywords: Mapping[str, Any]) -> Any:
         taken = inspect.signature(function).parameters
@@ -116,13 +116,13 @@ class SkillWorker:
         offered = {"mesh_client": lambda: mesh(self._asking), "workspace": lambda: self._workspace}
         injected = {name: offer() for name, offer in offered.items() if name in taken}
         value = function(**keywords, **injected)
-        return _finished(value) if inspect.isawaitable(value) else value
+        return _run_awaitable(value) if inspect.isawaitable(value) else value
 
     def _send(self, message: Message) -> None:
         self._write(pack_answer(message))
 
     def _write(self, line: bytes) -> None:
-        with self._writing:
+        with self._write_lock:
             self._outgoing.write(line)
             self._outgoing.flush()
 
@@ -137,18 +137,18 @@ def _end_log(number: str) -> None:
         pass  # the plugin has closed or replaced its streams: the server does not wait long for the mark
 
 
-def _result(number: str, value: Any, spent: bool) -> bytes:
+def _pack_result(number: str, value: Any, spent: bool) -> bytes:
     try:
         return pack_answer({"type": "result", "id": number, "value": value, "spent": spent})
     except (TypeError, ValueError, RecursionError) as error:
-        return _error(number, f"the skill's result is not JSON: {error}", spent=spent)
+        return _pack_error(number, f"the skill's result is not JSON: {error}", spent=spent)
 
 
-def _error(number: str, text: str, *, kind: str = "backend", spent: bool) -> bytes:
-    return pack_answer({"type": "error", "id": number, "error": text[:LONGEST_ERROR], "kind": kind, "spent": spent})
+def _pack_error(number: str, text: str, *, kind: str = "backend", spent: bool) -> bytes:
+    return pack_answer({"type": "error", "id": number, "error": text[:MAX_ERROR_LENGTH], "kind": kind, "spent": spent})
 
 
-def _finished(value: Any) -> Any:
+def _run_awaitable(value: Any) -> Any:
     import asyncio  # takes longer to import than all the rest, and many plugins never need it
 
     async def awaited() -> Any:
@@ -157,7 +157,7 @@ def _finished(value: Any) -> Any:
     return asyncio.run(awaited())
 
 
-def _first_site() -> int:
+def _site_packages_index() -> int:
     places = [at for at, path in enumerate(sys.path) if path.endswith("site-packages")]
     return places[0] if places else len(sys.path)
 
@@ -170,9 +170,9 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout.reconfigure(line_buffering=True)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     faulthandler.enable(all_threads=False)
-    os.nice(LOWEST)  # a thread's own: before there is another one, and before any code of the plugin
+    os.nice(LOWEST_PRIORITY)  # a thread's own: before there is another one, and before any code of the plugin
     for environment in packages:  # before the server's own packages: the plugin may need other versions
-        sys.path.insert(_first_site(), str(environment))
+        sys.path.insert(_site_packages_index(), str(environment))
     sys.path.append(str(folder))
     worker = SkillWorker(incoming, outgoing, folder, workspace)
 

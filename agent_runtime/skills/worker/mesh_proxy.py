@@ -19,18 +19,18 @@ class Asking:
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
         self._ids = itertools.count(1)
-        self._open: dict[int, Future[Any]] = {}
+        self._pending: dict[int, Future[Any]] = {}
 
     def ask(self, what: str, arguments: Mapping[str, Any]) -> Future[Any]:
         from concurrent.futures import Future  # who asks nothing is spared it
 
         number, future = next(self._ids), Future[Any]()
-        self._open[number] = future
+        self._pending[number] = future
         self._send({"type": "ask", "id": number, "what": what, "arguments": dict(arguments)})
         return future
 
     def reply(self, message: Message) -> None:
-        future = self._open.pop(message["id"], None)
+        future = self._pending.pop(message["id"], None)
         if future is None or not future.set_running_or_notify_cancel():
             return
         if "error" in message:

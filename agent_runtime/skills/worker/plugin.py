@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
-from .signature import Arguments, arguments, called
+from .signature import Arguments, build_arguments, function_name
 
 if TYPE_CHECKING:
     from .docstring import Doc
@@ -31,7 +31,7 @@ class Skill(NamedTuple):
         """JSON Schema of the arguments object."""
         return self.arguments.schema
 
-    def declared(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """All but the function, for the wire."""
         names = ("name", "description", "parameters", "timeout", "read_only", "idempotent")
         return {name: getattr(self, name) for name in names}
@@ -79,25 +79,25 @@ def skill(
     def decorate(function: Function) -> Function:
         if not callable(function) or inspect.isclass(function):
             raise TypeError(f"@skill goes on a function, and its fields have names: @skill(name=...), not {function!r}")
-        doc = _documented(function) if description is None or parameters is None else None
+        doc = _parse_doc(function) if description is None or parameters is None else None
         told = description or (doc.about if doc else "")
         if not told:
-            raise TypeError(f"{called(function)} has no description: give it a docstring, or description=...")
-        made = arguments(function, parameters, doc.arguments if doc else {})
-        _collected.append(Skill(name or called(function), told, made, timeout, read_only, idempotent, function))
+            raise TypeError(f"{function_name(function)} has no description: give it a docstring, or description=...")
+        made = build_arguments(function, parameters, doc.arguments if doc else {})
+        _collected.append(Skill(name or function_name(function), told, made, timeout, read_only, idempotent, function))
         return function
 
     return decorate if function is None else decorate(function)
 
 
-def _documented(function: Callable[..., Any]) -> Doc:
+def _parse_doc(function: Callable[..., Any]) -> Doc:
     from . import docstring  # a skill that says all by itself is spared it
 
-    return docstring.read(function.__doc__)
+    return docstring.parse(function.__doc__)
 
 
 @contextmanager
-def collecting() -> Generator[list[Skill]]:
+def collect_skills() -> Generator[list[Skill]]:
     """The skills that are declared while this is open."""
     _collected.clear()
     yield _collected

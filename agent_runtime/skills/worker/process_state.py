@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-MOST_FILES = 64
+MAX_OPEN_FILES = 64
 """Files that calls may leave open: a connection or two is kept on purpose."""
-MOST_THREADS = 8
+MAX_LEFT_THREADS = 8
 """Threads that a call may leave behind."""
-GRACE = 0.2
+THREAD_GRACE = 0.2
 """Seconds that others get to end in."""
 _LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 _SIGNALS = tuple(signal.valid_signals())
@@ -34,41 +34,41 @@ class ProcessSnapshot:
 
     def __init__(self) -> None:
         self._modules = dict(sys.modules)
-        self._functions = _functions(self._modules)
-        self._facts = _facts()
+        self._functions = _stdlib_functions(self._modules)
+        self._facts = _process_settings()
         self._threads = set(threading.enumerate())
-        self._files = _files()
-        self._data = _data()
+        self._files = _count_open_files()
+        self._data = _private_memory()
         allowed, _ = resource.getrlimit(resource.RLIMIT_DATA)
         self._most_data = (self._data + allowed) // 2 if allowed != resource.RLIM_INFINITY else sys.maxsize
 
-    def alone(self) -> None:
+    def check_threads(self) -> None:
         """Raises LeftBehind when threads go on that a call should have ended. A few that do not keep a process alive
         are let be, libraries have some; they end with the worker."""
         threads = [one for one in threading.enumerate() if one not in self._threads]
-        deadline = time.monotonic() + GRACE
-        for one in threads[:MOST_THREADS]:
+        deadline = time.monotonic() + THREAD_GRACE
+        for one in threads[:MAX_LEFT_THREADS]:
             if not one.daemon:
                 one.join(max(0.0, deadline - time.monotonic()))
         left = [one for one in threads if one.is_alive()]
-        if len(left) > MOST_THREADS or any(not one.daemon for one in left):
+        if len(left) > MAX_LEFT_THREADS or any(not one.daemon for one in left):
             raise LeftoverState(f"it left {len(left)} threads behind ({left[0].name}); end them before you return")
 
-    def kept(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the next call finds all as the first one did."""
         try:
             return (
-                self._facts == _facts()
+                self._facts == _process_settings()
                 and all(sys.modules.get(name) is module for name, module in self._modules.items())
                 and all(names.get(name) is function for names, name, function in self._functions)
-                and _files() <= self._files + MOST_FILES
-                and _data() <= self._most_data
+                and _count_open_files() <= self._files + MAX_OPEN_FILES
+                and _private_memory() <= self._most_data
             )
         except Exception:  # noqa: BLE001 - whoever cannot even look has changed something
             return False
 
 
-def _facts() -> tuple[object, ...]:
+def _process_settings() -> tuple[object, ...]:
     mask = os.umask(0)
     os.umask(mask)
     return (
@@ -84,7 +84,7 @@ def _facts() -> tuple[object, ...]:
     )
 
 
-def _functions(modules: Mapping[str, object]) -> tuple[tuple[dict[str, Any], str, object], ...]:
+def _stdlib_functions(modules: Mapping[str, object]) -> tuple[tuple[dict[str, Any], str, object], ...]:
     """Of Python's own modules, by the names that they are called by. Others may have put there whatever they like."""
     kinds = (FunctionType, BuiltinFunctionType)
     return tuple(
@@ -96,7 +96,7 @@ def _functions(modules: Mapping[str, object]) -> tuple[tuple[dict[str, Any], str
     )
 
 
-def _files() -> int:
+def _count_open_files() -> int:
     """Files that are open. Where /proc cannot be read, which is so under Landlock, every number is tried."""
     try:
         return len(os.listdir("/proc/self/fd"))
@@ -112,7 +112,7 @@ def _is_open(number: int) -> bool:
     return True
 
 
-def _data() -> int:
+def _private_memory() -> int:
     """Bytes of private memory that the process has reserved; where /proc cannot be read, the most it has ever held."""
     try:
         with open("/proc/self/statm", "rb") as file:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ..validation.schema_keywords import KEYWORDS
-from .type_schema import Form, NoSchema, Reader, shown
+from .type_schema import Form, NoSchema, Reader, hint_text
 
-MOST_FAULTS = 5
+MAX_FAULTS = 5
 
 
 def pydantic_form(hint: Any) -> Form | None:
@@ -26,8 +26,8 @@ def pydantic_form(hint: Any) -> Form | None:
         adapter: Any = pydantic.TypeAdapter(hint)
         schema: dict[str, Any] = adapter.json_schema()
     except Exception as error:  # noqa: BLE001  a model may hold types of any library
-        raise NoSchema(f"pydantic has no JSON Schema for {shown(hint)}: {error}") from None
-    return Form(_inlined(schema, schema.get("$defs", {}), ()), _reader(adapter))
+        raise NoSchema(f"pydantic has no JSON Schema for {hint_text(hint)}: {error}") from None
+    return Form(_inline_references(schema, schema.get("$defs", {}), ()), _make_reader(adapter))
 
 
 def _is_model(hint: Any, pydantic: Any) -> bool:
@@ -40,23 +40,23 @@ def _has_field(hint: Any, pydantic: Any) -> bool:
     return any(isinstance(note, pydantic.fields.FieldInfo) for note in hint.__metadata__)
 
 
-def _reader(adapter: Any) -> Reader:
+def _make_reader(adapter: Any) -> Reader:
     def read(value: Any) -> Any:
         try:
             return adapter.validate_json(json.dumps(value))
         except ValueError as error:
-            raise ValueError(_told(error)) from None
+            raise ValueError(_faults_text(error)) from None
 
     return read
 
 
-def _told(error: Any) -> str:
+def _faults_text(error: Any) -> str:
     """Return the faults of a ValidationError in one line: `items.0.price: Input should be a valid number`."""
-    faults = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors(include_url=False)[:MOST_FAULTS]]
+    faults = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors(include_url=False)[:MAX_FAULTS]]
     return "; ".join(f"{where}: {message}" if where else message for where, message in faults)
 
 
-def _inlined(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...]) -> dict[str, Any]:
+def _inline_references(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...]) -> dict[str, Any]:
     """Return the schema without references and without keywords that the server does not check; pydantic does."""
     reference = schema.get("$ref")
     if reference is not None:
@@ -68,11 +68,11 @@ def _inlined(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...
     plain: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword == "properties":
-            plain[keyword] = {name: _inlined(one, definitions, within) for name, one in value.items()}
+            plain[keyword] = {name: _inline_references(one, definitions, within) for name, one in value.items()}
         elif keyword in ("anyOf", "oneOf", "allOf"):
-            plain[keyword] = [_inlined(one, definitions, within) for one in value]
+            plain[keyword] = [_inline_references(one, definitions, within) for one in value]
         elif keyword in ("items", "additionalProperties", "not") and isinstance(value, dict):
-            plain[keyword] = _inlined(cast("dict[str, Any]", value), definitions, within)
+            plain[keyword] = _inline_references(cast("dict[str, Any]", value), definitions, within)
         elif keyword in KEYWORDS:
             plain[keyword] = value
     return plain

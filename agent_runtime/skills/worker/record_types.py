@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, cast
 
 from . import docstring
 from .signature import object_schema
-from .type_schema import Form, NoSchema, Reader, form, peeled, text_of, words_of
+from .type_schema import Form, NoSchema, Reader, build_form, enum_words, to_text, unwrap_hint
 
-__all__ = ["Member", "Members", "NoSchema", "members_of", "read_members", "record", "resolved"]
+__all__ = ["Member", "Members", "NoSchema", "build_members", "read_members", "record_form", "resolve_hint"]
 
 EMPTY: Any = inspect.Parameter.empty
-LONGEST_DEFAULT = 500
+MAX_DEFAULT_LENGTH = 500
 """Characters of JSON; a longer default is not told."""
 
 
@@ -39,17 +39,17 @@ class Members(NamedTuple):
     readers: dict[str, Reader]
 
 
-def members_of(members: Iterable[Member], within: tuple[Any, ...] = ()) -> Members:
+def build_members(members: Iterable[Member], within: tuple[Any, ...] = ()) -> Members:
     """Raises NoSchema naming the member."""
     made = Members({}, [], {})
     for one in members:
         try:
             # Python lets `x: str = None` pass, and a model that reads of that default may write it.
-            held = form(typing.Optional[one.hint] if one.default is None else one.hint, within)  # noqa: UP045
+            held = build_form(typing.Optional[one.hint] if one.default is None else one.hint, within)  # noqa: UP045
         except TypeError as fault:
             raise NoSchema(f"{one.name}: {fault}") from None
-        about = {"description": one.about} if one.about and not peeled(one.hint)[1] else {}
-        made.properties[one.name] = {**held.schema, **about, **_told(one.default)}
+        about = {"description": one.about} if one.about and not unwrap_hint(one.hint)[1] else {}
+        made.properties[one.name] = {**held.schema, **about, **_default_keyword(one.default)}
         if one.default is EMPTY and not one.optional:
             made.required.append(one.name)
         if held.read:
@@ -68,7 +68,7 @@ def read_members(readers: Mapping[str, Reader], value: Mapping[str, Any]) -> dic
     return read
 
 
-def resolved(hint: Any, names: Mapping[str, Any]) -> Any:
+def resolve_hint(hint: Any, names: Mapping[str, Any]) -> Any:
     """A hint without names in it. Raises NoSchema for a name that is not there."""
 
     def bearer() -> None: ...
@@ -81,41 +81,41 @@ def resolved(hint: Any, names: Mapping[str, Any]) -> Any:
         raise NoSchema(f"its hint {bare} cannot be resolved here: {error}; import or define it above") from None
 
 
-def _told(default: Any) -> dict[str, Any]:
+def _default_keyword(default: Any) -> dict[str, Any]:
     """The default as the schema tells it; nothing when it is no JSON, or long."""
     try:
-        plain = _plain(default)
+        plain = _to_json(default)
         size = len(json.dumps(plain, allow_nan=False))
     except (TypeError, KeyError, ValueError, RecursionError):
         return {}
-    return {"default": plain} if size <= LONGEST_DEFAULT else {}
+    return {"default": plain} if size <= MAX_DEFAULT_LENGTH else {}
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """What a model would write for it. Raises TypeError or KeyError when that is not known."""
     match value:
         case Enum():
-            return {id(member): word for word, member in words_of(type(value)).items()}[id(value)]
+            return {id(member): word for word, member in enum_words(type(value)).items()}[id(value)]
         case None | str() | int() | float():
             return value
         case list() | tuple():
-            return [_plain(one) for one in cast("Sequence[Any]", value)]
+            return [_to_json(one) for one in cast("Sequence[Any]", value)]
         case dict() if all(isinstance(name, str) for name in cast("dict[Any, Any]", value)):
-            return {name: _plain(one) for name, one in cast("dict[str, Any]", value).items()}
+            return {name: _to_json(one) for name, one in cast("dict[str, Any]", value).items()}
         case _:
-            return text_of(value)
+            return to_text(value)
 
 
 # ---------------------------------------------------------------- classes
 
 
-def record(hint: Any, within: tuple[Any, ...]) -> Form | None:
+def record_form(hint: Any, within: tuple[Any, ...]) -> Form | None:
     """The form of a dataclass, a named tuple or a TypedDict; none when the hint is none of them."""
     is_dict = hasattr(hint, "__required_keys__")
     if not is_dict and not _has_fields(hint):
         return None
-    doc = docstring.read(_own_doc(hint))
-    made = members_of(_keys(hint, doc) if is_dict else _fields(hint, doc), within)
+    doc = docstring.parse(_own_doc(hint))
+    made = build_members(_typed_dict_members(hint, doc) if is_dict else _class_members(hint, doc), within)
     about = {"description": doc.about} if doc.about else {}
     schema = {**object_schema(made.properties, made.required), **about}
 
@@ -130,7 +130,7 @@ def _has_fields(hint: Any) -> bool:
     return isinstance(hint, type) and (hasattr(hint, "__dataclass_fields__") or hasattr(hint, "_fields"))
 
 
-def _keys(kind: Any, doc: docstring.Doc) -> Iterable[Member]:
+def _typed_dict_members(kind: Any, doc: docstring.Doc) -> Iterable[Member]:
     """Whether a key is required stands in the hint itself where hints are written as texts."""
     marks = {typing.Required: True, typing.NotRequired: False}
     for name, hint in _hints(kind).items():
@@ -138,7 +138,7 @@ def _keys(kind: Any, doc: docstring.Doc) -> Iterable[Member]:
         yield Member(name, hint, about=doc.arguments.get(name, ""), optional=not required)
 
 
-def _fields(kind: Any, doc: docstring.Doc) -> Iterable[Member]:
+def _class_members(kind: Any, doc: docstring.Doc) -> Iterable[Member]:
     hints = _hints(kind)
     for name, one in inspect.signature(kind).parameters.items():
         yield Member(name, hints.get(name, EMPTY), one.default, doc.arguments.get(name, ""))

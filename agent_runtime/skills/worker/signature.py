@@ -23,7 +23,7 @@ class Arguments(NamedTuple):
     readers: Mapping[str, Callable[[Any], Any]]
     """Of arguments that come as their hint says; the others come as plain JSON values."""
 
-    def read(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def convert(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call as the function takes them. Raises ValueError naming the one that cannot be read."""
         complete = {**self.defaults, **given}
         if not self.readers:
@@ -33,7 +33,7 @@ class Arguments(NamedTuple):
         return read_members(self.readers, complete)
 
 
-def arguments(function: Function, described: Described | None, about: Mapping[str, str]) -> Arguments:
+def build_arguments(function: Function, described: Described | None, about: Mapping[str, str]) -> Arguments:
     """`described` maps arguments to schemas, or is a schema of `type: object`; `about` is what the docstring says.
 
     Without `described` every argument is derived from its hint. With it, the model sees those and what the function
@@ -41,16 +41,16 @@ def arguments(function: Function, described: Described | None, about: Mapping[st
     Raises TypeError naming what does not fit.
     """
     if described is None:
-        wanted = list(_taken(function, {}).values())
+        wanted = list(_accepted_parameters(function, {}).values())
         if any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values()):
-            raise TypeError(f"{called(function)} takes any keyword: say in parameters which there are")
-        return _derived(function, wanted, about)
+            raise TypeError(f"{function_name(function)} takes any keyword: say in parameters which there are")
+        return _derive_arguments(function, wanted, about)
     if not isinstance(described, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin may say anything
         raise TypeError(f"parameters: must be a dict from arguments to their schemas, not {described!r:.80}")
     if described.get("type") == "object" and isinstance(described.get("properties"), Mapping):
-        return _whole(function, described)
-    taken = _taken(function, described)
-    derived = _derived(function, _missing(taken, described), about)
+        return _from_full_schema(function, described)
+    taken = _accepted_parameters(function, described)
+    derived = _derive_arguments(function, _undescribed_required(taken, described), about)
     defaults = _defaults(described)
     optional = {name for name, one in taken.items() if one.default is not one.empty} | defaults.keys()
     properties = {**described, **derived.schema["properties"]}
@@ -62,18 +62,18 @@ def object_schema(properties: Described, required: list[str]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def called(function: Function) -> str:
+def function_name(function: Function) -> str:
     return getattr(function, "__name__", "the function")
 
 
-def _whole(function: Function, schema: Described) -> Arguments:
+def _from_full_schema(function: Function, schema: Described) -> Arguments:
     properties: Described = schema["properties"]
-    if missing := _missing(_taken(function, properties), properties):
-        raise TypeError(f"parameters: the argument {missing[0].name} of {called(function)} is not described")
+    if missing := _undescribed_required(_accepted_parameters(function, properties), properties):
+        raise TypeError(f"parameters: the argument {missing[0].name} of {function_name(function)} is not described")
     return Arguments({"additionalProperties": False, **schema}, _defaults(properties), {})
 
 
-def _taken(function: Function, described: Described) -> dict[str, inspect.Parameter]:
+def _accepted_parameters(function: Function, described: Described) -> dict[str, inspect.Parameter]:
     """The arguments that a call may give. Raises TypeError unless the function takes what is described."""
     taken = inspect.signature(function).parameters
     anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())
@@ -83,15 +83,15 @@ def _taken(function: Function, described: Described) -> dict[str, inspect.Parame
         if name in INJECTED:
             raise TypeError(f"parameters: {name} is filled in by the runtime; leave it out")
         if name not in taken and not anything:
-            raise TypeError(f"parameters: {called(function)} has no argument {name}")
+            raise TypeError(f"parameters: {function_name(function)} has no argument {name}")
     for name, one in taken.items():
         if one.kind is one.POSITIONAL_ONLY:
-            raise TypeError(f"{called(function)} must take {name} by keyword")
+            raise TypeError(f"{function_name(function)} must take {name} by keyword")
     collecting = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     return {name: one for name, one in taken.items() if name not in INJECTED and one.kind not in collecting}
 
 
-def _missing(taken: Mapping[str, inspect.Parameter], described: Described) -> list[inspect.Parameter]:
+def _undescribed_required(taken: Mapping[str, inspect.Parameter], described: Described) -> list[inspect.Parameter]:
     return [one for name, one in taken.items() if one.default is one.empty and name not in described]
 
 
@@ -99,24 +99,29 @@ def _defaults(described: Described) -> dict[str, Any]:
     return {name: one["default"] for name, one in described.items() if "default" in one}
 
 
-def _derived(function: Function, wanted: list[inspect.Parameter], about: Mapping[str, str]) -> Arguments:
+def _derive_arguments(function: Function, wanted: list[inspect.Parameter], about: Mapping[str, str]) -> Arguments:
     if not wanted:
         return Arguments(object_schema({}, []), {}, {})
-    from .record_types import Member, NoSchema, members_of, resolved  # a skill that describes all is spared these
+    from .record_types import (  # a skill that describes all is spared these
+        Member,
+        NoSchema,
+        build_members,
+        resolve_hint,
+    )
 
     names = getattr(inspect.unwrap(function), "__globals__", {})
     members: list[Member] = []
     for one in wanted:
         try:
-            hint = resolved(one.annotation, names)
+            hint = resolve_hint(one.annotation, names)
         except NoSchema as fault:
-            raise TypeError(f"{called(function)}: the argument {one.name}: {fault}") from None
+            raise TypeError(f"{function_name(function)}: the argument {one.name}: {fault}") from None
         members.append(Member(one.name, hint, one.default, about.get(one.name, "")))
     try:
-        made = members_of(members)
+        made = build_members(members)
     except NoSchema as fault:
         raise TypeError(
-            f"{called(function)}: the argument {fault}. Describe it in parameters, or take str, int, float, bool, "
-            "list, dict, Literal, an Enum, a date, a Path or a dataclass"
+            f"{function_name(function)}: the argument {fault}. Describe it in parameters, or take str, int, float, "
+            "bool, list, dict, Literal, an Enum, a date, a Path or a dataclass"
         ) from None
     return Arguments(object_schema(made.properties, made.required), {}, made.readers)

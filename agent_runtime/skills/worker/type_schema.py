@@ -28,17 +28,17 @@ class Form(NamedTuple):
     """Makes of a JSON value that fits the schema what the hint says; None when it is that already."""
 
 
-def form(hint: Any, within: tuple[Any, ...] = ()) -> Form:
+def build_form(hint: Any, within: tuple[Any, ...] = ()) -> Form:
     """The form of a hint that holds no unresolved names; `within` are the hints around it. Raises NoSchema."""
     if any(one is hint for one in within):
-        raise NoSchema(f"{shown(hint)} contains itself")
+        raise NoSchema(f"{hint_text(hint)} contains itself")
     if "pydantic" in sys.modules and (made := _of_pydantic(hint)) is not None:
         return made
-    plain, notes = peeled(hint)
-    for make in (_simple, _choice, _union, _array, _mapping, _text, _members):
+    plain, notes = unwrap_hint(hint)
+    for make in (_simple, _choice, _union, _array, _mapping, _text, _record):
         if (made := make(plain, (*within, hint))) is not None:
             return Form({**made.schema, **notes}, made.read)
-    raise NoSchema(f"there is no JSON Schema for {shown(hint)}")
+    raise NoSchema(f"there is no JSON Schema for {hint_text(hint)}")
 
 
 def _of_pydantic(hint: Any) -> Form | None:
@@ -47,11 +47,11 @@ def _of_pydantic(hint: Any) -> Form | None:
     return pydantic_form(hint)
 
 
-def shown(hint: Any) -> str:
+def hint_text(hint: Any) -> str:
     return hint.__qualname__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
 
 
-def peeled(hint: Any) -> tuple[Any, dict[str, Any]]:
+def unwrap_hint(hint: Any) -> tuple[Any, dict[str, Any]]:
     """The hint without what only surrounds it, and the description that `Annotated` adds."""
     notes: dict[str, Any] = {}
     while True:
@@ -70,14 +70,14 @@ def peeled(hint: Any) -> tuple[Any, dict[str, Any]]:
             return hint, notes
 
 
-def _whole(value: Any) -> Any:
+def _to_integer(value: Any) -> Any:
     """JSON Schema takes 1.0 for an integer."""
     return int(value) if isinstance(value, float) else value
 
 
 _SIMPLE: Mapping[Any, Form] = {
     str: Form({"type": "string"}),
-    int: Form({"type": "integer"}, _whole),
+    int: Form({"type": "integer"}, _to_integer),
     float: Form({"type": "number"}),
     bool: Form({"type": "boolean"}),
     type(None): Form({"type": "null"}),
@@ -101,23 +101,23 @@ def _choice(hint: Any, _: tuple[Any, ...]) -> Form | None:
     if typing.get_origin(hint) is typing.Literal:
         values = list(typing.get_args(hint))
         if any(type(value) not in (str, int, bool, type(None)) for value in values):
-            raise NoSchema(f"{shown(hint)} has a value that is not JSON")
-        return Form(_enumerated(values), _whole if any(type(value) is int for value in values) else None)
+            raise NoSchema(f"{hint_text(hint)} has a value that is not JSON")
+        return Form(_enum_schema(values), _to_integer if any(type(value) is int for value in values) else None)
     if not (isinstance(hint, type) and issubclass(hint, enum.Enum)):
         return None
-    members = words_of(hint)
+    members = enum_words(hint)
     if not members:
-        raise NoSchema(f"{shown(hint)} has no members")
-    return Form(_enumerated(list(members)), members.__getitem__)
+        raise NoSchema(f"{hint_text(hint)} has no members")
+    return Form(_enum_schema(list(members)), members.__getitem__)
 
 
-def words_of(kind: type[enum.Enum]) -> dict[str, enum.Enum]:
+def enum_words(kind: type[enum.Enum]) -> dict[str, enum.Enum]:
     """What a model says for each member: its value where all values are texts, else its name."""
     by_value = all(isinstance(member.value, str) for member in kind)
     return {member.value if by_value else member.name: member for member in kind}
 
 
-def _enumerated(values: list[Any]) -> dict[str, Any]:
+def _enum_schema(values: list[Any]) -> dict[str, Any]:
     names: dict[type, str] = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
     kinds = {names[type(value)] for value in values}
     return {**({"type": kinds.pop()} if len(kinds) == 1 else {}), "enum": values}
@@ -126,7 +126,7 @@ def _enumerated(values: list[Any]) -> dict[str, Any]:
 def _union(hint: Any, within: tuple[Any, ...]) -> Form | None:
     if typing.get_origin(hint) not in (typing.Union, types.UnionType):
         return None
-    forms = [form(one, within) for one in typing.get_args(hint)]
+    forms = [build_form(one, within) for one in typing.get_args(hint)]
     readers = [(one.schema, one.read) for one in forms]
     return Form(_any_of(forms), first_that_fits(readers) if any(one.read for one in forms) else None)
 
@@ -165,21 +165,21 @@ def _array(hint: Any, within: tuple[Any, ...]) -> Form | None:
         return None
     args = typing.get_args(hint)
     if kind is tuple and args and args[-1] is not ...:
-        return _row([form(one, within) for one in args])
-    item = form(args[0], within) if args else Form({})
+        return _fixed_tuple([build_form(one, within) for one in args])
+    item = build_form(args[0], within) if args else Form({})
     schema: dict[str, Any] = {"type": "array", **({"items": item.schema} if item.schema else {})}
     if kind in (set, frozenset):
         schema["uniqueItems"] = True
     if kind is list and item.read is None:
         return Form(schema)
-    return Form(schema, _several(kind, item.read))
+    return Form(schema, _array_reader(kind, item.read))
 
 
-def _several(kind: Callable[[Any], Any], read: Reader | None) -> Reader:
+def _array_reader(kind: Callable[[Any], Any], read: Reader | None) -> Reader:
     return lambda value: kind(map(read, value) if read else value)
 
 
-def _row(forms: list[Form]) -> Form:
+def _fixed_tuple(forms: list[Form]) -> Form:
     """A tuple of a certain length. Which item must be of which type is known only when it is read."""
     readers = [first_that_fits([(one.schema, one.read)]) for one in forms]
     items = _any_of(forms)
@@ -195,14 +195,14 @@ def _mapping(hint: Any, within: tuple[Any, ...]) -> Form | None:
     if not _is_class(hint) or (typing.get_origin(hint) or hint) not in _MAPPINGS:
         return None
     key, value = typing.get_args(hint) or (str, Any)
-    if peeled(key)[0] not in (str, Any):
-        raise NoSchema(f"the keys of {shown(hint)} must be str")
-    held = form(value, within)
+    if unwrap_hint(key)[0] not in (str, Any):
+        raise NoSchema(f"the keys of {hint_text(hint)} must be str")
+    held = build_form(value, within)
     schema: dict[str, Any] = {"type": "object", **({"additionalProperties": held.schema} if held.schema else {})}
-    return Form(schema, _each(held.read) if held.read else None)
+    return Form(schema, _mapping_reader(held.read) if held.read else None)
 
 
-def _each(read: Reader) -> Reader:
+def _mapping_reader(read: Reader) -> Reader:
     return lambda value: {name: read(one) for name, one in value.items()}
 
 
@@ -221,17 +221,17 @@ _TEXTS = {
 """Format, constructor and example by the name of the class: modules that no plugin asks for are not loaded here."""
 
 
-def text_of(value: Any) -> str:
+def to_text(value: Any) -> str:
     """A date, a path or the like as a model writes it. Raises TypeError when it is none of these."""
-    if _name(value.__class__) not in _TEXTS:
+    if _class_name(value.__class__) not in _TEXTS:
         raise TypeError(f"{value!r} is no JSON")
     return str(value)
 
 
 def _text(hint: Any, _: tuple[Any, ...]) -> Form | None:
-    if not isinstance(hint, type) or _name(hint) not in _TEXTS:
+    if not isinstance(hint, type) or _class_name(hint) not in _TEXTS:
         return None
-    named, constructor, example = _TEXTS[_name(hint)]
+    named, constructor, example = _TEXTS[_class_name(hint)]
     if not named:
         return Form({"type": "string"}, hint)
     make = getattr(hint, constructor)
@@ -245,11 +245,11 @@ def _text(hint: Any, _: tuple[Any, ...]) -> Form | None:
     return Form({"type": "string", "format": named}, read)
 
 
-def _name(kind: Any) -> str:
+def _class_name(kind: Any) -> str:
     return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
 
 
-def _members(hint: Any, within: tuple[Any, ...]) -> Form | None:
-    from .record_types import record  # only plugins that have some pay for it
+def _record(hint: Any, within: tuple[Any, ...]) -> Form | None:
+    from .record_types import record_form  # only plugins that have some pay for it
 
-    return record(hint, within)
+    return record_form(hint, within)

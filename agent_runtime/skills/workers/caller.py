@@ -22,17 +22,17 @@ class CallOrigin:
         self._egress: EgressMeter | None = None
         self._model_calls: ModelMeter | None = None
 
-    def charge(self, context: ToolContext | None) -> None:
+    def set_meters(self, context: ToolContext | None) -> None:
         """Count for this call what the worker sends and what it asks models, until it works for another one: also what
         a plugin does while it is imported, and what is still on its way when a call has ended."""
         self._egress = context.egress if context is not None else None
-        self._model_calls = context.model_calls if context is not None else None
+        self._model_calls = context.model_meter if context is not None else None
 
     @contextmanager
-    def of(self, context: ToolContext | None) -> Generator[None]:
+    def for_call(self, context: ToolContext | None) -> Generator[None]:
         """Works for this one while the block lasts."""
         self._context = context
-        self.charge(context)
+        self.set_meters(context)
         try:
             yield
         finally:
@@ -46,13 +46,13 @@ class CallOrigin:
         """What `mesh_client.embed` gives. Raises MeshUnavailable and ToolFailure."""
         return await self._mesh.embed(texts, self._model_calls, **options)
 
-    async def find(self, **arguments: Any) -> Any:
+    async def search(self, **arguments: Any) -> Any:
         """What `mesh_client.search` gives. Raises MeshUnavailable."""
         if self._search is None or self._context is None:
             raise MeshUnavailable("search is offered to the calls of an agent alone, and this is a trial")
         return await self._search(arguments, self._context)
 
-    def count(self, size: int) -> None:
+    def count_egress(self, size: int) -> None:
         """Counts bytes that are about to leave. Raises ToolFailure when they may not."""
         if self._egress is not None:
-            self._egress.let_out(size)
+            self._egress.count_sent(size)

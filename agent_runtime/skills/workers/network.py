@@ -36,7 +36,7 @@ async def open_network(
         return None
     if confinement.name != "bubblewrap":
         raise ToolFailure(f"{plugin} may reach hosts, and only bubblewrap can give it a network", kind="unavailable")
-    from agent_common.net import gateway
+    from agent_common.net import unix_socket_proxy
 
     async def admit(host: str, _port: int, _agent: str) -> str | None:
         return None if hosts.match(host) else f"plugin {plugin} may not reach {host}"
@@ -45,12 +45,19 @@ async def open_network(
         log.info("skill out", plugin=plugin, host=passage.host, port=passage.port, verdict=passage.verdict)
 
     folder = stack.enter_context(TemporaryDirectory(prefix="agent-skill-"))
-    opened = gateway(Path(folder, "proxy"), admit, _Way(hosts, upstream), uid=confinement.uid, note=note, count=count)
+    opened = unix_socket_proxy(
+        Path(folder, "proxy"),
+        admit,
+        _GrantedUpstream(hosts, upstream),
+        uid=confinement.uid,
+        on_closed=note,
+        count_sent=count,
+    )
     return await stack.enter_async_context(opened)
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _GrantedUpstream:
     """Straight out, or through the operator's proxy. A host that the operator has named may have any address; one that
     only matches a pattern must be public."""
 
@@ -58,7 +65,7 @@ class _Way:
     upstream: Upstream | None
 
     async def open(self, host: str, port: int) -> ByteStream:
-        from agent_common.net import ANYWHERE, AddressPolicy, DirectUpstream
+        from agent_common.net import ANY_ADDRESS, AddressPolicy, DirectUpstream
 
-        rules = ANYWHERE if host in self.hosts.names else AddressPolicy()
+        rules = ANY_ADDRESS if host in self.hosts.names else AddressPolicy()
         return await (self.upstream or DirectUpstream(rules)).open(host, port)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from .protocol import end_of_log
 
-TAIL = 2000
+TAIL_BYTES = 2000
 """Bytes that are kept of a log, from its end."""
 MARK_SECONDS = 0.2
 """How long an answer waits for the mark behind its log. A plugin that closes its output sends none."""
@@ -26,14 +26,14 @@ class OutputLog:
         if self._mark and not self._marked.is_set() and self._mark in kept:
             kept = kept.replace(self._mark, b"", 1)
             self._marked.set()
-        self._text = kept[-TAIL - len(self._mark) :]
+        self._text = kept[-TAIL_BYTES - len(self._mark) :]
 
     def begin(self, call: str) -> None:
         """Start the log of a call."""
         self._text, self._mark = b"", end_of_log(call)
         self._marked.clear()
 
-    async def log(self) -> str:
+    async def collect(self) -> str:
         """Return the log of the call that has just been answered."""
         with suppress(TimeoutError):
             async with asyncio.timeout(MARK_SECONDS):
@@ -42,4 +42,4 @@ class OutputLog:
 
     @property
     def text(self) -> str:
-        return self._text[-TAIL:].decode(errors="replace").strip()
+        return self._text[-TAIL_BYTES:].decode(errors="replace").strip()

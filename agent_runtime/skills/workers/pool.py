@@ -13,11 +13,11 @@ from ...ports import ToolContext
 from ..sources.staging import StagedBuild
 from .process import SkillError, WorkerProcess, WorkerResult, WorkerSetup
 
-MOST = 4
+MAX_WORKERS = 4
 """Workers of one plugin at the same time; further calls wait."""
-PAUSES = (0.1, 0.4, 1.0)
+START_BACKOFF = (0.1, 0.4, 1.0)
 """Seconds between attempts to start a worker where that fails through no fault of its plugin."""
-MOST_CRASHES = 3
+MAX_CRASHES = 3
 """In a row; after that the plugin is set aside."""
 
 T = TypeVar("T")
@@ -30,19 +30,19 @@ class WorkerPool:
     """
 
     def __init__(
-        self, setup: WorkerSetup, staged: StagedBuild, on_set_aside: Callable[[WorkerPool], object] | None = None
+        self, setup: WorkerSetup, staged: StagedBuild, on_disabled: Callable[[WorkerPool], object] | None = None
     ) -> None:
         self._setup = setup
         self._staged = staged
-        self._slots = asyncio.Semaphore(MOST)
-        self._on_set_aside = on_set_aside
-        self._deaths = 0
-        self._crashes = 0
+        self._slots = asyncio.Semaphore(MAX_WORKERS)
+        self._on_disabled = on_disabled
+        self._crash_count = 0
+        self._crashes_in_row = 0
         """Of them, those since a call ended as agreed."""
         self._retired = asyncio.Event()
         self._closed = False
-        self._thinning: asyncio.Task[None] | None = None
-        self.set_aside: str | None = None
+        self._thin_task: asyncio.Task[None] | None = None
+        self.disabled_reason: str | None = None
         """Why it takes no more calls."""
 
     @property
@@ -52,23 +52,23 @@ class WorkerPool:
     async def load(self) -> list[Mapping[str, Any]]:
         """The skills that the plugin declares, once its check of itself is content; the worker that said so is kept.
         Raises ToolFailure."""
-        process, declared = await self._begun(on_trial=True)
-        await self._put_by(process)
+        process, declared = await self._start_with_retries(on_trial=True)
+        await self._release(process)
         return declared
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> WorkerResult:
         """The skill's result. Without a context it is a trial. Raises ToolFailure."""
         async with self._slots:
-            if self.set_aside is not None:
-                raise ToolFailure(self.set_aside, kind="unavailable")
-            return await self._counted(self._call(name, arguments, context))
+            if self.disabled_reason is not None:
+                raise ToolFailure(self.disabled_reason, kind="unavailable")
+            return await self._count_crashes(self._call(name, arguments, context))
 
     async def retire(self) -> None:
         """Another build has taken its place, or none."""
         self._retired.set()
-        if self._thinning is not None:
-            await self._thinning
-        while (process := self._setup.idle.take(self)) is not None:
+        if self._thin_task is not None:
+            await self._thin_task
+        while (process := self._setup.idle.pop(self)) is not None:
             await process.close()
 
     async def close(self) -> None:
@@ -78,60 +78,60 @@ class WorkerPool:
         await asyncio.to_thread(self._staged.discard)
 
     async def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None) -> WorkerResult:
-        process = await self._ready(context)
-        return await self._kept(process, process.call(name, arguments, context))
+        process = await self._get_worker(context)
+        return await self._run_exchange(process, process.call(name, arguments, context))
 
-    async def _counted(self, call: Awaitable[T]) -> T:
+    async def _count_crashes(self, call: Awaitable[T]) -> T:
         """Counts deaths in a row. What a skill raises is none, and neither is a deadline that passes. Of calls that
         were under way together one counts: a burst says no more than a single call."""
-        began = self._deaths
+        began = self._crash_count
         try:
             result = await call
         except SkillError:
-            self._crashes = 0
+            self._crashes_in_row = 0
             raise
         except ToolFailure as failure:
-            if failure.kind != "unavailable" and began == self._deaths:
-                self._crashed(failure.message)
+            if failure.kind != "unavailable" and began == self._crash_count:
+                self._record_crash(failure.message)
             raise
-        self._crashes = 0
+        self._crashes_in_row = 0
         return result
 
-    def _crashed(self, how: str) -> None:
-        self._deaths += 1
-        self._crashes += 1
-        if self._crashes >= MOST_CRASHES and self.set_aside is None:
-            self.set_aside = (
-                f"it was set aside after {MOST_CRASHES} crashes in a row; save it again to have it back ({how})"
+    def _record_crash(self, reason: str) -> None:
+        self._crash_count += 1
+        self._crashes_in_row += 1
+        if self._crashes_in_row >= MAX_CRASHES and self.disabled_reason is None:
+            self.disabled_reason = (
+                f"it was set aside after {MAX_CRASHES} crashes in a row; save it again to have it back ({reason})"
             )
-            if self._on_set_aside is not None:
-                self._on_set_aside(self)
+            if self._on_disabled is not None:
+                self._on_disabled(self)
 
-    async def _ready(self, context: ToolContext | None) -> WorkerProcess:
+    async def _get_worker(self, context: ToolContext | None) -> WorkerProcess:
         """An idle worker, or a new one. One that died in the meantime costs nobody a call."""
-        if (process := self._setup.idle.take(self)) is not None:
-            if process.wake():
+        if (process := self._setup.idle.pop(self)) is not None:
+            if process.resume():
                 return process
             await process.close()
         if self._closed:
             raise ToolFailure("the runtime is stopping", kind="unavailable")
-        return (await self._begun(context))[0]
+        return (await self._start_with_retries(context))[0]
 
-    async def _begun(
+    async def _start_with_retries(
         self, context: ToolContext | None = None, *, on_trial: bool = False
     ) -> tuple[WorkerProcess, list[Mapping[str, Any]]]:
         """A new worker and what it declares. A machine that is full for a moment costs nobody a skill."""
-        pauses = PAUSES if self._setup.confinement.name != "none" else ()
+        pauses = START_BACKOFF if self._setup.confinement.name != "none" else ()
         for pause in (*pauses, None):
             try:
-                return await self._begin(context, on_trial=on_trial)
+                return await self._start_worker(context, on_trial=on_trial)
             except ToolFailure as failure:
                 if failure.kind != "unavailable" or pause is None:
                     raise
                 await asyncio.sleep(pause)
         raise AssertionError  # the last one raises or returns
 
-    async def _begin(
+    async def _start_worker(
         self, context: ToolContext | None, *, on_trial: bool
     ) -> tuple[WorkerProcess, list[Mapping[str, Any]]]:
         process = await self._setup.start(self._staged, context)
@@ -141,7 +141,7 @@ class WorkerPool:
             await process.close()
             raise
 
-    async def _kept(self, process: WorkerProcess, exchange: Awaitable[T]) -> T:
+    async def _run_exchange(self, process: WorkerProcess, exchange: Awaitable[T]) -> T:
         """The outcome of an exchange. The worker lives on when it ended as agreed."""
         sound = False
         try:
@@ -152,27 +152,27 @@ class WorkerPool:
             sound = True
             raise
         finally:
-            await self._put_by(process, sound=sound)
+            await self._release(process, healthy=sound)
 
-    async def _put_by(self, process: WorkerProcess, *, sound: bool = True) -> None:
+    async def _release(self, process: WorkerProcess, *, healthy: bool = True) -> None:
         """Has it wait for the next call, if it is fit for one and there is room for it."""
         leaving: WorkerProcess | None = process
-        if sound and not self._retired.is_set() and process.rest():
-            leaving = self._setup.idle.put(self, process, asyncio.get_running_loop().time())
+        if healthy and not self._retired.is_set() and process.pause():
+            leaving = self._setup.idle.add(self, process, asyncio.get_running_loop().time())
         if leaving is not None:
             await leaving.close()
-        if self._thinning is None and not self._retired.is_set() and self._setup.idle.several(self):
-            self._thinning = asyncio.create_task(self._thin(), name="thin out idle workers")
+        if self._thin_task is None and not self._retired.is_set() and self._setup.idle.has_several(self):
+            self._thin_task = asyncio.create_task(self._close_surplus(), name="thin out idle workers")
 
-    async def _thin(self) -> None:
+    async def _close_surplus(self) -> None:
         """Until one is left: the others go when nobody has needed them for a while."""
         idle, linger, now = self._setup.idle, self._setup.linger_seconds, asyncio.get_running_loop().time
         try:
-            while idle.several(self) and not self._retired.is_set():
+            while idle.has_several(self) and not self._retired.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(linger):
                         await self._retired.wait()
-                for process in idle.too_many(self, now() - linger):
+                for process in idle.pop_idle_since(self, now() - linger):
                     await process.close()
         finally:
-            self._thinning = None
+            self._thin_task = None

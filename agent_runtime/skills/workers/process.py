@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from agent_common.json_reader import JsonLimits, JsonRefused, by_size, read_json
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.protocol import is_object
 from agent_common.telemetry import logger
 
@@ -26,28 +26,28 @@ from ..sources.staging import StagedBuild
 from .caller import CallOrigin, SkillSearch
 from .idle_workers import IdleWorkers
 from .network import open_network
-from .output_log import TAIL, OutputLog
-from .protocol import ANSWER_LIMIT, MOST_VALUES, BrokenProtocol, Message, pack, unpack
+from .output_log import TAIL_BYTES, OutputLog
+from .protocol import ANSWER_LIMIT, MAX_VALUES, BrokenProtocol, Message, pack, unpack
 
 if TYPE_CHECKING:
     from agent_common.net import Upstream
 
-MOST_ASKS = 8
+MAX_OPEN_ASKS = 8
 """Questions to the mesh that a call may have open; further ones wait in the pipe."""
 ASK_SECONDS = 0.001
 ASK_RATE = 8 * 2**20
 """How long a question holds up the next one of the same worker: this, and a second for so many bytes. One that asks
 without end must not be all that the server listens to."""
-MOST_SKILLS = 64
+MAX_SKILLS = 64
 """Skills of one plugin: each of them is told to the model."""
-PIECE = 16 * 1024
-THROTTLE = 0.005
+READ_SIZE = 16 * 1024
+THROTTLE_SECONDS = 0.005
 """Seconds between reads of a plugin that prints without end."""
-ANSWER = JsonLimits(ANSWER_LIMIT, MOST_VALUES)
+ANSWER_JSON_LIMITS = JsonLimits(ANSWER_LIMIT, MAX_VALUES)
 LOAD_SECONDS = 15.0
 LINGER_SECONDS = 30.0
 
-ARGV = (sys.executable, "-I", str(Path(__file__).parents[1] / "worker" / "boot.py"))
+WORKER_ARGV = (sys.executable, "-I", str(Path(__file__).parents[1] / "worker" / "boot.py"))
 
 log = logger(__name__)
 
@@ -75,19 +75,19 @@ class WorkerSetup:
         packages = (staged.environment,) if staged.environment is not None else ()
         async with AsyncExitStack() as stack:
             caller = CallOrigin(self.mesh, self.search)
-            caller.charge(context)
-            network = await open_network(staged, self.confinement, self.upstream, stack, caller.count)
+            caller.set_meters(context)
+            network = await open_network(staged, self.confinement, self.upstream, stack, caller.count_egress)
             child = await self.confinement.spawn(
-                (*ARGV, *map(str, (staged.folder, staged.plugin, self.workspace, *packages))),
+                (*WORKER_ARGV, *map(str, (staged.folder, staged.plugin, self.workspace, *packages))),
                 SandboxSpec(
                     self.workspace,
                     writable=(self.workspace,),
                     readable=(staged.folder, *packages),
                     env=staged.grant.env,
                     limits=self.limits,
-                    quotas=(Quota.of(self.workspace, self.limits.workspace, "the workspace"),),
+                    quotas=(Quota.for_size(self.workspace, self.limits.workspace, "the workspace"),),
                     network=network,
-                    lowers_itself=True,
+                    lowers_own_priority=True,
                 ),
                 line_limit=ANSWER_LIMIT,
             )
@@ -106,44 +106,46 @@ class WorkerResult:
 class WorkerProcess:
     """One worker. It is used for one exchange at a time, and not again after one that failed."""
 
-    def __init__(self, child: SandboxProcess, load_seconds: float, held: AsyncExitStack, caller: CallOrigin) -> None:
+    def __init__(
+        self, child: SandboxProcess, load_seconds: float, resources: AsyncExitStack, caller: CallOrigin
+    ) -> None:
         self._child, self._caller = child, caller
-        self._held = held
+        self._resources = resources
         """Closed with the process: its way out."""
         self._load_seconds = load_seconds
         self._printed = OutputLog()
-        self._family: dict[int, str] = {}
+        self._initial_processes: dict[int, str] = {}
         """Who was here before any code of the plugin ran."""
         self._spent = False
         """By its own word: a call has changed what the next one stands on."""
-        self._heard = 0
+        self._last_size = 0
         """Bytes of the last message."""
         self._threads = 0
         """How many there were once it was imported: libraries start some that wait for work."""
-        self._listening = asyncio.create_task(self._listen())
+        self._stderr_task = asyncio.create_task(self._read_stderr())
 
     async def load(self, *, on_trial: bool = False) -> list[Mapping[str, Any]]:
         """The skills that the plugin declares; on trial it is also asked to check itself. Raises ToolFailure with the
         plugin's fault."""
         try:
             async with asyncio.timeout(self._load_seconds):
-                message = await self._first()
+                message = await self._receive_first()
                 if message["type"] == "ready":
-                    self._family = self._child.family()
+                    self._initial_processes = self._child.processes()
                     await self._send({"type": "load", "trial": on_trial})
-                    message = await self._answer()
+                    message = await self._receive_answer()
         except TimeoutError:
             raise ToolFailure(f"importing it took longer than {self._load_seconds:g} s") from None
         self._threads = self._child.threads()
         skills: Any = message.get("skills")
         if message["type"] == "loaded" and isinstance(skills, list):
             declared = [cast("Mapping[str, Any]", one) for one in cast("list[Any]", skills) if isinstance(one, dict)]
-            if len(declared) > MOST_SKILLS:
-                raise ToolFailure(f"it declares more than {MOST_SKILLS} skills; make several plugins of it")
+            if len(declared) > MAX_SKILLS:
+                raise ToolFailure(f"it declares more than {MAX_SKILLS} skills; make several plugins of it")
             return declared
-        raise ToolFailure(str(message.get("error", "the worker does not speak as agreed"))[:TAIL])
+        raise ToolFailure(str(message.get("error", "the worker does not speak as agreed"))[:TAIL_BYTES])
 
-    async def _first(self) -> Message:
+    async def _receive_first(self) -> Message:
         """Whatever ends a worker before any code of its plugin runs, the plugin is not to blame."""
         try:
             return await self._receive()
@@ -152,41 +154,47 @@ class WorkerProcess:
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> WorkerResult:
         """The skill's result. Raises ToolFailure when the skill fails, or the worker dies of it."""
-        with self._caller.of(context):
+        with self._caller.for_call(context):
             return await self._call(name, arguments)
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> WorkerResult:
         number = secrets.token_hex(8)  # so that no answer can be left in the pipe for a later call
         self._printed.begin(number)
         await self._send({"type": "call", "id": number, "name": name, "arguments": dict(arguments)})
-        answer = await self._answer()
+        answer = await self._receive_answer()
         self._spent = bool(answer.get("spent"))
-        log = await self._printed.log()
+        log = await self._printed.collect()
         match answer:
             case {"type": "result", "id": answered, "value": value} if answered == number:
                 return WorkerResult(value, log)
             case {"type": "error", "id": answered, "error": str(text), "kind": "unavailable"} if answered == number:
-                raise SkillError(_with_log(text[:TAIL], log), kind="unavailable")
+                raise SkillError(_with_log(text[:TAIL_BYTES], log), kind="unavailable")
             case {"type": "error", "id": answered, "error": str(text)} if answered == number:
-                raise SkillError(_with_log(text[:TAIL], log))
+                raise SkillError(_with_log(text[:TAIL_BYTES], log))
             case _:
                 raise ToolFailure("the skill's process does not speak as agreed")
 
-    def rest(self) -> bool:
+    def pause(self) -> bool:
         """Holds the worker still until the next call, timers included. False when a call has left a process or a
         thread behind, or changed what else might break the next one: then the worker must go."""
         if self._spent or not self._signal(signal.SIGSTOP):
             return False
         # Only now: until it stood still it could leave one behind the look.
-        return not (self._child.family().keys() - self._family.keys() or self._child.threads() > self._threads)
+        return not (
+            self._child.processes().keys() - self._initial_processes.keys() or self._child.threads() > self._threads
+        )
 
-    def wake(self) -> bool:
+    def resume(self) -> bool:
         """Lets it go on; False when it died in its sleep."""
         return self._child.running and self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> bool:
-        there = self._child.family()  # the number of one that has ended may be somebody else's by now
-        found = [pid for pid, line in self._family.items() if pid in there and line.startswith(" ".join(ARGV))]
+        there = self._child.processes()  # the number of one that has ended may be somebody else's by now
+        found = [
+            pid
+            for pid, line in self._initial_processes.items()
+            if pid in there and line.startswith(" ".join(WORKER_ARGV))
+        ]
         try:
             for pid in found:
                 os.kill(pid, number)
@@ -198,9 +206,9 @@ class WorkerProcess:
         try:
             await self._child.close()
         finally:
-            self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
-            await self._held.aclose()
+            self._stderr_task.cancel()
+            await asyncio.gather(self._stderr_task, return_exceptions=True)
+            await self._resources.aclose()
 
     async def _send(self, message: Message) -> None:
         await self._write(pack(message))
@@ -210,17 +218,17 @@ class WorkerProcess:
             self._child.stdin.write(line)
             await self._child.stdin.drain()
         except ConnectionError:
-            raise await self._death() from None
+            raise await self._death_failure() from None
 
-    async def _answer(self) -> Message:
+    async def _receive_answer(self) -> Message:
         """What comes of a demand, once all that the worker wanted to know for it is answered."""
         asks: set[asyncio.Task[None]] = set()
         try:
             while (message := await self._receive())["type"] == "ask":
-                await asyncio.sleep(ASK_SECONDS + self._heard / ASK_RATE)
-                if len(asks) >= MOST_ASKS:
+                await asyncio.sleep(ASK_SECONDS + self._last_size / ASK_RATE)
+                if len(asks) >= MAX_OPEN_ASKS:
                     await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
-                asks = {one for one in asks if not one.done()} | {asyncio.create_task(self._reply(message))}
+                asks = {one for one in asks if not one.done()} | {asyncio.create_task(self._answer_ask(message))}
             return message
         finally:
             for one in asks:
@@ -231,32 +239,32 @@ class WorkerProcess:
         try:
             line = await self._child.stdout.readline()
             if not line.endswith(b"\n"):
-                raise await self._death()
-            self._heard = len(line)
-            return await by_size(len(line), partial(_understood, line))
+                raise await self._death_failure()
+            self._last_size = len(line)
+            return await run_by_size(len(line), partial(_parse_message, line))
         except (BrokenProtocol, ValueError) as error:
             raise ToolFailure(f"the skill's process does not speak as agreed: {error}") from error
 
-    async def _death(self) -> ToolFailure:
+    async def _death_failure(self) -> ToolFailure:
         await self._child.kill()
         code = await self._child.wait()
-        await asyncio.wait({self._listening}, timeout=1)
+        await asyncio.wait({self._stderr_task}, timeout=1)
         printed = self._printed.text
-        why = self._child.stopped or _cause(code)
+        why = self._child.stopped or _exit_reason(code)
         return ToolFailure(f"the skill's process ended ({why}){': ' if printed else ''}{printed}")
 
-    async def _listen(self) -> None:
+    async def _read_stderr(self) -> None:
         """Keeps the end of what the plugin prints."""
-        while piece := await self._child.stderr.read(PIECE):
+        while piece := await self._child.stderr.read(READ_SIZE):
             self._printed.feed(piece)
-            if len(piece) == PIECE:
-                await asyncio.sleep(THROTTLE)
+            if len(piece) == READ_SIZE:
+                await asyncio.sleep(THROTTLE_SECONDS)
 
-    async def _reply(self, ask: Message) -> None:
+    async def _answer_ask(self, ask: Message) -> None:
         """Carries a question to the mesh. Whatever becomes of it, the skill gets an answer."""
         head: Message = {"type": "reply", "id": ask.get("id")}
         try:
-            line = pack({**head, "value": await self._ask(ask.get("what"), ask.get("arguments"))})
+            line = pack({**head, "value": await self._call_mesh(ask.get("what"), ask.get("arguments"))})
         except AgentRuntimeError as error:
             line = pack({**head, "error": error.message})
         except Exception as error:
@@ -264,30 +272,30 @@ class WorkerProcess:
             line = pack({**head, "error": f"the mesh call failed ({type(error).__name__})"})
         await self._write(line)
 
-    async def _ask(self, what: Any, arguments: Any) -> Any:
-        offers = {"chat": self._caller.chat, "embed": self._caller.embed, "search": self._caller.find}
+    async def _call_mesh(self, what: Any, arguments: Any) -> Any:
+        offers = {"chat": self._caller.chat, "embed": self._caller.embed, "search": self._caller.search}
         offer: Any = offers.get(what) if isinstance(what, str) else None
         if offer is None:
             raise MeshUnavailable(f"this host does not offer {what}; there are: {', '.join(offers)}")
         return await offer(**arguments)
 
 
-def _understood(line: bytes) -> Message:
+def _parse_message(line: bytes) -> Message:
     """The message of a line. Raises Broken."""
     try:
-        message: Any = read_json(line, ANSWER)
+        message: Any = read_json(line, ANSWER_JSON_LIMITS)
     except JsonRefused as refusal:
         if refusal.code != "invalid_json" or b"\\ud" not in line.lower():
             raise BrokenProtocol(f"not a message: {refusal}") from None
-        message = _without_half_characters(line)
+        message = _without_surrogates(line)
     if not is_object(message) or not isinstance(message.get("type"), str):
         raise BrokenProtocol("not a message: it has no type")
     return message
 
 
-def _without_half_characters(line: bytes) -> Any:
+def _without_surrogates(line: bytes) -> Any:
     try:
-        return read_json(json.dumps(unpack(line), ensure_ascii=False).encode(), ANSWER)
+        return read_json(json.dumps(unpack(line), ensure_ascii=False).encode(), ANSWER_JSON_LIMITS)
     except JsonRefused as refusal:
         raise BrokenProtocol(f"not a message: {refusal}") from None
 
@@ -300,7 +308,7 @@ def _with_log(error: str, log: str) -> str:
     return f"{error}\nIt printed:\n{log}" if log else error
 
 
-def _cause(code: int) -> str:
+def _exit_reason(code: int) -> str:
     if code < 0:
         return f"signal {-code}"
     return f"signal {code - 128}" if code > 128 else f"exit code {code}"

@@ -21,12 +21,12 @@ MESSAGE_LIMIT = 16 * 1024 * 1024
 """Bytes of one line to a worker."""
 ANSWER_LIMIT = 4 * 1024 * 1024
 """Bytes of one line to the server."""
-MOST_VALUES = 200_000
+MAX_VALUES = 200_000
 """Brackets and commas of such a line, those in texts included: by them goes what it costs the server to read it."""
-COUNTED = 64 * 1024
+COUNT_FROM_BYTES = 64 * 1024
 """Bytes from which on they are counted."""
 
-INSTEAD = "write it to a file in the workspace"
+TOO_LARGE_ADVICE = "write it to a file in the workspace"
 
 Message = dict[str, Any]
 
@@ -35,11 +35,11 @@ class BrokenProtocol(Exception):
     """The other side does not speak as agreed."""
 
 
-def pack(message: Message, most: int = MESSAGE_LIMIT) -> bytes:
+def pack(message: Message, limit: int = MESSAGE_LIMIT) -> bytes:
     """Raises TypeError or ValueError when the message is not JSON, or too long."""
     line = _encode(message).encode() + b"\n"
-    if len(line) > most:
-        raise ValueError(f"it is larger than {most // 2**20} MiB; {INSTEAD}")
+    if len(line) > limit:
+        raise ValueError(f"it is larger than {limit // 2**20} MiB; {TOO_LARGE_ADVICE}")
     return line
 
 
@@ -52,8 +52,8 @@ def pack_answer(message: Message) -> bytes:
 
 def check_answer(line: bytes) -> None:
     """Raises ValueError for a line that the server would read for too long."""
-    if len(line) > COUNTED and line.count(b",") + line.count(b"[") + line.count(b"{") > MOST_VALUES:
-        raise ValueError(f"it has more than {MOST_VALUES:,} values; {INSTEAD}")
+    if len(line) > COUNT_FROM_BYTES and line.count(b",") + line.count(b"[") + line.count(b"{") > MAX_VALUES:
+        raise ValueError(f"it has more than {MAX_VALUES:,} values; {TOO_LARGE_ADVICE}")
 
 
 def unpack(line: bytes) -> Message:
@@ -75,7 +75,7 @@ def end_of_log(call: str) -> bytes:
     return b"\0%b\n" % call.encode()
 
 
-def _model(value: Any) -> Any:
+def _dump_model(value: Any) -> Any:
     """Turn a pydantic model in a result into JSON. Raises TypeError for everything else."""
     dump = getattr(value, "model_dump", None)
     if dump is None:
@@ -83,10 +83,10 @@ def _model(value: Any) -> Any:
     return dump(mode="json")
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
 # Bound before any plugin is imported: what one does to the module json is its own affair.
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_model).encode
-_decode = json.JSONDecoder(parse_constant=_no_constant).decode
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_dump_model).encode
+_decode = json.JSONDecoder(parse_constant=_reject_constant).decode

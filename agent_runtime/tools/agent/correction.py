@@ -11,10 +11,10 @@ from ...errors import ToolFailure
 from ...ports import Correction, Learnings, ToolContext, ToolSpec
 from ..core.contract import AccessRequest, Tool
 
-FILE = "learnings/corrections.md"
-LONGEST = 500
+CORRECTIONS_FILE = "learnings/corrections.md"
+MAX_CORRECTION_LENGTH = 500
 """Characters of a correction."""
-LONGEST_ASIDE = 200
+MAX_DETAIL_LENGTH = 200
 DESCRIPTION = (
     "Write down what a person wants otherwise, so that later sessions know it. Use it as soon as a person corrects you "
     "or states a lasting preference, in any language, before you go on with the work. Say in your own words what to do "
@@ -27,33 +27,33 @@ PARAMETERS: dict[str, Any] = {
         "correction": {
             "type": "string",
             "minLength": 1,
-            "maxLength": LONGEST,
+            "maxLength": MAX_CORRECTION_LENGTH,
             "description": "What to do from now on, in one or two sentences",
         },
         "instead_of": {
             "type": "string",
             "minLength": 1,
-            "maxLength": LONGEST_ASIDE,
+            "maxLength": MAX_DETAIL_LENGTH,
             "description": "What you did that was not wanted",
         },
         "applies_to": {
             "type": "string",
             "minLength": 1,
-            "maxLength": LONGEST_ASIDE,
+            "maxLength": MAX_DETAIL_LENGTH,
             "description": "A project, a kind of file or of work, when it does not apply everywhere",
         },
     },
     "required": ["correction"],
     "additionalProperties": False,
 }
-NOTE = "it is on record for sessions that begin from now on; keep to it in this one too"
+RECORDED_NOTE = "it is on record for sessions that begin from now on; keep to it in this one too"
 
 
 def learn_tool(learnings: Learnings) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, str]:
         if not arguments["correction"].strip():
             raise ToolFailure("correction: says nothing; tell what to do from now on", kind="invalid")
-        await learnings.learn(
+        await learnings.save_correction(
             Correction(
                 arguments["correction"],
                 "agent" if context.interactive else "agent (nobody was there)",
@@ -63,14 +63,14 @@ def learn_tool(learnings: Learnings) -> Tool:
                 where=arguments.get("applies_to", ""),
             )
         )
-        return {"path": FILE, "note": NOTE}
+        return {"path": CORRECTIONS_FILE, "note": RECORDED_NOTE}
 
     spec = ToolSpec("learn", DESCRIPTION, PARAMETERS)
     # Whoever may not write there is not to leave notes for all sessions to come.
     requires = RequirementSet(fs=Folders(write=["{workspace}/learnings"]))
-    bounds = f"{LONGEST} characters, {LONGEST_ASIDE} for each aside ([page](learnings.md))"
-    return Tool(spec, run, requires, reach=_reach, answers="`path`, `note`", bounds=bounds)
+    bounds = f"{MAX_CORRECTION_LENGTH} characters, {MAX_DETAIL_LENGTH} for each aside ([page](learnings.md))"
+    return Tool(spec, run, requires, describe_access=_describe_access, result_doc="`path`, `note`", limits_doc=bounds)
 
 
-async def _reach(_: Mapping[str, Any], __: ToolContext) -> AccessRequest:
-    return AccessRequest((FILE,))
+async def _describe_access(_: Mapping[str, Any], __: ToolContext) -> AccessRequest:
+    return AccessRequest((CORRECTIONS_FILE,))

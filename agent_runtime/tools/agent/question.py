@@ -60,6 +60,6 @@ def question_tool() -> Tool:
     return Tool(
         ToolSpec("question", DESCRIPTION, PARAMETERS),
         run,
-        answers="`answers`: one list of texts per question",
-        bounds="waits for a person ([page](waits.md)); an error where nobody is there",
+        result_doc="`answers`: one list of texts per question",
+        limits_doc="waits for a person ([page](waits.md)); an error where nobody is there",
     )

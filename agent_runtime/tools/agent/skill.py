@@ -14,7 +14,7 @@ from ..core.contract import AccessRequest, Tool
 from ..core.envelope import RESULT_LIMIT
 from ..files.paths import denies_reading
 
-NAMED = 50
+MAX_NAMES_IN_ERROR = 50
 """Packages that an error names."""
 DESCRIPTION = (
     "Load the instructions of a skill package by its name, and follow them. Use it when a task fits the description of "
@@ -27,7 +27,7 @@ PARAMETERS: dict[str, Any] = {
     "required": ["name"],
     "additionalProperties": False,
 }
-_NAME = re.compile(r"[a-z0-9-]+")
+_NAME_PATTERN = re.compile(r"[a-z0-9-]+")
 _TAG = re.compile(r"<(?=\s*/?\s*skill_)", re.IGNORECASE)
 """What could end the text before its end, or begin another one in it."""
 
@@ -35,7 +35,7 @@ _TAG = re.compile(r"<(?=\s*/?\s*skill_)", re.IGNORECASE)
 class NoSkills:
     """An index without packages."""
 
-    def names(self) -> Sequence[tuple[str, str]]:
+    def list_packages(self) -> Sequence[tuple[str, str]]:
         return ()
 
     async def load(self, name: str, context: ToolContext) -> LoadedSkill:
@@ -46,47 +46,49 @@ def skill_tool(index: SkillIndex) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, str]:
         name = arguments["name"]
         if name not in context.packages:
-            raise await _missing(index, name, context)
+            raise await _missing_package_error(index, name, context)
         loaded = await index.load(name, context)
         if loaded.file and denies_reading(loaded.file, context):
             raise ToolFailure(f"name: a rule for fs.read forbids the file of package {name}", kind="denied")
-        return {"content": _text(name, loaded)}
+        return {"content": _render_skill(name, loaded)}
 
     spec = ToolSpec("skill", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
     bounds = f"{RESULT_LIMIT // 1024} KB"
     answers = "`content`, within a `skill_content` tag"
-    return Tool(spec, run, reach=partial(_reach, index=index), answers=answers, bounds=bounds)
+    return Tool(
+        spec, run, describe_access=partial(_describe_access, index=index), result_doc=answers, limits_doc=bounds
+    )
 
 
-async def _reach(arguments: Mapping[str, Any], context: ToolContext, *, index: SkillIndex) -> AccessRequest:
+async def _describe_access(arguments: Mapping[str, Any], context: ToolContext, *, index: SkillIndex) -> AccessRequest:
     name = arguments["name"]
-    if not _NAME.fullmatch(name):  # it would be a pattern, in a rule that somebody is asked to add
-        raise await _missing(index, name, context)
+    if not _NAME_PATTERN.fullmatch(name):  # it would be a pattern, in a rule that somebody is asked to add
+        raise await _missing_package_error(index, name, context)
     return AccessRequest((name,))
 
 
-async def _missing(index: SkillIndex, name: str, context: ToolContext) -> ToolFailure:
+async def _missing_package_error(index: SkillIndex, name: str, context: ToolContext) -> ToolFailure:
     """What to say of a package that the session does not have."""
-    now = [known for known, _ in await asyncio.to_thread(index.names)]
+    now = [known for known, _ in await asyncio.to_thread(index.list_packages)]
     if name in now:
         text = f"name: there is no skill package {name!r} in this session; it will be there in a new one"
     elif not context.packages:
         text = "there are no skill packages in this session; go on with the other tools"
     else:
         known = list(context.packages)
-        more = f" and {len(known) - NAMED} more" if len(known) > NAMED else ""
-        text = f"name: there is no skill package {name!r}; there are: {', '.join(known[:NAMED])}{more}"
+        more = f" and {len(known) - MAX_NAMES_IN_ERROR} more" if len(known) > MAX_NAMES_IN_ERROR else ""
+        text = f"name: there is no skill package {name!r}; there are: {', '.join(known[:MAX_NAMES_IN_ERROR])}{more}"
     return ToolFailure(text, kind="unavailable")
 
 
-def _text(name: str, loaded: LoadedSkill) -> str:
+def _render_skill(name: str, loaded: LoadedSkill) -> str:
     """All of it in one tag that nothing in it can close."""
     lines = [_TAG.sub("&lt;", loaded.body.strip())]
     if loaded.folder:
         lines += ["", f"The paths in these instructions start in the folder of the package, {loaded.folder}"]
         lines += ["<skill_files>", *(_TAG.sub("&lt;", file) for file in loaded.files), "</skill_files>"]
-    if loaded.more:
-        lines.append(f"[{loaded.more} more are not listed]")
+    if loaded.omitted_files:
+        lines.append(f"[{loaded.omitted_files} more are not listed]")
     if loaded.note:
         lines.append(f"[{_TAG.sub('&lt;', loaded.note)}]")
     return "\n".join((f'<skill_content name="{name}">', *lines, "</skill_content>"))

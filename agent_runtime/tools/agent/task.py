@@ -10,10 +10,10 @@ from ...errors import ToolFailure
 from ...ports import Spawner, SubagentRequest, ToolContext, ToolSpec
 from ..core.contract import AccessRequest, Tool
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
-SLACK = 10.0
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+CLEANUP_SECONDS = 10.0
 """Seconds on top of the agent's own deadline in which it is ended and its answer collected."""
-LONGEST_PROMPT = 100_000
+MAX_PROMPT_LENGTH = 100_000
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 DESCRIPTION = (
     "Hand a piece of work to another agent and get its final answer. It starts with nothing but your prompt: say all "
@@ -37,19 +37,19 @@ def task_tool(spawner: Spawner, *, timeout: float) -> Tool:
         )
         return await spawner.spawn(errand, context)
 
-    there_are = "; ".join(f"{name} ({description.rstrip('.')})" for name, description in spawner.callable())
+    there_are = "; ".join(f"{name} ({description.rstrip('.')})" for name, description in spawner.callable_agents())
     spec = ToolSpec("task", DESCRIPTION.format(agents=there_are or "none"), PARAMETERS)
     return Tool(
         spec,
         run,
-        timeout=timeout + SLACK,
-        reach=_reach,
-        answers="`output`, `limit?`, `session_id?`; in the background `session_id`",
-        bounds="5 deep; each agent `AGENT_SUBAGENT_TIMEOUT`, at each depth `AGENT_MAX_SUBAGENTS` at once",
+        timeout=timeout + CLEANUP_SECONDS,
+        describe_access=_describe_access,
+        result_doc="`output`, `limit?`, `session_id?`; in the background `session_id`",
+        limits_doc="5 deep; each agent `AGENT_SUBAGENT_TIMEOUT`, at each depth `AGENT_MAX_SUBAGENTS` at once",
     )
 
 
-async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
+async def _describe_access(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
     name = arguments["subagent_type"]
     if not _NAME.fullmatch(name):  # it would be a pattern, in a rule that somebody is asked to add
         raise ToolFailure("subagent_type: is no name of an agent", kind="invalid")
@@ -59,11 +59,11 @@ async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
 PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "subagent_type": {"type": "string", "pattern": NAME, "description": "The name of the agent"},
+        "subagent_type": {"type": "string", "pattern": NAME_PATTERN, "description": "The name of the agent"},
         "prompt": {
             "type": "string",
             "minLength": 1,
-            "maxLength": LONGEST_PROMPT,
+            "maxLength": MAX_PROMPT_LENGTH,
             "description": "The whole task, with all it needs to know",
         },
         "background": {"type": "boolean", "description": "Do not wait for it; default: false"},

@@ -8,9 +8,9 @@ from typing import Any
 from ...ports import ToolContext, ToolSpec
 from ..core.contract import Tool
 
-MOST = 100
+MAX_ITEMS = 100
 """Items in a list."""
-LONGEST = 1000
+MAX_ITEM_LENGTH = 1000
 """Characters of an item."""
 STATUSES = ("pending", "in_progress", "completed", "cancelled")
 
@@ -24,12 +24,17 @@ PARAMETERS: dict[str, Any] = {
     "properties": {
         "todos": {
             "type": "array",
-            "maxItems": MOST,
+            "maxItems": MAX_ITEMS,
             "description": "The whole list, in the order of work; an empty one clears it",
             "items": {
                 "type": "object",
                 "properties": {
-                    "content": {"type": "string", "minLength": 1, "maxLength": LONGEST, "description": "What is to do"},
+                    "content": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": MAX_ITEM_LENGTH,
+                        "description": "What is to do",
+                    },
                     "status": {"type": "string", "enum": list(STATUSES), "description": "Where it stands"},
                     "id": {
                         "type": "string",
@@ -54,4 +59,9 @@ def todo_tool() -> Tool:
         return {"count": len(arguments["todos"])}
 
     spec = ToolSpec("todo", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
-    return Tool(spec, run, answers="`count`", bounds=f"{MOST} items of {LONGEST} characters; a call replaces the list")
+    return Tool(
+        spec,
+        run,
+        result_doc="`count`",
+        limits_doc=f"{MAX_ITEMS} items of {MAX_ITEM_LENGTH} characters; a call replaces the list",
+    )

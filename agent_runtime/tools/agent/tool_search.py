@@ -9,10 +9,10 @@ from typing import Any
 from ...ports import ToolContext, ToolSpec
 from ..core.contract import Output, Tool
 
-MOST = 10
+MAX_MATCHES = 10
 """Matches of one search."""
-ALL_THERE = "every tool there is stands in your list already; choose from it"
-NONE_FITS = "no tool fits; try other words for what it should do"
+NOTHING_DEFERRED_NOTE = "every tool there is stands in your list already; choose from it"
+NO_MATCH_NOTE = "no tool fits; try other words for what it should do"
 DESCRIPTION = (
     "Find tools by what they do, among those that are not in your list, and add them to it. Use it only when no tool "
     "in your list can do what you need. Not for files (glob, grep) and not for the web."
@@ -34,12 +34,12 @@ PARAMETERS: dict[str, Any] = {
 
 def tool_search_tool() -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        held = context.held_back
-        if held is None or not held.any():
-            return Output({"matches": [], "note": ALL_THERE})
-        found = await asyncio.to_thread(held.find, arguments["query"], MOST)
+        held = context.deferred_tools
+        if held is None or not held.has_any():
+            return Output({"matches": [], "note": NOTHING_DEFERRED_NOTE})
+        found = await asyncio.to_thread(held.search, arguments["query"], MAX_MATCHES)
         data: dict[str, Any] = {"matches": [{"id": name, "description": about} for name, about in found]}
-        return Output(data if found else {**data, "note": NONE_FITS}, joins=tuple(name for name, _ in found))
+        return Output(data if found else {**data, "note": NO_MATCH_NOTE}, added_tools=tuple(name for name, _ in found))
 
     spec = ToolSpec("tool_search", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
-    return Tool(spec, run, answers="`matches` of `id`, `description`; `note?`", bounds=f"{MOST} matches")
+    return Tool(spec, run, result_doc="`matches` of `id`, `description`; `note?`", limits_doc=f"{MAX_MATCHES} matches")

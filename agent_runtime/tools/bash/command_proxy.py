@@ -40,11 +40,11 @@ class CommandProxy:
     @asynccontextmanager
     async def open(self, context: ToolContext) -> AsyncGenerator[Path | None]:
         """The socket of a proxy for this command, while the block lasts; none when it may reach nothing."""
-        wanted = self.confinement.name == "bubblewrap" and context.authority.names(SHELL_NET)
+        wanted = self.confinement.name == "bubblewrap" and context.authority.has_allow_rule(SHELL_NET)
         if self.upstream is None or not wanted:
             yield None
             return
-        from agent_common.net import gateway
+        from agent_common.net import unix_socket_proxy
 
         async def admit(host: str, _port: int, _agent: str) -> str | None:
             return None if _may_reach(host, context) else f"commands of agent {context.agent} may not reach {host}"
@@ -62,12 +62,14 @@ class CommandProxy:
         # Not in the data folder, whose path may be too long for a socket's name.
         with TemporaryDirectory(prefix="agent-out-") as folder:
             path = Path(folder, "proxy")
-            count = context.egress.let_out if context.egress else None
-            async with gateway(path, admit, self.upstream, uid=self.confinement.uid, note=note, count=count):
+            count = context.egress.count_sent if context.egress else None
+            async with unix_socket_proxy(
+                path, admit, self.upstream, uid=self.confinement.uid, on_closed=note, count_sent=count
+            ):
                 yield path
 
 
 def _may_reach(host: str, context: ToolContext) -> bool:
-    if context.authority.missing(RequirementSet(net=Net(hosts=[host])), context.variables) is not None:
+    if context.authority.missing_grant(RequirementSet(net=Net(hosts=[host])), context.variables) is not None:
         return False
-    return context.authority.opens(SHELL_NET, host)
+    return context.authority.explicitly_allows(SHELL_NET, host)

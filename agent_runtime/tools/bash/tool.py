@@ -12,24 +12,24 @@ from agent_common.protocol import ANY_PROGRAM, ArgPattern, Folders, Program, Req
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
 from ...sandbox import OUTPUT_LIMIT, CommandResult, Confinement, SandboxLimits, SandboxSpec
-from ...workspace import new_file
-from ..core.contract import BOTH, AccessRequest, Output, Tool
-from ..core.envelope import HEAD
-from ..files.paths import holds_settings, place
+from ...workspace import create_output_file
+from ..core.contract import WORKSPACE_AND_SCRATCH, AccessRequest, Output, Tool
+from ..core.envelope import HEAD_LENGTH
+from ..files.paths import has_hidden_part, resolve_path
 from ..files.quota import QuotaCheck
 from ..shell import script
-from ..shell.programs import habit
-from ..shell.words import shown
+from ..shell.programs import suggested_pattern
+from ..shell.words import quote_word
 from .command_proxy import CommandProxy
 
 if TYPE_CHECKING:
     from agent_common.net import Upstream
 
-LONGEST = 600.0
+MAX_TIMEOUT = 600.0
 """Seconds that a call may ask for."""
-SLACK = 10.0
+CLEANUP_SECONDS = 10.0
 """Seconds on top of its own deadline in which the command is ended and its output collected."""
-SHOWN = 200
+MAX_PATH_SHOWN = 200
 """Characters of a path that a reason repeats."""
 COMMAND_LIMIT = 120 * 1024
 """Bytes; the system takes little more in one argument."""
@@ -39,17 +39,19 @@ DESCRIPTION = (
     "and background processes end with the command. Not for reading, writing, editing or searching files: read, write, "
     "edit, glob and grep do that. Output over 200 KB keeps its beginning and end and goes to a file."
 )
-CONFINED = (
+BUBBLEWRAP_VIEW = (
     "It sees these two and the system's programs and nothing else; /tmp is empty at every call. It has no network, but "
     "for hosts that rules open: $HTTPS_PROXY, where it is set, leads to those."
 )
-UNAIDED = "It sees these two and the system's programs, no network and nothing else; $TMPDIR is empty at every call."
+LANDLOCK_VIEW = (
+    "It sees these two and the system's programs, no network and nothing else; $TMPDIR is empty at every call."
+)
 """Where there are no namespaces, a folder for temporary files is made for every command."""
-NO_MODES = " chmod does nothing: run scripts by their interpreter."
-SIGHT = {"off": "It is not confined.", "uid": UNAIDED, "landlock": UNAIDED + NO_MODES}
+NO_CHMOD_NOTE = " chmod does nothing: run scripts by their interpreter."
+VIEWS = {"off": "It is not confined.", "uid": LANDLOCK_VIEW, "landlock": LANDLOCK_VIEW + NO_CHMOD_NOTE}
 
 
-REQUIRES = RequirementSet(fs=Folders(read=BOTH, write=BOTH), shell=[ANY_PROGRAM])  # noqa: S604 - names programs, runs none
+REQUIREMENTS = RequirementSet(fs=Folders(read=WORKSPACE_AND_SCRATCH, write=WORKSPACE_AND_SCRATCH), shell=[ANY_PROGRAM])  # noqa: S604 - names programs, runs none
 
 
 def bash_tool(
@@ -61,80 +63,82 @@ def bash_tool(
 ) -> Tool:
     """`timeout` is the default deadline of a command, in seconds; `upstream` is the way out for those that rules let
     out."""
-    longest, space = max(LONGEST, timeout), QuotaCheck(confinement, limits)
+    longest, space = max(MAX_TIMEOUT, timeout), QuotaCheck(confinement, limits)
     way_out = CommandProxy(confinement, upstream)
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         seconds = arguments["timeout_ms"] / 1000 if "timeout_ms" in arguments else timeout
-        _check(arguments["command"])
+        _check_command(arguments["command"])
         async with way_out.open(context) as socket:
-            box = replace(_box(arguments.get("workdir", "."), context, space), network=socket)
+            box = replace(_sandbox_spec(arguments.get("workdir", "."), context, space), network=socket)
             done = await confinement.run(
                 ("bash", "-c", arguments["command"]),
                 box,
                 timeout=seconds,
-                spill=lambda: new_file(context.scratch, ".txt"),
+                spill=lambda: create_output_file(context.scratch, ".txt"),
             )
         return _output(done)
 
-    sight = SIGHT.get(confinement.name, CONFINED)
+    sight = VIEWS.get(confinement.name, BUBBLEWRAP_VIEW)
     spec = ToolSpec("bash", DESCRIPTION.format(sight=sight), _parameters(timeout, longest))
     return Tool(
         spec,
         run,
-        REQUIRES,
-        timeout=longest + SLACK,
-        reach=_reach,
-        answers="`stdout`, `stderr`, `exit_code`, `timed_out`, `stopped?`, `notice?`, `head?`",
-        bounds=f"{OUTPUT_LIMIT // 1024} KB of both streams, {COMMAND_LIMIT // 1024} KiB of command, {longest:g} s",
+        REQUIREMENTS,
+        timeout=longest + CLEANUP_SECONDS,
+        describe_access=_describe_access,
+        result_doc="`stdout`, `stderr`, `exit_code`, `timed_out`, `stopped?`, `notice?`, `head?`",
+        limits_doc=f"{OUTPUT_LIMIT // 1024} KB of both streams, {COMMAND_LIMIT // 1024} KiB of command, {longest:g} s",
     )
 
 
-async def _reach(arguments: Mapping[str, Any], context: ToolContext) -> AccessRequest:
+async def _describe_access(arguments: Mapping[str, Any], context: ToolContext) -> AccessRequest:
     """Each command that the script runs must be allowed. A rule for `git *` must not be met by a text that also runs
     something else, so where that cannot be told only a rule for everything allows it. Another `workdir` counts as `cd`:
     a program that is named by its path, and the files that programs read, are others there."""
-    _check(arguments["command"])
-    read = await script.read(arguments["command"])
-    at = place(arguments.get("workdir", "."), context, "workdir").shown
-    texts = (*read.texts, *(() if at == "." else (f"cd {shown(at)}",)))
-    opaque = read.opaque or ("" if read.texts else "it runs no command") or _reaches_settings(texts, read, context)
+    _check_command(arguments["command"])
+    read = await script.parse_commands_async(arguments["command"])
+    at = resolve_path(arguments.get("workdir", "."), context, "workdir").shown
+    texts = (*read.texts, *(() if at == "." else (f"cd {quote_word(at)}",)))
+    opaque = read.opaque or ("" if read.texts else "it runs no command") or _hidden_path_reason(texts, read, context)
     return AccessRequest(
-        requires=None if opaque else REQUIRES.model_copy(update={"shell": [_program(one, read) for one in texts]}),
+        requires=None
+        if opaque
+        else REQUIREMENTS.model_copy(update={"shell": [_program_requirement(one, read) for one in texts]}),
         subjects=texts if read.texts else (arguments["command"],),
         starts=read.starts,
-        shadows=_shadows(read),
+        aliases=_subject_aliases(read),
         opaque=opaque,
         anything=read.anything,
-        habits=tuple(dict.fromkeys(habit(text, writes=bool(read.writes)) for text in texts)),
+        suggested_patterns=tuple(dict.fromkeys(suggested_pattern(text, writes=bool(read.writes)) for text in texts)),
     )
 
 
-def _reaches_settings(texts: Sequence[str], read: script.ScriptCommands, context: ToolContext) -> str:
+def _hidden_path_reason(texts: Sequence[str], commands: script.ScriptCommands, context: ToolContext) -> str:
     """Why a script may change what programs run; empty: it does not. Rules do not look at redirections, and from hidden
     files, such as `.git/config`, programs that are harmless themselves take commands."""
     folders = [word for text in texts if text.startswith("cd ") for word in shlex.split(text)[1:]]
-    hidden = next((path for path in (*read.writes, *folders) if holds_settings(path, context)), None)
-    return "" if hidden is None else f"{hidden[:SHOWN]} is hidden, and programs may take commands from there"
+    hidden = next((path for path in (*commands.writes, *folders) if has_hidden_part(path, context)), None)
+    return "" if hidden is None else f"{hidden[:MAX_PATH_SHOWN]} is hidden, and programs may take commands from there"
 
 
-def _shadows(read: script.ScriptCommands) -> tuple[tuple[str, ...], ...]:
+def _subject_aliases(commands: script.ScriptCommands) -> tuple[tuple[str, ...], ...]:
     """What rules that deny are held against too; commands that may run beside the others go with the first one."""
-    bare = [(script.bare(text),) for text in read.texts]
-    inner = tuple(one for text in read.inner for one in (text, script.bare(text)))
+    bare = [(script.strip_program_folder(text),) for text in commands.texts]
+    inner = tuple(one for text in commands.nested for one in (text, script.strip_program_folder(text)))
     return ((*bare[0], *inner), *bare[1:]) if bare else ()
 
 
-def _program(text: str, read: script.ScriptCommands) -> Program:
+def _program_requirement(text: str, commands: script.ScriptCommands) -> Program:
     """A simple command as a requirement: exactly this program with these arguments, or with any where the script has
     some that are only known when it runs."""
-    if text in read.starts:
+    if text in commands.starts:
         return Program(cmd=text.partition(" ")[0], args=[ArgPattern(wildcard=True)])
     cmd, *args = shlex.split(text)
     return Program(cmd=cmd, args=list(args))
 
 
-def _parameters(timeout: float, longest: float) -> dict[str, Any]:
+def _parameters(timeout: float, max_timeout: float) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
@@ -143,7 +147,7 @@ def _parameters(timeout: float, longest: float) -> dict[str, Any]:
             "timeout_ms": {
                 "type": "integer",
                 "minimum": 1,
-                "maximum": round(longest * 1000),
+                "maximum": round(max_timeout * 1000),
                 "description": f"Deadline; default: {timeout * 1000:.0f}. At the deadline all of it is ended",
             },
             "description": {"type": "string", "description": "What it does, in a few words, for those who watch"},
@@ -153,7 +157,7 @@ def _parameters(timeout: float, longest: float) -> dict[str, Any]:
     }
 
 
-def _check(command: str) -> None:
+def _check_command(command: str) -> None:
     if "\0" in command:
         raise ToolFailure("command: must not contain null bytes", kind="invalid")
     if len(command.encode(errors="replace")) > COMMAND_LIMIT:
@@ -163,8 +167,8 @@ def _check(command: str) -> None:
         )
 
 
-def _box(workdir: str, context: ToolContext, space: QuotaCheck) -> SandboxSpec:
-    at = place(workdir, context, "workdir")
+def _sandbox_spec(workdir: str, context: ToolContext, quota: QuotaCheck) -> SandboxSpec:
+    at = resolve_path(workdir, context, "workdir")
     if not at.path.is_dir():
         raise ToolFailure(f"workdir: {at.shown} is not a folder", kind="invalid")
     where = {"HOME": str(context.scratch), "SCRATCH": str(context.scratch), "WORKSPACE": str(context.workspace)}
@@ -172,22 +176,22 @@ def _box(workdir: str, context: ToolContext, space: QuotaCheck) -> SandboxSpec:
         workdir=at.path,
         writable=(context.workspace, context.scratch),
         env=where,
-        limits=space.limits,
-        quotas=space.quotas(context),
+        limits=quota.limits,
+        quotas=quota.quotas(context),
     )
 
 
-def _output(done: CommandResult) -> Output:
+def _output(result: CommandResult) -> Output:
     data: dict[str, Any] = {
-        "stdout": done.stdout,
-        "stderr": done.stderr,
-        "exit_code": done.exit_code,
-        "timed_out": done.timed_out,
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+        "exit_code": result.exit_code,
+        "timed_out": result.timed_out,
     }
-    if done.stopped:
-        data["stopped"] = done.stopped
-    if done.notice:
-        data["notice"] = done.notice
-    if done.truncated:
-        data["head"] = (done.stdout or done.stderr)[:HEAD]
-    return Output(data, truncated=done.truncated, output_path=done.output_path, sized=True)
+    if result.stopped:
+        data["stopped"] = result.stopped
+    if result.notice:
+        data["notice"] = result.notice
+    if result.truncated:
+        data["head"] = (result.stdout or result.stderr)[:HEAD_LENGTH]
+    return Output(data, truncated=result.truncated, output_path=result.output_path, already_bounded=True)

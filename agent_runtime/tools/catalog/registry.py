@@ -14,15 +14,15 @@ from agent_common.telemetry import logger
 
 from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
 from ..core import schema
-from ..core.contract import ALIASES, RESERVED, Tool, ToolProvider
-from ..core.gate import ToolGate, error
-from ..core.permissions import further_names
+from ..core.contract import RESERVED_TOOL_NAMES, TOOL_ALIASES, Tool, ToolProvider
+from ..core.gate import ToolGate, error_result
+from ..core.permissions import rule_aliases
 from .tool_search_index import ToolIndex
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """Where there are more tools than that, those of MCP servers are found by `tool_search` and not shown."""
-SEARCH = "tool_search"
-MOST_KEPT = 64
+SEARCH_TOOL = "tool_search"
+MAX_SNAPSHOTS = 64
 """Snapshots that are kept for the turns to come."""
 
 log = logger(__name__)
@@ -34,51 +34,51 @@ class Snapshot:
 
     tools: Mapping[str, Tool]
     gate: ToolGate
-    offered: Callable[[Authority | None], Mapping[str, Tool]]
+    list_offered: Callable[[Authority | None], Mapping[str, Tool]]
     """The tools there are at the moment of asking."""
-    held: frozenset[str] = frozenset()
+    deferred: frozenset[str] = frozenset()
     """Names of those that are not shown."""
 
     specs: Sequence[ToolSpec] = field(init=False)
     """Those that are shown."""
 
     def __post_init__(self) -> None:
-        shown = tuple(tool.spec for name, tool in self.tools.items() if name not in self.held)
+        shown = tuple(tool.spec for name, tool in self.tools.items() if name not in self.deferred)
         object.__setattr__(self, "specs", shown)
 
     async def prepare(self) -> None:
-        await schema.ready()
+        await schema.load_schema_validator()
 
     def spec(self, name: str) -> ToolSpec | None:
-        tool = self._tool(name)
+        tool = self._find_tool(name)
         return tool.spec if tool is not None else None
 
-    def _tool(self, name: str) -> Tool | None:
-        return self.tools.get(name) or self.tools.get(ALIASES.get(name, ""))
+    def _find_tool(self, name: str) -> Tool | None:
+        return self.tools.get(name) or self.tools.get(TOOL_ALIASES.get(name, ""))
 
     async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanRequest:
-        tool = self._tool(name)
+        tool = self._find_tool(name)
         if tool is None:
             there_are = ", ".join(spec.name for spec in self.specs) or "none"
-            more = f"; {SEARCH} finds more" if self.held else ""
-            return error(
+            more = f"; {SEARCH_TOOL} finds more" if self.deferred else ""
+            return error_result(
                 f"there is no tool {name[:64]!r}; there are: {there_are}{more}", "unavailable", time.monotonic()
             )
-        return await self.gate.run(tool, arguments, replace(context, held_back=self))
+        return await self.gate.run(tool, arguments, replace(context, deferred_tools=self))
 
-    def any(self) -> bool:
-        return bool(self.held)
+    def has_any(self) -> bool:
+        return bool(self.deferred)
 
-    def find(self, query: str, most: int) -> Sequence[tuple[str, str]]:
-        index = ToolIndex([(name, self.tools[name].spec.description) for name in self.held])
-        return index.find(query, most)
+    def search(self, query: str, limit: int) -> Sequence[tuple[str, str]]:
+        index = ToolIndex([(name, self.tools[name].spec.description) for name in self.deferred])
+        return index.search(query, limit)
 
-    def joined(self, names: Sequence[str], authority: Authority | None = None) -> Snapshot:
-        now = self.offered(authority)
+    def with_tools(self, names: Sequence[str], authority: Authority | None = None) -> Snapshot:
+        now = self.list_offered(authority)
         joining = {name: now[name] for name in names if name in now}
         # What was held back stood behind all others, and moves to where it is shown from now on.
-        before = {name: tool for name, tool in self.tools.items() if name not in self.held or name not in joining}
-        return replace(self, tools={**before, **joining}, held=self.held - joining.keys())
+        before = {name: tool for name, tool in self.tools.items() if name not in self.deferred or name not in joining}
+        return replace(self, tools={**before, **joining}, deferred=self.deferred - joining.keys())
 
 
 class ToolRegistry:
@@ -88,9 +88,9 @@ class ToolRegistry:
         self._builtins = {tool.spec.name: tool for tool in builtins}
         self._providers = providers
         self._gate = gate or ToolGate()
-        self._seen: Mapping[str, Tool] = {}
+        self._snapshot_tools: Mapping[str, Tool] = {}
         """The tools of which there are snapshots."""
-        self._kept: dict[object, Snapshot] = {}
+        self._snapshots: dict[object, Snapshot] = {}
         """By what else they depend on."""
 
     async def ready(self, authority: Authority) -> None:
@@ -100,34 +100,34 @@ class ToolRegistry:
     def snapshot(self, order: Sequence[str] = (), authority: Authority | None = None) -> Snapshot:
         """The tools as they are now, as far as the authority offers them: those named in `order` first and in that
         order, new ones sorted behind."""
-        there_are = self._all()
-        if there_are != self._seen or len(self._kept) >= MOST_KEPT:
-            self._seen, self._kept = there_are, {}
+        there_are = self._all_tools()
+        if there_are != self._snapshot_tools or len(self._snapshots) >= MAX_SNAPSHOTS:
+            self._snapshot_tools, self._snapshots = there_are, {}
         layers = None if authority is None else tuple(layer.tools for layer in authority.layers)
         key = (tuple(order), layers)
-        if key not in self._kept:
-            self._kept[key] = self._snapshot(order, authority)
-        return self._kept[key]
+        if key not in self._snapshots:
+            self._snapshots[key] = self._build_snapshot(order, authority)
+        return self._snapshots[key]
 
-    def _snapshot(self, order: Sequence[str], authority: Authority | None) -> Snapshot:
-        now = self._offered(authority)
+    def _build_snapshot(self, order: Sequence[str], authority: Authority | None) -> Snapshot:
+        now = self._offered_tools(authority)
         known = [name for name in dict.fromkeys(order) if name in now]
         tools = {name: now[name] for name in (*known, *sorted(now.keys() - set(known)))}
-        return Snapshot(tools, self._gate, self._offered, _held(now, known))
+        return Snapshot(tools, self._gate, self._offered_tools, _deferred_names(now, known))
 
-    def _offered(self, authority: Authority | None) -> dict[str, Tool]:
-        now = self._all()
+    def _offered_tools(self, authority: Authority | None) -> dict[str, Tool]:
+        now = self._all_tools()
         if authority is None:
             return now
-        return {name: tool for name, tool in now.items() if authority.offers(name, *further_names(tool))}
+        return {name: tool for name, tool in now.items() if authority.offers(name, *rule_aliases(tool))}
 
-    def every(self) -> Sequence[ToolSpec]:
+    def all_specs(self) -> Sequence[ToolSpec]:
         """All of them, also those that a model has to search for."""
-        return tuple(tool.spec for _, tool in sorted(self._all().items()))
+        return tuple(tool.spec for _, tool in sorted(self._all_tools().items()))
 
     def contracts(self) -> Mapping[str, ToolContract]:
         """What is known of each tool beside its schema."""
-        return {name: self._contract(tool) for name, tool in self._all().items()}
+        return {name: self._contract(tool) for name, tool in self._all_tools().items()}
 
     def _contract(self, tool: Tool) -> ToolContract:
         return ToolContract(
@@ -140,20 +140,20 @@ class ToolRegistry:
     def skills(self) -> Sequence[SkillState]:
         return tuple(state for provider in self._providers for state in provider.states())
 
-    def _all(self) -> dict[str, Tool]:
+    def _all_tools(self) -> dict[str, Tool]:
         found = dict(self._builtins)
         for provider in self._providers:
             for tool in provider.tools():
                 name = tool.spec.name
-                if name in found or name in RESERVED:
+                if name in found or name in RESERVED_TOOL_NAMES:
                     log.warning("tool name taken", tool=name)
                 else:
                     found[name] = tool
         return found
 
 
-def _held(offered: Mapping[str, Tool], known: Sequence[str]) -> frozenset[str]:
+def _deferred_names(offered: Mapping[str, Tool], known: Sequence[str]) -> frozenset[str]:
     """Which tools are not shown: none that the session has seen, and none where they could not be searched for."""
-    if len(offered) <= MOST_SHOWN or SEARCH not in offered:
+    if len(offered) <= MAX_SHOWN or SEARCH_TOOL not in offered:
         return frozenset()
     return frozenset(name for name, tool in offered.items() if tool.spec.source == "mcp") - frozenset(known)

@@ -7,11 +7,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-WEIGHT = 3
+NAME_WEIGHT = 3
 """How often a word of the name counts."""
 K1, B = 1.2, 0.75
 _WORD = re.compile(r"[^\W_]+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ENDINGS = ("ing", "ies", "ed", "es", "s", "y", "e")
 
 
@@ -21,34 +21,34 @@ class ToolIndex:
     def __init__(self, tools: Sequence[tuple[str, str]]) -> None:
         """`tools` are ids and descriptions."""
         self._tools = sorted(tools)
-        counted = [Counter([*words(name) * WEIGHT, *words(about)]) for name, about in self._tools]
+        counted = [Counter([*tokenize(name) * NAME_WEIGHT, *tokenize(about)]) for name, about in self._tools]
         self._lengths = [count.total() for count in counted]
-        self._mean = sum(self._lengths) / len(self._lengths) if self._lengths else 0.0
-        self._places: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._mean_length = sum(self._lengths) / len(self._lengths) if self._lengths else 0.0
+        self._postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for at, count in enumerate(counted):
             for word, times in count.items():
-                self._places[word].append((at, times))
+                self._postings[word].append((at, times))
 
-    def find(self, query: str, most: int) -> list[tuple[str, str]]:
+    def search(self, query: str, limit: int) -> list[tuple[str, str]]:
         """At most so many ids with their descriptions, the best first; none that shares no word with the query."""
         scores: dict[int, float] = defaultdict(float)
-        for word in set(words(query)):
-            places = self._places.get(word, ())
+        for word in set(tokenize(query)):
+            places = self._postings.get(word, ())
             rarity = math.log(1 + (len(self._tools) - len(places) + 0.5) / (len(places) + 0.5))
             for at, times in places:
-                long = 1 - B + B * self._lengths[at] / self._mean
+                long = 1 - B + B * self._lengths[at] / self._mean_length
                 scores[at] += rarity * times * (K1 + 1) / (times + K1 * long)
         best = sorted(scores, key=lambda at: (-round(scores[at], 9), at))
-        return [self._tools[at] for at in best[:most]]
+        return [self._tools[at] for at in best[:limit]]
 
 
-def words(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """The words of a text without their endings; `readFile` and `read_file` are two. Of scripts that put nothing
     between words, every two signs count as one."""
-    return [word for piece in _WORD.findall(_HUMP.sub(" ", text)) for word in _forms(piece.casefold())]
+    return [word for piece in _WORD.findall(_CAMEL_CASE.sub(" ", text)) for word in _stems(piece.casefold())]
 
 
-def _forms(word: str) -> Iterator[str]:
+def _stems(word: str) -> Iterator[str]:
     if word.isascii():
         yield next((word[: -len(one)] for one in _ENDINGS if word.endswith(one) and len(word) - len(one) >= 3), word)
         return

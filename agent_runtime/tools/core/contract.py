@@ -11,25 +11,25 @@ from agent_common.protocol.authority import Authority
 
 from ...ports import HumanRequest, ToolContext, ToolSpec
 
-LOCKED = (
+LOCKED_TOOL_NAMES = (
     *("bash", "edit", "glob", "grep", "question", "read", "skill"),
     *("task", "todo", "tool_search", "web_fetch", "web_search", "write"),
 )
 """The ids that belong to the product, also where a tool is not there yet."""
-ALIASES = {"spawn_agent": "task"}
+TOOL_ALIASES = {"spawn_agent": "task"}
 """Names under which a tool may be called too. A model reads of them in the tool's description, a caller in the card."""
-OWN = (
+OTHER_TOOL_NAMES = (
     *("create_skill", "learn", "list_skills", "memory_forget", "memory_save", "memory_search"),
     *("reload_skills", "remove_skill"),
 )
 """The product's tools beside the locked ones."""
-RESERVED = frozenset((*LOCKED, *ALIASES, *OWN))
+RESERVED_TOOL_NAMES = frozenset((*LOCKED_TOOL_NAMES, *TOOL_ALIASES, *OTHER_TOOL_NAMES))
 """Names that no skill and no server may take."""
 
 
 def with_aliases(specs: Sequence[ToolSpec]) -> list[ToolSpec]:
     """The tools with their further names, for callers."""
-    further = [replace(spec, name=alias) for alias, name in ALIASES.items() for spec in specs if spec.name == name]
+    further = [replace(spec, name=alias) for alias, name in TOOL_ALIASES.items() for spec in specs if spec.name == name]
     return [*specs, *further]
 
 
@@ -43,23 +43,23 @@ class Output:
     """Where the whole is, for the `read` tool."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Further facts beside the data."""
-    sized: bool = False
+    already_bounded: bool = False
     """The tool has bounded the text in its data itself; the gate does not cut it again."""
-    joins: tuple[str, ...] = ()
+    added_tools: tuple[str, ...] = ()
     """Names of tools that join the turn at its next step."""
 
 
 class NeedsHuman(Exception):
     """Raised by a tool or the gate: the call can only go on once a person has answered."""
 
-    def __init__(self, wait: HumanRequest) -> None:
-        super().__init__(wait.kind)
-        self.wait = wait
+    def __init__(self, request: HumanRequest) -> None:
+        super().__init__(request.kind)
+        self.request = request
 
 
-BOTH = ["{workspace}", "{ad-hoc}"]
-READS = RequirementSet(fs=Folders(read=BOTH))
-CHANGES = RequirementSet(fs=Folders(read=BOTH, write=BOTH))
+WORKSPACE_AND_SCRATCH = ["{workspace}", "{ad-hoc}"]
+READ_REQUIREMENTS = RequirementSet(fs=Folders(read=WORKSPACE_AND_SCRATCH))
+WRITE_REQUIREMENTS = RequirementSet(fs=Folders(read=WORKSPACE_AND_SCRATCH, write=WORKSPACE_AND_SCRATCH))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class AccessRequest:
 
     subjects: tuple[str, ...] = ("",)
     """What the patterns of permission rules are held against: paths, commands, hosts."""
-    shadows: tuple[tuple[str, ...], ...] = ()
+    aliases: tuple[tuple[str, ...], ...] = ()
     """Other names of each subject, under which a rule may deny it too."""
     starts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Subjects of which only this beginning is certain: a rule that allows must allow whatever follows."""
@@ -78,16 +78,16 @@ class AccessRequest:
     """Of what is opaque: nothing at all can be told, so that every rule that does not allow is about it."""
     requires: RequirementSet | None = None
     """Less than the tool requires in general; none: as much."""
-    habits: tuple[str, ...] = ()
+    suggested_patterns: tuple[str, ...] = ()
     """Patterns for rules that would allow calls of this kind for good; none: the subjects themselves."""
 
 
-Run = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
+RunTool = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
 """From arguments that fit the schema, and who calls, to JSON data or an Output. Raises ToolFailure for the model, and
 NeedsHuman where a person must answer first."""
 
 
-ReachOf = Callable[[Mapping[str, Any], ToolContext], Awaitable[AccessRequest]]
+DescribeAccess = Callable[[Mapping[str, Any], ToolContext], Awaitable[AccessRequest]]
 """What a call with these arguments touches. Raises ToolFailure."""
 
 
@@ -96,18 +96,18 @@ class Tool:
     """A capability with a schema. The gate runs it; nothing else calls `run`."""
 
     spec: ToolSpec
-    run: Run
+    run: RunTool
     requires: RequirementSet = field(default_factory=RequirementSet)
     """What it may touch. It asks for authority with this, it never gains any by it."""
     timeout: float | None = None
     """Seconds; none: the default of the gate."""
-    reach: ReachOf | None = None
+    describe_access: DescribeAccess | None = None
     """None: a call touches whatever the tool requires."""
-    names: tuple[str, ...] = ()
+    rule_names: tuple[str, ...] = ()
     """How rules and manifests may call it beside its id, such as `mcp:SERVER:TOOL`."""
-    answers: str = ""
+    result_doc: str = ""
     """Fields of the data it answers with, for the page of tools."""
-    bounds: str = ""
+    limits_doc: str = ""
     """Its limits, for the page of tools; made from the constants that hold."""
 
 

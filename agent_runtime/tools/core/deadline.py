@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-GRACE = 5.0
+CANCEL_GRACE = 5.0
 """Seconds a cancelled tool may take to clean up."""
 
 
@@ -17,13 +17,13 @@ class Expired(Exception):
 class Deadline:
     """Runs awaitables against the clock. It owns those that did not even end when they were cancelled."""
 
-    def __init__(self, grace: float = GRACE) -> None:
+    def __init__(self, grace: float = CANCEL_GRACE) -> None:
         self._grace = grace
-        self._strays: set[asyncio.Future[Any]] = set()
+        self._stuck: set[asyncio.Future[Any]] = set()
 
     @property
-    def strays(self) -> int:
-        return len(self._strays)
+    def stuck_count(self) -> int:
+        return len(self._stuck)
 
     async def run(self, work: Awaitable[Any], seconds: float) -> Any:
         """The work's result. Raises Expired when it takes longer, and whatever the work raises."""
@@ -31,21 +31,21 @@ class Deadline:
         try:
             await asyncio.wait({task}, timeout=seconds)
         except asyncio.CancelledError:
-            await self._end(task)
+            await self._cancel(task)
             raise
         if task.done():
             return task.result()
-        await self._end(task)
+        await self._cancel(task)
         raise Expired
 
-    async def _end(self, task: asyncio.Future[Any]) -> None:
+    async def _cancel(self, task: asyncio.Future[Any]) -> None:
         task.cancel()
         await asyncio.wait({task}, timeout=self._grace)
         if not task.done():
-            self._strays.add(task)
-        task.add_done_callback(self._forget)
+            self._stuck.add(task)
+        task.add_done_callback(self._discard)
 
-    def _forget(self, task: asyncio.Future[Any]) -> None:
-        self._strays.discard(task)
+    def _discard(self, task: asyncio.Future[Any]) -> None:
+        self._stuck.discard(task)
         if not task.cancelled():
             task.exception()  # it was given up: nobody else will look

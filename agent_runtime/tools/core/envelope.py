@@ -10,42 +10,42 @@ from typing import Any
 
 from ...errors import ToolFailure
 from ...sandbox import OUTPUT_LIMIT, SPILL_LIMIT
-from ...workspace import new_file
+from ...workspace import create_output_file
 from .contract import Output
 
 RESULT_LIMIT = OUTPUT_LIMIT
 """Bytes of JSON that a result may take, of a tool that does not cut its results itself."""
-BEGINNING = 32 * 1024
+SPILLED_HEAD_LENGTH = 32 * 1024
 """Characters of a result that was too big that stay in the envelope."""
-HEAD = 2048
+HEAD_LENGTH = 2048
 """Characters that `head` repeats of a truncated result that its tool has cut to size itself."""
-DEEPEST = 100
+MAX_DEPTH = 100
 
 
-async def fit(result: Any, limit: int, scratch: Path) -> Output:
+async def fit_output(result: Any, limit: int, scratch: Path) -> Output:
     """The result when it fits or has been cut to size, else its head and a file with the whole.
 
     `limit` is in bytes of JSON. Raises ToolFailure when the result is not JSON.
     """
     output = result if isinstance(result, Output) else Output(result)
-    text = _serialised(output.data)
+    text = _serialize(output.data)
     size = len(text.encode(errors="replace"))
-    if size <= limit or output.sized:
-        return output if text.isascii() else replace(output, data=_clean(output.data, text))
-    path = await asyncio.to_thread(_spill, output.data, scratch)
+    if size <= limit or output.already_bounded:
+        return output if text.isascii() else replace(output, data=_clean_data(output.data, text))
+    path = await asyncio.to_thread(_spill_data, output.data, scratch)
     whole = output.data if isinstance(output.data, str) else text
-    data = {"head": _encodable(whole[:BEGINNING]), "total_bytes": size}
-    return Output(data, truncated=True, output_path=path, metadata=output.metadata, joins=output.joins)
+    data = {"head": _replace_surrogates(whole[:SPILLED_HEAD_LENGTH]), "total_bytes": size}
+    return Output(data, truncated=True, output_path=path, metadata=output.metadata, added_tools=output.added_tools)
 
 
-def _serialised(data: Any) -> str:
+def _serialize(data: Any) -> str:
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolFailure(f"the result is not JSON: {error}") from error
     # Whoever serialises it next stands deeper in the stack; what is only just possible here would fail there.
-    if text.count("[") + text.count("{") > DEEPEST and _depth(data) > DEEPEST:
-        raise ToolFailure(f"the result is nested more than {DEEPEST} levels deep")
+    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
+        raise ToolFailure(f"the result is nested more than {MAX_DEPTH} levels deep")
     return text
 
 
@@ -63,27 +63,27 @@ def _children(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
-def _clean(data: Any, text: str) -> Any:
+def _clean_data(data: Any, text: str) -> Any:
     """The data without half characters, which neither a database nor a client can take."""
-    clean = _encodable(text)
+    clean = _replace_surrogates(text)
     return data if clean == text else json.loads(clean)
 
 
-def _encodable(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
 def spill_text(text: str, scratch: Path) -> str:
     """Writes a text where `read` finds it, up to a bound; its path."""
-    with new_file(scratch, ".txt") as file:
+    with create_output_file(scratch, ".txt") as file:
         file.write(text.encode(errors="replace")[:SPILL_LIMIT])
         return file.name
 
 
-def _spill(data: Any, scratch: Path) -> str:
+def _spill_data(data: Any, scratch: Path) -> str:
     """Writes the whole result where `read` finds it: text as it is, anything else as JSON a person can read."""
     is_text = isinstance(data, str)
     whole = data if is_text else json.dumps(data, ensure_ascii=False, indent=1)
-    with new_file(scratch, ".txt" if is_text else ".json") as file:
+    with create_output_file(scratch, ".txt" if is_text else ".json") as file:
         file.write(whole.encode(errors="replace")[:SPILL_LIMIT])
         return file.name

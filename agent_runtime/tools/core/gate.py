@@ -14,7 +14,7 @@ from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
 from . import schema
 from .contract import NeedsHuman, Output, Tool
 from .deadline import Deadline, Expired
-from .envelope import RESULT_LIMIT, fit
+from .envelope import RESULT_LIMIT, fit_output
 from .permissions import PermissionCheck
 from .verdict import ALLOW, Verdict
 
@@ -54,63 +54,67 @@ class ToolGate:
     async def run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanRequest:
         started = time.monotonic()
         try:
-            output = await self._pass(tool, arguments, context)
+            output = await self._check_and_run(tool, arguments, context)
         except NeedsHuman as needs:
-            return needs.wait
+            return needs.request
         except ToolFailure as failure:
-            return error(failure.message, failure.kind, started)
+            return error_result(failure.message, failure.kind, started)
         except Expired:
             seconds = f"{tool.timeout or self.timeout:g}"
-            return error(f"{tool.spec.name} did not finish within its deadline of {seconds} s", "timeout", started)
+            return error_result(
+                f"{tool.spec.name} did not finish within its deadline of {seconds} s", "timeout", started
+            )
         except AgentRuntimeError as failure:
             kind = "unavailable" if isinstance(failure, MeshUnavailable) else "backend"
-            return error(failure.message, kind, started)
+            return error_result(failure.message, kind, started)
         except Exception as bug:
             # Whatever a tool does wrong stays in its envelope; the traceback is for the operator.
             log.exception("tool broke", tool=tool.spec.name, call_id=context.call_id)
-            return error(f"{tool.spec.name} broke ({type(bug).__name__}); this is not your fault", "backend", started)
-        metadata: dict[str, Any] = {"duration_ms": _since(started), **output.metadata}
+            return error_result(
+                f"{tool.spec.name} broke ({type(bug).__name__}); this is not your fault", "backend", started
+            )
+        metadata: dict[str, Any] = {"duration_ms": _elapsed_ms(started), **output.metadata}
         if output.truncated:
             metadata["truncated"] = True
         if output.output_path is not None:
             metadata["output_path"] = output.output_path
-        return ToolResult("output", data=output.data, metadata=metadata, joins=output.joins)
+        return ToolResult("output", data=output.data, metadata=metadata, added_tools=output.added_tools)
 
-    async def _pass(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        await schema.ready()
-        if wrong := await schema.checked(tool.spec.parameters, arguments):
+    async def _check_and_run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Output:
+        await schema.load_schema_validator()
+        if wrong := await schema.check_arguments(tool.spec.parameters, arguments):
             raise ToolFailure("; ".join(wrong), kind="invalid")
-        arguments = schema.normalised(tool.spec.parameters, arguments)
+        arguments = schema.normalize_arguments(tool.spec.parameters, arguments)
         allowed = await self.capability.check(tool, arguments, context)
-        _obey(allowed, context)
+        _enforce(allowed, context)
         second = await self.watchdog.check(tool.spec, arguments, context)
         second = replace(second, always=second.always or allowed.always, touches=allowed.touches)
-        _obey(second, context, approved=allowed.by_person)
+        _enforce(second, context, approved=allowed.by_person)
         seconds = tool.timeout or self.timeout
         result = await self.deadline.run(tool.run(arguments, context), seconds)
-        return await fit(result, self.result_limit, context.scratch)
+        return await fit_output(result, self.result_limit, context.scratch)
 
 
-def error(text: str, kind: str, started: float) -> ToolResult:
+def error_result(text: str, kind: str, started: float) -> ToolResult:
     """An error envelope. The kind tells arguments to mend (`invalid`) from what no argument mends."""
-    return ToolResult("error", error_text=text, metadata={"duration_ms": _since(started), "kind": kind})
+    return ToolResult("error", error_text=text, metadata={"duration_ms": _elapsed_ms(started), "kind": kind})
 
 
-def _obey(verdict: Verdict, context: ToolContext, *, approved: bool = False) -> None:
-    if verdict.action == "ask" and (approved or context.has_approved(verdict.touches)):
+def _enforce(verdict: Verdict, context: ToolContext, *, approved: bool = False) -> None:
+    if verdict.action == "ask" and (approved or context.is_approved_for(verdict.touches)):
         return
     if verdict.action == "ask" and context.interactive:
         raise NeedsHuman(HumanRequest("approval", verdict.reason, verdict.always, verdict.touches))
     if verdict.action == "ask":
-        raise ToolFailure(_unattended(verdict.reason), kind="denied")
+        raise ToolFailure(_unattended_reason(verdict.reason), kind="denied")
     if verdict.action == "deny":
         raise ToolFailure(verdict.reason or "it is not allowed", kind="denied")
 
 
-def _unattended(reason: str) -> str:
+def _unattended_reason(reason: str) -> str:
     needs = "it needs a human's approval, and none is here"
     return f"{reason.rstrip('.')}; {needs}" if reason else needs
 
 
-def _since(started: float) -> int:
+def _elapsed_ms(started: float) -> int:
     return round((time.monotonic() - started) * 1000)

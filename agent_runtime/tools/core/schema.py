@@ -17,54 +17,54 @@ from . import schema_bounds as bounds
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
-CLIP = 160
+MAX_QUOTED = 160
 """Characters of a value or a message that a fault repeats."""
-MOST = 5
+MAX_FAULTS = 5
 """Faults told at once."""
-AT_ONCE = 1_000_000
+INLINE_WORK_LIMIT = 1_000_000
 """Characters of schema times characters of arguments that are checked right away; more takes a thread."""
 
 
-_one_by_one = ThreadPoolExecutor(1, "schema")
+_executor = ThreadPoolExecutor(1, "schema")
 """Several at once would take the interpreter from the server in turns."""
 
 
-async def ready() -> None:
+async def load_schema_validator() -> None:
     """Loads what checks schemas, off the event loop: it takes longer than the server may be deaf."""
     if "jsonschema" not in sys.modules:
         await asyncio.to_thread(importlib.import_module, "jsonschema")
 
 
-async def checked(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """The same as `faults`, and the server hears others meanwhile, however long it takes."""
-    if len(json.dumps(schema)) * len(json.dumps(arguments)) <= AT_ONCE:
-        return faults(schema, arguments)
-    beside = partial(faults, schema, arguments, rests=True)
-    return await asyncio.get_running_loop().run_in_executor(_one_by_one, beside)
+async def check_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+    """The same as `argument_faults`, and the server hears others meanwhile, however long it takes."""
+    if len(json.dumps(schema)) * len(json.dumps(arguments)) <= INLINE_WORK_LIMIT:
+        return argument_faults(schema, arguments)
+    beside = partial(argument_faults, schema, arguments, yield_gil=True)
+    return await asyncio.get_running_loop().run_in_executor(_executor, beside)
 
 
-def faults(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, rests: bool = False) -> list[str]:
+def argument_faults(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, yield_gil: bool = False) -> list[str]:
     """What is wrong with the arguments, each as "field: what to do"; empty when nothing is."""
     validator: Any = _validator(json.dumps(schema, sort_keys=True))
-    bounds.begin(rests=rests)
+    bounds.start_clock(yield_gil=yield_gil)
     try:
         # No more than are told: an error holds all that led to it, and letting go of thousands stops every thread.
-        found: list[Any] = sorted(islice(validator.iter_errors(dict(arguments)), MOST), key=_place)
+        found: list[Any] = sorted(islice(validator.iter_errors(dict(arguments)), MAX_FAULTS), key=_error_path)
     except bounds.WorkLimitExceeded:
-        return [f"arguments: checking them took longer than {bounds.SECONDS:g} s; give fewer"]
+        return [f"arguments: checking them took longer than {bounds.CHECK_SECONDS:g} s; give fewer"]
     return [line for error in found for line in _explain(error)]
 
 
-def normalised(schema: Mapping[str, Any], value: Any) -> Any:
+def normalize_arguments(schema: Mapping[str, Any], value: Any) -> Any:
     """The value with whole numbers as integers where the schema says so: 1.0 is one, and many models write it."""
     if isinstance(value, float) and schema.get("type") == "integer" and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
         known: Mapping[str, Any] = schema.get("properties") or {}
         members = cast("Mapping[str, Any]", value)
-        return {name: normalised(known.get(name, {}), one) for name, one in members.items()}
+        return {name: normalize_arguments(known.get(name, {}), one) for name, one in members.items()}
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
-        return [normalised(schema["items"], one) for one in cast("list[Any]", value)]
+        return [normalize_arguments(schema["items"], one) for one in cast("list[Any]", value)]
     return cast("Any", value)
 
 
@@ -77,7 +77,7 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        return f"{_field(error.absolute_path)}: {_clip(error.message)}"
+        return f"{_field_name(error.absolute_path)}: {_clip(error.message)}"
     except RecursionError:
         return "the schema is nested too deep"
     return None
@@ -91,20 +91,22 @@ def _validator(schema: str) -> Draft202012Validator:
     return bounds.bounded_validator()(json.loads(schema), registry=Registry())
 
 
-def _place(error: Any) -> list[str]:
+def _error_path(error: Any) -> list[str]:
     return [str(part) for part in error.absolute_path]
 
 
 def _explain(error: Any) -> Iterator[str]:
-    at = _field(error.absolute_path)
+    at = _field_name(error.absolute_path)
     allowed = error.validator_value
     match error.validator:
         case "required":
             missing = [name for name in allowed if name not in error.instance]
-            yield from (f"{_field([*error.absolute_path, name])}: is required" for name in missing)
+            yield from (f"{_field_name([*error.absolute_path, name])}: is required" for name in missing)
         case "additionalProperties" if allowed is False:
             known = error.schema.get("properties", {})
-            strangers = [_field([*error.absolute_path, _clip(name)]) for name in error.instance if name not in known]
+            strangers = [
+                _field_name([*error.absolute_path, _clip(name)]) for name in error.instance if name not in known
+            ]
             yield from (f"{name}: no such field; there are: {', '.join(known) or 'none'}" for name in strangers)
         case "type":
             wanted = allowed if isinstance(allowed, str) else " or ".join(allowed)
@@ -117,10 +119,10 @@ def _explain(error: Any) -> Iterator[str]:
             yield f"{at}: {_clip(error.message)}"
 
 
-def _field(path: Any) -> str:
+def _field_name(path: Any) -> str:
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return name.removeprefix(".") or "arguments"
 
 
 def _clip(text: str) -> str:
-    return text if len(text) <= CLIP else f"{text[:CLIP]}..."
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."

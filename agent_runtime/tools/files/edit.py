@@ -12,8 +12,18 @@ from ...context import unescape
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
 from ...workspace import FileBackups, PathLocks
-from ..core.contract import CHANGES, Output, Tool
-from .paths import PATH, TEXT_LIMIT, Kind, checked, keeping, load, place, reach_of, too_large
+from ..core.contract import WRITE_REQUIREMENTS, Output, Tool
+from .paths import (
+    PATH_PARAMETER,
+    TEXT_LIMIT,
+    Kind,
+    authorize_path,
+    backing_up,
+    describe_path_access,
+    read_bounded,
+    resolve_path,
+    too_large_error,
+)
 from .quota import QuotaCheck
 
 KINDS: tuple[Kind, ...] = ("read", "write")
@@ -25,7 +35,7 @@ DESCRIPTION = (
 PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "path": PATH,
+        "path": PATH_PARAMETER,
         "old_string": {"type": "string", "minLength": 1, "description": "The exact text to replace"},
         "new_string": {"type": "string", "description": "What to put there; may be empty"},
         "replace_all": {"type": "boolean", "description": "Replace every occurrence; default: false"},
@@ -33,58 +43,61 @@ PARAMETERS: dict[str, Any] = {
     "required": ["path", "old_string", "new_string"],
     "additionalProperties": False,
 }
-LINES_NAMED = 8
-_few = ThreadPoolExecutor(4, "edit")
+MAX_LINES_NAMED = 8
+_executor = ThreadPoolExecutor(4, "edit")
 """Files that are changed at once: each is held in memory as it was and as it will be."""
 
 
-def edit_tool(locks: PathLocks, space: QuotaCheck, backups: FileBackups) -> Tool:
+def edit_tool(locks: PathLocks, quota: QuotaCheck, backups: FileBackups) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        path, grown = place(arguments["path"], context).path, len(arguments["new_string"].encode(errors="replace"))
-        async with locks.turn(path):
-            await space.admit(path, grown, context)
+        path, grown = (
+            resolve_path(arguments["path"], context).path,
+            len(arguments["new_string"].encode(errors="replace")),
+        )
+        async with locks.async_lock(path):
+            await quota.require_space(path, grown, context)
             changing = partial(_edit, arguments, context, locks, backups)
-            return await asyncio.get_running_loop().run_in_executor(_few, changing)
+            return await asyncio.get_running_loop().run_in_executor(_executor, changing)
 
     spec = ToolSpec("edit", DESCRIPTION, PARAMETERS)
     return Tool(
         spec,
         run,
-        CHANGES,
-        reach=reach_of(KINDS),
-        answers="`path`, `occurrences`, `lines_added`, `lines_removed`",
-        bounds=f"{TEXT_LIMIT // 2**20} MiB before and after",
+        WRITE_REQUIREMENTS,
+        describe_access=describe_path_access(KINDS),
+        result_doc="`path`, `occurrences`, `lines_added`, `lines_removed`",
+        limits_doc=f"{TEXT_LIMIT // 2**20} MiB before and after",
     )
 
 
 def _edit(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, backups: FileBackups) -> Output:
-    at = checked("edit", KINDS, arguments["path"], context)
+    at = authorize_path("edit", KINDS, arguments["path"], context)
     # Bytes, so that what is not UTF-8 around the match stays as it is.
     if arguments["old_string"] == arguments["new_string"]:
         raise ToolFailure("new_string: is the same as old_string", kind="invalid")
-    with locks.hold(at.path):
-        data = load(at)
-        old, new = _change(data, arguments["old_string"], arguments["new_string"])
+    with locks.thread_lock(at.path):
+        data = read_bounded(at)
+        old, new = _encode_replacement(data, arguments["old_string"], arguments["new_string"])
         count = data.count(old)
         if count == 0:
             raise ToolFailure(f"old_string: is not in {at.shown}; read it and copy the exact text", kind="invalid")
         if count > 1 and not arguments.get("replace_all", False):
             raise ToolFailure(
-                f"old_string: occurs {count} times in {at.shown}, on lines {_lines(data, old)}; "
+                f"old_string: occurs {count} times in {at.shown}, on lines {_line_numbers(data, old)}; "
                 "add the text around the one you mean, or set replace_all",
                 kind="invalid",
             )
         changed = data.replace(old, new)
         if len(changed) > TEXT_LIMIT:
-            raise too_large(f"{at.shown} after the edit", len(changed))
-        with keeping(backups, at, changed, context) as kept:
-            at.publish(changed)
+            raise too_large_error(f"{at.shown} after the edit", len(changed))
+        with backing_up(backups, at, changed, context) as kept:
+            at.write_atomically(changed)
     added, removed = new.count(b"\n") + 1 if new else 0, old.count(b"\n") + 1
     lines = {"lines_added": added * count, "lines_removed": removed * count}
     return Output({"path": at.shown, "occurrences": count, **lines}, metadata=kept.metadata())
 
 
-def _change(data: bytes, old: str, new: str) -> tuple[bytes, bytes]:
+def _encode_replacement(data: bytes, old: str, new: str) -> tuple[bytes, bytes]:
     """What is to be replaced by what. The model sees characters that are unseen otherwise as escapes, and copies them
     so: where the text itself is not in the file, they stand for those characters, also where the new text repeats
     them."""
@@ -94,10 +107,10 @@ def _change(data: bytes, old: str, new: str) -> tuple[bytes, bytes]:
     return exact, new.encode(errors="replace")
 
 
-def _lines(data: bytes, text: bytes) -> str:
+def _line_numbers(data: bytes, text: bytes) -> str:
     numbers: list[str] = []
     position = data.find(text)
-    while position >= 0 and len(numbers) < LINES_NAMED:
+    while position >= 0 and len(numbers) < MAX_LINES_NAMED:
         numbers.append(str(data.count(b"\n", 0, position) + 1))
         position = data.find(text, position + len(text))
     return ", ".join(numbers) + (", ..." if position >= 0 else "")

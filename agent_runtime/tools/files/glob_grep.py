@@ -15,51 +15,51 @@ from agent_common.protocol.authority import Access
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
 from ...sandbox import Confinement, SandboxLimits, SandboxSpec
-from ..core.contract import READS, Output, Tool
-from ..core.envelope import HEAD, spill_text
-from .paths import Kind, checked, reach_of, shadows
-from .search_worker import LARGEST, LONGEST
+from ..core.contract import READ_REQUIREMENTS, Output, Tool
+from ..core.envelope import HEAD_LENGTH, spill_text
+from .paths import Kind, authorize_path, describe_path_access, path_aliases
+from .search_worker import MAX_FILE_BYTES, MAX_LINE_LENGTH
 
 GLOB_LIMIT = 1000
 GREP_LIMIT = 200
-GLOB_KEPT = 10_000
-GREP_KEPT = 2000
+GLOB_SPILL_LIMIT = 10_000
+GREP_SPILL_LIMIT = 2000
 """What goes to a file when there is more than an answer holds."""
-SECONDS = 30.0
-ROUNDS = 4
+SEARCH_SECONDS = 30.0
+MAX_ROUNDS = 4
 """Searches for one answer, at most."""
 ANSWER_LIMIT = 4 * 1024 * 1024
 """Bytes of the finder's answer; within the limits above it cannot be larger."""
-PROGRAM = Path(__file__).with_name("search_worker.py")
+WORKER_PROGRAM = Path(__file__).with_name("search_worker.py")
 KINDS: tuple[Kind, ...] = ("read",)
 
 Engine = Literal["ripgrep", "python"]
 
-LEFT_OUT = "Folders named .backups, .git, .venv, node_modules and __pycache__ are left out unless you name them."
-GLOB = (
+LEFT_OUT_NOTE = "Folders named .backups, .git, .venv, node_modules and __pycache__ are left out unless you name them."
+GLOB_DESCRIPTION = (
     "List files whose path fits a glob pattern: * within a name, ** across folders, {a,b} for choices. A pattern "
     f"without a slash fits at any depth. At most {GLOB_LIMIT} entries, sorted; `truncated` says that there are more. "
-    f"{LEFT_OUT} Not for content (grep)."
+    f"{LEFT_OUT_NOTE} Not for content (grep)."
 )
-GREP = (
+GREP_DESCRIPTION = (
     "Find lines that match a regular expression, in one file or all files below a folder. "
     f"At most {GREP_LIMIT} matches; `truncated` says that there are more. "
-    f"{LEFT_OUT} Binary files are not searched. Not for names (glob); to see more of a file, read it."
+    f"{LEFT_OUT_NOTE} Binary files are not searched. Not for names (glob); to see more of a file, read it."
 )
-FOLDER = {"type": "string", "minLength": 1, "description": "The folder to search; default: the workspace"}
+FOLDER_PARAMETER = {"type": "string", "minLength": 1, "description": "The folder to search; default: the workspace"}
 
 
-def _schema(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
 
 
-GLOB_PARAMETERS = _schema(
-    "pattern", pattern={"type": "string", "minLength": 1, "description": "Such as **/*.py"}, path=FOLDER
+GLOB_PARAMETERS = _object_schema(
+    "pattern", pattern={"type": "string", "minLength": 1, "description": "Such as **/*.py"}, path=FOLDER_PARAMETER
 )
-GREP_PARAMETERS = _schema(
+GREP_PARAMETERS = _object_schema(
     "pattern",
     pattern={"type": "string", "minLength": 1, "description": "A regular expression; (?i) in front ignores case"},
-    path={**FOLDER, "description": "A file, or a folder to search; default: the workspace"},
+    path={**FOLDER_PARAMETER, "description": "A file, or a folder to search; default: the workspace"},
     include={"type": "string", "minLength": 1, "description": "Only files that fit this glob pattern, such as *.py"},
 )
 
@@ -69,8 +69,8 @@ class FileSearch:
     """Runs the program that searches."""
 
     confinement: Confinement
-    program: Path = PROGRAM
-    seconds: float = SECONDS
+    program: Path = WORKER_PROGRAM
+    seconds: float = SEARCH_SECONDS
 
     async def find(self, request: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         """The program's answer. Raises ToolFailure."""
@@ -99,26 +99,26 @@ class FileSearch:
 
 def glob_tool(finder: FileSearch) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        root = checked("glob", KINDS, arguments.get("path", "."), context).path
+        root = authorize_path("glob", KINDS, arguments.get("path", "."), context).path
         if not root.is_dir():
             raise ToolFailure("path: is not a folder; look into its parent", kind="invalid")
-        pattern = _below(arguments["pattern"], root, "pattern")
-        request = {"kind": "glob", "root": str(root), "pattern": pattern, "limit": GLOB_KEPT}
+        pattern = _relative_pattern(arguments["pattern"], root, "pattern")
+        request = {"kind": "glob", "root": str(root), "pattern": pattern, "limit": GLOB_SPILL_LIMIT}
         found = await finder.find(request, context)
-        named = [_name(root, entry, context) for entry in found["entries"]]
-        visible = await asyncio.to_thread(_visible, "glob", named, context)
+        named = [_display_name(root, entry, context) for entry in found["entries"]]
+        visible = await asyncio.to_thread(_visible_names, "glob", named, context)
         entries = [name for name in named if name in visible]
-        _keep_left_out("glob", found, root, context)
-        return await _shown({**found, "entries": entries[:GLOB_LIMIT]}, entries, GLOB_LIMIT, context)
+        _filter_left_out("glob", found, root, context)
+        return await _output({**found, "entries": entries[:GLOB_LIMIT]}, entries, GLOB_LIMIT, context)
 
-    spec = ToolSpec("glob", GLOB, GLOB_PARAMETERS, read_only=True, idempotent=True)
+    spec = ToolSpec("glob", GLOB_DESCRIPTION, GLOB_PARAMETERS, read_only=True, idempotent=True)
     return Tool(
         spec,
         run,
-        READS,
-        reach=reach_of(KINDS, "."),
-        answers="`entries`, `truncated`, `left_out?`",
-        bounds=f"{GLOB_LIMIT} entries",
+        READ_REQUIREMENTS,
+        describe_access=describe_path_access(KINDS, "."),
+        result_doc="`entries`, `truncated`, `left_out?`",
+        limits_doc=f"{GLOB_LIMIT} entries",
     )
 
 
@@ -126,25 +126,27 @@ def grep_tool(finder: FileSearch, engine: Engine = "ripgrep") -> Tool:
     """`engine` says what matches lines; ripgrep gives way to Python where it is not installed."""
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        at = checked("grep", KINDS, arguments.get("path", "."), context).path
+        at = authorize_path("grep", KINDS, arguments.get("path", "."), context).path
         root, only = (at, None) if at.is_dir() else (at.parent, at.name)
         if only is not None and not at.is_file():
             raise ToolFailure("path: there is no such file or folder; look for it with glob", kind="invalid")
-        include = _below(arguments.get("include", "**"), root, "include")
+        include = _relative_pattern(arguments.get("include", "**"), root, "include")
         request = {"kind": "grep", "root": str(root), "only": only, "pattern": arguments["pattern"], "include": include}
-        found = await _grep(finder, {**request, "limit": GREP_KEPT, "engine": engine}, root, context)
+        found = await _grep(finder, {**request, "limit": GREP_SPILL_LIMIT, "engine": engine}, root, context)
         matches = found["matches"]
-        _keep_left_out("grep", found, root, context)
+        _filter_left_out("grep", found, root, context)
         lines = [f"{match['path']}:{match['line']}:{match['text']}" for match in matches]
-        return await _shown({**found, "matches": matches[:GREP_LIMIT]}, lines, GREP_LIMIT, context)
+        return await _output({**found, "matches": matches[:GREP_LIMIT]}, lines, GREP_LIMIT, context)
 
     return Tool(
-        ToolSpec("grep", GREP, GREP_PARAMETERS, read_only=True, idempotent=True),
+        ToolSpec("grep", GREP_DESCRIPTION, GREP_PARAMETERS, read_only=True, idempotent=True),
         run,
-        READS,
-        reach=reach_of(KINDS, "."),
-        answers="`matches` of `path`, `line`, `text`; `truncated`, `left_out?`",
-        bounds=f"{GREP_LIMIT} matches, {LONGEST} characters a line, files up to {LARGEST // 2**20} MiB",
+        READ_REQUIREMENTS,
+        describe_access=describe_path_access(KINDS, "."),
+        result_doc="`matches` of `path`, `line`, `text`; `truncated`, `left_out?`",
+        limits_doc=(
+            f"{GREP_LIMIT} matches, {MAX_LINE_LENGTH} characters a line, files up to {MAX_FILE_BYTES // 2**20} MiB"
+        ),
     )
 
 
@@ -155,33 +157,35 @@ async def _grep(finder: FileSearch, request: dict[str, Any], root: Path, context
     rounds = 0
     while True:
         found = await finder.find({**request, "excluded": sorted(hidden)}, context)
-        names = {match["path"]: _name(root, match["path"], context) for match in found["matches"]}
-        visible = await asyncio.to_thread(_visible, "grep", [*names.values()], context)
+        names = {match["path"]: _display_name(root, match["path"], context) for match in found["matches"]}
+        visible = await asyncio.to_thread(_visible_names, "grep", [*names.values()], context)
         denied = {path for path, name in names.items() if name not in visible}
         rounds += 1
-        if not denied or not found["truncated"] or rounds == ROUNDS:
+        if not denied or not found["truncated"] or rounds == MAX_ROUNDS:
             matches = [{**one, "path": names[one["path"]]} for one in found["matches"] if one["path"] not in denied]
             return {**found, "matches": matches}
         hidden |= denied
 
 
-def _keep_left_out(tool: str, found: dict[str, Any], root: Path, context: ToolContext) -> None:
+def _filter_left_out(tool: str, found: dict[str, Any], root: Path, context: ToolContext) -> None:
     """Keep of what was left out, each a name and the reason in brackets, what may be shown."""
-    names = {one: _name(root, one.rpartition(" (")[0], context) for one in found.pop("left_out")}
+    names = {one: _display_name(root, one.rpartition(" (")[0], context) for one in found.pop("left_out")}
     if kept := [one for one, name in names.items() if _may_see(tool, name, context)]:
         found["left_out"] = kept
 
 
-async def _shown(data: dict[str, Any], lines: Sequence[str], limit: int, context: ToolContext) -> Output:
+async def _output(data: dict[str, Any], lines: Sequence[str], limit: int, context: ToolContext) -> Output:
     """The answer; when it does not hold all that was found, with a file that holds more, a line each."""
     data["truncated"] = data["truncated"] or len(lines) > limit
     if not data["truncated"]:
         return Output(data)
     path = await asyncio.to_thread(spill_text, "\n".join(lines), context.scratch)
-    return Output({**data, "head": "\n".join(lines)[:HEAD]}, truncated=True, output_path=path, sized=True)
+    return Output(
+        {**data, "head": "\n".join(lines)[:HEAD_LENGTH]}, truncated=True, output_path=path, already_bounded=True
+    )
 
 
-def _visible(tool: str, names: Sequence[str], context: ToolContext) -> set[str]:
+def _visible_names(tool: str, names: Sequence[str], context: ToolContext) -> set[str]:
     """Those that may be shown. Rules are asked about each, under all its names, which takes a while for thousands."""
     return {name for name in set(names) if _may_see(tool, name, context)}
 
@@ -189,12 +193,12 @@ def _visible(tool: str, names: Sequence[str], context: ToolContext) -> set[str]:
 def _may_see(tool: str, name: str, context: ToolContext) -> bool:
     """Rules may deny a file inside of a folder that may be searched, or want somebody asked about it."""
     path = name if name.startswith("/") else f"{context.workspace}/{name}"
-    access = Access(tool, (), ("fs.read",), (), (name,), (shadows(path, context),))
+    access = Access(tool, (), ("fs.read",), (), (name,), (path_aliases(path, context),))
     decision = context.authority.decide(access)
     return decision.action == "allow" or (decision.action == "ask" and (decision.rule is None or context.approved))
 
 
-def _below(pattern: str, root: Path, field: str) -> str:
+def _relative_pattern(pattern: str, root: Path, field: str) -> str:
     """The pattern as seen from the root, when it was written as an absolute path. Raises ToolFailure when it cannot fit
     anything there: an empty answer would say that there is nothing."""
     inside = pattern.removeprefix(f"{root}/")
@@ -205,7 +209,7 @@ def _below(pattern: str, root: Path, field: str) -> str:
     return inside
 
 
-def _name(root: Path, entry: str, context: ToolContext) -> str:
+def _display_name(root: Path, entry: str, context: ToolContext) -> str:
     """The name of a found file, as `read` takes it."""
     path = root / entry
     return str(path.relative_to(context.workspace)) if path.is_relative_to(context.workspace) else str(path)

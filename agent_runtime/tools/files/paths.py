@@ -12,44 +12,47 @@ from agent_common.protocol.authority import Access
 from ...errors import ToolFailure
 from ...ports import ToolContext
 from ...workspace import AllowedRoots, BackupCopy, FileBackups, SafePath, folder_of_copies, originals
-from ..core.contract import AccessRequest, ReachOf
+from ..core.contract import AccessRequest, DescribeAccess
 
 Kind = Literal["read", "write"]
 
 TEXT_LIMIT = 10 * 1024 * 1024
 """Bytes of a file that read, write and edit handle as text. Spilled output is never larger."""
 
-PATH = {"type": "string", "minLength": 1, "description": "A file; a relative path starts in the workspace"}
+PATH_PARAMETER = {"type": "string", "minLength": 1, "description": "A file; a relative path starts in the workspace"}
 
 
-def place(path: str, context: ToolContext, field: str = "path") -> SafePath:
+def resolve_path(path: str, context: ToolContext, field: str = "path") -> SafePath:
     """Where a path leads. Raises ToolFailure when that is outside of the workspace and the scratch folder."""
     return AllowedRoots(context.workspace, context.scratch).resolve(path, field)
 
 
-def reach_of(kinds: Sequence[Kind], default: str | None = None) -> ReachOf:
+def describe_path_access(kinds: Sequence[Kind], default: str | None = None) -> DescribeAccess:
     """The reach of a tool with a `path`: that file or folder, to be read or written."""
 
     async def reach(arguments: Mapping[str, Any], context: ToolContext) -> AccessRequest:
-        at = place(arguments["path"] if default is None else arguments.get("path", default), context)
-        _protect(at, kinds, context)
+        at = resolve_path(arguments["path"] if default is None else arguments.get("path", default), context)
+        _check_protected(at, kinds, context)
         folders = Folders(**{kind: [str(at.path)] for kind in kinds})
         return AccessRequest(
-            (at.shown,), (shadows(str(at.path), context),), requires=RequirementSet(fs=folders), habits=("*",)
+            (at.shown,),
+            (path_aliases(str(at.path), context),),
+            requires=RequirementSet(fs=folders),
+            suggested_patterns=("*",),
         )
 
     return reach
 
 
-def shadows(path: str, context: ToolContext) -> tuple[str, ...]:
+def path_aliases(path: str, context: ToolContext) -> tuple[str, ...]:
     """How else people may write the path in a rule that denies it: absolute, with the variables of grants, or for any
     depth as in `**/name`; and for a copy that the runtime keeps, all names of the file that it was made of."""
     copied = originals(path, context.workspace, context.skills)
-    own = _names(path, context)
-    return (*own, *(name for one in copied for name in _names(one, context))) if copied else own
+    own = _path_forms(path, context)
+    return (*own, *(name for one in copied for name in _path_forms(one, context))) if copied else own
 
 
-def _names(path: str, context: ToolContext) -> tuple[str, ...]:
+def _path_forms(path: str, context: ToolContext) -> tuple[str, ...]:
     found = [path]
     for name, folder in context.variables.items():
         if path.startswith(f"{folder}/"):
@@ -58,43 +61,45 @@ def _names(path: str, context: ToolContext) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _protect(at: SafePath, kinds: Sequence[Kind], context: ToolContext) -> None:
+def _check_protected(safe_path: SafePath, kinds: Sequence[Kind], context: ToolContext) -> None:
     """Raises ToolFailure where a copy would be changed that the runtime keeps, or a file from which programs take
     commands: a rule that allows `git status` must not allow any command to an agent that may write files."""
     if "write" not in kinds:
         return
-    below = at.path.parts[len(at.root.parts) :]
-    folder = folder_of_copies(below) if at.root == context.workspace else None
+    below = safe_path.path.parts[len(safe_path.root.parts) :]
+    folder = folder_of_copies(below) if safe_path.root == context.workspace else None
     if folder is not None:
-        raise ToolFailure(f"{at.shown}: the runtime itself keeps {folder}; it can only be read", kind="denied")
+        raise ToolFailure(f"{safe_path.shown}: the runtime itself keeps {folder}; it can only be read", kind="denied")
     if ".git" in below:
-        raise ToolFailure(f"{at.shown}: git takes commands from its own files; change them with git", kind="denied")
-    if at.root == context.scratch and below and below[0].startswith("."):
         raise ToolFailure(
-            f"{at.shown}: scratch is the home folder of commands, and programs take settings from hidden files there; "
-            "take a name without a leading dot",
+            f"{safe_path.shown}: git takes commands from its own files; change them with git", kind="denied"
+        )
+    if safe_path.root == context.scratch and below and below[0].startswith("."):
+        raise ToolFailure(
+            f"{safe_path.shown}: scratch is the home folder of commands, and programs take settings from hidden files "
+            "there; take a name without a leading dot",
             kind="denied",
         )
 
 
-def holds_settings(path: str, context: ToolContext) -> bool:
+def has_hidden_part(path: str, context: ToolContext) -> bool:
     """Tell whether programs may take commands from a file: it, or a folder on its way, is hidden."""
     for root in (context.workspace, context.scratch):
         path = path.removeprefix(f"{root}/")
     return any(part.startswith(".") and part not in {".", ".."} for part in path.split("/"))
 
 
-def checked(tool: str, kinds: Sequence[Kind], path: str, context: ToolContext) -> SafePath:
+def authorize_path(tool: str, kinds: Sequence[Kind], path: str, context: ToolContext) -> SafePath:
     """The place at the moment of its use: a link that was put in its way since the gate looked leads nowhere that the
     agent may not go. Raises ToolFailure."""
-    at = place(path, context)
-    _protect(at, kinds, context)
+    at = resolve_path(path, context)
+    _check_protected(at, kinds, context)
     capabilities = tuple(f"fs.{kind}" for kind in kinds)
     wanted = RequirementSet(fs=Folders(**{kind: [str(at.path)] for kind in kinds}))
-    access = Access(tool, (), capabilities, (), (at.shown,), (shadows(str(at.path), context),))
+    access = Access(tool, (), capabilities, (), (at.shown,), (path_aliases(str(at.path), context),))
     action = context.authority.decide(access).action
-    refused = action == "deny" or (action == "ask" and not context.has_approved((at.shown,)))
-    if refused or context.authority.missing(wanted, context.variables) is not None:
+    refused = action == "deny" or (action == "ask" and not context.is_approved_for((at.shown,)))
+    if refused or context.authority.missing_grant(wanted, context.variables) is not None:
         raise ToolFailure(f"{at.shown}: agent {context.agent} may not {' or '.join(kinds)} it", kind="denied")
     return at
 
@@ -102,27 +107,27 @@ def checked(tool: str, kinds: Sequence[Kind], path: str, context: ToolContext) -
 def denies_reading(path: str, context: ToolContext) -> bool:
     """Tell whether a rule denies a file to `fs.read`, and so to tools that read it without being named one by one."""
     shown = path.removeprefix(f"{context.workspace}/")
-    decision = context.authority.decide(Access("", (), ("fs.read",), (), (shown,), (shadows(path, context),)))
+    decision = context.authority.decide(Access("", (), ("fs.read",), (), (shown,), (path_aliases(path, context),)))
     return decision.action == "deny" and decision.rule is not None and decision.rule.permission == "fs.read"
 
 
-def keeping(
-    backups: FileBackups, at: SafePath, data: bytes, context: ToolContext
+def backing_up(
+    backups: FileBackups, safe_path: SafePath, data: bytes, context: ToolContext
 ) -> AbstractContextManager[BackupCopy]:
     """Backs up what the block replaces by `data`. Scratch is for what nobody will miss."""
-    return backups.keeping(at, data) if at.root == context.workspace else nullcontext(BackupCopy())
+    return backups.backing_up(safe_path, data) if safe_path.root == context.workspace else nullcontext(BackupCopy())
 
 
-def too_large(shown: str, size: int) -> ToolFailure:
+def too_large_error(shown: str, size: int) -> ToolFailure:
     limit = TEXT_LIMIT // 2**20
     advice = f"text is handled up to {limit} MiB. Use grep, or bash with head, tail or sed"
     return ToolFailure(f"{shown} is {size / 2**20:.1f} MiB; {advice}", kind="invalid")
 
 
-def load(at: SafePath) -> bytes:
+def read_bounded(safe_path: SafePath) -> bytes:
     """The whole file, if it is within the bound."""
-    with at.open() as file:
+    with safe_path.open() as file:
         data = file.read(TEXT_LIMIT + 1)
         if len(data) > TEXT_LIMIT:
-            raise too_large(at.shown, file.seek(0, 2))
+            raise too_large_error(safe_path.shown, file.seek(0, 2))
         return data

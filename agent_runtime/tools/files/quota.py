@@ -18,12 +18,12 @@ class QuotaCheck:
 
     def quotas(self, context: ToolContext) -> tuple[Quota, ...]:
         return (
-            Quota.of(context.scratch, self.limits.scratch, "the scratch folder"),
-            Quota.of(context.workspace, self.limits.workspace, "the workspace"),
+            Quota.for_size(context.scratch, self.limits.scratch, "the scratch folder"),
+            Quota.for_size(context.workspace, self.limits.workspace, "the workspace"),
         )
 
-    async def admit(self, path: Path, size: int, context: ToolContext) -> None:
+    async def require_space(self, path: Path, size: int, context: ToolContext) -> None:
         """Raises ToolFailure when so many bytes have no room there."""
         for quota in self.quotas(context):
             if path.is_relative_to(quota.folder):
-                await self.confinement.admit(quota, size)
+                await self.confinement.require_space(quota, size)

@@ -10,15 +10,15 @@ from typing import Any, BinaryIO
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
 from ...workspace import PathLocks, SafePath
-from ..core.contract import READS, Output, Tool
-from ..core.envelope import HEAD
-from .paths import PATH, TEXT_LIMIT, Kind, checked, place, reach_of, too_large
+from ..core.contract import READ_REQUIREMENTS, Output, Tool
+from ..core.envelope import HEAD_LENGTH
+from .paths import PATH_PARAMETER, TEXT_LIMIT, Kind, authorize_path, describe_path_access, resolve_path, too_large_error
 
 READ_LIMIT = 200 * 1024
 """Bytes of content in one answer."""
-BLOCK = 64 * 1024
+BLOCK_SIZE = 64 * 1024
 """Bytes of a file that are held at a time while its lines are counted."""
-SAMPLE = 8192
+SAMPLE_SIZE = 8192
 """Bytes in which a null byte gives a binary file away."""
 
 KINDS: tuple[Kind, ...] = ("read",)
@@ -31,7 +31,7 @@ DESCRIPTION = (
 PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "path": PATH,
+        "path": PATH_PARAMETER,
         "offset": {"type": "integer", "minimum": 0, "description": "First line, from 1; or first byte, from 0"},
         "limit": {
             "type": "integer",
@@ -47,26 +47,28 @@ PARAMETERS: dict[str, Any] = {
 
 def read_tool(locks: PathLocks) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        piece = _bytes if arguments.get("unit") == "bytes" else _lines
-        async with locks.turn(place(arguments["path"], context).path):  # it sees what was written before it was called
-            at = checked("read", KINDS, arguments["path"], context)
+        piece = _read_bytes if arguments.get("unit") == "bytes" else _read_lines
+        async with locks.async_lock(
+            resolve_path(arguments["path"], context).path
+        ):  # it sees what was written before it was called
+            at = authorize_path("read", KINDS, arguments["path"], context)
             return await asyncio.to_thread(piece, at, arguments)
 
     spec = ToolSpec("read", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
     return Tool(
         spec,
         run,
-        READS,
-        reach=reach_of(KINDS),
-        answers="`content`, `total_bytes`, `range`, `next?`",
-        bounds=f"{READ_LIMIT // 1024} KB an answer; text files up to {TEXT_LIMIT // 2**20} MiB, any size in bytes",
+        READ_REQUIREMENTS,
+        describe_access=describe_path_access(KINDS),
+        result_doc="`content`, `total_bytes`, `range`, `next?`",
+        limits_doc=f"{READ_LIMIT // 1024} KB an answer; text files up to {TEXT_LIMIT // 2**20} MiB, any size in bytes",
     )
 
 
-def _lines(at: SafePath, arguments: Mapping[str, Any]) -> Output:
+def _read_lines(at: SafePath, arguments: Mapping[str, Any]) -> Output:
     first = max(arguments.get("offset", 1), 1)
     with at.open() as file:
-        begin, total, size = _survey(file, first, at)
+        begin, total, size = _scan_lines(file, first, at)
         if first > max(total, 1):
             raise ToolFailure(f"offset: {at.shown} has {total} lines", kind="invalid")
         file.seek(begin)
@@ -74,42 +76,42 @@ def _lines(at: SafePath, arguments: Mapping[str, Any]) -> Output:
     if begin + len(piece) < size:
         piece = piece[: piece.rfind(b"\n") + 1]
     wanted = min(arguments.get("limit", total), total - first + 1) if total else 0
-    count = _count(piece)
+    count = _count_lines(piece)
     if wanted and not count:
-        return _bytes(at, {"offset": begin})  # one line that is too long by itself
+        return _read_bytes(at, {"offset": begin})  # one line that is too long by itself
     if count > wanted:
-        piece, count = piece[: _after(piece, wanted)], wanted
+        piece, count = piece[: _offset_after_lines(piece, wanted)], wanted
     last = first - 1 + count
     where = {"unit": "lines", "first": min(first, last), "last": last, "total": total}
-    answer = _answer(piece, size, where)
+    answer = _answer_data(piece, size, where)
     if last < total:
         answer["next"] = {"unit": "lines", "offset": last + 1}
     return _output(answer, at, cut=count < wanted)
 
 
-def _survey(file: BinaryIO, first: int, at: SafePath) -> tuple[int, int, int]:
+def _scan_lines(file: BinaryIO, first: int, at: SafePath) -> tuple[int, int, int]:
     """Where line `first` begins, and how many lines and bytes the file has. It holds one block at a time: a list of
     short lines takes thirty times their bytes."""
     whole = os.fstat(file.fileno()).st_size
     if whole > TEXT_LIMIT:
-        raise too_large(at.shown, whole)
+        raise too_large_error(at.shown, whole)
     begin = breaks = size = 0
     end = b"\n"
-    while size < TEXT_LIMIT and (block := file.read(min(BLOCK, TEXT_LIMIT - size))):
+    while size < TEXT_LIMIT and (block := file.read(min(BLOCK_SIZE, TEXT_LIMIT - size))):
         if size == 0:
-            _only_text(at, block[:SAMPLE], whole)
+            _reject_binary(at, block[:SAMPLE_SIZE], whole)
         found = block.count(b"\n")
         if breaks < first - 1 <= breaks + found:
-            begin = size + _after(block, first - 1 - breaks)
+            begin = size + _offset_after_lines(block, first - 1 - breaks)
         breaks, size, end = breaks + found, size + len(block), block[-1:]
     return begin, breaks + (end != b"\n"), size
 
 
-def _count(piece: bytes) -> int:
+def _count_lines(piece: bytes) -> int:
     return piece.count(b"\n") + (not piece.endswith(b"\n") if piece else 0)
 
 
-def _after(data: bytes, lines: int) -> int:
+def _offset_after_lines(data: bytes, lines: int) -> int:
     """Where the line behind so many lines begins."""
     at = 0
     for _ in range(lines):
@@ -117,27 +119,27 @@ def _after(data: bytes, lines: int) -> int:
     return at
 
 
-def _bytes(at: SafePath, arguments: Mapping[str, Any]) -> Output:
+def _read_bytes(at: SafePath, arguments: Mapping[str, Any]) -> Output:
     start = arguments.get("offset", 0)
     wanted = arguments.get("limit", READ_LIMIT + 1)
     with at.open() as file:
-        sample = file.read(SAMPLE)
+        sample = file.read(SAMPLE_SIZE)
         total = file.seek(0, 2)
         file.seek(start)
         piece = file.read(min(wanted, READ_LIMIT))
-    _only_text(at, sample + piece, total)
+    _reject_binary(at, sample + piece, total)
     if start > total:
         raise ToolFailure(f"offset: {at.shown} has {total} bytes", kind="invalid")
     if start + len(piece) < total:
-        piece = piece[: _boundary(piece)]
+        piece = piece[: _character_boundary(piece)]
     end = start + len(piece)
-    answer = _answer(piece, total, {"unit": "bytes", "first": start, "last": end, "total": total})
+    answer = _answer_data(piece, total, {"unit": "bytes", "first": start, "last": end, "total": total})
     if end < total:
         answer["next"] = {"unit": "bytes", "offset": end}
     return _output(answer, at, cut=end < total and wanted > READ_LIMIT)
 
 
-def _boundary(piece: bytes) -> int:
+def _character_boundary(piece: bytes) -> int:
     """Where the last whole character ends; all of it when no boundary is near."""
     for back in range(1, min(4, len(piece) - 1) + 1):
         byte = piece[-back]
@@ -149,13 +151,13 @@ def _boundary(piece: bytes) -> int:
     return len(piece)
 
 
-def _only_text(at: SafePath, sample: bytes, size: int) -> None:
+def _reject_binary(at: SafePath, sample: bytes, size: int) -> None:
     if b"\0" in sample:
         advice = "read shows text only. Use bash with a program for its format"
         raise ToolFailure(f"{at.shown} is a binary file of {size} bytes; {advice}", kind="invalid")
 
 
-def _answer(content: bytes, total: int, shown: dict[str, Any]) -> dict[str, Any]:
+def _answer_data(content: bytes, total: int, shown: dict[str, Any]) -> dict[str, Any]:
     text = content.decode(errors="replace")
     answer: dict[str, Any] = {"content": text, "total_bytes": total, "range": shown}
     if "\ufffd" in text and text.encode() != content:
@@ -165,5 +167,5 @@ def _answer(content: bytes, total: int, shown: dict[str, Any]) -> dict[str, Any]
 
 def _output(answer: dict[str, Any], at: SafePath, *, cut: bool) -> Output:
     if cut:
-        answer["head"] = answer["content"][:HEAD]
-    return Output(answer, truncated=cut, output_path=str(at.path) if cut else None, sized=True)
+        answer["head"] = answer["content"][:HEAD_LENGTH]
+    return Output(answer, truncated=cut, output_path=str(at.path) if cut else None, already_bounded=True)

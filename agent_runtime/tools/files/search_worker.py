@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     Test = Callable[[str], object]
     Match = tuple[str, int, str]
 
-SKIPPED = frozenset({".backups", ".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
-LARGEST = 50 * 1024 * 1024
+SKIPPED_FOLDERS = frozenset({".backups", ".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
+MAX_FILE_BYTES = 50 * 1024 * 1024
 """Bytes of a file that grep looks into."""
-LONGEST = 500
+MAX_LINE_LENGTH = 500
 """Characters of a line that are shown."""
-CHARACTERS = 500_000
+MAX_CHARACTERS = 500_000
 """In one answer; as JSON they may take several times as many bytes."""
-BATCH = 500
-EXPANSIONS = 64
-LEFT_OUT = 20
+FILES_PER_RUN = 500
+MAX_EXPANSIONS = 64
+MAX_LEFT_OUT = 20
 
 
 class SearchFault(Exception):
@@ -45,7 +45,7 @@ class SearchFault(Exception):
 # ---------------------------------------------------------------- globs
 
 
-def expand(pattern: str) -> list[str]:
+def expand_braces(pattern: str) -> list[str]:
     """`a{b,c}` as `ab` and `ac`."""
     done: list[str] = []
     todo = [pattern]
@@ -56,12 +56,12 @@ def expand(pattern: str) -> list[str]:
             done.append(one)
             continue
         todo.extend(one[: found.start()] + choice + one[found.end() :] for choice in found[1].split(","))
-        if len(todo) + len(done) > EXPANSIONS:
-            raise SearchFault(f"pattern: the braces stand for more than {EXPANSIONS} patterns")
+        if len(todo) + len(done) > MAX_EXPANSIONS:
+            raise SearchFault(f"pattern: the braces stand for more than {MAX_EXPANSIONS} patterns")
     return done
 
 
-def segments(pattern: str) -> list[str]:
+def split_pattern(pattern: str) -> list[str]:
     """A pattern by folders. One without a slash holds at any depth, one that ends in a slash for all below."""
     pattern = pattern.removeprefix("./")
     if pattern.endswith("/"):
@@ -78,22 +78,24 @@ class Glob:
         self._end = len(parts)
         self._any = [part == "**" for part in parts]
         self._tests: list[Test] = [re.compile(fnmatch.translate(part)).match for part in parts]
-        self.start = self._reached([0])
+        self.start = self._reachable([0])
 
-    def below(self, at: Positions, folder: str) -> Positions:
+    def descend(self, at: Positions, folder: str) -> Positions:
         """The positions below a folder of that name; none when nothing in it can fit."""
-        after = [self._after(one) for one in at if one < self._end and (self._any[one] or self._tests[one](folder))]
-        return self._reached(after) - {self._end}
+        after = [
+            self._next_position(one) for one in at if one < self._end and (self._any[one] or self._tests[one](folder))
+        ]
+        return self._reachable(after) - {self._end}
 
-    def tests(self, at: Positions) -> list[Test]:
+    def name_tests(self, at: Positions) -> list[Test]:
         """A file at these positions fits when its name passes one of them."""
-        last = [one for one in at if one < self._end and self._end in self._reached([self._after(one)])]
+        last = [one for one in at if one < self._end and self._end in self._reachable([self._next_position(one)])]
         return [self._tests[one] for one in last]
 
-    def _after(self, position: int) -> int:
+    def _next_position(self, position: int) -> int:
         return position if self._any[position] else position + 1
 
-    def _reached(self, positions: Iterable[int]) -> Positions:
+    def _reachable(self, positions: Iterable[int]) -> Positions:
         """These, and those behind each `**` that may stand for nothing."""
         reached: set[int] = set()
         for start in positions:
@@ -109,28 +111,33 @@ class Walk:
     """The files below a root in a fixed order, or one file alone. It keeps account of what it leaves out."""
 
     def __init__(
-        self, root: str, pattern: str, only: str | None = None, largest: int = LARGEST, excluded: Iterable[str] = ()
+        self,
+        root: str,
+        pattern: str,
+        only: str | None = None,
+        max_file_bytes: int = MAX_FILE_BYTES,
+        excluded: Iterable[str] = (),
     ) -> None:
         self.root = root
-        self.largest = largest
+        self.max_file_bytes = max_file_bytes
         self.only = only
         self.excluded = frozenset(excluded)
-        patterns = [segments(one) for one in expand(pattern)]
+        patterns = [split_pattern(one) for one in expand_braces(pattern)]
         self.patterns = [Glob(parts) for parts in patterns]
         # A folder that is skipped otherwise is entered when the pattern names it.
-        self.skipped = SKIPPED - {part for one in patterns for part in one}
+        self.skipped = SKIPPED_FOLDERS - {part for one in patterns for part in one}
         self.left_out: list[str] = []
 
-    def path(self, relative: str) -> str:
+    def absolute_path(self, relative: str) -> str:
         return os.path.join(self.root, relative)
 
-    def leave_out(self, relative: str, reason: str | None) -> None:
-        if len(self.left_out) < LEFT_OUT:
+    def add_left_out(self, relative: str, reason: str | None) -> None:
+        if len(self.left_out) < MAX_LEFT_OUT:
             self.left_out.append(f"{relative} ({reason or 'unreadable'})")
 
     def files(self) -> Iterator[str]:
         """Paths relative to the root; links to files are named, links to folders are not followed."""
-        stack = [self._entries("", [pattern.start for pattern in self.patterns])]
+        stack = [self._scan_folder("", [pattern.start for pattern in self.patterns])]
         while stack:
             relative, below = next(stack[-1], ("", None))
             if not relative:
@@ -138,51 +145,51 @@ class Walk:
             elif below is None:
                 yield relative
             else:
-                stack.append(self._entries(relative, below))
+                stack.append(self._scan_folder(relative, below))
 
-    def _entries(self, folder: str, at: list[Positions]) -> Iterator[tuple[str, list[Positions] | None]]:
+    def _scan_folder(self, folder: str, at: list[Positions]) -> Iterator[tuple[str, list[Positions] | None]]:
         """What in a folder is to be looked at: files that fit, and folders with the patterns' positions below them."""
         try:
-            with os.scandir(self.path(folder)) as listing:
+            with os.scandir(self.absolute_path(folder)) as listing:
                 found = sorted(listing, key=lambda entry: os.fsencode(entry.name))
         except OSError as error:
-            self.leave_out(folder or ".", error.strerror)
+            self.add_left_out(folder or ".", error.strerror)
             return
-        tests = [test for pattern, where in zip(self.patterns, at, strict=True) for test in pattern.tests(where)]
+        tests = [test for pattern, where in zip(self.patterns, at, strict=True) for test in pattern.name_tests(where)]
         for entry in found:
             name = entry.name
             relative = os.path.join(folder, name)
-            if not _leads_to_folder(entry):
+            if not _is_folder(entry):
                 if any(test(name) for test in tests):
                     yield relative, None
             elif not entry.is_symlink():
-                below = [pattern.below(where, name) for pattern, where in zip(self.patterns, at, strict=True)]
+                below = [pattern.descend(where, name) for pattern, where in zip(self.patterns, at, strict=True)]
                 if name not in self.skipped and any(below):
                     yield relative, below
                 elif any(below):
-                    self.leave_out(relative, "skipped")
+                    self.add_left_out(relative, "skipped")
 
-    def texts(self) -> Iterator[str]:
+    def searchable_files(self) -> Iterator[str]:
         """The files that are worth a look into: no links, pipes or devices, none too large."""
         for relative in self.files() if self.only is None else [self.only]:
             if relative in self.excluded:
                 continue
-            path = self.path(relative)
+            path = self.absolute_path(relative)
             try:
                 about = os.lstat(path)
             except OSError:  # it is gone
                 continue
             if not stat.S_ISREG(about.st_mode):
                 continue
-            if about.st_size > self.largest:
-                self.leave_out(relative, f"over {self.largest // 2**20} MiB")
+            if about.st_size > self.max_file_bytes:
+                self.add_left_out(relative, f"over {self.max_file_bytes // 2**20} MiB")
             elif not os.access(path, os.R_OK):
-                self.leave_out(relative, "unreadable")
+                self.add_left_out(relative, "unreadable")
             else:
                 yield relative
 
 
-def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()  # known from the listing, except for links
     except OSError:  # a link in a circle, or to where nobody may look
@@ -192,17 +199,17 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
 # ---------------------------------------------------------------- lines
 
 
-def by_python(walk: Walk, pattern: str) -> Iterator[Match]:
+def search_with_python(walk: Walk, pattern: str) -> Iterator[Match]:
     try:
         expression = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise SearchFault(f"pattern: is not a regular expression: {error}") from error
-    for relative in walk.texts():
+    for relative in walk.searchable_files():
         try:
-            with open(walk.path(relative), "rb") as file:
+            with open(walk.absolute_path(relative), "rb") as file:
                 data = file.read()
         except OSError as error:
-            walk.leave_out(relative, error.strerror)
+            walk.add_left_out(relative, error.strerror)
             continue
         if b"\0" in data:
             continue
@@ -212,16 +219,18 @@ def by_python(walk: Walk, pattern: str) -> Iterator[Match]:
         yield from ((relative, number, line) for number, line in enumerate(lines, 1) if expression.search(line))
 
 
-def by_ripgrep(program: str, walk: Walk, pattern: str, most: int) -> Iterator[Match]:
+def search_with_ripgrep(program: str, walk: Walk, pattern: str, max_matches: int) -> Iterator[Match]:
     options = ("--json", "--no-config", "--no-messages", "--encoding=none", "--threads=1", "--regexp", pattern, "--")
-    files = walk.texts()
-    batch = list(itertools.islice(files, BATCH)) or [os.devnull]  # to hear what is wrong with the pattern, if anything
+    files = walk.searchable_files()
+    batch = list(itertools.islice(files, FILES_PER_RUN)) or [
+        os.devnull
+    ]  # to hear what is wrong with the pattern, if anything
     while batch:
-        yield from _search((program, *options, *batch), walk.root, most)
-        batch = list(itertools.islice(files, BATCH))
+        yield from _run_ripgrep((program, *options, *batch), walk.root, max_matches)
+        batch = list(itertools.islice(files, FILES_PER_RUN))
 
 
-def _search(argv: tuple[str, ...], root: str, most: int) -> Iterator[Match]:
+def _run_ripgrep(argv: tuple[str, ...], root: str, max_matches: int) -> Iterator[Match]:
     """One run of ripgrep; a file's matches count once its end shows that it is no binary file."""
     import subprocess
 
@@ -232,19 +241,25 @@ def _search(argv: tuple[str, ...], root: str, most: int) -> Iterator[Match]:
             for line in process.stdout or ():
                 event = json.loads(line)
                 data = event["data"]
-                if event["type"] == "match" and len(found) < most:
-                    found.append((_text(data["path"]), data["line_number"], _text(data["lines"]).removesuffix("\n")))
+                if event["type"] == "match" and len(found) < max_matches:
+                    found.append(
+                        (
+                            _decode_text(data["path"]),
+                            data["line_number"],
+                            _decode_text(data["lines"]).removesuffix("\n"),
+                        )
+                    )
                 elif event["type"] == "end":
                     yield from found if data["binary_offset"] is None else ()
                     found = []
             complaint = process.stderr.read().decode(errors="replace") if process.stderr else ""
             if process.wait() == 2 and "regex" in complaint:
-                raise SearchFault(f"pattern: is not a regular expression: {complaint.strip()[:LONGEST]}")
+                raise SearchFault(f"pattern: is not a regular expression: {complaint.strip()[:MAX_LINE_LENGTH]}")
         finally:
             process.kill()
 
 
-def _text(value: dict[str, str]) -> str:
+def _decode_text(value: dict[str, str]) -> str:
     """ripgrep's text, or its bytes when they are not UTF-8."""
     if "text" in value:
         return value["text"]
@@ -256,26 +271,26 @@ def _text(value: dict[str, str]) -> str:
 
 def glob(request: dict[str, Any]) -> dict[str, Any]:
     walk = Walk(request["root"], request["pattern"])
-    found, more = _as_many(walk.files(), request["limit"], len)
+    found, more = _limit_results(walk.files(), request["limit"], len)
     return {"entries": found, "truncated": more, "left_out": walk.left_out}
 
 
 def grep(request: dict[str, Any]) -> dict[str, Any]:
-    largest, excluded = request.get("largest", LARGEST), request.get("excluded", ())
+    largest, excluded = request.get("largest", MAX_FILE_BYTES), request.get("excluded", ())
     walk = Walk(request["root"], request["include"], request["only"], largest, excluded)
     limit, pattern = request["limit"], request["pattern"]
-    program = _ripgrep() if request["engine"] == "ripgrep" else None
-    lines = by_ripgrep(program, walk, pattern, limit + 1) if program else by_python(walk, pattern)
-    matches = ((path, line, clipped(text)) for path, line, text in lines)
-    found, more = _as_many(matches, limit, lambda match: len(match[0]) + len(match[2]))
+    program = _find_ripgrep() if request["engine"] == "ripgrep" else None
+    lines = search_with_ripgrep(program, walk, pattern, limit + 1) if program else search_with_python(walk, pattern)
+    matches = ((path, line, clip_line(text)) for path, line, text in lines)
+    found, more = _limit_results(matches, limit, lambda match: len(match[0]) + len(match[2]))
     shown = [{"path": path, "line": line, "text": text} for path, line, text in found]
     return {"matches": shown, "truncated": more, "left_out": walk.left_out}
 
 
-def _as_many(found: Iterator[Any], limit: int, size: Callable[[Any], int]) -> tuple[list[Any], bool]:
+def _limit_results(found: Iterator[Any], limit: int, size: Callable[[Any], int]) -> tuple[list[Any], bool]:
     """The first ones, up to a number and up to the characters of an answer, and whether there are more."""
     kept: list[Any] = []
-    left = CHARACTERS
+    left = MAX_CHARACTERS
     for one in found:
         left -= size(one)
         if len(kept) == limit or left < 0:
@@ -284,18 +299,18 @@ def _as_many(found: Iterator[Any], limit: int, size: Callable[[Any], int]) -> tu
     return kept, False
 
 
-def _ripgrep() -> str | None:
+def _find_ripgrep() -> str | None:
     """Where it is installed; without shutil, whose other trades take a while to load."""
     paths = (os.path.join(folder, "rg") for folder in os.get_exec_path())
     return next((path for path in paths if os.access(path, os.X_OK) and os.path.isfile(path)), None)
 
 
-def clipped(line: str) -> str:
+def clip_line(line: str) -> str:
     line = line.removesuffix("\r")
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+    return line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]}..."
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+def handle_request(request: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"glob": glob, "grep": grep}[request["kind"]](request)
     except SearchFault as fault:
@@ -303,4 +318,4 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    json.dump(answer(json.load(sys.stdin)), sys.stdout)
+    json.dump(handle_request(json.load(sys.stdin)), sys.stdout)

@@ -10,8 +10,17 @@ from agent_common.protocol import Folders, RequirementSet
 
 from ...ports import ToolContext, ToolSpec
 from ...workspace import FileBackups, PathLocks
-from ..core.contract import BOTH, Output, Tool
-from .paths import PATH, TEXT_LIMIT, Kind, checked, keeping, place, reach_of, too_large
+from ..core.contract import WORKSPACE_AND_SCRATCH, Output, Tool
+from .paths import (
+    PATH_PARAMETER,
+    TEXT_LIMIT,
+    Kind,
+    authorize_path,
+    backing_up,
+    describe_path_access,
+    resolve_path,
+    too_large_error,
+)
 from .quota import QuotaCheck
 
 KINDS: tuple[Kind, ...] = ("write",)
@@ -22,35 +31,35 @@ DESCRIPTION = (
 )
 PARAMETERS: dict[str, Any] = {
     "type": "object",
-    "properties": {"path": PATH, "content": {"type": "string", "description": "The whole new content"}},
+    "properties": {"path": PATH_PARAMETER, "content": {"type": "string", "description": "The whole new content"}},
     "required": ["path", "content"],
     "additionalProperties": False,
 }
 
 
-def write_tool(locks: PathLocks, space: QuotaCheck, backups: FileBackups) -> Tool:
+def write_tool(locks: PathLocks, quota: QuotaCheck, backups: FileBackups) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        path, size = place(arguments["path"], context).path, len(arguments["content"].encode(errors="replace"))
-        async with locks.turn(path):
-            await space.admit(path, size, context)
+        path, size = resolve_path(arguments["path"], context).path, len(arguments["content"].encode(errors="replace"))
+        async with locks.async_lock(path):
+            await quota.require_space(path, size, context)
             return await asyncio.to_thread(_write, arguments, context, locks, backups)
 
     spec = ToolSpec("write", DESCRIPTION, PARAMETERS, idempotent=True)
     return Tool(
         spec,
         run,
-        RequirementSet(fs=Folders(write=BOTH)),
-        reach=reach_of(KINDS),
-        answers="`path`, `bytes`, `created`",
-        bounds=f"{TEXT_LIMIT // 2**20} MiB",
+        RequirementSet(fs=Folders(write=WORKSPACE_AND_SCRATCH)),
+        describe_access=describe_path_access(KINDS),
+        result_doc="`path`, `bytes`, `created`",
+        limits_doc=f"{TEXT_LIMIT // 2**20} MiB",
     )
 
 
 def _write(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, backups: FileBackups) -> Output:
-    at = checked("write", KINDS, arguments["path"], context)
+    at = authorize_path("write", KINDS, arguments["path"], context)
     data = arguments["content"].encode(errors="replace")
     if len(data) > TEXT_LIMIT:
-        raise too_large("content", len(data))
-    with locks.hold(at.path), keeping(backups, at, data, context) as kept:
-        created = at.publish(data)
+        raise too_large_error("content", len(data))
+    with locks.thread_lock(at.path), backing_up(backups, at, data, context) as kept:
+        created = at.write_atomically(data)
     return Output({"path": at.shown, "bytes": len(data), "created": created}, metadata=kept.metadata())

@@ -15,18 +15,18 @@ from functools import cache, partial
 from .programs import Command, Write, commands_of
 from .words import NotLiteral, Word
 
-MOST_WORDS = 4000
-DEEPEST = 4
+MAX_WORDS = 4000
+MAX_DEPTH = 4
 """Scripts within scripts."""
 
 # All alternatives begin with different characters and no repetition gives anything back, so text is passed over once.
-_BARE = r"[A-Za-z0-9_.,:/+@%=^~!{}*?\[\]\#\u0080-\U0010ffff-]++"
-_DOUBLE = r'"(?:[^"\\$`]++|\\.|\$(?=[ |)"]))*+"'
-_WORD = rf"(?:{_BARE}|\\[^\n]|'[^']*+'|{_DOUBLE})++"
+_UNQUOTED = r"[A-Za-z0-9_.,:/+@%=^~!{}*?\[\]\#\u0080-\U0010ffff-]++"
+_DOUBLE_QUOTED = r'"(?:[^"\\$`]++|\\.|\$(?=[ |)"]))*+"'
+_WORD = rf"(?:{_UNQUOTED}|\\[^\n]|'[^']*+'|{_DOUBLE_QUOTED})++"
 
 
 @cache
-def _token() -> re.Pattern[str]:
+def _token_pattern() -> re.Pattern[str]:
     return re.compile(
         rf"""
           (?P<gap>[ \t](?:[ \t]|\\\n)*+ | \#[^\n]*+)
@@ -41,33 +41,33 @@ def _token() -> re.Pattern[str]:
 
 
 @cache
-def _target() -> re.Pattern[str]:
+def _target_pattern() -> re.Pattern[str]:
     return re.compile(rf"[ \t]*+(?!\#)(?P<word>{_WORD})", re.DOTALL)
 
 
 @cache
-def _piece() -> re.Pattern[str]:
+def _piece_pattern() -> re.Pattern[str]:
     return re.compile(
-        rf"(?P<bare>{_BARE})|\\(?P<escaped>.)|'(?P<single>[^']*+)'|\"(?P<double>(?:[^\"\\]++|\\.)*+)\"", re.DOTALL
+        rf"(?P<bare>{_UNQUOTED})|\\(?P<escaped>.)|'(?P<single>[^']*+)'|\"(?P<double>(?:[^\"\\]++|\\.)*+)\"", re.DOTALL
     )
 
 
 _ESCAPED = re.compile(r'\\([$`"\\\n])')
 _TILDE = re.compile(r"(?:^|[:=])~")
 _GLOB = re.compile(r"[*?\[]")
-_SAFE = re.compile(r"[A-Za-z0-9_.,:/+@%=-]*")
+_SAFE_WORD = re.compile(r"[A-Za-z0-9_.,:/+@%=-]*")
 
 
-def read_plain(script: str, depth: int = 0) -> Iterator[Command | Write]:
+def read_commands(script: str, depth: int = 0) -> Iterator[Command | Write]:
     """Name each command that bash runs for `bash -c script`, and each file that it redirects to. Raises NotPlain."""
-    if depth > DEEPEST:
-        raise NotLiteral(f"it has more than {DEEPEST} scripts within each other")
+    if depth > MAX_DEPTH:
+        raise NotLiteral(f"it has more than {MAX_DEPTH} scripts within each other")
     strange = next((sign for sign in set(script) if not sign.isprintable() and sign not in "\n\t"), None)
     if strange is not None:
         raise NotLiteral(f"it has a character that cannot be seen (U+{ord(strange):04X})")
     lines = _Lines(script)
     for words in lines.read():
-        yield from commands_of(words, partial(read_plain, depth=depth + 1))
+        yield from commands_of(words, partial(read_commands, depth=depth + 1))
     yield from lines.writes
 
 
@@ -88,28 +88,28 @@ class _Lines:
 
     def read(self) -> Iterator[list[Word]]:
         while self.at < len(self.script):
-            token = _token().match(self.script, self.at)
+            token = _token_pattern().match(self.script, self.at)
             if token is None:
                 raise NotLiteral(f"it uses {self.script[self.at : self.at + 2].strip()!r}")
             self.at = token.end()
             match token.lastgroup:
                 case "word":
-                    self._add(token[0])
+                    self._add_word(token[0])
                 case "redirect":
                     self._redirect(writes=">" in token[0])
                 case "copy":
                     self.redirected = True
                 case "document":
-                    self._announce(token[0])
+                    self._begin_document(token[0])
                 case "end":
-                    yield from self._end(token[0])
+                    yield from self._end_command(token[0])
                 case _:
                     pass
-        yield from self._end("\n")
+        yield from self._end_command("\n")
         if self.operator in {"&&", "||", "|"} or self.document:
             raise NotLiteral("it ends too early")
 
-    def _end(self, operator: str) -> Iterator[list[Word]]:
+    def _end_command(self, operator: str) -> Iterator[list[Word]]:
         words, self.words = self.words, []
         if words:
             yield words
@@ -120,25 +120,25 @@ class _Lines:
         if operator == "\n" and self.document:
             self._skip_document()
 
-    def _add(self, raw: str) -> None:
+    def _add_word(self, raw: str) -> None:
         self.count += 1
-        if self.count > MOST_WORDS:
-            raise NotLiteral(f"it has more than {MOST_WORDS} words")
+        if self.count > MAX_WORDS:
+            raise NotLiteral(f"it has more than {MAX_WORDS} words")
         if self.script[self.at : self.at + 1] in {"<", ">"} and (raw.isdigit() or raw.startswith("{")):
             raise NotLiteral(f"`{raw}` in front of a redirection is not a word")
-        self.words.append(_word(raw))
+        self.words.append(_parse_word(raw))
 
     def _redirect(self, *, writes: bool) -> None:
-        target = _target().match(self.script, self.at)
-        file = None if target is None else _word(target["word"])
-        if target is None or file is None or file.start is not None:
+        target = _target_pattern().match(self.script, self.at)
+        file = None if target is None else _parse_word(target["word"])
+        if target is None or file is None or file.certain_prefix is not None:
             raise NotLiteral("it redirects to what is not the plain name of a file")
         if writes:
             self.writes.append(Write(file.value))
         self.at = target.end()
         self.redirected = True
 
-    def _announce(self, token: str) -> None:
+    def _begin_document(self, token: str) -> None:
         if self.document:
             raise NotLiteral("it has two here-documents on one line")
         self.document, self.redirected = token, True
@@ -153,13 +153,13 @@ class _Lines:
         self.at, self.document = found.end(), ""
 
 
-def _word(raw: str) -> Word:
+def _parse_word(raw: str) -> Word:
     """A word without quotes. Raises NotPlain where bash would put something else in its place."""
-    if _SAFE.fullmatch(raw):
+    if _SAFE_WORD.fullmatch(raw):
         return Word(raw, raw)
     value: list[str] = []
     bare: list[str] = []
-    for piece in _piece().finditer(raw):
+    for piece in _piece_pattern().finditer(raw):
         kind = piece.lastgroup or ""
         text = piece[kind]
         value.append(_ESCAPED.sub(lambda one: one[1].removeprefix("\n"), text) if kind == "double" else text)
@@ -173,4 +173,4 @@ def _word(raw: str) -> Word:
     if glob is None:
         return Word(raw, "".join(value))
     start = raw[: glob.start()]
-    return Word(raw, raw, start=start if _SAFE.fullmatch(start) else "")
+    return Word(raw, raw, certain_prefix=start if _SAFE_WORD.fullmatch(start) else "")

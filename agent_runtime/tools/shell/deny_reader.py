@@ -9,32 +9,32 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from .words import SHELLS, names, program_name, shown
+from .words import SHELLS, program_name, quote_word, word_set
 
-MOST = 500
+MAX_COMMANDS = 500
 """Commands that are named."""
-SIZE = 512 * 1024
+MAX_COMMANDS_LENGTH = 512 * 1024
 """Characters of them all."""
-LONGEST = 1000
+MAX_SUBSTITUTION_LENGTH = 1000
 """Characters of a substitution that are shown in the command around it."""
-SUFFIXES = 32
+MAX_SUFFIXES = 32
 """Words of a program's arguments at which another command may begin."""
-TOKENS = 20_000
+MAX_TOKENS = 20_000
 """Pieces of text that are looked at, and"""
-ROOM = 256 * 1024
+MAX_READ_LENGTH = 256 * 1024
 """characters: those of scripts within the script too."""
 
-_CARRIERS = SHELLS | names(
+_WRAPPER_PROGRAMS = SHELLS | word_set(
     "builtin busybox chronic chroot chrt command coproc doas entr env eval exec expect fakeroot find firejail flock "
     "gosu ionice ltrace nice nohup nsenter numactl parallel pkexec prlimit proot runuser rlwrap script setarch "
     "setpriv setsid ssh stdbuf strace su su-exec sudo systemd-run taskset tini time timeout toybox trap unbuffer "
     "unshare valgrind watch xargs xvfb-run"
 )
 """Programs and builtins that run what their arguments say."""
-_READERS = SHELLS | names("eval parallel script ssh su trap watch")
+_SCRIPT_RUNNERS = SHELLS | word_set("eval parallel script ssh su trap watch")
 """Those of them to which one argument may be a whole script."""
-_LEADING = names("if then elif else while until do { } ! fi done esac")
-_LOOPS = names("for select case")
+_LEADING_KEYWORDS = word_set("if then elif else while until do { } ! fi done esac")
+_LOOPS = word_set("for select case")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 _TOKEN = re.compile(
     r"""
@@ -55,7 +55,7 @@ _UNKNOWN_NAME = re.compile(r"[$`*?\[{)}]")
 _ACTIVE = re.compile(r"[$`]")
 _SCRIPT = re.compile(r"[\s;&|]")
 _TESTS = frozenset(("[", "[["))
-_WRITING = frozenset((">", ">>", ">|", "&>", "&>>", ">&"))
+_WRITE_OPERATORS = frozenset((">", ">>", ">|", "&>", "&>>", ">&"))
 
 _Token = tuple[str, str]
 """Its kind and its text."""
@@ -70,18 +70,18 @@ class SeenCommands:
     """The name of some program is only known when the script runs, or there is more than can be named."""
 
 
-def see(script: str) -> SeenCommands:
+def find_commands(script: str) -> SeenCommands:
     """Name the commands in a script. Never raises."""
-    notes, room = _Notes([script]), ROOM
+    notes, room = _Notes([script]), MAX_READ_LENGTH
     while notes.waiting and notes.tokens and room > 0:
         now = notes.waiting.pop()
         room -= len(now) + 1
-        _read(now, notes)
+        _read_script(now, notes)
     anything = notes.anything or bool(notes.waiting) or not notes.tokens
     return SeenCommands(tuple(notes.texts), tuple(notes.pipelines), tuple(notes.writes), anything)
 
 
-def _read(script: str, notes: _Notes) -> None:
+def _read_script(script: str, notes: _Notes) -> None:
     """Split a script where commands end, and note each with what is within its brackets."""
     tokens: list[_Token] = []
     piped: list[tuple[str, str]] = []
@@ -98,14 +98,14 @@ def _read(script: str, notes: _Notes) -> None:
             if kind == "document" and documents is not None:
                 documents.append(text)
         else:
-            notes.line(tokens, piped, more=kind == "pipe")
+            notes.add_line(tokens, piped, more=kind == "pipe")
             tokens = []
             if text == "\n" and documents:
-                at, documents = _behind(documents, script, at, notes)
-    notes.line(tokens, piped, more=False)
+                at, documents = _skip_documents(documents, script, at, notes)
+    notes.add_line(tokens, piped, more=False)
 
 
-def _behind(documents: list[str], script: str, at: int, notes: _Notes) -> tuple[int, list[str] | None]:
+def _skip_documents(documents: list[str], script: str, at: int, notes: _Notes) -> tuple[int, list[str] | None]:
     """Go behind the here-documents that begin here. Where one has no end, no more are looked for."""
     for document in documents:
         name, tabs = document.strip("<- \t'\"\\"), "\t*" if document.startswith("<<-") else ""
@@ -113,7 +113,7 @@ def _behind(documents: list[str], script: str, at: int, notes: _Notes) -> tuple[
         if found is None:
             return at, None
         if document.endswith(name) and "\\" not in document:
-            notes.substitutions(script[at : found.start()])
+            notes.add_substitutions(script[at : found.start()])
         at = found.end()
     return at, []
 
@@ -125,15 +125,15 @@ class _Word:
     """None: only known when it runs."""
 
     @property
-    def shown(self) -> str:
-        return self.raw if self.value is None else shown(self.value)
+    def text(self) -> str:
+        return self.raw if self.value is None else quote_word(self.value)
 
     @property
     def name(self) -> str:
         return program_name(self.value or self.raw.strip('"'))
 
     @property
-    def names_nothing(self) -> bool:
+    def is_unknown_program(self) -> bool:
         """Tell whether no program is named, if this stands where one should."""
         return (
             self.value is None and _UNKNOWN_NAME.search(program_name(self.raw)) is not None and self.raw not in _TESTS
@@ -151,13 +151,13 @@ class _Notes:
     writes: list[str] = field(default_factory=list[str])
     anything: bool = False
     size: int = 0
-    tokens: int = TOKENS
+    tokens: int = MAX_TOKENS
 
-    def line(self, tokens: list[_Token], piped: list[tuple[str, str]], *, more: bool) -> None:
+    def add_line(self, tokens: list[_Token], piped: list[tuple[str, str]], *, more: bool) -> None:
         """Note what stands between two ends of commands. Of what is piped it may be the outermost command or the one
         beside the pipe."""
-        ended, opened = _bracketed(tokens)
-        texts = [self.command(self._words(part)) for part in (*ended, *opened)]
+        ended, opened = _split_brackets(tokens)
+        texts = [self.add_command(self._words(part)) for part in (*ended, *opened)]
         outer = texts[len(ended)]
         if more:
             piped.append((outer, texts[-1]))
@@ -166,7 +166,7 @@ class _Notes:
             self.pipelines += dict.fromkeys(" | ".join(way) for way in ways)
             piped.clear()
 
-    def substitutions(self, text: str) -> None:
+    def add_substitutions(self, text: str) -> None:
         self.waiting += [found[1] or found[2] for found in _SUBSTITUTED.finditer(text) if found[1] or found[2]]
 
     def _words(self, tokens: list[_Token]) -> list[_Word]:
@@ -177,7 +177,7 @@ class _Notes:
             if kind in {"gap", "redirect", "document"}:
                 if raw and not target:
                     words.append(_Word(raw, value if known else None))
-                elif target in _WRITING and raw and not (target == ">&" and re.fullmatch("[0-9]+|-", raw)):
+                elif target in _WRITE_OPERATORS and raw and not (target == ">&" and re.fullmatch("[0-9]+|-", raw)):
                     self.writes.append(value if known else raw)
                 if raw or kind == "redirect":
                     target = text.lstrip("0123456789") if kind == "redirect" else ""
@@ -185,33 +185,33 @@ class _Notes:
                 continue
             raw += text
             known = known and (kind == "literal" or text == "#")
-            value += _literal(text) if kind == "literal" else text
+            value += _unquote(text) if kind == "literal" else text
             if kind == "active" and text.endswith('"'):
-                self.substitutions(text)
+                self.add_substitutions(text)
         return words
 
-    def command(self, words: list[_Word]) -> str:
+    def add_command(self, words: list[_Word]) -> str:
         """Note a simple command and what it may run; its text."""
         words = _without_leading(words)
         if not words:
             return ""
-        texts = [one.shown for one in words]
+        texts = [one.text for one in words]
         text, first = " ".join(texts), words[0]
         if text != ":" and not text.startswith(": "):  # which does nothing
-            self._add(text)
-        self.anything |= first.names_nothing
+            self._add_text(text)
+        self.anything |= first.is_unknown_program
         if first.value is None:
-            self._add(" ".join((first.name, *texts[1:])))
-        if first.name in _CARRIERS:
-            for at in range(1, min(len(words), SUFFIXES)):
-                self._add(" ".join(texts[at:]))
-            self._carried(words)
+            self._add_text(" ".join((first.name, *texts[1:])))
+        if first.name in _WRAPPER_PROGRAMS:
+            for at in range(1, min(len(words), MAX_SUFFIXES)):
+                self._add_text(" ".join(texts[at:]))
+            self._add_wrapped(words)
         return text
 
-    def _carried(self, words: list[_Word]) -> None:
-        at = next((at for at, one in enumerate(words[:SUFFIXES]) if one.name in _READERS), None)
+    def _add_wrapped(self, words: list[_Word]) -> None:
+        at = next((at for at, one in enumerate(words[:MAX_SUFFIXES]) if one.name in _SCRIPT_RUNNERS), None)
         if at is None:
-            self.anything |= any(one.names_nothing for one in words[1:2])
+            self.anything |= any(one.is_unknown_program for one in words[1:2])
             return
         name, arguments = words[at].name, words[at + 1 :]
         self.waiting += [one.value for one in arguments if one.value and _SCRIPT.search(one.value)]
@@ -219,15 +219,15 @@ class _Notes:
             self.anything |= any(one.value is None and _ACTIVE.search(one.raw) for one in arguments)
         self.anything |= name in SHELLS and all(one.raw.startswith("-") for one in arguments)
 
-    def _add(self, text: str) -> None:
-        if len(self.texts) >= MOST or self.size > SIZE:
+    def _add_text(self, text: str) -> None:
+        if len(self.texts) >= MAX_COMMANDS or self.size > MAX_COMMANDS_LENGTH:
             self.anything = True
         elif text not in self.texts:
             self.texts[text] = None
             self.size += len(text)
 
 
-def _bracketed(tokens: list[_Token]) -> tuple[list[list[_Token]], list[list[_Token]]]:
+def _split_brackets(tokens: list[_Token]) -> tuple[list[list[_Token]], list[list[_Token]]]:
     """Take apart what is within brackets: the commands that end with one, and those that are not closed. A substitution
     is a word of the command around it too."""
     ended, opened = list[list[_Token]](), list[list[_Token]]([[]])
@@ -239,7 +239,7 @@ def _bracketed(tokens: list[_Token]) -> tuple[list[list[_Token]], list[list[_Tok
             ended.append(opened.pop())
             if outside:
                 raw = "".join(one for _, one in ended[-1])
-                opened[-1][-1] = ("active", f"{outside}{raw[:LONGEST]}{text}")
+                opened[-1][-1] = ("active", f"{outside}{raw[:MAX_SUBSTITUTION_LENGTH]}{text}")
             opened = opened or [[]]
         elif text == "(":
             ended.append(opened.pop())
@@ -255,7 +255,7 @@ def _without_leading(words: list[_Word]) -> list[_Word]:
     raws = [one.raw for one in words]
     at = 0
     while at < len(words):
-        if raws[at] in _LEADING or _ASSIGNMENT.match(raws[at]):
+        if raws[at] in _LEADING_KEYWORDS or _ASSIGNMENT.match(raws[at]):
             at += 1
         elif raws[at] == "function":
             at += 2
@@ -266,7 +266,7 @@ def _without_leading(words: list[_Word]) -> list[_Word]:
     return words[at:]
 
 
-def _literal(text: str) -> str:
+def _unquote(text: str) -> str:
     if text.startswith("'"):
         return text[1:-1]
     if text.startswith('"'):

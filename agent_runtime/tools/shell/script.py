@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .allow_reader import read_plain
-from .deny_reader import see
+from .allow_reader import read_commands
+from .deny_reader import find_commands
 from .programs import Command, Write
 from .words import NotLiteral
 
-LIMIT = 120 * 1024
+MAX_SCRIPT_BYTES = 120 * 1024
 """Bytes of a script that is looked at."""
-SHORT = 8 * 1024
+INLINE_LENGTH = 8 * 1024
 """Characters of a script that is read at once, and not in a thread."""
 
 
@@ -32,7 +32,7 @@ class ScriptCommands:
     """Texts of which only the beginning is certain, with that beginning."""
     opaque: str = ""
     """Why more or something else may run than `texts` says; empty: nothing else does."""
-    inner: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
     """Further commands that may run, for rules that deny: those in the arguments of others, mostly."""
     anything: bool = False
     """The name of some program is not in the text, or the text is too much to be read."""
@@ -42,13 +42,13 @@ class ScriptCommands:
     """Paths that redirections write to, as they are written there."""
 
 
-def commands(script: str) -> ScriptCommands:
+def parse_commands(script: str) -> ScriptCommands:
     """Read what bash runs for `bash -c script`. Never raises."""
-    if len(script) > LIMIT or len(script.encode(errors="replace")) > LIMIT:
-        return ScriptCommands(opaque=f"it is longer than {LIMIT // 1024} KiB", anything=True)
-    seen = see(script)
+    if len(script) > MAX_SCRIPT_BYTES or len(script.encode(errors="replace")) > MAX_SCRIPT_BYTES:
+        return ScriptCommands(opaque=f"it is longer than {MAX_SCRIPT_BYTES // 1024} KiB", anything=True)
+    seen = find_commands(script)
     try:
-        found = tuple(read_plain(script))
+        found = tuple(read_commands(script))
     except NotLiteral as error:
         return ScriptCommands(
             seen.texts, opaque=str(error), anything=seen.anything, pipelines=seen.pipelines, writes=seen.writes
@@ -57,19 +57,19 @@ def commands(script: str) -> ScriptCommands:
     texts = dict.fromkeys(one.text for one in certain)
     return ScriptCommands(
         tuple(texts),
-        starts={one.text: one.start for one in certain if one.start is not None},
-        inner=tuple(text for text in seen.texts if text not in texts),
+        starts={one.text: one.certain_prefix for one in certain if one.certain_prefix is not None},
+        nested=tuple(text for text in seen.texts if text not in texts),
         pipelines=seen.pipelines,
         writes=tuple(one.path for one in found if isinstance(one, Write)),
     )
 
 
-async def read(script: str) -> ScriptCommands:
+async def parse_commands_async(script: str) -> ScriptCommands:
     """Do the same beside the event loop where the script is long."""
-    return commands(script) if len(script) <= SHORT else await asyncio.to_thread(commands, script)
+    return parse_commands(script) if len(script) <= INLINE_LENGTH else await asyncio.to_thread(parse_commands, script)
 
 
-def bare(text: str) -> str:
+def strip_program_folder(text: str) -> str:
     """A command with the bare name of its program: `/bin/rm x` is `rm x` as well."""
     program, space, rest = text.partition(" ")
     return (program.rpartition("/")[2] or program) + space + rest

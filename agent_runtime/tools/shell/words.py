@@ -5,21 +5,21 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-_AS_THEY_ARE = frozenset(("{}", "!", "^", "[", "]", "[[", "]]"))
+_NEVER_QUOTED = frozenset(("{}", "!", "^", "[", "]", "[[", "]]"))
 
 
-def names(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-KEYWORDS = names("if then elif else fi case esac for select while until do done in function time { } [[ ]] ! coproc")
-BUILTINS = names(
+KEYWORDS = word_set("if then elif else fi case esac for select while until do done in function time { } [[ ]] ! coproc")
+BUILTINS = word_set(
     ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo "
     "enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf "
     "pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit "
     "umask unalias unset wait"
 )
-SHELLS = names("ash bash csh dash fish ksh mksh sh tcsh yash zsh")
+SHELLS = word_set("ash bash csh dash fish ksh mksh sh tcsh yash zsh")
 
 
 class NotLiteral(Exception):
@@ -32,17 +32,17 @@ class Word:
     """As it is written in the script."""
     value: str
     """What the program gets; of an open word, the same as `raw`."""
-    start: str | None = None
+    certain_prefix: str | None = None
     """Of an open word, which may become others or several: the beginning that is certain."""
 
     @property
-    def shown(self) -> str:
-        return self.value if self.start is not None else shown(self.value)
+    def rule_text(self) -> str:
+        return self.value if self.certain_prefix is not None else quote_word(self.value)
 
 
-def shown(value: str) -> str:
+def quote_word(value: str) -> str:
     """Write a word as rules do: quoted only where it must be."""
-    return value if value in _AS_THEY_ARE else shlex.quote(value)
+    return value if value in _NEVER_QUOTED else shlex.quote(value)
 
 
 def program_name(word: str) -> str:

@@ -17,9 +17,9 @@ HOOK = "tool.before"
 SHELL_FIELDS = ("command", "pipeline", "writes", "pattern")
 """Conditions that only a shell command can meet."""
 FIELDS = ("tool", "agent", *SHELL_FIELDS, "argument", "action", "reason")
-COSTLIEST = 2000
+MAX_PATTERN_COST = 2000
 """Ways in which a pattern may match at one place."""
-LONGEST = 500
+MAX_PATTERN_LENGTH = 500
 """Characters of a pattern."""
 SIZE_LIMIT = 1024 * 1024
 """Bytes of a policy file."""
@@ -46,7 +46,7 @@ class PolicyRule:
         return bool(self.command or self.pipeline or self.writes or self.pattern)
 
 
-def load(path: Path) -> tuple[PolicyRule, ...]:
+def load_policy(path: Path) -> tuple[PolicyRule, ...]:
     """The rules of a file. Raises StartError that names every fault."""
     try:
         with path.open(encoding="utf-8") as file:
@@ -57,10 +57,10 @@ def load(path: Path) -> tuple[PolicyRule, ...]:
         raise StartError(f"{path}: is not text in UTF-8") from None
     if len(text) > SIZE_LIMIT:
         raise StartError(f"{path}: is larger than {SIZE_LIMIT // 1024} KiB")
-    return parse(text, str(path))
+    return parse_policy(text, str(path))
 
 
-def parse(text: str, name: str) -> tuple[PolicyRule, ...]:
+def parse_policy(text: str, name: str) -> tuple[PolicyRule, ...]:
     """The rules of a policy; `name` is what faults call it. Raises StartError that names every fault."""
     import yaml
 
@@ -73,13 +73,13 @@ def parse(text: str, name: str) -> tuple[PolicyRule, ...]:
     except RecursionError:
         raise StartError(f"{name}: is nested too deep") from None
     reader = _Reader(name)
-    rules = reader.policy(root)
+    rules = reader.read_policy(root)
     if reader.faults:
         raise StartError("\n".join(reader.faults))
     return rules
 
 
-def _kind(node: Node | None) -> str:
+def _node_kind(node: Node | None) -> str:
     return str(getattr(node, "id", "nothing"))
 
 
@@ -88,32 +88,32 @@ class _Reader:
         self._name = name
         self.faults: list[str] = []
 
-    def fault(self, node: Node | None, where: str, what: str) -> None:
+    def add_fault(self, node: Node | None, where: str, what: str) -> None:
         line = node.start_mark.line + 1 if node else 1
         self.faults.append(f"{self._name}:{line}: {where}: {what}")
 
-    def policy(self, root: Node | None) -> tuple[PolicyRule, ...]:
+    def read_policy(self, root: Node | None) -> tuple[PolicyRule, ...]:
         top = self._mapping(root, "the file", (HOOK,))
         rules = top.get(HOOK)
         if top and rules is None:
             return ()
-        if rules is None or _kind(rules) != "sequence":
-            self.fault(rules or root, HOOK, "must be a list of rules")
+        if rules is None or _node_kind(rules) != "sequence":
+            self.add_fault(rules or root, HOOK, "must be a list of rules")
             return ()
         found = [self._rule(node, f"{HOOK}[{index}]") for index, node in enumerate(rules.value)]
         return tuple(rule for rule in found if rule is not None)
 
     def _mapping(self, node: Node | None, where: str, allowed: tuple[str, ...] | None) -> dict[str, Node]:
-        if node is None or _kind(node) != "mapping":
-            self.fault(node, where, f"must be a mapping of {', '.join(allowed or ('arguments to globs',))}")
+        if node is None or _node_kind(node) != "mapping":
+            self.add_fault(node, where, f"must be a mapping of {', '.join(allowed or ('arguments to globs',))}")
             return {}
         found: dict[str, Node] = {}
         for key, value in node.value:
-            name = key.value if _kind(key) == "scalar" else "?"
+            name = key.value if _node_kind(key) == "scalar" else "?"
             if allowed is not None and name not in allowed:
-                self.fault(key, f"{where}.{name}", f"no such field; there are: {', '.join(allowed)}")
+                self.add_fault(key, f"{where}.{name}", f"no such field; there are: {', '.join(allowed)}")
             elif name in found:
-                self.fault(key, f"{where}.{name}", "is there twice; keep one")
+                self.add_fault(key, f"{where}.{name}", "is there twice; keep one")
             else:
                 found[name] = value
         return found
@@ -121,7 +121,7 @@ class _Reader:
     def _rule(self, node: Node, where: str) -> PolicyRule | None:
         before = len(self.faults)
         fields = self._mapping(node, where, FIELDS)
-        if _kind(node) != "mapping":
+        if _node_kind(node) != "mapping":
             return None
 
         def get(name: str, read: Callable[[Node, str], T], default: T) -> T:
@@ -129,10 +129,10 @@ class _Reader:
 
         for name in ("tool", "action", "reason"):
             if name not in fields:
-                self.fault(node, f"{where}.{name}", "is required")
+                self.add_fault(node, f"{where}.{name}", "is required")
         tool = get("tool", self._text, "")
         if tool != "bash" and (wrong := [name for name in SHELL_FIELDS if name in fields]):
-            self.fault(
+            self.add_fault(
                 fields[wrong[0]], f"{where}.{wrong[0]}", "is for shell commands; set tool: bash, or use argument"
             )
         rule = PolicyRule(
@@ -149,22 +149,22 @@ class _Reader:
         return rule if len(self.faults) == before else None
 
     def _text(self, node: Node, where: str) -> str:
-        if _kind(node) == "scalar" and node.value.strip() and node.tag != "tag:yaml.org,2002:null":
+        if _node_kind(node) == "scalar" and node.value.strip() and node.tag != "tag:yaml.org,2002:null":
             return str(node.value)
-        self.fault(node, where, "must be a text that is not empty")
+        self.add_fault(node, where, "must be a text that is not empty")
         return ""
 
     def _action(self, node: Node, where: str) -> Literal["deny", "ask"]:
-        if _kind(node) == "scalar" and node.value in {"deny", "ask"}:
+        if _node_kind(node) == "scalar" and node.value in {"deny", "ask"}:
             return "ask" if node.value == "ask" else "deny"
-        self.fault(node, where, f"must be deny or ask, not {str(node.value)[:40]!r}")
+        self.add_fault(node, where, f"must be deny or ask, not {str(node.value)[:40]!r}")
         return "deny"
 
     def _globs(self, node: Node, where: str) -> tuple[str, ...]:
-        if _kind(node) != "sequence":
+        if _node_kind(node) != "sequence":
             return (self._text(node, where),)
         if not node.value:
-            self.fault(node, where, "must be a glob or a list of globs; an empty list matches nothing")
+            self.add_fault(node, where, "must be a glob or a list of globs; an empty list matches nothing")
         return tuple(self._text(one, f"{where}[{index}]") for index, one in enumerate(node.value))
 
     def _arguments(self, node: Node, where: str) -> dict[str, tuple[str, ...]]:
@@ -174,7 +174,7 @@ class _Reader:
     def _pattern(self, node: Node, where: str) -> re.Pattern[str] | None:
         text = self._text(node, where)
         if text and (wrong := pattern_fault(text)):
-            self.fault(node, where, wrong)
+            self.add_fault(node, where, wrong)
             return None
         return re.compile(text)
 
@@ -194,8 +194,8 @@ def pattern_fault(pattern: str) -> str | None:
     Python's engine tries every way in which a pattern may match, so the ways are counted: no repetition without an end,
     none of a group, no look back.
     """
-    if len(pattern) > LONGEST:
-        return f"is longer than {LONGEST} characters"
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        return f"is longer than {MAX_PATTERN_LENGTH} characters"
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
@@ -203,16 +203,18 @@ def pattern_fault(pattern: str) -> str | None:
     ways, before = 1, ""
     start = 4 if pattern.startswith("(?i)") else 0
     for token in _TOKEN.finditer(pattern, start):
-        if wrong := _not_simple(token, before):
+        if wrong := _complexity_fault(token, before):
             return wrong
-        ways *= _ways(token)
-        if ways > COSTLIEST:
-            return f"could match in more than {COSTLIEST} ways at one place; use narrower bounds or several rules"
+        ways *= _branch_count(token)
+        if ways > MAX_PATTERN_COST:
+            return (
+                f"could match in more than {MAX_PATTERN_COST} ways at one place; use narrower bounds or several rules"
+            )
         before = token[0]
     return None
 
 
-def _not_simple(token: re.Match[str], before: str) -> str | None:
+def _complexity_fault(token: re.Match[str], before: str) -> str | None:
     if token["back"] or token["special"]:
         return "may not look back or around, nor name groups; (?: ) and (?i) at the start are fine"
     if token["endless"] or (token["comma"] and not token["high"]):
@@ -222,7 +224,7 @@ def _not_simple(token: re.Match[str], before: str) -> str | None:
     return None
 
 
-def _ways(token: re.Match[str]) -> int:
+def _branch_count(token: re.Match[str]) -> int:
     if token["comma"] and token["high"]:
         return max(int(token["high"]) - int(token["low"] or 0) + 1, 1)
     return 2 if token["maybe"] or token["or"] else 1

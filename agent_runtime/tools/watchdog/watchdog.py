@@ -20,10 +20,10 @@ from ...ports import ToolContext, ToolSpec
 from ..core.gate import NoWatchdog, Watchdog
 from ..core.verdict import ALLOW, Verdict
 from ..shell import script as shell
-from .policy_file import PolicyRule, load
+from .policy_file import PolicyRule, load_policy
 
-REFERENCE = Path(__file__).parent / "policies" / "shell.yaml"
-_PATHS = frozenset({"path", "workdir"})
+REFERENCE_POLICY = Path(__file__).parent / "policies" / "shell.yaml"
+_PATH_ARGUMENTS = frozenset({"path", "workdir"})
 """Arguments that are also looked at as they are without `..`, seen from the workspace and from the root."""
 
 log = logger(__name__)
@@ -34,7 +34,7 @@ def choose_watchdog(setting: str) -> Watchdog:
     if setting == "off":
         return NoWatchdog()
     try:
-        return PolicyWatchdog(load(REFERENCE if setting == "reference" else Path(setting).expanduser()))
+        return PolicyWatchdog(load_policy(REFERENCE_POLICY if setting == "reference" else Path(setting).expanduser()))
     except StartError as error:
         raise StartError(f"AGENT_WATCHDOG: {error}") from None
 
@@ -46,19 +46,19 @@ class PolicyWatchdog:
         self._rules = tuple(sorted(rules, key=lambda rule: rule.action == "ask"))  # stable: deny first, in order
 
     async def check(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:
-        rules = [rule for rule in self._rules if _fits((rule.tool,), [spec.name])]
-        rules = [rule for rule in rules if _fits((rule.agent,), [context.agent])]
+        rules = [rule for rule in self._rules if _matches_any((rule.tool,), [spec.name])]
+        rules = [rule for rule in rules if _matches_any((rule.agent,), [context.agent])]
         if not rules:
             return ALLOW
         script = str(arguments.get("command", ""))
         about_commands = any(rule.command or rule.pipeline or rule.writes for rule in rules)
-        commands = await shell.read(script) if script and about_commands else shell.ScriptCommands()
-        return await asyncio.to_thread(_judge, rules, _Call(arguments, context, commands), context.call_id)
+        commands = await shell.parse_commands_async(script) if script and about_commands else shell.ScriptCommands()
+        return await asyncio.to_thread(_first_match, rules, _Call(arguments, context, commands), context.call_id)
 
 
-def _judge(rules: Sequence[PolicyRule], call: _Call, call_id: str) -> Verdict:
+def _first_match(rules: Sequence[PolicyRule], call: _Call, call_id: str) -> Verdict:
     for rule in rules:
-        if call.meets(rule):
+        if call.matches(rule):
             log.info("watchdog", action=rule.action, reason=rule.reason, call_id=call_id)
             return Verdict(rule.action, rule.reason)
     return ALLOW
@@ -71,43 +71,46 @@ class _Call:
         self._arguments, self._context, self.commands = arguments, context, commands
         self._script = str(arguments.get("command", ""))
 
-    def meets(self, rule: PolicyRule) -> bool:
+    def matches(self, rule: PolicyRule) -> bool:
         return (
-            all(self._fits(globs, self._values(name)) for name, globs in rule.argument.items())
-            and (not rule.command or self._fits(rule.command, _plain((*self.commands.texts, *self.commands.inner))))
-            and (not rule.pipeline or self._fits(rule.pipeline, _plain(self.commands.pipelines)))
-            and (not rule.writes or self._fits(rule.writes, self.commands.writes))
-            and (rule.pattern is None or rule.pattern.search(self._script[: shell.LIMIT]) is not None)
+            all(self._matches_globs(globs, self._argument_values(name)) for name, globs in rule.argument.items())
+            and (
+                not rule.command
+                or self._matches_globs(rule.command, _with_bare_programs((*self.commands.texts, *self.commands.nested)))
+            )
+            and (not rule.pipeline or self._matches_globs(rule.pipeline, _with_bare_programs(self.commands.pipelines)))
+            and (not rule.writes or self._matches_globs(rule.writes, self.commands.writes))
+            and (rule.pattern is None or rule.pattern.search(self._script[: shell.MAX_SCRIPT_BYTES]) is not None)
         )
 
-    def _values(self, name: str) -> list[str]:
+    def _argument_values(self, name: str) -> list[str]:
         if name not in self._arguments:
             return []
         value = self._arguments[name]
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        if name not in _PATHS:
+        if name not in _PATH_ARGUMENTS:
             return [text]
         whole = os.path.normpath(self._context.workspace / text)
         return [text, whole, os.path.relpath(whole, self._context.workspace)]
 
-    def _fits(self, globs: tuple[str, ...], texts: Iterable[str]) -> bool:
+    def _matches_globs(self, globs: tuple[str, ...], texts: Iterable[str]) -> bool:
         places = {"{workspace}": self._context.workspace, "{scratch}": self._context.scratch}
         for name, path in places.items():
             globs = tuple(one.replace(name, glob.escape(str(path))) for one in globs)
-        return _fits(globs, texts)
+        return _matches_any(globs, texts)
 
 
-def _plain(texts: Iterable[str]) -> list[str]:
+def _with_bare_programs(texts: Iterable[str]) -> list[str]:
     """Each text, and the same with the bare name of its program."""
-    return [one for text in texts for one in dict.fromkeys((text, shell.bare(text)))]
+    return [one for text in texts for one in dict.fromkeys((text, shell.strip_program_folder(text)))]
 
 
-def _fits(globs: tuple[str, ...], texts: Iterable[str]) -> bool:
-    compiled = [_compiled(one) for one in globs]
+def _matches_any(globs: tuple[str, ...], texts: Iterable[str]) -> bool:
+    compiled = [_compile_glob(one) for one in globs]
     return any(one.match(text) for text in texts for one in compiled)
 
 
 @lru_cache(maxsize=2048)
-def _compiled(one: str) -> re.Pattern[str]:
+def _compile_glob(one: str) -> re.Pattern[str]:
     """The glob as a pattern; `translate` makes every star atomic, so it never tries twice."""
     return re.compile(translate(one))

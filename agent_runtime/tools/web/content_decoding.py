@@ -6,7 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
-SAMPLE = 8192
+SAMPLE_SIZE = 8192
 _TEXT = frozenset(
     {
         *("application/ecmascript", "application/graphql", "application/javascript", "application/json"),
@@ -22,7 +22,7 @@ _LOOKS_LIKE_HTML = re.compile(
 )
 _META = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.I)
 _PARAMETER = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9_:.-]{1,40})", re.I)
-_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 # Only character sets: Python also calls compression and other things encodings, and some of those take forever.
 _CHARSETS = re.compile(
     r"us-ascii|ascii|utf-?8|utf-?16(?:le|be)?|latin-?1|iso-?8859-?\d{1,2}|(?:windows|cp)-?125\d|koi8-[ru]|gb2312|gbk"
@@ -30,7 +30,13 @@ _CHARSETS = re.compile(
     re.I,
 )
 # As browsers do: what calls itself one of these is written in their larger siblings.
-_SIBLINGS = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252"}
+_CHARSET_SUPERSETS = {
+    "iso-8859-1": "cp1252",
+    "latin-1": "cp1252",
+    "latin1": "cp1252",
+    "us-ascii": "cp1252",
+    "ascii": "cp1252",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +45,29 @@ class ContentKind:
 
     type: str
     """The media type as the server names it, in lower case and without parameters."""
-    text: bool
-    html: bool
+    is_text: bool
+    is_html: bool
 
 
-def kind_of(content_type: str, body: bytes) -> ContentKind:
+def detect_kind(content_type: str, body: bytes) -> ContentKind:
     """By what the server says; where it says nothing, by the beginning of the body."""
     named = content_type.partition(";")[0].strip().lower()
     if named in _UNKNOWN:
         text = not looks_binary(body)
-        return ContentKind(named, text, text and _LOOKS_LIKE_HTML.match(body[:SAMPLE]) is not None)
+        return ContentKind(named, text, text and _LOOKS_LIKE_HTML.match(body[:SAMPLE_SIZE]) is not None)
     text = named.startswith("text/") or named in _TEXT or named.endswith(("+json", "+xml", "+yaml"))
     text = text and ("utf-16" in content_type.lower() or not looks_binary(body))
     return ContentKind(named, text, text and named in _HTML)
 
 
 def looks_binary(body: bytes) -> bool:
-    return b"\0" in body[:SAMPLE] and not body.startswith((b"\xff\xfe", b"\xfe\xff"))
+    return b"\0" in body[:SAMPLE_SIZE] and not body.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 
-def decoded(content_type: str, body: bytes, *, html: bool) -> str:
+def decode_body(content_type: str, body: bytes, *, html: bool) -> str:
     """By byte order mark, by what the server says, by what the page says; else UTF-8, and what is not is Latin."""
-    mark = next((charset for start, charset in _MARKS if body.startswith(start)), None)
-    charset = mark or _charset(_named(content_type, body[:SAMPLE] if html else b""))
+    mark = next((charset for start, charset in _BYTE_ORDER_MARKS if body.startswith(start)), None)
+    charset = mark or _supported_charset(_named_charset(content_type, body[:SAMPLE_SIZE] if html else b""))
     if charset is not None:
         return body.decode(charset, "replace")
     try:
@@ -71,18 +77,18 @@ def decoded(content_type: str, body: bytes, *, html: bool) -> str:
         return body.decode("utf-8" if cut_short else "cp1252", "replace")
 
 
-def _named(content_type: str, page: bytes) -> str:
+def _named_charset(content_type: str, page: bytes) -> str:
     if parameter := _PARAMETER.search(content_type):
         return parameter[1]
     meta = _META.search(page)
     return meta[1].decode("ascii") if meta else ""
 
 
-def _charset(name: str) -> str | None:
+def _supported_charset(name: str) -> str | None:
     name = name.lower()
     if not _CHARSETS.fullmatch(name):
         return None
-    name = _SIBLINGS.get(name, name)
+    name = _CHARSET_SUPERSETS.get(name, name)
     try:
         codecs.lookup(name)
     except LookupError:

@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 import sys
 
-MOST = 8 * 1024 * 1024
+MAX_CHARACTERS = 8 * 1024 * 1024
 """Characters of text."""
-LARGE = 1_000_000
+LARGE_PAGE = 1_000_000
 """Characters of a page above which its main part is not looked for: that takes time in proportion to their square."""
-SHORT = 250
+SHORT_TEXT = 250
 """Characters below which the main part may have been missed."""
 
 
-def extracted(page: str, url: str) -> str:
+def extract_text(page: str, url: str) -> str:
     """The main part of a page, or all of its text where none stands out."""
     import trafilatura
 
-    if len(page) > LARGE:
+    if len(page) > LARGE_PAGE:
         return trafilatura.html2txt(page) or ""
     main = trafilatura.extract(
         page,
@@ -35,7 +35,7 @@ def extracted(page: str, url: str) -> str:
         favor_recall=True,
     )
     main = main or ""
-    if len(main) >= SHORT:
+    if len(main) >= SHORT_TEXT:
         return main
     whole = trafilatura.html2txt(page) or ""
     return whole if len(whole) > 2 * len(main) else main
@@ -43,5 +43,5 @@ def extracted(page: str, url: str) -> str:
 
 if __name__ == "__main__":
     request = json.loads(sys.stdin.buffer.readline())
-    text = extracted(sys.stdin.buffer.read().decode("utf-8", "replace"), request["url"])
-    sys.stdout.buffer.write(text[:MOST].encode("utf-8", "replace"))
+    text = extract_text(sys.stdin.buffer.read().decode("utf-8", "replace"), request["url"])
+    sys.stdout.buffer.write(text[:MAX_CHARACTERS].encode("utf-8", "replace"))

@@ -17,23 +17,23 @@ from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
 from ...sandbox import SPILL_LIMIT, Confinement, SandboxLimits, SandboxSpec
 from ..core.contract import AccessRequest, Output, Tool
-from ..core.envelope import HEAD, spill_text
-from .content_decoding import ContentKind, decoded, kind_of
+from ..core.envelope import HEAD_LENGTH, spill_text
+from .content_decoding import ContentKind, decode_body, detect_kind
 
 if TYPE_CHECKING:
     from agent_common.net import FetchedPage, WebClient
 
 FETCH_LIMIT = 200 * 1024
 """Bytes of text in one answer."""
-SECONDS = 30.0
+FETCH_SECONDS = 30.0
 EXTRACT_SECONDS = 8.0
 HTML_LIMIT = 4 * 1024 * 1024
 """Characters of a page that are looked through."""
-PROGRAM = Path(__file__).with_name("extract.py")
-ANSWERS = "`url` (where it ended), `status`, `content_type`, `text`, `total_bytes?`, `note?`"
-BOUNDS = f"public hosts only ([page](network.md)); {FETCH_LIMIT // 1024} KB an answer, 10 MiB read"
+EXTRACT_PROGRAM = Path(__file__).with_name("extract.py")
+RESULT_DOC = "`url` (where it ended), `status`, `content_type`, `text`, `total_bytes?`, `note?`"
+LIMITS_DOC = f"public hosts only ([page](network.md)); {FETCH_LIMIT // 1024} KB an answer, 10 MiB read"
 HEADERS = {"accept": "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/json;q=0.9,*/*;q=0.5"}
-LIMITS = SandboxLimits(memory=512 * 1024 * 1024, processes=256, cpu_seconds=30)
+EXTRACT_LIMITS = SandboxLimits(memory=512 * 1024 * 1024, processes=256, cpu_seconds=30)
 
 DESCRIPTION = (
     "Fetch a page from the web by its URL and read what it says: the main text of HTML as Markdown with its links, "
@@ -63,7 +63,7 @@ class PageReader:
     """Makes text of pages, out of process."""
 
     confinement: Confinement
-    program: Path = PROGRAM
+    program: Path = EXTRACT_PROGRAM
     seconds: float = EXTRACT_SECONDS
 
     async def read(self, page: str, url: str, context: ToolContext) -> str:
@@ -71,7 +71,7 @@ class PageReader:
         request = json.dumps({"url": url}).encode()
         done = await self.confinement.run(
             (sys.executable, "-I", str(self.program)),
-            SandboxSpec(workdir=context.scratch, readable=(context.scratch,), limits=LIMITS),
+            SandboxSpec(workdir=context.scratch, readable=(context.scratch,), limits=EXTRACT_LIMITS),
             timeout=self.seconds,
             stdin=b"%s\n%s" % (request, page[:HTML_LIMIT].encode(errors="replace")),
             output_limit=SPILL_LIMIT * 4,
@@ -92,19 +92,25 @@ def web_fetch_tool(egress: WebClient, reader: PageReader) -> Tool:
         async def admitted(url: str) -> str | None:
             return _refusal(url, context, approved)
 
-        count = context.egress.let_out if context.egress is not None else None
+        count = context.egress.count_sent if context.egress is not None else None
         found = await egress.fetch(arguments["url"], HEADERS, admitted, count)
-        kind = kind_of(found.headers.get("content-type", ""), found.body)
-        text = await _text(found, kind, reader, context)
+        kind = detect_kind(found.headers.get("content-type", ""), found.body)
+        text = await _page_text(found, kind, reader, context)
         return await _output(found, kind, text, arguments.get("max_bytes", FETCH_LIMIT), context)
 
     spec = ToolSpec("web_fetch", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
     return Tool(
-        spec, run, RequirementSet(net=Net(hosts=["*"])), timeout=SECONDS, reach=_reach, answers=ANSWERS, bounds=BOUNDS
+        spec,
+        run,
+        RequirementSet(net=Net(hosts=["*"])),
+        timeout=FETCH_SECONDS,
+        describe_access=_describe_access,
+        result_doc=RESULT_DOC,
+        limits_doc=LIMITS_DOC,
     )
 
 
-async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
+async def _describe_access(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
     host = _host(arguments["url"])
     return AccessRequest((host,), ((arguments["url"],),), requires=RequirementSet(net=Net(hosts=[host])))
 
@@ -120,7 +126,7 @@ def _refusal(url: str, context: ToolContext, approved: str | None) -> str | None
     """Why a URL may not be fetched. Asked for each one on the way: a redirect may lead where rules do not, and to other
     hosts than the one that a person has approved."""
     host = _host(url)
-    lacks = context.authority.missing(RequirementSet(net=Net(hosts=[host])), context.variables)
+    lacks = context.authority.missing_grant(RequirementSet(net=Net(hosts=[host])), context.variables)
     decision = context.authority.decide(Access("web_fetch", (), ("net.fetch",), (), (host,)))
     unasked = decision.action == "ask" and host != approved
     if lacks is not None or decision.action == "deny" or unasked:
@@ -128,26 +134,26 @@ def _refusal(url: str, context: ToolContext, approved: str | None) -> str | None
     return None
 
 
-async def _text(found: FetchedPage, kind: ContentKind, reader: PageReader, context: ToolContext) -> str:
-    if not kind.text and found.body:
+async def _page_text(found: FetchedPage, kind: ContentKind, reader: PageReader, context: ToolContext) -> str:
+    if not kind.is_text and found.body:
         named = kind.type if kind.type.count("/") == 1 else "a binary file"
         advice = "web_fetch shows text only; look for the same as a page or as plain text"
         raise ToolFailure(f"{found.url} is {named[:100]} ({len(found.body)} bytes); {advice}", kind="invalid")
-    text = await asyncio.to_thread(decoded, found.headers.get("content-type", ""), found.body, html=kind.html)
-    return await reader.read(text, found.url, context) if kind.html else text
+    text = await asyncio.to_thread(decode_body, found.headers.get("content-type", ""), found.body, html=kind.is_html)
+    return await reader.read(text, found.url, context) if kind.is_html else text
 
 
-async def _output(found: FetchedPage, kind: ContentKind, text: str, most: int, context: ToolContext) -> Output:
+async def _output(found: FetchedPage, kind: ContentKind, text: str, max_bytes: int, context: ToolContext) -> Output:
     data: dict[str, Any] = {"url": found.url, "status": found.status, "content_type": kind.type, "text": text}
     whole = text.encode(errors="replace")
     path = None
-    if len(whole) > most:
-        data["head"] = text[: min(HEAD, most)]
-        data["text"] = whole[:most].decode(errors="ignore")
+    if len(whole) > max_bytes:
+        data["head"] = text[: min(HEAD_LENGTH, max_bytes)]
+        data["text"] = whole[:max_bytes].decode(errors="ignore")
         data["total_bytes"] = len(whole)
         path = await asyncio.to_thread(spill_text, text, context.scratch)
-    if found.cut:
+    if found.truncated:
         data["note"] = f"the answer is longer; only its first {len(found.body)} bytes were read"
-    elif kind.html and found.body and not text.strip():
+    elif kind.is_html and found.body and not text.strip():
         data["note"] = "the page holds no text; it may be made by a script, which web_fetch does not run"
-    return Output(data, truncated=path is not None or found.cut, output_path=path, sized=True)
+    return Output(data, truncated=path is not None or found.truncated, output_path=path, already_bounded=True)

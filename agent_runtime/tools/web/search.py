@@ -12,30 +12,30 @@ from ...errors import ToolFailure
 from ...ports import Search, ToolContext, ToolSpec
 from ..core.contract import AccessRequest, Tool
 
-SECONDS = 15.0
-CALLS = 25
+SEARCH_SECONDS = 15.0
+MAX_SEARCHES = 25
 """Searches of one session."""
-MOST = 20
-DEFAULT = 8
-LONGEST = 500
-REMEMBERED = 10_000
+MAX_RESULTS = 20
+DEFAULT_RESULTS = 8
+MAX_QUERY_LENGTH = 500
+MAX_SESSIONS = 10_000
 """Sessions whose searches are counted."""
 
 DESCRIPTION = (
-    f"Search the web for pages about something: at most {MOST} results with title, url and snippet, best first. A "
-    f"session may search {CALLS} times, so ask precisely. Not for what a page says in full (web_fetch with its url), "
-    "and not for files here (grep, glob)."
+    f"Search the web for pages about something: at most {MAX_RESULTS} results with title, url and snippet, best first. "
+    f"A session may search {MAX_SEARCHES} times, so ask precisely. Not for what a page says in full (web_fetch with its "
+    "url), and not for files here (grep, glob)."
 )
-REQUIRES = RequirementSet(net=Net(hosts=["*"]))
+REQUIREMENTS = RequirementSet(net=Net(hosts=["*"]))
 PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "query": {"type": "string", "minLength": 1, "maxLength": LONGEST, "description": "A few words"},
+        "query": {"type": "string", "minLength": 1, "maxLength": MAX_QUERY_LENGTH, "description": "A few words"},
         "max_results": {
             "type": "integer",
             "minimum": 1,
-            "maximum": MOST,
-            "description": f"Most results; default: {DEFAULT}",
+            "maximum": MAX_RESULTS,
+            "description": f"Most results; default: {DEFAULT_RESULTS}",
         },
     },
     "required": ["query"],
@@ -50,10 +50,10 @@ def web_search_tool(search: Search) -> Tool:
         query = " ".join(arguments["query"].encode(errors="replace").decode().split())
         if not query:
             raise ToolFailure("query: holds no words", kind="invalid")
-        counts.take(context.session_id)
+        counts.count_search(context.session_id)
         if context.egress is not None:
-            context.egress.let_out(len(query.encode()))
-        hits = await search.search(query, arguments.get("max_results", DEFAULT), context.session_id)
+            context.egress.count_sent(len(query.encode()))
+        hits = await search.search(query, arguments.get("max_results", DEFAULT_RESULTS), context.session_id)
         found: dict[str, Any] = {"results": [hit.model_dump() for hit in hits]}
         if not hits:
             found["note"] = "nothing was found; other or fewer words may find more"
@@ -63,16 +63,16 @@ def web_search_tool(search: Search) -> Tool:
     return Tool(
         spec,
         run,
-        REQUIRES,
-        timeout=SECONDS + 2,
-        reach=_reach,
-        answers="`results` of `title`, `url`, `snippet`; `note?`",
-        bounds=f"{MOST} results, {CALLS} searches a session",
+        REQUIREMENTS,
+        timeout=SEARCH_SECONDS + 2,
+        describe_access=_describe_access,
+        result_doc="`results` of `title`, `url`, `snippet`; `note?`",
+        limits_doc=f"{MAX_RESULTS} results, {MAX_SEARCHES} searches a session",
     )
 
 
-async def _reach(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
-    return AccessRequest((arguments["query"],), habits=("*",))
+async def _describe_access(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
+    return AccessRequest((arguments["query"],), suggested_patterns=("*",))
 
 
 class _Counts:
@@ -81,12 +81,12 @@ class _Counts:
     def __init__(self) -> None:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
-    def take(self, session_id: str) -> None:
+    def count_search(self, session_id: str) -> None:
         count = self._counts.get(session_id, 0)
-        if count >= CALLS:
+        if count >= MAX_SEARCHES:
             advice = "go on with what was found, or fetch a page you know"
-            raise ToolFailure(f"this session has used its {CALLS} searches; {advice}", kind="denied")
+            raise ToolFailure(f"this session has used its {MAX_SEARCHES} searches; {advice}", kind="denied")
         self._counts[session_id] = count + 1
         self._counts.move_to_end(session_id)
-        if len(self._counts) > REMEMBERED:
+        if len(self._counts) > MAX_SESSIONS:
             self._counts.popitem(last=False)

@@ -21,34 +21,34 @@ from urllib.parse import quote, unquote_to_bytes
 from agent_common.protocol import BootstrapState, EntryType, WorkspaceEntry, WorkspaceListing
 
 from ...errors import NotAllowed, NotFound, PreconditionFailed, TooLarge, ToolFailure
-from ..backups import DEEPEST, FileBackups
+from ..backups import MAX_DEPTH, FileBackups
 from ..copies import folder_of_copies
 from ..home import Home
 from ..locks import PathLocks
 from ..principal_paths import (
-    NAMES,
     OPERATOR,
+    PERSONAL_NAMES,
     holds_personal,
     is_personal,
-    own_folder,
-    parts_of,
+    make_personal_folder,
     personal_folder,
-    place_of,
+    resolve_for_principal,
+    split_path,
 )
-from ..prompt_files.bootstrap import CAPS, read
+from ..prompt_files.bootstrap import PROMPT_CAPS, read_prompt_file
 from ..safe_path import SafePath
-from .http_errors import refusing
+from .http_errors import failures_as_http
 from .preconditions import Preconditions
 from .write_quota import WriteQuota
 
 Found = list[tuple[str, os.stat_result]]
 PUT_CAPS = {"AGENTS.md": 32_000, "SOUL.md": 4_000, "USER.md": 4_000, "MEMORY.md": 64_000}
 """Characters of a file that sessions are told of."""
-FOLDERS = DEEPEST - 2
+MAX_PARENT_FOLDERS = MAX_DEPTH - 2
 """On the way to a file that is put: its backups lie two deeper."""
-WHOLE = 1024 * 1024
+MAX_BUFFERED_BYTES = 1024 * 1024
 """Bytes of a file that is read at once, so that it is sent as it was at one moment."""
-HASHED = 16 * 1024 * 1024
+MAX_HASHED_BYTES = 16 * 1024 * 1024
 """Bytes of a file whose tag is made of all it holds."""
 PIECE = 256 * 1024
 SAMPLE = 8192
@@ -78,20 +78,20 @@ class FileService:
     """Everything `/workspace` does. All methods raise RequestError; those that are not coroutines touch the disk."""
 
     def __init__(
-        self, home: Home, locks: PathLocks, backups: FileBackups, own_backups: FileBackups, ration: WriteQuota
+        self, home: Home, locks: PathLocks, backups: FileBackups, own_backups: FileBackups, write_quota: WriteQuota
     ) -> None:
         """`own_backups` keeps those of the files that lie outside of the workspace."""
-        self._home, self._locks, self._ration = home, locks, ration
+        self._home, self._locks, self._write_quota = home, locks, write_quota
         self._backups, self._own_backups = backups, own_backups
 
     # -- reading
 
     def open(self, principal: str, path: str) -> OpenedFile | None:
         """A file; none when it is a folder."""
-        with refusing(path):
-            place = place_of(self._home, principal, path)
-            found = place.look()
-            if found is None and not (principal != OPERATOR and holds_personal(parts_of(path))):
+        with failures_as_http(path):
+            place = resolve_for_principal(self._home, principal, path)
+            found = place.lstat()
+            if found is None and not (principal != OPERATOR and holds_personal(split_path(path))):
                 raise NotFound(f"there is no {path} in the workspace", code="unknown_path")
             if found is None or stat.S_ISDIR(found.st_mode):
                 return None
@@ -101,8 +101,8 @@ class FileService:
 
     def listing(self, principal: str, path: str, after: str | None, limit: int) -> WorkspaceListing:
         """One page of a folder."""
-        with refusing(path):
-            found = self._page(principal, parts_of(path), unquote_to_bytes(after or ""), limit + 1)
+        with failures_as_http(path):
+            found = self._page(principal, split_path(path), unquote_to_bytes(after or ""), limit + 1)
         more = len(found) > limit
         return WorkspaceListing(
             path=path,
@@ -115,120 +115,122 @@ class FileService:
         workspace, own = self._home.workspace, personal_folder(self._home, principal)
         if principal == OPERATOR or not holds_personal(parts):
             root = own if is_personal(parts) else workspace
-            return _place(root, parts).page(after, most)
-        shared = _page_if_any(_place(workspace, parts), after, most + len(NAMES))
-        mine = _page_if_any(_place(own, parts), after, most)
-        both = [one for one in shared if one[0] not in NAMES] + [one for one in mine if one[0] in NAMES]
+            return _safe_path(root, parts).page(after, most)
+        shared = _page_if_any(_safe_path(workspace, parts), after, most + len(PERSONAL_NAMES))
+        mine = _page_if_any(_safe_path(own, parts), after, most)
+        both = [one for one in shared if one[0] not in PERSONAL_NAMES] + [
+            one for one in mine if one[0] in PERSONAL_NAMES
+        ]
         return sorted(both, key=lambda one: os.fsencode(one[0]))[:most]
 
     def _bootstrap(self, principal: str) -> list[BootstrapState]:
         def is_cut(name: str) -> bool:
-            file = read(place_of(self._home, principal, name), name, CAPS[name])
+            file = read_prompt_file(resolve_for_principal(self._home, principal, name), name, PROMPT_CAPS[name])
             return file is not None and file.truncated
 
         return [
             BootstrapState(
-                name=name, size=self._size(principal, name), cap=cap, prompt_cap=CAPS[name], cut=is_cut(name)
+                name=name, size=self._size(principal, name), cap=cap, prompt_cap=PROMPT_CAPS[name], cut=is_cut(name)
             )
             for name, cap in PUT_CAPS.items()
         ]
 
     def _size(self, principal: str, name: str) -> int | None:
-        found = place_of(self._home, principal, name).look()
+        found = resolve_for_principal(self._home, principal, name).lstat()
         return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
 
     # -- changing
 
     async def put(self, principal: str, path: str, data: bytes, conditions: Preconditions) -> StoredFile:
         """Puts a whole file in place; it is on disk when this returns."""
-        with refusing(path):
-            place = self._changed(principal, path)
-            _within_depth(path)
-            _within_cap(path, data)
-            async with self._locks.turn(place.path):
+        with failures_as_http(path):
+            place = self._writable_path(principal, path)
+            _check_depth(path)
+            _check_cap(path, data)
+            async with self._locks.async_lock(place.path):
                 await asyncio.to_thread(self._check, place, conditions)  # before it is told that there is no room
-                await self._ration.admit(place, len(data))
+                await self._write_quota.require_space(place, len(data))
                 return await asyncio.to_thread(self._put, principal, place, data, conditions)
 
     async def remove(self, principal: str, path: str, conditions: Preconditions) -> None:
         """Deletes a file. A backup of it stays."""
-        with refusing(path):
-            place = self._changed(principal, path)
-            async with self._locks.turn(place.path):
+        with failures_as_http(path):
+            place = self._writable_path(principal, path)
+            async with self._locks.async_lock(place.path):
                 await asyncio.to_thread(self._remove, place, conditions)
 
-    def _changed(self, principal: str, path: str) -> SafePath:
-        parts = parts_of(path)
+    def _writable_path(self, principal: str, path: str) -> SafePath:
+        parts = split_path(path)
         if not parts:
             raise ToolFailure("path: must name a file in the workspace", kind="invalid")
         if (folder := folder_of_copies(parts)) is not None:
             raise NotAllowed(f"the runtime itself keeps {folder}; it can only be read", code="read_only")
-        return place_of(self._home, principal, path)
+        return resolve_for_principal(self._home, principal, path)
 
-    def _put(self, principal: str, place: SafePath, data: bytes, conditions: Preconditions) -> StoredFile:
-        with self._locks.hold(place.path):
-            self._check(place, conditions)
-            if place.root != self._home.workspace:
-                own_folder(self._home, principal)
-            with self._backups_of(place).keeping(place, data):
-                created = place.publish(data)
+    def _put(self, principal: str, safe_path: SafePath, data: bytes, conditions: Preconditions) -> StoredFile:
+        with self._locks.thread_lock(safe_path.path):
+            self._check(safe_path, conditions)
+            if safe_path.root != self._home.workspace:
+                make_personal_folder(self._home, principal)
+            with self._backups_of(safe_path).backing_up(safe_path, data):
+                created = safe_path.write_atomically(data)
         return StoredFile(_content_tag(data), created)
 
-    def _remove(self, place: SafePath, conditions: Preconditions) -> None:
-        with self._locks.hold(place.path):
-            self._check(place, conditions)
-            with self._backups_of(place).keeping(place):
-                place.remove()
+    def _remove(self, safe_path: SafePath, conditions: Preconditions) -> None:
+        with self._locks.thread_lock(safe_path.path):
+            self._check(safe_path, conditions)
+            with self._backups_of(safe_path).backing_up(safe_path):
+                safe_path.remove()
 
-    def _check(self, place: SafePath, conditions: Preconditions) -> None:
+    def _check(self, safe_path: SafePath, conditions: Preconditions) -> None:
         if conditions == Preconditions():
             return
-        found, etag = place.look(), None
+        found, etag = safe_path.lstat(), None
         if found is not None and stat.S_ISREG(found.st_mode):
-            opened = _opened(place)
+            opened = _opened(safe_path)
             opened.file.close()
             etag = opened.etag
-        if fault := conditions.fault(etag):
-            raise PreconditionFailed(f"{place.shown}: {fault}", headers={"ETag": etag} if etag else None)
+        if fault := conditions.failure(etag):
+            raise PreconditionFailed(f"{safe_path.shown}: {fault}", headers={"ETag": etag} if etag else None)
 
-    def _backups_of(self, place: SafePath) -> FileBackups:
-        return self._backups if place.root == self._home.workspace else self._own_backups
+    def _backups_of(self, safe_path: SafePath) -> FileBackups:
+        return self._backups if safe_path.root == self._home.workspace else self._own_backups
 
 
-def _place(root: Path, parts: tuple[str, ...]) -> SafePath:
+def _safe_path(root: Path, parts: tuple[str, ...]) -> SafePath:
     return SafePath(root, root.joinpath(*parts), "/".join(parts) or "the workspace")
 
 
-def _page_if_any(place: SafePath, after: bytes, most: int) -> Found:
+def _page_if_any(safe_path: SafePath, after: bytes, most: int) -> Found:
     try:
-        return place.page(after, most)
+        return safe_path.page(after, most)
     except ToolFailure as failure:
         if isinstance(failure.__cause__, FileNotFoundError):
             return []
         raise
 
 
-def _within_depth(path: str) -> None:
-    if path.count("/") > FOLDERS:
-        raise ToolFailure(f"path: may lead through {FOLDERS} folders at most", kind="invalid")
+def _check_depth(path: str) -> None:
+    if path.count("/") > MAX_PARENT_FOLDERS:
+        raise ToolFailure(f"path: may lead through {MAX_PARENT_FOLDERS} folders at most", kind="invalid")
 
 
-def _within_cap(path: str, data: bytes) -> None:
+def _check_cap(path: str, data: bytes) -> None:
     cap = PUT_CAPS.get(path)
     if cap is not None and len(data) > cap and (size := len(data.decode(errors="replace"))) > cap:
         raise TooLarge(f"{path} may have {cap} characters, and this would be {size}; keep more in a file beside it")
 
 
-def _opened(place: SafePath) -> OpenedFile:
-    with place.open() as file:
+def _opened(safe_path: SafePath) -> OpenedFile:
+    with safe_path.open() as file:
         about = os.fstat(file.fileno())
-        if about.st_size <= WHOLE:
-            data = file.read(WHOLE)
+        if about.st_size <= MAX_BUFFERED_BYTES:
+            data = file.read(MAX_BUFFERED_BYTES)
             return OpenedFile(io.BytesIO(data), len(data), _content_tag(data), _is_text(data[:SAMPLE]))
         kept = os.fdopen(os.dup(file.fileno()), "rb")
     try:
         sample = kept.read(SAMPLE)
-        etag = _tag_of(kept) if about.st_size <= HASHED else _version_tag(about)
+        etag = _tag_of(kept) if about.st_size <= MAX_HASHED_BYTES else _version_tag(about)
         kept.seek(0)
     except BaseException:
         kept.close()

@@ -14,18 +14,18 @@ _WRONG_NAME = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
 
 
 @contextmanager
-def refusing(path: str) -> Generator[None]:
+def failures_as_http(path: str) -> Generator[None]:
     """Turns a ToolFailure about a path into what the caller is told."""
     try:
         yield
     except ToolFailure as failure:
-        raise _refusal(path, failure) from failure
+        raise _http_error(path, failure) from failure
 
 
-def _refusal(path: str, failure: ToolFailure) -> AgentRuntimeError:
+def _http_error(path: str, failure: ToolFailure) -> AgentRuntimeError:
     cause = failure.__cause__
     if not isinstance(cause, OSError):
-        return _found_out(failure)
+        return _own_check_error(failure)
     if isinstance(cause, FileNotFoundError):
         return NotFound(f"there is no {path} in the workspace", code="unknown_path")
     if isinstance(cause, NotADirectoryError):
@@ -41,7 +41,7 @@ def _refusal(path: str, failure: ToolFailure) -> AgentRuntimeError:
     return StoreError(failure.message)
 
 
-def _found_out(failure: ToolFailure) -> AgentRuntimeError:
+def _own_check_error(failure: ToolFailure) -> AgentRuntimeError:
     """Found out by ourselves: the path is wrong, something else is there, or the quota is used up."""
     if failure.message.startswith("path: "):
         return InvalidRequest(failure.message, faults=[("path", failure.message.removeprefix("path: "))])

@@ -17,19 +17,19 @@ class Preconditions:
     none_match: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, match: str | None, none_match: str | None) -> Preconditions:
+    def from_headers(cls, match: str | None, none_match: str | None) -> Preconditions:
         """From the headers as they came. What is no tag matches nothing."""
         return cls(_tags(match), _tags(none_match))
 
-    def fault(self, etag: str | None) -> str | None:
+    def failure(self, etag: str | None) -> str | None:
         """What forbids a change of a file with that tag, or of none; in words."""
         if self.match is not None and not _names(self.match, etag):
             return "there is no such file" if etag is None else "it has changed"
-        if self.none_match is not None and self.known(etag):
+        if self.none_match is not None and self.is_not_modified(etag):
             return "it exists already"
         return None
 
-    def known(self, etag: str | None) -> bool:
+    def is_not_modified(self, etag: str | None) -> bool:
         """Whether the caller has this version already. To read it again a weak tag will do."""
         strong = tuple(tag.removeprefix("W/") for tag in self.none_match or ())
         return _names(strong, etag)

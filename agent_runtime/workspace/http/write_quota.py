@@ -21,14 +21,14 @@ class WriteQuota:
     def __init__(self, confinement: Confinement, workspace: Path, size: int) -> None:
         """`size` is the number of bytes that the workspace may hold."""
         self._confinement = confinement
-        self._quota = Quota.of(workspace, size, "the workspace")
+        self._quota = Quota.for_size(workspace, size, "the workspace")
 
-    async def admit(self, place: SafePath, size: int) -> None:
+    async def require_space(self, safe_path: SafePath, size: int) -> None:
         """Raises ToolFailure when so many bytes more have no room there."""
-        if place.root == self._quota.folder:
-            await self._confinement.admit(self._quota, size)
+        if safe_path.root == self._quota.folder:
+            await self._confinement.require_space(self._quota, size)
             return
-        used, files = await asyncio.to_thread(_weight, place.root)
+        used, files = await asyncio.to_thread(_disk_usage, safe_path.root)
         if used + size > OWN_BYTES or files >= OWN_FILES:
             most = f"{OWN_BYTES // 2**20} MiB and {OWN_FILES} files"
             raise ToolFailure(
@@ -36,7 +36,7 @@ class WriteQuota:
             )
 
 
-def _weight(root: Path) -> tuple[int, int]:
+def _disk_usage(root: Path) -> tuple[int, int]:
     """Bytes and files below a folder that no command can write to."""
     size = files = 0
     folders = [str(root)]

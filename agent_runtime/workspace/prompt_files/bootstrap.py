@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from ...errors import ToolFailure
-from ..decoding import as_text
+from ..decoding import decode_text
 from ..home import Home
-from ..principal_paths import OPERATOR, place_of
+from ..principal_paths import OPERATOR, resolve_for_principal
 from ..safe_path import SafePath
 
-CAPS = {"AGENTS.md": 32_000, "SOUL.md": 4_000, "USER.md": 4_000, "MEMORY.md": 16_000}
+PROMPT_CAPS = {"AGENTS.md": 32_000, "SOUL.md": 4_000, "USER.md": 4_000, "MEMORY.md": 16_000}
 """In the order of the prompt; characters of each. That of AGENTS.md is for all project instructions together."""
-OWN = ("SOUL.md", "USER.md", "MEMORY.md")
-GROWING = frozenset({"MEMORY.md"})
+BOOTSTRAP_NAMES = ("SOUL.md", "USER.md", "MEMORY.md")
+READ_FROM_END = frozenset({"MEMORY.md"})
 """Files that grow at their end: of one that is too long the end is told."""
 BYTES_PER_CHARACTER = 4
 NO_TEXT = "({name} is left out: it is not UTF-8 text.)"
@@ -36,51 +36,54 @@ class BootstrapFile:
     """Whose it is: the `operator`'s, where no tool can write, or the `workspace`'s, where commands can."""
 
 
-def bootstrap(home: Home, principal: str = OPERATOR) -> tuple[BootstrapFile, ...]:
+def read_bootstrap_files(home: Home, principal: str = OPERATOR) -> tuple[BootstrapFile, ...]:
     """Who the agent is, who the principal is, and what to remember: the files that are there and say something. A
     few bytes that cannot be decoded are replaced; of what is no text only that is told."""
-    files = (read(place_of(home, principal, name), name, CAPS[name]) for name in OWN)
+    files = (
+        read_prompt_file(resolve_for_principal(home, principal, name), name, PROMPT_CAPS[name])
+        for name in BOOTSTRAP_NAMES
+    )
     return tuple(file for file in files if file is not None)
 
 
-def read(place: SafePath, name: str, cap: int, source: str = "workspace") -> BootstrapFile | None:
+def read_prompt_file(safe_path: SafePath, name: str, cap: int, source: str = "workspace") -> BootstrapFile | None:
     """As much of a file as its cap allows; none when there is no such file, only a link to one, or nothing in it.
 
     A link is not followed: commands can write here, and what it points to would go to the model.
     """
     try:
-        with place.open() as file:
-            text, truncated = _end(file, cap) if name in GROWING else _beginning(file, cap)
+        with safe_path.open() as file:
+            text, truncated = _read_end(file, cap) if name in READ_FROM_END else _read_beginning(file, cap)
     except (ToolFailure, OSError):
         return None
     except _NoText:
         return BootstrapFile(name, NO_TEXT.format(name=name), source=source)
-    return BootstrapFile(name, text, truncated, name in GROWING, source) if text.strip() else None
+    return BootstrapFile(name, text, truncated, name in READ_FROM_END, source) if text.strip() else None
 
 
 class _NoText(Exception):
     """What lies there is something else."""
 
 
-def _beginning(file: BinaryIO, cap: int) -> tuple[str, bool]:
-    text = _decoded(file.read((cap + 1) * BYTES_PER_CHARACTER))
+def _read_beginning(file: BinaryIO, cap: int) -> tuple[str, bool]:
+    text = _decode(file.read((cap + 1) * BYTES_PER_CHARACTER))
     return text[:cap], len(text) > cap
 
 
-def _end(file: BinaryIO, cap: int) -> tuple[str, bool]:
+def _read_end(file: BinaryIO, cap: int) -> tuple[str, bool]:
     """The last whole lines."""
     most = (cap + 1) * BYTES_PER_CHARACTER
     size = os.fstat(file.fileno()).st_size
     file.seek(max(0, size - most))
-    text = _decoded(file.read(most))
+    text = _decode(file.read(most))
     if size <= most and len(text) <= cap:
         return text, False
     text = text[-cap:]
     return text[text.find("\n") + 1 :], True
 
 
-def _decoded(data: bytes) -> str:
-    text = as_text(data)
+def _decode(data: bytes) -> str:
+    text = decode_text(data)
     if text is None:
         raise _NoText
     return text.replace("\r\n", "\n")

@@ -21,15 +21,15 @@ from agent_common.telemetry import logger
 
 from ..home import Home
 from ..safe_path import SafePath
-from .bootstrap import CAPS, BootstrapFile, read
+from .bootstrap import PROMPT_CAPS, BootstrapFile, read_prompt_file
 
-NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
+INSTRUCTION_NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
 """In the order in which they stand where one folder has several."""
-CAP = CAPS["AGENTS.md"]
-DEEPEST, FOLDERS, ENTRIES = 4, 32, 2_000
+CAP = PROMPT_CAPS["AGENTS.md"]
+MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 32, 2_000
 """Of the look into sub-folders: how deep, how many, and names in all of them together."""
-MOST_NAMED = 20
-LEFT_ALONE = frozenset({"__pycache__", "build", "dist", "learnings", "memory", "node_modules", "target", "venv"})
+MAX_NAMED = 20
+SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "learnings", "memory", "node_modules", "target", "venv"})
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IMPORTS = re.compile(r"@(?:\./)?AGENTS\.md")
 """All that stands in a CLAUDE.md which only points there."""
@@ -45,22 +45,22 @@ class Instructions:
 
     files: Sequence[BootstrapFile] = ()
     """Outermost first, nearest last; none says the same as another."""
-    below: Sequence[str] = ()
+    nested: Sequence[str] = ()
     """Paths of further ones, relative to the workspace."""
-    more_below: bool = False
+    more_nested: bool = False
     """There may be more of these: not all folders were looked into."""
 
 
-def instructions(home: Home) -> Instructions:
+def read_instructions(home: Home) -> Instructions:
     """Reads files, some hundred names at most: a millisecond."""
     files: list[BootstrapFile] = []
     for level in _levels(home):
         source = "workspace" if level == home.workspace else "operator"
-        files += _at(level, source)
+        files += _read_folder(level, source)
     walk = _Walk()
     walk.run(home.workspace)
-    more = not walk.whole or len(walk.found) > MOST_NAMED
-    return Instructions(_without_copies(files), walk.found[:MOST_NAMED], more)
+    more = not walk.whole or len(walk.found) > MAX_NAMED
+    return Instructions(_unique_files(files), walk.found[:MAX_NAMED], more)
 
 
 def _levels(home: Home) -> Iterator[Path]:
@@ -72,17 +72,17 @@ def _levels(home: Home) -> Iterator[Path]:
         yield here
 
 
-def _at(folder: Path, source: str) -> Iterator[BootstrapFile]:
-    for name in NAMES:
+def _read_folder(folder: Path, source: str) -> Iterator[BootstrapFile]:
+    for name in INSTRUCTION_NAMES:
         place = SafePath(folder, folder / name, name)
         if source == "operator" and place.path.is_symlink():
             log.warning("instructions are not read: a link is not followed", path=str(place.path))
-        file = read(place, name, CAP, source)
+        file = read_prompt_file(place, name, CAP, source)
         if file is not None and not _IMPORTS.fullmatch(file.text.strip()):
             yield file
 
 
-def _without_copies(files: Sequence[BootstrapFile]) -> tuple[BootstrapFile, ...]:
+def _unique_files(files: Sequence[BootstrapFile]) -> tuple[BootstrapFile, ...]:
     """Of files that say the same the first one stays: the operator's, which commands cannot change, and AGENTS.md."""
     said: set[str] = set()
     kept: list[BootstrapFile] = []
@@ -106,43 +106,43 @@ class _Walk:
         self._folders, self._names = 0, 0
 
     def run(self, workspace: Path) -> None:
-        self._take((), str(workspace), None)
+        self._enqueue((), str(workspace), None)
         try:
             while self._todo:
                 parts, folder = self._todo.popleft()
                 try:
-                    self._look(parts, folder)
+                    self._scan(parts, folder)
                 finally:
                     os.close(folder)
         finally:
             for _, folder in self._todo:
                 os.close(folder)
 
-    def _take(self, parts: tuple[str, ...], name: str, above: int | None) -> None:
-        if self._folders >= FOLDERS:
+    def _enqueue(self, parts: tuple[str, ...], name: str, above: int | None) -> None:
+        if self._folders >= MAX_FOLDERS:
             self.whole = False
             return
         self._folders += 1
         with suppress(OSError):  # it has gone, or is nobody's to read
             self._todo.append((parts, os.open(name, _LISTED, dir_fd=above)))
 
-    def _look(self, parts: tuple[str, ...], folder: int) -> None:
+    def _scan(self, parts: tuple[str, ...], folder: int) -> None:
         names, below = set[str](), list[str]()
         with suppress(OSError), os.scandir(folder) as entries:
-            for entry in islice(entries, ENTRIES - self._names):
+            for entry in islice(entries, MAX_ENTRIES - self._names):
                 self._names += 1
-                if entry.name in NAMES and entry.is_file(follow_symlinks=False):
+                if entry.name in INSTRUCTION_NAMES and entry.is_file(follow_symlinks=False):
                     names.add(entry.name)
-                elif _may_hold(entry.name) and entry.is_dir(follow_symlinks=False):
+                elif _is_searched(entry.name) and entry.is_dir(follow_symlinks=False):
                     below.append(entry.name)
-        self.whole &= self._names < ENTRIES
-        first = next((name for name in NAMES if name in names), None)
+        self.whole &= self._names < MAX_ENTRIES
+        first = next((name for name in INSTRUCTION_NAMES if name in names), None)
         if parts and first is not None:
             self.found.append("/".join((*parts, first)))
-        if len(parts) < DEEPEST:
+        if len(parts) < MAX_DEPTH:
             for name in sorted(below):
-                self._take((*parts, name), name, folder)
+                self._enqueue((*parts, name), name, folder)
 
 
-def _may_hold(name: str) -> bool:
-    return name not in LEFT_ALONE and _PLAIN.fullmatch(name) is not None
+def _is_searched(name: str) -> bool:
+    return name not in SKIPPED_FOLDERS and _PLAIN.fullmatch(name) is not None

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
-from agent_common.protocol.work import ConstraintAck, Lines, Offer, decode, encode, mac_of, new_sid, stamp
+from agent_common.protocol.work import ConstraintAck, Lines, Offer, compute_mac, decode, encode, new_sid, to_rfc3339
 
 from .host import SOCKET
 from .programs import obey, run
@@ -25,7 +25,7 @@ class Guest(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
-        now = stamp(time.time_ns() // 1_000_000)
+        now = to_rfc3339(time.time_ns() // 1_000_000)
         offer = Offer(1, 1 << 20, self._sid)
         self._send({"signal": "ready", "agent_id": self._name, "observed_at": now, "detail": str(offer)})
 
@@ -37,13 +37,13 @@ class Guest(asyncio.Protocol):
     def _hear(self, frame: dict[str, Any]) -> None:
         match frame:
             case {"ctl": "welcome", "challenge": challenge, "epoch": epoch}:
-                mac = mac_of(self._key, challenge=challenge, sid=self._sid, agent_id=self._name, epoch=epoch)
+                mac = compute_mac(self._key, challenge=challenge, sid=self._sid, agent_id=self._name, epoch=epoch)
                 self._send({"ctl": "attach", "sid": self._sid, "mac": mac})
                 self._send({"ctl": "resume", "running": [], "unacked": []})
             case {"ctl": "ping", "n": n}:
                 self._send({"ctl": "pong", "n": n})
             case {"payload_ref": _, "version": version, "hash": digest}:
-                now = stamp(time.time_ns() // 1_000_000)
+                now = to_rfc3339(time.time_ns() // 1_000_000)
                 ack = ConstraintAck(version=version, hash=digest, agent_id=self._name, observed_at=now)
                 self._transport.write(encode(ack))
             case _:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_common.clock import SystemClock
 from agent_common.net import parse_endpoint
-from agent_common.protocol.work import WorkRequest, WorkResult, WorkUsage, stamp
+from agent_common.protocol.work import WorkRequest, WorkResult, WorkUsage, to_rfc3339
 from agent_runtime.mediation import (
     MIGRATIONS,
     ChannelGate,
@@ -63,12 +63,12 @@ class Done:
             request_id=request.request_id,
             status="completed",
             content=request.content,
-            completed_at=stamp(now),
+            completed_at=to_rfc3339(now),
             audit_ref=request.audit_ref,
         )
 
-    async def ended(self) -> bool:
-        await self._database.write(lambda connection: ledger.end(connection, self._result), durable=True)
+    async def wait_ended(self) -> bool:
+        await self._database.write(lambda connection: ledger.save_result(connection, self._result), durable=True)
         return True
 
     def result(self) -> WorkResult | None:
@@ -90,9 +90,9 @@ class Stub:
     def __init__(self, database: Database, clock: SystemClock) -> None:
         self._database, self._clock = database, clock
 
-    async def begin(self, request: WorkRequest) -> Done:
+    async def start(self, request: WorkRequest) -> Done:
         now = self._clock.now_ms()
-        await self._database.write(lambda connection: ledger.enter(connection, request, "", now), durable=True)
+        await self._database.write(lambda connection: ledger.insert_request(connection, request, "", now), durable=True)
         return Done(self._database, request, now)
 
     def resume(self, entry: ledger.WorkEntry) -> Done | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from agent_common.protocol.work import Principal, WorkRequest, stamp
+from agent_common.protocol.work import Principal, WorkRequest, to_rfc3339
 from agent_host.database import open_database
 from agent_host.listener import Listener, ListenerLimits
 from agent_host.listener.dispatch.work import OpenWork, Progress
@@ -73,7 +73,7 @@ class Host:
             principal=_PRINCIPAL,
             content=CONTENT,
             constraints_version=0,
-            submitted_at=stamp(time.time_ns() // 1_000_000),
+            submitted_at=to_rfc3339(time.time_ns() // 1_000_000),
             audit_ref=f"audit-{number}",
         )
         if accepted is None:
@@ -110,7 +110,7 @@ class Host:
         elder = channel.session
         assert elder is not None
         began = time.perf_counter()
-        elder.wire.abort("the bench breaks it")
+        elder.connection.abort("the bench breaks it")
         async with asyncio.timeout(_PATIENCE):
             while channel.session in (None, elder) or channel.session.state != "ready":
                 await asyncio.sleep(0.001)
@@ -127,7 +127,7 @@ async def main(folder: Path, agents: str = "1", heartbeat: str = "15") -> None:
         async with Listener(database, f"unix:{folder / SOCKET}", limits=limits) as listener:
             keys = {name: (await listener.enrol(name))[1] for name in names}
             for name in names:
-                await listener.constrain(name, 1, b'{"instructions": "Be brief."}')
+                await listener.push_constraints(name, 1, b'{"instructions": "Be brief."}')
             path = folder / "keys.json"
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
             path.write_text(json.dumps(keys), "utf-8")

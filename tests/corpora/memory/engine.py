@@ -36,7 +36,7 @@ async def remembered(folder: Path, facts: Iterable[Fact]) -> AsyncGenerator[Sear
         async def search(query: str) -> Sequence[str]:
             """Years after the last one, so that what was found then does not count as much used now."""
             clock.advance(2 * _YEAR)
-            return [ids[found.text] for found in (await memory.search(query, principal=_WHO, most=10)).found]
+            return [ids[found.text] for found in (await memory.search(query, principal=_WHO, limit=10)).found]
 
         yield search
     finally:

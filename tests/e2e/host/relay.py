@@ -20,7 +20,7 @@ async def main(here: str, there: str) -> None:
             writer.close()
 
     with listen_at(parse_endpoint(here, listening=True)) as listening:
-        async with await asyncio.start_unix_server(join, sock=listening.bound):
+        async with await asyncio.start_unix_server(join, sock=listening.sock):
             print("joined", flush=True)
             await asyncio.Event().wait()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from agent_common.protocol.work import Offer, mac_is_good, new_challenge
+from agent_common.protocol.work import Offer, new_challenge, verify_mac
 
 PATIENCE = 60.0
 CLOCK = "2026-11-22T02:00:00Z"
@@ -89,7 +89,7 @@ class Peer:
     def welcome(self, *, epoch: int = 1, challenge: bool = False, **fields: Any) -> dict[str, Any]:
         """Takes the offer of the `ready` that comes next, and has the proof if one is asked for. What it resumes."""
         ready = self.until(signal="ready")
-        offer = Offer.read(ready["detail"])
+        offer = Offer.parse(ready["detail"])
         assert offer is not None
         asked = {"challenge": new_challenge()} if challenge else {}
         identity = {"workspace": "ws", "agent_id": "ws-1", "epoch": epoch}
@@ -97,7 +97,7 @@ class Peer:
         if challenge:
             proof = self.until(ctl="attach")
             assert proof["sid"] == offer.sid
-            assert mac_is_good(
+            assert verify_mac(
                 proof["mac"], KEY, challenge=asked["challenge"], sid=offer.sid, agent_id="ws-1", epoch=epoch
             )
         return self.until(ctl="resume")

@@ -17,7 +17,7 @@ import pytest
 
 from agent_common.protocol.authority import Authority
 from agent_runtime.connectors import ConnectorDeps, ConnectorManager, Timeouts
-from agent_runtime.connectors.config.config import servers
+from agent_runtime.connectors.config.config import parse_servers
 from agent_runtime.ports import ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement, SandboxLimits
 from agent_runtime.tools import ToolGate, ToolRegistry
@@ -28,7 +28,7 @@ from ..conftest import Hold
 
 HERE = Path(__file__).parent
 DEMO = HERE / "demo_server.py"
-QUICK = Timeouts(wait=30, backoff=(0.05, 0.1), relist=0.05)
+QUICK = Timeouts(first_wait=30, backoff=(0.05, 0.1), relist=0.05)
 
 
 def demo(*arguments: str, **more: Any) -> dict[str, Any]:
@@ -88,7 +88,7 @@ async def grow(tmp_path: Path, hold: Hold) -> AsyncIterator[Grow]:
     home = Home(tmp_path / "data")
     home.prepare()
     confinement = await hold(home.data_dir)
-    home = home.owned_by(confinement.uid)
+    home = home.with_owner(confinement.uid)
     plants: list[Plant] = []
 
     def make(
@@ -98,7 +98,7 @@ async def grow(tmp_path: Path, hold: Hold) -> AsyncIterator[Grow]:
         ground: Any = None,
         **named: Any,
     ) -> Plant:
-        found = servers({"mcpServers": named}, home.data_dir, environment or {})
+        found = parse_servers({"mcpServers": named}, home.data_dir, environment or {})
         stands: dict[str, Any] = {"upstream": None, **(ground or {})}
         connectors = ConnectorManager(
             found,

@@ -50,8 +50,8 @@ def hostile(code: str) -> dict[str, Any]:
     return {**found, "args": [*found["args"], code]}
 
 
-SHORT = Timeouts(wait=10, connect=2, backoff=(30.0,))
-UNHEARD = Timeouts(wait=10, connect=0.3, backoff=(30.0,))
+SHORT = Timeouts(first_wait=10, connect=2, backoff=(30.0,))
+UNHEARD = Timeouts(first_wait=10, connect=0.3, backoff=(30.0,))
 """For those who never say anything: nobody is cut off by it."""
 
 
@@ -89,7 +89,7 @@ async def test_one_that_closes_its_pipes_but_lives_on(grow: Grow) -> None:
 
 async def test_one_that_does_not_read_is_given_up(grow: Grow) -> None:
     # Half a second is enough to be found out and cuts off nobody: what goes before fits into the pipe, read or not.
-    patience, ground = Timeouts(wait=10, backoff=(30.0,)), {"unread": 0.5}
+    patience, ground = Timeouts(first_wait=10, backoff=(30.0,)), {"unread_seconds": 0.5}
     plant = grow(patience, ground=ground, it=hostile("AT_CALL = 'time.sleep(100)'"))
     await plant.prepare()
     calls = [asyncio.create_task(plant.call("it_ok", filling="x" * 200_000)) for _ in range(8)]
@@ -109,7 +109,7 @@ def flood():
 threading.Thread(target=flood, daemon=True).start()
 '''
 """
-    plant = grow(Timeouts(wait=10), it=hostile(flood))
+    plant = grow(Timeouts(first_wait=10), it=hostile(flood))
     await plant.prepare()
     await plant.value("it_ok")
     worst = await _deafness(3)
@@ -129,7 +129,7 @@ for number in range(1000):
 
 
 async def test_a_line_of_quotes_does_not_make_us_deaf(grow: Grow) -> None:
-    plant = grow(Timeouts(wait=10), it=hostile("AT_CALL = 'send((chr(92) + chr(34)) * 2000000)'"))
+    plant = grow(Timeouts(first_wait=10), it=hostile("AT_CALL = 'send((chr(92) + chr(34)) * 2000000)'"))
     await plant.prepare()
     call = asyncio.create_task(plant.value("it_ok"))
     assert await _deafness(1) < 0.5

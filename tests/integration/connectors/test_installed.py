@@ -12,12 +12,12 @@ import pytest
 from agent_common.net import HostPatterns
 from agent_runtime.connectors import Timeouts
 from agent_runtime.connectors.config.config import LocalServer
-from agent_runtime.connectors.config.installed_files import advice, installed
+from agent_runtime.connectors.config.installed_files import confinement_advice, find_installation
 
 from .conftest import Grow
 from .test_protocols import old
 
-ONCE = Timeouts(wait=20, backoff=(30.0,))
+ONCE = Timeouts(first_wait=20, backoff=(30.0,))
 NODE = """
 const {greeting} = require("greeting");
 const send = (id, result) => console.log(JSON.stringify({jsonrpc: "2.0", id, result}));
@@ -158,7 +158,7 @@ async def test_what_is_beside_a_program_is_not_seen(grow: Grow, venv_folder: Pat
 
 
 def told(where: LocalServer, workspace: Path) -> list[str]:
-    return advice(where, installed(where, workspace.parent / "data", os.environ), workspace)
+    return confinement_advice(where, find_installation(where, workspace.parent / "data", os.environ), workspace)
 
 
 def test_programs_that_cannot_run_or_cannot_run_alone(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_programs_that_cannot_run_or_cannot_run_alone(tmp_path: Path) -> None:
         Path(program).touch(mode=0o755)
     downloads = 'command: npx downloads what it runs; add "network": true, or install the program'
     assert told(LocalServer((programs["npx"], "-y", "served"), {}), tmp_path) == [downloads]
-    assert told(LocalServer((programs["npx"], "-y", "served"), {}, HostPatterns.of(["*"])), tmp_path) == []
+    assert told(LocalServer((programs["npx"], "-y", "served"), {}, HostPatterns.from_patterns(["*"])), tmp_path) == []
     [inside] = told(LocalServer((programs["docker"], "run"), {}), tmp_path)
     assert inside == "command: docker cannot be used from inside; run the container elsewhere and give its url"
     [gone] = told(LocalServer(("no-such-program",), {}), tmp_path)
@@ -185,14 +185,14 @@ def test_all_that_a_server_cannot_read_is_named(tmp_path: Path) -> None:
     where = LocalServer(
         ("python3", str(script)), {}, read=(tmp_path, tmp_path / "read", tmp_path / "open"), cwd=tmp_path / "cwd"
     )
-    about = installed(where, tmp_path / "data", os.environ)
-    closed = [line.partition(" is closed to ")[0] for line in advice(where, about, tmp_path, somebody)]
+    about = find_installation(where, tmp_path / "data", os.environ)
+    closed = [line.partition(" is closed to ")[0] for line in confinement_advice(where, about, tmp_path, somebody)]
     assert closed == [f"read: {tmp_path}/read", f"cwd: {tmp_path}/cwd", f"args: {script}"]
     tmp_path.chmod(0o700)
-    [*_, last] = advice(where, about, tmp_path, somebody, by_path=True)
+    [*_, last] = confinement_advice(where, about, tmp_path, somebody, by_path=True)
     assert last.startswith("args: ")
     assert "; run chmod o+x /" in last, "a folder on the way to the script"
-    assert "is closed to" not in "".join(advice(where, about, tmp_path, os.geteuid()))
+    assert "is closed to" not in "".join(confinement_advice(where, about, tmp_path, os.geteuid()))
 
 
 def test_folders_that_are_arguments_are_named_too(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ async def test_its_tools_are_tools(grow: Grow) -> None:
     assert specs["demo_add"].spec.source == "mcp"
     assert not specs["demo_add"].spec.read_only, "what a server says of itself is not believed"
     assert len(specs["demo_add"].spec.description) == 200
-    assert specs["demo_add"].names == ("mcp:demo:add",)
+    assert specs["demo_add"].rule_names == ("mcp:demo:add",)
 
 
 async def test_wrong_arguments_are_never_sent(grow: Grow) -> None:
@@ -97,7 +97,7 @@ async def test_it_sees_the_workspace_and_nothing_else(grow: Grow) -> None:
 
 
 async def test_it_has_the_network_that_it_was_given(grow: Grow) -> None:
-    from agent_runtime.connectors.transport.http_transport import ANYWHERE
+    from agent_runtime.connectors.transport.http_transport import ANY_ADDRESS
 
     async def page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -108,7 +108,7 @@ async def test_it_has_the_network_that_it_was_given(grow: Grow) -> None:
     site = await asyncio.start_server(page, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{site.sockets[0].getsockname()[1]}/"
     plant = grow(
-        ground={"upstream": DirectUpstream(ANYWHERE)},
+        ground={"upstream": DirectUpstream(ANY_ADDRESS)},
         none=demo(),
         some=demo(network=["127.0.0.1"]),
         other=demo(network=["example.org"]),
@@ -123,7 +123,9 @@ async def test_it_has_the_network_that_it_was_given(grow: Grow) -> None:
 
 async def test_a_server_that_dies_in_a_call_is_back_for_the_next_turn(grow: Grow) -> None:
     secret = "hunter2-hunter2"
-    plant = grow(Timeouts(wait=15, backoff=(0.3, 0.3)), environment={"KEY": secret}, demo=demo(env={"KEY": "${KEY}"}))
+    plant = grow(
+        Timeouts(first_wait=15, backoff=(0.3, 0.3)), environment={"KEY": secret}, demo=demo(env={"KEY": "${KEY}"})
+    )
     await plant.prepare()
     names = plant.names
     error = await plant.error("demo_die", words=f"bad key {secret}")
@@ -161,7 +163,7 @@ async def test_pauses_between_attempts_grow(grow: Grow) -> None:
         if len(pauses) == 7:
             await gate.wait()
 
-    plant = grow(Timeouts(wait=15, sleep=sleep), bad=script("import sys; sys.exit('no such luck')"))
+    plant = grow(Timeouts(first_wait=15, sleep=sleep), bad=script("import sys; sys.exit('no such luck')"))
     await plant.prepare()
     await until(lambda: len(pauses) == 7)
     assert pauses == [1, 2, 5, 15, 60, 60, 60]
@@ -190,7 +192,7 @@ async def test_new_tools_are_there_at_the_next_turn(grow: Grow) -> None:
 
 async def test_an_idle_server_is_ended_and_comes_back_when_it_is_called(grow: Grow) -> None:
     before = len(offspring())
-    plant = grow(Timeouts(wait=15, idle=1.0), demo=demo())
+    plant = grow(Timeouts(first_wait=15, idle=1.0), demo=demo())
     await plant.prepare()
     assert len(offspring()) > before
     await until(lambda: plant.state("demo").state == "idle")
@@ -216,7 +218,7 @@ async def test_two_servers_with_the_same_tools(grow: Grow) -> None:
 
 
 async def test_a_slow_start_does_not_hold_up_a_turn(grow: Grow) -> None:
-    plant = grow(Timeouts(wait=0.3, connect=30), slow=script("import time; time.sleep(60)"), demo=demo())
+    plant = grow(Timeouts(first_wait=0.3, connect=30), slow=script("import time; time.sleep(60)"), demo=demo())
     began = asyncio.get_running_loop().time()
     await plant.prepare()
     assert asyncio.get_running_loop().time() - began < 2

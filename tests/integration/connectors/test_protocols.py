@@ -13,7 +13,7 @@ from agent_runtime.connectors import Timeouts
 from .conftest import HERE, Grow, script, web_server_at
 
 MODERN = HERE / "modern_server.py"
-ONCE = Timeouts(wait=15, backoff=(30.0,))
+ONCE = Timeouts(first_wait=15, backoff=(30.0,))
 OLD = """
 import json, sys
 STRANGE

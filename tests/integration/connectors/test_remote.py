@@ -23,7 +23,7 @@ from tests.unit.net.webs import LOOPBACK, Names
 
 from .conftest import HERE, Grow, free_port, until, web_demo_at
 
-ONCE = Timeouts(wait=10, backoff=(30.0,))
+ONCE = Timeouts(first_wait=10, backoff=(30.0,))
 
 
 class Guarded:
@@ -258,7 +258,7 @@ async def test_by_a_forward_proxy_on_a_unix_socket(grow: Grow, web_demo: str, tm
     way_out = DirectUpstream(LOOPBACK, Names({"mcp.test": "127.0.0.1"}))
     with listen_at(door) as listening:
         async with ForwardProxy(way_out, admit) as proxy:
-            await proxy.listen(listening.bound)
+            await proxy.listen(listening.sock)
             ground = {"egress_url": http_url(door), "egress_token": "t"}
             plant = grow(ONCE, ground=ground, web={"url": web_demo.replace("127.0.0.1", "mcp.test")})
             await plant.prepare()
@@ -290,7 +290,7 @@ async def test_servers_that_mean_no_good(grow: Grow, said: bytes) -> None:
     site = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{site.sockets[0].getsockname()[1]}/mcp"
     connect = 2 if said else 0.3  # who says nothing is waited for to the end
-    plant = grow(Timeouts(wait=10, connect=connect, backoff=(30.0,)), web={"url": url})
+    plant = grow(Timeouts(first_wait=10, connect=connect, backoff=(30.0,)), web={"url": url})
     await plant.prepare()
     await until(lambda: plant.state("web").state == "waiting")
     assert plant.state("web").error

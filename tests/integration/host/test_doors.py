@@ -186,7 +186,7 @@ async def test_doors_come_and_go_while_others_are_used(tmp_path: Path) -> None:
         assert doors.addresses == (one, two)
         with pytest.raises(OSError, match="something listens there already"):
             await doors.open(one)
-        first, other = (HttpPool(url_of(Path(where.path)), {}, idle=5) for where in (one, two))
+        first, other = (HttpPool(url_of(Path(where.path)), {}, read_timeout=5) for where in (one, two))
         assert await get(first) == await get(other) == b"hello"
         async with asyncio.timeout(5):
             async with first.request("GET", "/slow") as begun:
@@ -215,7 +215,7 @@ async def test_what_hangs_behind_a_closed_door_is_hung_up_on(tmp_path: Path) -> 
     door = Unix(f"{tmp_path}/s")
     async with app(never) as doors:
         await doors.open(door)
-        http = HttpPool(url_of(Path(door.path)), {}, idle=10)
+        http = HttpPool(url_of(Path(door.path)), {}, read_timeout=10)
         hanging = asyncio.create_task(get(http))
         idle = socket.socket(socket.AF_UNIX)
         idle.setblocking(False)

@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_common.net import DirectUpstream, HostPatterns, WebClient, serve_socket
+from agent_common.net import DirectUpstream, HostPatterns, WebClient, bind_tcp_socket
 from agent_host.access import AccessGuard, TokenStore
 from agent_host.database import open_database
-from agent_host.egress import egress_door
+from agent_host.egress import egress_proxy
 from agent_host.settings import load_settings
 from agent_runtime.errors import StartError, ToolFailure
 from agent_testing import ManualClock
@@ -32,12 +32,12 @@ async def door(folder: Path, *patterns: str) -> AsyncGenerator[tuple[str, str]]:
     with closing(open_database(f"sqlite:///{folder / 'mesh.db'}")) as database:
         tokens = TokenStore(database, ManualClock())
         token = await tokens.mint("writer", "manual")
-        bound = serve_socket("127.0.0.1", 0)
+        bound = bind_tcp_socket("127.0.0.1", 0)
         bound.listen()
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         way_out = DirectUpstream(LOOPBACK, Names(NAMES))
-        async with egress_door(
-            AccessGuard(tokens, ManualClock()), HostPatterns.of(patterns), upstream=way_out
+        async with egress_proxy(
+            AccessGuard(tokens, ManualClock()), HostPatterns.from_patterns(patterns), upstream=way_out
         ) as opened:
             await opened.listen(bound)
             yield url, token
@@ -45,7 +45,7 @@ async def door(folder: Path, *patterns: str) -> AsyncGenerator[tuple[str, str]]:
 
 async def test_an_agent_reaches_the_hosts_on_the_list_and_no_others(tmp_path: Path) -> None:
     async with web({"/": page(b"hello")}) as site, door(tmp_path, "a.test", "*.b.test") as (url, token):
-        agent = WebClient.through(url, token)
+        agent = WebClient.via_proxy(url, token)
         for host in ("a.test", "deep.b.test"):
             assert (await agent.fetch(site.url(host=host))).body == b"hello"
         for host in ("b.test", "other.test", "inner.a.test"):
@@ -53,13 +53,13 @@ async def test_an_agent_reaches_the_hosts_on_the_list_and_no_others(tmp_path: Pa
                 await agent.fetch(site.url(host=host))
             assert refused.value.kind == "denied"
         with pytest.raises(ToolFailure, match="needs a token"):
-            await WebClient.through(url, "mesh_other").fetch(site.url())
+            await WebClient.via_proxy(url, "mesh_other").fetch(site.url())
 
 
 async def test_the_list_does_not_widen_what_is_public(tmp_path: Path) -> None:
     async with web({}) as site, door(tmp_path, "*") as (url, token):
         with pytest.raises(ToolFailure, match=r"inner\.a\.test leads to 10\.0\.0\.1, which is a private network"):
-            await WebClient.through(url, token).fetch(site.url(host="inner.a.test"))
+            await WebClient.via_proxy(url, token).fetch(site.url(host="inner.a.test"))
 
 
 async def test_tunnels_of_an_agent_end_when_its_tokens_are_revoked(tmp_path: Path) -> None:
@@ -73,15 +73,15 @@ async def test_tunnels_of_an_agent_end_when_its_tokens_are_revoked(tmp_path: Pat
     with closing(open_database(f"sqlite:///{tmp_path / 'mesh.db'}")) as database:
         tokens = TokenStore(database, ManualClock())
         guard, way_out = AccessGuard(tokens, ManualClock()), DirectUpstream(LOOPBACK, Names(NAMES))
-        bound = serve_socket("127.0.0.1", 0)
+        bound = bind_tcp_socket("127.0.0.1", 0)
         bound.listen()
-        async with egress_door(guard, HostPatterns.of(("*",)), upstream=way_out) as opened:
-            guard.on_revoked(opened.end)
+        async with egress_proxy(guard, HostPatterns.from_patterns(("*",)), upstream=way_out) as opened:
+            guard.add_revocation_callback(opened.disconnect)
             port = bound.getsockname()[1]
             await opened.listen(bound)
             tunnels = [await tunnel(port, target, await tokens.mint(name, "manual")) for name in ("writer", "other")]
             await database.run(lambda connection: guard.revoke_in(connection, "writer"))
-            guard.revoked("writer")
+            guard.notify_revoked("writer")
             async with asyncio.timeout(1):
                 assert await tunnels[0][0].read(1) == b"", "it is over"
             tunnels[1][1].write(b"x")

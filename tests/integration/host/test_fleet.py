@@ -264,7 +264,7 @@ def test_only_the_end_of_a_long_log_is_told(tmp_path: Path) -> None:
         file.truncate(2**43)  # far more than fits into memory, and no block on the disk
         file.seek(0, os.SEEK_END)
         file.write(b"x" * 3_000 + b"the end")
-    assert log.tail() == f"the end of {log.path}: {'x' * 1_993}the end"
+    assert log.quote_tail() == f"the end of {log.path}: {'x' * 1_993}the end"
 
 
 async def test_what_a_runtime_leaves_behind_is_ended_too(tmp_path: Path) -> None:
@@ -327,12 +327,12 @@ async def test_after_a_new_start_of_the_host_all_are_stopped(tmp_path: Path) -> 
 KEEPER = f"""
 import asyncio, sys, uvloop
 from pathlib import Path
-from agent_host.fleet import Launch, ProcessDriver
+from agent_host.fleet import LaunchRequest, ProcessDriver
 
 async def main():
     home = Path(sys.argv[1])
     driver = ProcessDriver(20, 5, [sys.executable, {str(STAND_IN)!r}, "stubborn"])
-    launch = Launch("a", driver.place(), home, "t", "http://127.0.0.1:1", "m")
+    launch = LaunchRequest("a", driver.allocate_url(), home, "t", "http://127.0.0.1:1", "m")
     child = await driver.start(launch)
     print("started", child.pid, flush=True)
     await asyncio.Event().wait()

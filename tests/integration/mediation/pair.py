@@ -14,7 +14,7 @@ from typing import Any, Self
 from sqlalchemy import text
 
 from agent_common.net import parse_endpoint
-from agent_common.protocol.work import Principal, WorkRequest, stamp
+from agent_common.protocol.work import Principal, WorkRequest, to_rfc3339
 from agent_host.database import open_database
 from agent_host.listener import LedgerRecord, Listener, ListenerLimits
 from agent_runtime.mediation import (
@@ -65,7 +65,7 @@ class Guest:
         self.channel = MediationChannel(
             *(parse_endpoint(url), identity, self.clerk, self.gate, self),
             grace=30,
-            pace=lambda: ReconnectBackoff(Longest()),
+            backoff=lambda: ReconnectBackoff(Longest()),
         )
         self.states: list[str] = []
         """Of the channel, one after the other."""
@@ -115,7 +115,7 @@ class Pair:
         assert isinstance(loop, HandLoop)
         self.loop, self.clock = loop, Hours()
         self.database = open_database(f"sqlite:///{self.folder / 'mesh.db'}")
-        limits = ListenerLimits(retry_min=0.0, retry_max=0.01, resend_max=0.01, goodbye=0.05)
+        limits = ListenerLimits(retry_min=0.0, retry_max=0.01, resend_max=0.01, close_timeout=0.05)
         self.listener = Listener(self.database, "tcp://127.0.0.1:0", limits=limits, clock=self.clock)
         await self.listener.open()
         self._key = (await self.listener.enrol(NAME))[1] or ""
@@ -174,7 +174,7 @@ class Pair:
             before = now
             for guest in self._guests:
                 await guest.rest()
-            await self.listener.parts.journal.settle()
+            await self.listener.parts.ledger_writer.flush()
             for _ in range(20):
                 await asyncio.sleep(0)
             await asyncio.sleep(0.001)
@@ -206,7 +206,7 @@ class Pair:
             "principal": Principal(name="ann", kind="user", verified=True),
             "content": "ping",
             "constraints_version": 0,
-            "submitted_at": stamp(self.clock.now_ms()),
+            "submitted_at": to_rfc3339(self.clock.now_ms()),
             "audit_ref": request_id,
             **more,
         }
@@ -226,7 +226,7 @@ class Pair:
     async def ended(self, request_id: str = "r1") -> LedgerRecord:
         async def fits() -> LedgerRecord | None:
             record = await self.listener.get(request_id)
-            return record if record.over else None
+            return record if record.is_finished else None
 
         return await self.until(fits)
 
@@ -238,11 +238,11 @@ class Pair:
         assert (record.result.status, record.result.content) == ("completed", "done")
         assert guest.begun.count(request_id) == 1
         await self.until(lambda: self._nothing_left(guest))
-        await self.listener.parts.journal.settle()
+        await self.listener.parts.ledger_writer.flush()
         rows = await self.database.run(lambda connection: connection.execute(text(ENDS), {"id": request_id}).all())
         assert len(rows) == 1
         return record
 
     async def _nothing_left(self, guest: Guest) -> bool:
-        resume = await guest.clerk.resume()
+        resume = await guest.clerk.resume_frame()
         return not resume.running and not resume.unacked

@@ -49,7 +49,7 @@ async def test_a_result_that_was_written_and_never_read_is_said_again(pair: Pair
     piece = await pair.begun(guest)
     pair.bridge.stall("to_host", pair.bridge.links[0])
     await piece.finish()
-    await pair.until(lambda: guest.clerk.busy == 0)
+    await pair.until(lambda: guest.clerk.active_count == 0)
     await pair.settle()
     assert (await pair.listener.get("r1")).status == "accepted"
     pair.bridge.cut()
@@ -75,7 +75,7 @@ async def test_a_guest_that_is_back_before_its_old_end_is_seen_has_the_place(pai
     await pair.ready(guest)
     await piece.finish()
     await pair.once(guest)
-    pair.bridge.release_ends()
+    pair.bridge.release_eof()
     await pair.until(lambda: not any(link in pair.bridge.links for link in old))
     assert (pair.epoch, guest.breaks) == (2, 1), "the end of the old one is not the end of the new one"
 

@@ -20,13 +20,13 @@ async def acknowledged(pair: Pair, guest: Guest, version: int) -> None:
         return ready is not None and ready.acked_version == version and ready.ready
 
     await pair.until(fits)
-    assert (guest.constraints.held.version, guest.constraints.held.instructions) == (version, PAYLOAD.decode())
+    assert (guest.constraints.active.version, guest.constraints.active.instructions) == (version, PAYLOAD.decode())
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 async def test_who_has_nothing_to_do_takes_them_at_once(pair: Pair, severity: Severity) -> None:
     guest = await pair.attached()
-    await pair.listener.constrain(NAME, 3, PAYLOAD, severity=severity)
+    await pair.listener.push_constraints(NAME, 3, PAYLOAD, severity=severity)
     await pair.submit()
     await acknowledged(pair, guest, 3)
     await pair.until(lambda: guest.hands.pieces)
@@ -42,11 +42,11 @@ async def test_who_works_ends_its_work_under_mild_ones_and_stops_for_urgent_ones
 ) -> None:
     guest = await pair.attached()
     piece = await pair.begun(guest)
-    await pair.listener.constrain(NAME, 3, PAYLOAD, severity=severity)
+    await pair.listener.push_constraints(NAME, 3, PAYLOAD, severity=severity)
     await pair.submit("next")
     if severity in ("LOW", "MEDIUM"):
         await pair.settle()
-        assert (guest.constraints.held.version, piece.over.is_set()) == (0, False)
+        assert (guest.constraints.active.version, piece.over.is_set()) == (0, False)
         await piece.finish()
     await pair.until(piece.over.is_set)
     record = await pair.ended()

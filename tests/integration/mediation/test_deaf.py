@@ -33,18 +33,18 @@ async def test_a_host_that_reads_nothing_for_thirty_seconds_is_left(
     assert isinstance(loop, HandLoop)
     for number in range(100):
         link.send(Progress(request_id="r", seq=number, kind="text", text="x" * 60_000))
-    flushing = asyncio.create_task(link.flushed())
+    flushing = asyncio.create_task(link.flush())
     for _ in range(20):
         await asyncio.sleep(0)
     loop.leap(29)
     for _ in range(20):
         await asyncio.sleep(0)
-    assert (link.broken, flushing.done()) == (None, False)
+    assert (link.break_reason, flushing.done()) == (None, False)
     loop.leap(1.5)
     for _ in range(20):
         await asyncio.sleep(0)
     assert flushing.done()
-    assert link.broken == "the host reads nothing"
+    assert link.break_reason == "the host reads nothing"
 
 
 async def test_a_line_that_is_too_long_is_skipped_and_one_without_end_is_the_end(

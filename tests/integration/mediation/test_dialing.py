@@ -57,9 +57,9 @@ async def test_a_host_that_comes_and_goes_does_not_make_it_hurry(pair: Pair) -> 
 
 def test_waits_double_up_to_five_seconds_and_start_anew_after_a_good_one() -> None:
     pace = ReconnectBackoff(Longest())
-    assert [pace.wait(attached=0.0, fenced=False) for _ in WAITS] == pytest.approx(WAITS)
-    assert pace.wait(attached=9.9, fenced=False) == 5.0
-    assert pace.wait(attached=10.0, fenced=False) == 0.1
-    assert pace.wait(attached=0.0, fenced=True) == 120.0
-    drawn = [ReconnectBackoff().wait(attached=10.0, fenced=False) for _ in range(100)]
+    assert [pace.next_delay(attached=0.0, fenced=False) for _ in WAITS] == pytest.approx(WAITS)
+    assert pace.next_delay(attached=9.9, fenced=False) == 5.0
+    assert pace.next_delay(attached=10.0, fenced=False) == 0.1
+    assert pace.next_delay(attached=0.0, fenced=True) == 120.0
+    drawn = [ReconnectBackoff().next_delay(attached=10.0, fenced=False) for _ in range(100)]
     assert 0.0 <= min(drawn) < 0.05 < max(drawn) <= 0.1, "anywhere between nothing and all of it"

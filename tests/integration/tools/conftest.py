@@ -52,7 +52,7 @@ async def house(tmp_path: Path, hold: Hold) -> House:
     confinement = await hold(home.data_dir)
     if confinement.name != "bubblewrap":
         pytest.fail(confinement.reason)
-    home = home.owned_by(confinement.uid)
+    home = home.with_owner(confinement.uid)
     return furnish(home, confinement)
 
 

@@ -24,7 +24,7 @@ from agent_runtime.skills import (
     WorkerSetup,
     authoring_tools,
 )
-from agent_runtime.skills.workers.process import ARGV
+from agent_runtime.skills.workers.process import WORKER_ARGV
 from agent_runtime.store import Database
 from agent_runtime.tools import ToolGate, ToolRegistry
 
@@ -141,7 +141,7 @@ class School:
 
 def workers() -> list[int]:
     found = [(one.pid, one.info) for one in psutil.process_iter(["cmdline", "status"])]
-    name = ARGV[-1]
+    name = WORKER_ARGV[-1]
     return [pid for pid, info in found if name in (info["cmdline"] or []) and info["status"] != "zombie"]
 
 

@@ -46,7 +46,7 @@ async def test_the_disk_stays_as_it_was(house: House, name: str) -> None:
     (workspace / ".agents" / "plans" / "out").symlink_to("../..")
     (workspace / "file").write_text("old")
     before = tree(workspace)
-    context = replace(house.context, agent=name, authority=Authority().under(agent.layer), approved=True)
+    context = replace(house.context, agent=name, authority=Authority().with_layer(agent.layer), approved=True)
     for tool, arguments in CALLS:
         await house.tools.run(tool, arguments, context)
         assert tree(workspace) == before, (tool, arguments)
@@ -65,7 +65,7 @@ async def test_a_link_that_is_swapped_in_leads_nowhere_that_the_plan_may_not_go(
     plans = house.home.workspace / ".agents" / "plans"
     plans.mkdir(parents=True)
     (house.home.workspace / "src").mkdir()
-    context = replace(house.context, agent="plan", authority=Authority().under(agent.layer))
+    context = replace(house.context, agent="plan", authority=Authority().with_layer(agent.layer))
 
     def swap() -> None:
         for _ in range(100):

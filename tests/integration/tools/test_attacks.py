@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from agent_runtime.sandbox import SandboxLimits
-from agent_runtime.sandbox.backends.backend import OF_ALL
+from agent_runtime.sandbox.backends.backend import MAX_CONFINED_PROCESSES
 from agent_runtime.tools.files import glob_grep
 
 from .conftest import House, furnish
@@ -399,10 +399,10 @@ async def test_a_search_cannot_be_made_to_run_for_ever(house: House) -> None:
     finding.cancel()
     with pytest.raises(asyncio.CancelledError):
         await finding
-    assert await gone(str(glob_grep.PROGRAM))
+    assert await gone(str(glob_grep.WORKER_PROGRAM))
 
 
 async def test_the_limits_of_a_box_reach_the_command(house: House) -> None:
     printed = await house.bash("ulimit -u -n -c -d | awk '{print $NF}'")
     defaults = SandboxLimits()
-    assert printed.split() == [str(OF_ALL), str(defaults.open_files), "0", str(defaults.memory // 1024)]
+    assert printed.split() == [str(MAX_CONFINED_PROCESSES), str(defaults.open_files), "0", str(defaults.memory // 1024)]

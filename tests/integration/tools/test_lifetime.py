@@ -181,13 +181,13 @@ SERVER = """
 import asyncio, sys
 from pathlib import Path
 import uvloop
-from agent_runtime.sandbox import Box, choose_confinement
+from agent_runtime.sandbox import SandboxSpec, choose_confinement
 
 async def main():
     data, work = Path(sys.argv[1]), Path(sys.argv[1]) / "work"
     confinement = await choose_confinement(sys.argv[2], data)
     command = "sleep 7006 & (sleep 7006 & sleep 7006) & sleep 7006"
-    await confinement.run(("bash", "-c", command), Box(work, (work,)), timeout=60)
+    await confinement.run(("bash", "-c", command), SandboxSpec(work, (work,)), timeout=60)
 
 uvloop.run(main())
 """
@@ -205,12 +205,12 @@ def test_commands_die_with_a_server_that_is_killed(confinement: Confinement, box
 BUSY = """
 import asyncio, sys
 from pathlib import Path
-from agent_runtime.sandbox import Box, choose_confinement
+from agent_runtime.sandbox import SandboxSpec, choose_confinement
 
 async def start(confinement, work, delay):
     while True:
         await asyncio.sleep(delay)
-        await confinement.run(("sleep", "7008"), Box(work, (work,)), timeout=0.02)
+        await confinement.run(("sleep", "7008"), SandboxSpec(work, (work,)), timeout=0.02)
 
 async def main():
     data, work = Path(sys.argv[1]), Path(sys.argv[1]) / "work"
@@ -241,7 +241,7 @@ USER = """
 import asyncio, sys
 sys.path[:0] = {paths!r}
 from pathlib import Path
-from agent_runtime.sandbox import Box, choose_confinement
+from agent_runtime.sandbox import SandboxSpec, choose_confinement
 
 async def main():
     data, work = Path(sys.argv[1]), Path(sys.argv[1]) / "work"
@@ -249,7 +249,7 @@ async def main():
     confinement = await choose_confinement("required", data)
     look = "cat ../secret /tmp/*/secret; cat /proc/1/environ | tr '\\\\0' ' '"
     command = f"id -u; touch made; touch /usr/x /etc/x; {{look}}; unshare -Ur true"
-    done = await confinement.run(("bash", "-c", command), Box(work, (work,)), timeout=10)
+    done = await confinement.run(("bash", "-c", command), SandboxSpec(work, (work,)), timeout=10)
     print(confinement.uid, done.stdout, done.stderr)
 
 asyncio.run(main())
@@ -354,7 +354,7 @@ def test_what_cannot_be_watched_any_more_is_ended(run: Run, confinement: Confine
 
     async def watch() -> None:
         async with await confinement.spawn(("sleep", "9"), box) as child:
-            child.guard(broken())
+            child.add_guard(broken())
             async with asyncio.timeout(5):
                 await child.wait()
             assert child.stopped == "it could not be watched any more"

@@ -18,7 +18,7 @@ SECRET = "sk-of-the-mcp-server"
 SERVER = """
 import asyncio, json, sys
 from pathlib import Path
-from agent_runtime.sandbox import Box
+from agent_runtime.sandbox import SandboxSpec
 from agent_runtime.sandbox.confinement import Confinement
 from agent_runtime.sandbox.probe.probe import probe
 from agent_runtime.sandbox.backends.landlock import other_user
@@ -31,14 +31,14 @@ async def main():
     rung = other_user(home.data_dir, version)
     print(json.dumps(await probe(rung, home.data_dir)))
     confinement = Confinement(rung)
-    home = home.owned_by(confinement.uid, by_path=True)
+    home = home.with_owner(confinement.uid, by_path=True)
     scratch, other = home.make_scratch("ses_1"), home.make_scratch("ses_2")
     wait = ("bash", "-c", "echo precious > $NOTES; echo; exec sleep 7200")
     env = {"NOTES_TOKEN": secret, "NOTES": str(other / "notes")}
-    async with await confinement.spawn(wait, Box(other, (other,), env=env)) as neighbour:
+    async with await confinement.spawn(wait, SandboxSpec(other, (other,), env=env)) as neighbour:
         await neighbour.stdout.readline()
-        pids = ",".join(map(str, neighbour.family()))
-        box = Box(home.workspace, (home.workspace, scratch))
+        pids = ",".join(map(str, neighbour.processes()))
+        box = SandboxSpec(home.workspace, (home.workspace, scratch))
         done = await confinement.run(("python3", "-c", attacks, pids, str(other / "notes")), box, timeout=20)
         print(json.dumps([done.stdout, done.stderr, neighbour.running, (other / "notes").read_text()]))
         done = await confinement.run(("bash", "-c", manners), box, timeout=20)

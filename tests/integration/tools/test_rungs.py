@@ -27,8 +27,8 @@ SERVER = """
 import asyncio, json, os, sys
 from dataclasses import asdict
 from pathlib import Path
-from agent_runtime.sandbox import Box, Limits, Quota, choose_confinement
-from agent_runtime.sandbox.probe.select import RUNGS
+from agent_runtime.sandbox import SandboxSpec, SandboxLimits, Quota, choose_confinement
+from agent_runtime.sandbox.probe.select import BACKENDS
 from agent_runtime.sandbox.confinement import Confinement
 from agent_runtime.workspace import Home
 
@@ -36,16 +36,16 @@ async def main():
     title, tries = sys.argv[2], json.loads(sys.argv[3])
     home = Home(Path(sys.argv[1]))
     home.prepare()
-    confinement = await choose_confinement("required", home.data_dir, [(title, RUNGS[title])])
-    home = home.owned_by(confinement.uid, by_path=confinement.by_path)
+    confinement = await choose_confinement("required", home.data_dir, [(title, BACKENDS[title])])
+    home = home.with_owner(confinement.uid, by_path=confinement.by_path)
     scratch, other = home.make_scratch("ses_1"), home.make_scratch("ses_2")
     (other / "notes").write_text("sk-do-not-tell")
     os.chmod(home.database, 0o644) if not confinement.by_path else None
     env = {"SCRATCH": str(scratch), "OTHER": str(other), "DATA": str(home.data_dir), "SERVER": str(os.getpid())}
     def box(readable=(), **limits):
         size = limits.pop("quota", 2**30)
-        quotas = (Quota.of(scratch, size, "the scratch folder"),)
-        return Box(home.workspace, (home.workspace, scratch), readable, env, Limits(**limits), quotas)
+        quotas = (Quota.for_size(scratch, size, "the scratch folder"),)
+        return SandboxSpec(home.workspace, (home.workspace, scratch), readable, env, SandboxLimits(**limits), quotas)
     print(json.dumps([confinement.name, confinement.uid, os.getpid()]), flush=True)
     for one in tries:
         readable = (home.staged / "build",) if one.get("skills") else ()
@@ -144,8 +144,9 @@ def test_a_skill_s_worker_can_tell_how_it_stands(rung: Rung) -> None:
     posture = SOURCES / "agent_runtime/skills/worker/process_state.py"
     look = (
         "import importlib.util as u; s = u.spec_from_file_location('posture', sys.argv[1]); m = u.module_from_spec(s); "
-        "s.loader.exec_module(m); p = m.Posture(); before = p.kept(); f = [open('/dev/null') for _ in range(70)]; "
-        "print(before, p.kept())"
+        "s.loader.exec_module(m); p = m.ProcessSnapshot(); before = p.is_unchanged(); "
+        "f = [open('/dev/null') for _ in range(70)]; "
+        "print(before, p.is_unchanged())"
     )
     assert rung.bash(f'python3 -c "import sys; {look}" {posture}').split() == ["True", "False"]
 

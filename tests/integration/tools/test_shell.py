@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import Rule
 from agent_common.protocol.authority import Access, decide, matches
-from agent_runtime.tools.shell.script import commands
-from agent_runtime.tools.shell.words import shown
+from agent_runtime.tools.shell.script import parse_commands
+from agent_runtime.tools.shell.words import quote_word
 from tests.redteam.bash_scripts import ATTACKS, VARIABLES
 
 NOTE = 'printf \'%s\\0\' "$@" :END: >> "$NOTES"'
@@ -84,7 +84,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
 
 
 def text(argv: list[str]) -> str:
-    return " ".join(map(shown, argv))
+    return " ".join(map(quote_word, argv))
 
 
 def begins(argv: list[str], start: str) -> bool:
@@ -93,13 +93,13 @@ def begins(argv: list[str], start: str) -> bool:
         return not start
     return any(
         f"{word} ".startswith(start) or (start.startswith(f"{word} ") and begins(argv[1:], start[len(word) + 1 :]))
-        for word in {argv[0], shown(argv[0])}
+        for word in {argv[0], quote_word(argv[0])}
     )
 
 
 def told(argv: list[str], script: str) -> bool:
     """Whether the reader has named this command."""
-    read = commands(script)
+    read = parse_commands(script)
     # Our command is a file, which a shell may also be given to run.
     calls = (argv, ["bash", *argv], ["sh", *argv])
     # What is filled in may be nothing: `a ` may be `a` alone, which a rule for `a *` is about too.
@@ -108,7 +108,7 @@ def told(argv: list[str], script: str) -> bool:
 
 def allowed(script: str, *patterns: str) -> bool:
     """Whether rules for these patterns, and no others, let the script run."""
-    read = commands(script)
+    read = parse_commands(script)
     rules = [Rule(permission="bash", pattern=one, action="allow", source="manifest") for one in patterns]
     access = Access("bash", subjects=read.texts or (script,), starts=read.starts, opaque=bool(read.opaque))
     return decide(rules, access).action == "allow"
@@ -212,7 +212,7 @@ def test_what_a_narrow_rule_allows_runs_only_that(
     ground: Ground, script: str, changes: list[tuple[float, str, bool]], patterns: list[str]
 ) -> None:
     script = changed(script, changes)
-    if commands(script).opaque:
+    if parse_commands(script).opaque:
         return
     ran = [argv for argv in ground.run(script) if argv[0]]
     assert all(told(argv, script) for argv in ran), script

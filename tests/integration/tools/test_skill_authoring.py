@@ -12,7 +12,7 @@ import pytest
 from agent_common.protocol import Folders, RequirementSet, Rule
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import ToolResult
-from agent_runtime.skills.authoring import MOST_CODE
+from agent_runtime.skills.authoring import MAX_CODE_LENGTH
 
 from .school import School
 from .test_skill_reload import greeting, said, says, states
@@ -56,7 +56,7 @@ async def test_what_passes_is_a_tool_from_then_on(school: School) -> None:
         ],
         "test": {"skill": "greet", "result": "one"},
     }
-    assert result.joins == ("greet",)
+    assert result.added_tools == ("greet",)
     assert await said(school) == "one"
     assert (school.house.home.skills / "greet.py").read_text() == code
     await school.open(school.house.confinement)
@@ -91,7 +91,7 @@ async def test_what_passes_is_a_tool_from_then_on(school: School) -> None:
         ("a\nb", greeting("x"), None, r"name: 'a\nb' must be letters, digits and _"),
         ("_greet", greeting("x"), None, "name: '_greet' must be letters, digits and _, beginning with a letter"),
         ("other", greeting("x", "taken"), None, "name: taken is taken by taken.py; take another name"),
-        ("greet", "#" * (MOST_CODE + 1), None, f"code: maxLength is {MOST_CODE}"),
+        ("greet", "#" * (MAX_CODE_LENGTH + 1), None, f"code: maxLength is {MAX_CODE_LENGTH}"),
         ("greet", "# \udc80", None, "code: character 2 is half of a character"),
     ],
 )  # fmt: skip
@@ -131,7 +131,7 @@ async def test_every_version_is_kept_and_can_be_gone_back_to(school: School) -> 
     assert "there is no plugin greet.py; there are: none" in str(again.error_text)
 
     result = await school.call("reload_skills", name="greet", version=1)
-    assert (result.data["version"], result.joins) == (5, ("greet",))
+    assert (result.data["version"], result.added_tools) == (5, ("greet",))
     assert await said(school) == "one"
     found = await school.value("list_skills", name="greet")
     assert [(one["version"], one["action"], one["by"]) for one in found["versions"]] == [
@@ -189,7 +189,7 @@ async def test_a_reload_waits_for_the_verdicts(school: School) -> None:
             {"name": "greet", "file": "greet.py", "version": 1, "state": "active"},
         ]
     }  # fmt: skip
-    assert result.joins == ("greet",)
+    assert result.added_tools == ("greet",)
 
 
 async def test_authors_who_come_at_once(school: School) -> None:

@@ -327,23 +327,23 @@ class Crowded(Confinement):
     full = False
 
     async def spawn(
-        self, argv: Sequence[str], box: SandboxSpec, *, line_limit: int = 0, helper: bool = False
+        self, argv: Sequence[str], spec: SandboxSpec, *, line_limit: int = 0, helper: bool = False
     ) -> SandboxProcess:
         if self.full:
             raise ToolFailure("the command could not be started: too many processes", kind="unavailable")
-        return await super().spawn(argv, box, line_limit=line_limit, helper=helper)
+        return await super().spawn(argv, spec, line_limit=line_limit, helper=helper)
 
 
 async def test_what_could_not_be_held_for_a_moment_is_tried_again(school: School) -> None:
     """That is no fault of the plugin, so no save is needed for it."""
     (school.house.home.skills / "greet.py").write_text(greeting("one"))
-    crowded = Crowded(school.house.confinement._rung)
+    crowded = Crowded(school.house.confinement._backend)
     await school.open(crowded)
     crowded.full = True
     save(school, greeting("two"))
     await shows(school, lambda found: "too many processes; version 1 stays" in str(found[0].error))
     crowded.full = False
     assert school.host is not None
-    await school.host.look()
+    await school.host.scan()
     await says(school, "two")
     assert states(school)[0].error is None

@@ -16,7 +16,7 @@ from agent_common.protocol import Rule
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import ToolContext, ToolResult
 from agent_runtime.tools import ToolGate
-from agent_runtime.tools.web.fetch import FETCH_LIMIT, PROGRAM, PageReader, web_fetch_tool
+from agent_runtime.tools.web.fetch import EXTRACT_PROGRAM, FETCH_LIMIT, PageReader, web_fetch_tool
 from tests.unit.net.webs import everywhere, leads_to, page, web
 
 from .conftest import House
@@ -193,4 +193,4 @@ async def test_a_reader_that_hangs_or_breaks_is_ended(house: House, tmp_path: Pa
 
 
 def test_the_reader_is_a_file_of_the_package() -> None:
-    assert PROGRAM.is_file()
+    assert EXTRACT_PROGRAM.is_file()

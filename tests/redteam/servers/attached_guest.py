@@ -8,7 +8,7 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
-from agent_common.protocol.work import mac_of, new_sid
+from agent_common.protocol.work import compute_mac, new_sid
 
 NOW = "2026-11-22T02:19:05Z"
 _PATIENCE = 60.0
@@ -86,7 +86,7 @@ class Guest:
         assert welcome["ctl"] == "welcome", welcome
         if welcome.get("challenge"):
             proof = {name: welcome[name] for name in ("challenge", "agent_id", "epoch")}
-            self._say(ctl="attach", sid=sid, mac=mac_of((self._key or "").encode(), sid=sid, **proof))
+            self._say(ctl="attach", sid=sid, mac=compute_mac((self._key or "").encode(), sid=sid, **proof))
         self._say(ctl="resume", running=[], unacked=[])
         assert json.loads(lines.readline())["ctl"] == "resume_ok"
 

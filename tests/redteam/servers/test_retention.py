@@ -43,7 +43,7 @@ def test_a_host_prunes_its_ledgers_and_serves_meanwhile(tmp_path: Path, url: str
     }
     with closing(open_database(url)) as database:
         for table, made in rows.items():
-            database.run_now(lambda one, to=table, of=made: one.execute(insert(to), [aged(row) for row in of]))
+            database.run_sync(lambda one, to=table, of=made: one.execute(insert(to), [aged(row) for row in of]))
     with Host(tmp_path / "data", MESH_DATABASE_URL=url) as host:
         assert host.operator.post("/workspaces", json={"id": "a", "driver": "external"}).status_code == 201
         deadline, number, slowest = time.monotonic() + PATIENCE, 0, 0.0

@@ -22,23 +22,23 @@ from agent_runtime.memory import NoMemory
 from agent_runtime.ports import SubagentRequest, ToolContext, ToolSpec
 from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillManager, authoring_tools
-from agent_runtime.tools import LOCKED, Tool, ToolRegistry, builtin_tools
+from agent_runtime.tools import LOCKED_TOOL_NAMES, Tool, ToolRegistry, builtin_tools
 from agent_runtime.tools.core.permissions import PermissionCheck
 from agent_runtime.tools.core.verdict import Verdict
 
 AGENTS = AgentDirectory()
 LOOKING = {"read", "glob", "grep", "web_fetch", "web_search", "skill", "todo", "tool_search", "memory_search"} & {
-    *LOCKED,
+    *LOCKED_TOOL_NAMES,
     "memory_search",
 }
 EVERYTHING = RequirementSet.model_validate({"fs": {"read": ["/"], "write": ["/"]}, "shell": [ANY_PROGRAM]})
 
 
 class Nobody:
-    def callable(self) -> Sequence[tuple[str, str]]:
+    def callable_agents(self) -> Sequence[tuple[str, str]]:
         return [("explore", "Looks.")]
 
-    async def spawn(self, errand: SubagentRequest, context: ToolContext) -> Any:
+    async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
         raise AssertionError
 
 
@@ -67,7 +67,7 @@ TOOLS = {
 def authority(name: str) -> Authority:
     agent = AGENTS.get(name)
     assert agent is not None
-    return Authority().under(agent.layer)
+    return Authority().with_layer(agent.layer)
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def test_whoever_they_call_may_do_no_more(house: tuple[Path, Path]) -> None:
         for lower in ("default", "build", "plan", "explore"):
             agent = AGENTS.get(lower)
             assert agent is not None
-            line = authority(upper).under(agent.layer)
+            line = authority(upper).with_layer(agent.layer)
             at = ToolContext("ses_1", "call_1", *house, agent=lower, authority=line)
             assert verdict(TOOLS["bash"], {"command": "true"}, at).action == "deny"
             assert verdict(TOOLS["write"], {"path": "src/x"}, at).action == "deny"
@@ -179,7 +179,7 @@ def test_a_tool_that_is_taken_away_is_gone_for_calls_that_come(house: tuple[Path
     at = context(house, "default")
     assert verdict(TOOLS["read"], {"path": "src"}, at).action == "allow"
     narrowed = ToolContext(
-        *("ses_1", "call_1", *house), agent="default", authority=at.authority.under(Layer(tools=("grep",)))
+        *("ses_1", "call_1", *house), agent="default", authority=at.authority.with_layer(Layer(tools=("grep",)))
     )
     found = verdict(TOOLS["read"], {"path": "src"}, narrowed)
     assert (found.action, found.reason) == ("deny", "read is refused: agent default does not have it")

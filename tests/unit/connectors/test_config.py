@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from agent_runtime.connectors import read_servers
-from agent_runtime.connectors.config.config import ConfigFaults, LocalServer, RemoteServer, ServerConfig, servers
+from agent_runtime.connectors.config.config import ConfigFaults, LocalServer, RemoteServer, ServerConfig, parse_servers
 from agent_runtime.errors import StartError
 
 DATA = Path("/var/lib/agent")
 
 
 def one(environment: dict[str, str] | None = None, **about: Any) -> ServerConfig:
-    [found] = servers({"mcpServers": {"it": about}}, DATA, environment or {})
+    [found] = parse_servers({"mcpServers": {"it": about}}, DATA, environment or {})
     return found
 
 
 def faults(content: Any, **environment: str) -> list[str]:
     with pytest.raises(ConfigFaults) as raised:
-        servers(content, DATA, environment)
+        parse_servers(content, DATA, environment)
     return raised.value.lines
 
 
@@ -33,30 +33,30 @@ def fault(**about: Any) -> str:
 
 def test_a_local_server_as_others_write_it() -> None:
     found = one(command="npx", args=["-y", "server"], env={"KEY": "abc"})
-    assert found.where == LocalServer(("npx", "-y", "server"), {"KEY": "abc"})
+    assert found.target == LocalServer(("npx", "-y", "server"), {"KEY": "abc"})
     assert found.enabled
     assert found.timeout is None
 
 
 def test_a_local_server_as_the_sheet_has_it() -> None:
     content = {"mcp": {"it": {"type": "local", "command": ["python", "-m", "x"], "timeout_ms": 500, "enabled": True}}}
-    [found] = servers(content, DATA, {})
-    assert isinstance(found.where, LocalServer)
-    assert found.where.argv == ("python", "-m", "x")
+    [found] = parse_servers(content, DATA, {})
+    assert isinstance(found.target, LocalServer)
+    assert found.target.argv == ("python", "-m", "x")
     assert found.timeout == 0.5
 
 
 def test_what_a_local_server_may_do_is_what_it_was_given() -> None:
-    bare = one(command="x").where
+    bare = one(command="x").target
     assert isinstance(bare, LocalServer)
     assert (bare.network, bare.write, bare.read) == (None, False, ())
-    rich = one(command="x", network=["*.example.org"], write=True, read=["/opt/x"], memory_mb=64).where
+    rich = one(command="x", network=["*.example.org"], write=True, read=["/opt/x"], memory_mb=64).target
     assert isinstance(rich, LocalServer)
     assert rich.network is not None
     assert rich.network.match("a.example.org")
     assert not rich.network.match("example.com")
     assert (rich.write, rich.read, rich.memory) == (True, (Path("/opt/x"),), 64 * 2**20)
-    every = one(command="x", network=True).where
+    every = one(command="x", network=True).target
     assert isinstance(every, LocalServer)
     assert every.network is not None
     assert every.network.match("anything.example")
@@ -64,7 +64,7 @@ def test_what_a_local_server_may_do_is_what_it_was_given() -> None:
 
 def test_a_remote_server() -> None:
     oauth = {"token_url": "https://a.example/token", "client_id": "me", "refresh_token": "r" * 10}
-    found = one(type="http", url="https://mcp.example/mcp", headers={"X-Key": "k"}, oauth=oauth).where
+    found = one(type="http", url="https://mcp.example/mcp", headers={"X-Key": "k"}, oauth=oauth).target
     assert isinstance(found, RemoteServer)
     assert found.headers == {"x-key": "k"}
     assert found.oauth is not None
@@ -73,7 +73,7 @@ def test_a_remote_server() -> None:
 
 def test_values_come_from_the_environment() -> None:
     found = one({"KEY": "from-outside"}, command="x", args=["${WHERE:-here}"], env={"KEY": "a ${KEY} b"})
-    assert found.where == LocalServer(("x", "here"), {"KEY": "a from-outside b"})
+    assert found.target == LocalServer(("x", "here"), {"KEY": "a from-outside b"})
     assert "from-outside" in found.secrets
 
 
@@ -160,7 +160,7 @@ def test_the_shape_of_the_whole(content: Any, says: str) -> None:
 
 def test_one_that_is_off_needs_nothing() -> None:
     assert not one(command="${NONE}", enabled=False).enabled
-    assert servers({}, DATA, {}) == ()
+    assert parse_servers({}, DATA, {}) == ()
 
 
 def test_no_file_is_no_server_and_a_bad_one_stops_the_start(tmp_path: Path) -> None:

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.connectors.config.config import ConfigFaults, LocalServer, RemoteServer, ServerConfig, servers
+from agent_runtime.connectors.config.config import ConfigFaults, LocalServer, RemoteServer, ServerConfig, parse_servers
 
 DATA = Path("/var/lib/agent")
 ENVIRONMENT = {"HOME": "/srv/ann", "TOKEN": "t-o-k-e-n", "API_KEY": "k-e-y-k-e-y"}
 
 
 def read(content: Any) -> ServerConfig:
-    [found] = servers(content, DATA, ENVIRONMENT)
+    [found] = parse_servers(content, DATA, ENVIRONMENT)
     return found
 
 
 def faults(content: Any) -> list[str]:
     with pytest.raises(ConfigFaults) as raised:
-        servers(content, DATA, ENVIRONMENT)
+        parse_servers(content, DATA, ENVIRONMENT)
     return raised.value.lines
 
 
@@ -73,7 +73,7 @@ def remote(url: str = "https://m.example/mcp", **headers: str) -> RemoteServer:
     ids=["claude", "claude http", "cursor", "vs code", "settings", "windsurf", "cline", "gemini", "opencode", "zed"],
 )
 def test_what_other_products_write_is_taken(content: Any, where: LocalServer | RemoteServer) -> None:
-    assert read(content).where == where
+    assert read(content).target == where
 
 
 def test_a_server_that_is_disabled_elsewhere_is_disabled() -> None:

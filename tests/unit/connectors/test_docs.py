@@ -10,7 +10,7 @@ from agent_common.protocol.authority import Access, decide
 from agent_runtime.agents import ProjectRules
 from agent_runtime.connectors import Timeouts
 from agent_runtime.connectors.config import config
-from agent_runtime.connectors.config.config import servers
+from agent_runtime.connectors.config.config import parse_servers
 from agent_runtime.connectors.config.config_schema import OAuthConfig, ServerFields
 from agent_runtime.connectors.session import server_connection, session
 from agent_runtime.connectors.tools import schemas
@@ -31,7 +31,7 @@ def test_the_examples_are_taken() -> None:
     found = [
         server
         for text in examples("json")
-        for server in servers(json.loads(text), Path("/data"), {"NOTES_TOKEN": "a", "DOCS_KEY": "b"})
+        for server in parse_servers(json.loads(text), Path("/data"), {"NOTES_TOKEN": "a", "DOCS_KEY": "b"})
     ]
     assert [server.name for server in found] == ["notes", "docs"]
 
@@ -54,28 +54,28 @@ def test_every_field_is_told() -> None:
 
 
 def test_the_limits_are_those_of_the_code() -> None:
-    assert LIMITS["servers"] == str(config.MOST_SERVERS)
-    assert LIMITS["tools of a server"] == str(session.MOST_TOOLS)
+    assert LIMITS["servers"] == str(config.MAX_SERVERS)
+    assert LIMITS["tools of a server"] == str(session.MAX_TOOLS)
     assert LIMITS["description of a tool or a parameter"] == f"{schemas.TEXT_LIMIT} characters"
-    assert LIMITS["schema of a tool"] == f"{schemas.LARGEST // 1024} KiB, {schemas.DEEPEST} levels"
-    assert LIMITS["one message"] == f"{rate_limit.MESSAGE_LIMIT // 2**20} MiB, {rate_limit.MOST_NODES} values"
+    assert LIMITS["schema of a tool"] == f"{schemas.MAX_SCHEMA_LENGTH // 1024} KiB, {schemas.MAX_DEPTH} levels"
+    assert LIMITS["one message"] == f"{rate_limit.MESSAGE_LIMIT // 2**20} MiB, {rate_limit.MAX_NODES} values"
     size = rate_limit.UNIT // 1024
     told = f"{rate_limit.RATE:g} a second after the first {rate_limit.BURST:g}; a message of more than {size} KiB"
     assert LIMITS["messages"].startswith(told)
-    assert LIMITS["lines that are no messages"] == f"{rate_limit.MOST_NOISE} in a row"
-    assert LIMITS["requests of a server's own"] == f"{rate_limit.MOST_ASKS} in a connection"
-    assert LIMITS["calls of a server at once"] == str(server_connection.MOST_CALLS)
+    assert LIMITS["lines that are no messages"] == f"{rate_limit.MAX_NOISE_LINES} in a row"
+    assert LIMITS["requests of a server's own"] == f"{rate_limit.MAX_REQUESTS} in a connection"
+    assert LIMITS["calls of a server at once"] == str(server_connection.MAX_CALLS)
     assert LIMITS["time to connect"] == f"{Timeouts().connect:g} s"
-    assert LIMITS["matches of `tool_search`"] == str(tool_search.MOST)
+    assert LIMITS["matches of `tool_search`"] == str(tool_search.MAX_MATCHES)
 
 
 def test_the_times_are_those_of_the_code() -> None:
     patience = Timeouts()
-    assert f"waits {patience.wait:g} s at most" in PAGE
+    assert f"waits {patience.first_wait:g} s at most" in PAGE
     assert f"for {patience.idle / 60:g} minutes" in PAGE
     *first, last = patience.backoff
     assert f"after {', '.join(f'{one:g}' for one in first)} and then every {last:g} s" in PAGE
-    assert f"more than {registry.MOST_SHOWN} tools" in PAGE
+    assert f"more than {registry.MAX_SHOWN} tools" in PAGE
     assert f"unanswered for {session.PROBE_SECONDS:g} s" in PAGE
     assert auth_refusals.WRONG_CREDENTIALS in PAGE
     assert auth_refusals.NO_CREDENTIALS.partition(" {")[0] in PAGE

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.connectors.tools.names import rule_name, starts, tool_name
+from agent_runtime.connectors.tools.names import name_prefixes, rule_name, tool_name
 
 SERVERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", fullmatch=True)
 
@@ -38,4 +38,4 @@ def test_they_fit_and_differ_and_do_not_hang_on_the_order(tools: set[tuple[str, 
     for one, name in named.items():
         assert name.startswith(one[0])
         assert tool_name(*one, sorted(servers, reverse=True)) == name
-        assert rule_name(*one).startswith(starts(one[0])[1])
+        assert rule_name(*one).startswith(name_prefixes(one[0])[1])

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from referencing import Registry
 
-from agent_runtime.connectors.tools.schemas import LARGEST, plain_text, reduced
+from agent_runtime.connectors.tools.schemas import MAX_SCHEMA_LENGTH, plain_text, simplify_schema
 from agent_runtime.tools import schema_fault
 
 
@@ -21,7 +21,7 @@ def properties(**named: Any) -> dict[str, Any]:
 
 def of(schema: dict[str, Any]) -> Any:
     """A schema as it is after it was the one property of an object."""
-    return reduced(properties(a=schema))["properties"]["a"]
+    return simplify_schema(properties(a=schema))["properties"]["a"]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_references_are_filled_in() -> None:
         "$defs": {"Place": {**properties(city={"type": "string"}), "required": ["city"], "description": "A place"}},
     }
     place = {**properties(city={"type": "string"}), "required": ["city"]}
-    assert reduced(schema)["properties"] == {
+    assert simplify_schema(schema)["properties"] == {
         "home": {**place, "description": "Where"},
         "work": {**place, "description": "A place"},
     }
@@ -64,22 +64,22 @@ def test_what_leads_round_ends_somewhere() -> None:
         "$ref": "#/$defs/Tree",
         "$defs": {"Tree": properties(left={"$ref": "#/$defs/Tree"}, size={"type": "integer"})},
     }
-    assert reduced(tree) == properties(left={}, size={"type": "integer"})
+    assert simplify_schema(tree) == properties(left={}, size={"type": "integer"})
 
 
 def test_the_top_is_an_object_without_alternatives() -> None:
     one, two = properties(a={"type": "string"}), {**properties(b={"type": "integer"}), "required": ["b"]}
-    assert reduced({"anyOf": [one, two]}) == properties(a={"type": "string"}, b={"type": "integer"})
-    assert reduced({"allOf": [one, two]})["required"] == ["b"]
-    assert reduced({}) == properties()
-    assert reduced({"type": ["object", "null"], "enum": [{}]}) == properties()
+    assert simplify_schema({"anyOf": [one, two]}) == properties(a={"type": "string"}, b={"type": "integer"})
+    assert simplify_schema({"allOf": [one, two]})["required"] == ["b"]
+    assert simplify_schema({}) == properties()
+    assert simplify_schema({"type": ["object", "null"], "enum": [{}]}) == properties()
 
 
 def test_what_is_too_large_loses_its_depths_and_then_everything() -> None:
     deep: dict[str, Any] = {"type": "string", "description": "x" * 200}
     wide = properties(**{f"p{n}": properties(**{f"q{m}": properties(r=deep) for m in range(30)}) for n in range(30)})
-    found = reduced(wide)
-    assert len(json.dumps(found)) <= LARGEST
+    found = simplify_schema(wide)
+    assert len(json.dumps(found)) <= MAX_SCHEMA_LENGTH
     assert set(found["properties"]) == set(wide["properties"])
 
 
@@ -109,13 +109,13 @@ COSTLY: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("schema", COSTLY.values(), ids=COSTLY)
 def test_references_multiply_no_cost(schema: dict[str, Any]) -> None:
     began = time.process_time()
-    found = reduced(schema)
+    found = simplify_schema(schema)
     spent = time.process_time() - began
     tracemalloc.start()
-    reduced(schema)
+    simplify_schema(schema)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(json.dumps(found)) <= LARGEST
+    assert len(json.dumps(found)) <= MAX_SCHEMA_LENGTH
     assert spent < 3
     assert peak < 8 * 2**20
 
@@ -170,7 +170,7 @@ def schemas(*refs: str) -> st.SearchStrategy[Any]:
 @settings(max_examples=80, deadline=None)
 def test_whatever_the_server_takes_we_take(top: Any, one: Any, two: Any, arguments: dict[str, Any]) -> None:
     whole = {"type": "object", **(top if isinstance(top, dict) else {}), "$defs": {"one": one, "two": two}}
-    found = reduced(whole)
+    found = simplify_schema(whole)
     assert schema_fault(found) is None
     assert "$ref" not in json.dumps(found)
     try:
@@ -191,7 +191,7 @@ def test_texts_are_one_line_that_shows_all_it_says() -> None:
 @given(*[schemas("#", "#/$defs/one", "#/$defs/two")] * 3)
 @settings(max_examples=50, deadline=None)
 def test_whatever_leads_round_comes_to_an_end(top: Any, one: Any, two: Any) -> None:
-    found = reduced({**(top if isinstance(top, dict) else {}), "$defs": {"one": one, "two": two}})
+    found = simplify_schema({**(top if isinstance(top, dict) else {}), "$defs": {"one": one, "two": two}})
     assert schema_fault(found) is None
     assert "$ref" not in json.dumps(found)
-    assert len(json.dumps(found)) <= LARGEST
+    assert len(json.dumps(found)) <= MAX_SCHEMA_LENGTH

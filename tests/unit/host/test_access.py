@@ -105,9 +105,9 @@ async def test_a_fleet_token_replaces_the_fleets_earlier_one_and_no_other(
 
 
 async def test_the_operators_token_is_made_once_and_replaced_on_demand(store: TokenStore, clock: ManualClock) -> None:
-    first = await store.first_operator_token()
+    first = await store.ensure_operator_token()
     assert first is not None
-    assert await store.first_operator_token() is None
+    assert await store.ensure_operator_token() is None
     assert (await AccessGuard(store, clock).identify(f"Bearer {first}")).is_operator
     second = await store.mint("operator", "manual")
     assert await who(AccessGuard(store, clock), second) == "operator"
@@ -116,7 +116,7 @@ async def test_the_operators_token_is_made_once_and_replaced_on_demand(store: To
 
 
 async def test_a_token_from_the_settings_is_the_only_one_of_the_operator(store: TokenStore, clock: ManualClock) -> None:
-    made = await store.first_operator_token()
+    made = await store.ensure_operator_token()
     guard = AccessGuard(store, clock, "from-settings")
     assert await who(guard, "from-settings") == "operator"
     with pytest.raises(Unauthorized):

@@ -89,12 +89,12 @@ async def test_a_body_without_a_length_is_counted(database: HostDatabase) -> Non
 
 
 async def test_a_body_that_does_not_come_is_given_up(database: HostDatabase) -> None:
-    door = Door(database, patience=0.05)
+    door = Door(database, timeout=0.05)
     assert told(await door.post(b"the beginning", wait=asyncio.Event())) == (408, "body_too_slow")
 
 
 async def test_an_answer_may_take_longer_than_a_body(database: HostDatabase) -> None:
-    door = Door(database, patience=0.5)
+    door = Door(database, timeout=0.5)
     asyncio.get_running_loop().call_later(0.8, door.answer.set)
     assert (await door.post(b"all of it")).json() == {"size": 9}
 

@@ -38,7 +38,7 @@ def differences(connection: Connection) -> object:
 
 def test_the_migrations_make_the_tables_of_the_code(tmp_path: Path) -> None:
     with closing(open_database(url(tmp_path))) as database:
-        assert database.run_now(differences) == []
+        assert database.run_sync(differences) == []
 
 
 def test_head_is_the_newest_revision() -> None:
@@ -47,7 +47,7 @@ def test_head_is_the_newest_revision() -> None:
 
 def test_a_database_is_private_and_ready_for_company(tmp_path: Path) -> None:
     with closing(open_database(url(tmp_path))) as database:
-        mode = database.run_now(lambda connection: connection.exec_driver_sql("PRAGMA journal_mode").scalar())
+        mode = database.run_sync(lambda connection: connection.exec_driver_sql("PRAGMA journal_mode").scalar())
     assert mode == "wal"
     assert (tmp_path / "mesh.db").stat().st_mode & 0o077 == 0
 
@@ -68,7 +68,7 @@ def test_channels_of_machines_were_always_required(tmp_path: Path) -> None:
             channel = "INSERT INTO channels (workspace, dialect, auth, epoch, drained, created_at)"
             connection.exec_driver_sql(f"{channel} VALUES ('{driver}', 'strict', 'hmac', 0, 0, 1)")
     with closing(open_database(url(tmp_path))) as database:
-        rows = database.run_now(lambda connection: connection.execute(select(channels)).mappings().all())
+        rows = database.run_sync(lambda connection: connection.execute(select(channels)).mappings().all())
     assert {row["workspace"]: row["required"] for row in rows} == {"qemu": True, "container": True, "process": False}
 
 
@@ -129,4 +129,4 @@ def test_a_password_is_not_shown(tmp_path: Path) -> None:
 
 def test_a_database_in_memory_serves_too() -> None:
     with closing(open_database("sqlite://")) as database:
-        assert database.run_now(lambda connection: connection.execute(select(model_calls)).all()) == []
+        assert database.run_sync(lambda connection: connection.execute(select(model_calls)).all()) == []

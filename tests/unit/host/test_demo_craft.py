@@ -17,8 +17,8 @@ import pytest
 from agent_host.proxy.providers.demo.craft import NAME, median_wanted
 from agent_host.proxy.providers.demo.provider import decide
 from agent_host.proxy.providers.demo.replay import Action
-from agent_runtime.skills.validation.declarations import check
-from agent_runtime.skills.worker.loading import load
+from agent_runtime.skills.validation.declarations import check_declaration
+from agent_runtime.skills.worker.loading import load_plugin
 
 SALES = Path(__file__).parents[3] / "examples/sales"
 BRIEF = (SALES / "brief.md").read_text()
@@ -58,7 +58,7 @@ class Turn:
             function = {"name": move.tool, "arguments": json.dumps(move.arguments)}
             call = {"id": f"c{len(self.made)}", "type": "function", "function": function}
             messages += [
-                {"role": "assistant", "content": move.saying, "tool_calls": [call]},
+                {"role": "assistant", "content": move.text, "tool_calls": [call]},
                 {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(self._envelope(move))},
             ]
 
@@ -107,7 +107,7 @@ def test_a_wrong_version_is_mended_and_used_in_the_same_turn() -> None:
     first, second = (move for move in turn.made if move.tool == "create_skill")
     assert first.arguments["test"] == {"arguments": {"path": "sales.csv", "by": "region"}}
     assert second.arguments["code"] != first.arguments["code"]
-    assert second.saying == "[demo model] There is no column amount (line 22): it is units * unit_price. I mend it."
+    assert second.text == "[demo model] There is no column amount (line 22): it is units * unit_price. I mend it."
     called, *_, added = turn.made[7:]
     assert called.arguments == {"path": "sales.csv", "by": "region"}
     table = "| region | median |\n|---|---:|\n| N | 6.00 |\n| S\\|W | 2.50 |\n"
@@ -200,15 +200,15 @@ def plugin(tmp_path: Path) -> Iterator[Path]:
 
 def test_the_first_version_makes_the_mistake_that_it_mends(versions: list[str], plugin: Path) -> None:
     plugin.write_text(versions[0])
-    (skill,) = load(plugin).skills
+    (skill,) = load_plugin(plugin).skills
     with pytest.raises(KeyError, match="amount"):
         skill.function(path="sales.csv", by="region", workspace=SALES)
 
 
 def test_the_second_version_is_right(versions: list[str], plugin: Path) -> None:
     plugin.write_text(versions[1])
-    (skill,) = load(plugin).skills
-    declared = check(skill.declared())
+    (skill,) = load_plugin(plugin).skills
+    declared = check_declaration(skill.describe())
     assert (declared.spec.name, declared.spec.read_only) == (NAME, True)
     assert list(declared.spec.parameters["properties"]) == ["path", "by"]
     assert declared.spec.parameters["properties"]["path"]["description"] == "The CSV file, relative to the workspace"

@@ -69,7 +69,7 @@ def test_the_report_step_by_step() -> None:
         ("bash", {"command": "python3 analyse.py sales.csv", "description": "Compute the report"}),
         ("read", {"path": "report.md"}),
     ]
-    assert all(isinstance(step, Action) and step.saying.startswith("[demo model] ") for step in steps)
+    assert all(isinstance(step, Action) and step.text.startswith("[demo model] ") for step in steps)
     final = answer(last)
     assert final["result"] == {**SUMMARY, "report": "report.md", "note": final["result"]["note"]}
     assert "demo model" in final["result"]["note"]

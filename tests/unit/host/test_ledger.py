@@ -71,7 +71,7 @@ async def test_rows_are_written_and_summed(database: HostDatabase) -> None:
         ledger.record(record(2, usage=Usage(input=1, cost_usd=0.25)))
         ledger.record(record(3, status="failed"))
         ledger.record(record(4, agent="b", model="n", usage=Usage(input=7)))
-        await ledger.settle()
+        await ledger.flush()
         found = await report(database)
     first, second = found.sums
     assert (first.agent_id, first.model, first.calls, first.not_complete) == ("a", "m", 3, 1)
@@ -87,7 +87,7 @@ async def test_the_report_is_narrowed(database: HostDatabase) -> None:
     async with opened(database) as ledger:
         for number in range(5):
             ledger.record(record(number, agent="ab"[number % 2]))
-        await ledger.settle()
+        await ledger.flush()
     found = await report(database, "a", 2)
     assert [total.calls for total in found.sums] == [3]
     assert [call.request_id for call in found.recent] == ["req_4", "req_2"]
@@ -98,7 +98,7 @@ async def test_more_rows_than_one_commit_takes(database: HostDatabase) -> None:
     async with opened(database, limit=5_000) as ledger:
         for number in range(1_200):
             ledger.record(record(number))
-        await ledger.settle(5)
+        await ledger.flush(5)
         assert (await report(database)).sums[0].calls == 1_200
 
 
@@ -118,21 +118,21 @@ async def test_a_database_that_fails_loses_nothing_and_new_calls_are_refused(dat
     async with opened(database, limit=2) as ledger:
         await database.run(break_it)
         ledger.record(record(1))
-        ledger.admit()
+        ledger.check_capacity()
         ledger.record(record(2))
         with pytest.raises(Unavailable) as caught:
-            ledger.admit()
+            ledger.check_capacity()
         assert (caught.value.status, caught.value.code) == (503, "ledger_full")
         assert caught.value.headers == {"retry-after": "5"}
         async with asyncio.timeout(5):
             while ledger.failing is None:
                 await asyncio.sleep(0.005)
         assert "no such table" in ledger.failing
-        await ledger.settle(0.02)
+        await ledger.flush(0.02)
         await database.run(mend_it)
-        await ledger.settle(5)
+        await ledger.flush(5)
         assert ledger.failing is None
-        ledger.admit()
+        ledger.check_capacity()
     assert (await report(database)).sums[0].calls == 2
 
 
@@ -143,10 +143,10 @@ async def test_a_row_that_no_database_takes_is_dropped_and_the_others_are_writte
         ledger.record(record(1))
         ledger.record(record(2, usage=Usage(input=10**20)))
         ledger.record(record(3))
-        await ledger.settle(5)
+        await ledger.flush(5)
         assert ledger.failing is None
         ledger.record(record(4))
-        await ledger.settle(5)
+        await ledger.flush(5)
     assert [call.request_id for call in (await report(database)).recent] == ["req_4", "req_3", "req_1"]
     dropped = [line for line in capsys.readouterr().out.splitlines() if "ledger_row_dropped" in line]
     assert len(dropped) == 1
@@ -171,7 +171,7 @@ async def test_no_failure_of_the_database_ends_the_writer(database: HostDatabase
             while ledger.failing is None:
                 await asyncio.sleep(0.001)
         assert ledger.failing == "RuntimeError"
-        await ledger.settle(5)
+        await ledger.flush(5)
         assert ledger.failing is None
     assert (await report(database)).sums[0].calls == 1
 

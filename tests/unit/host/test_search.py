@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agent_common.protocol import SearchHit, SearchRequest
 from agent_host.errors import ProviderFailed, RequestError, StartError, Unavailable
 from agent_host.proxy.search import SearchService, load_search
-from agent_host.proxy.search.provider import AT_ONCE
+from agent_host.proxy.search.provider import MAX_CONCURRENT
 from agent_host.proxy.search.recorded import RecordedSearch
 from agent_host.proxy.search.web import DdgsSearch, engine_of, hits
 from tests.unit.net.webs import authority
@@ -99,11 +99,11 @@ async def test_a_search_that_hangs_is_ended() -> None:
 
 async def test_one_agent_alone_leaves_half_of_the_searches() -> None:
     desk = SearchService(Slow(), seconds=0.2)
-    asked = [asyncio.create_task(desk.search("greedy", request(session=str(n)))) for n in range(AT_ONCE)]
+    asked = [asyncio.create_task(desk.search("greedy", request(session=str(n)))) for n in range(MAX_CONCURRENT)]
     other = asyncio.create_task(desk.search("other", request()))
     ends = await asyncio.gather(*asked, other, return_exceptions=True)
     codes = [end.code if isinstance(end, RequestError) else "" for end in ends]
-    assert codes == ["provider_timeout"] * (AT_ONCE // 2) + ["too_many_searches"] * (AT_ONCE // 2) + [
+    assert codes == ["provider_timeout"] * (MAX_CONCURRENT // 2) + ["too_many_searches"] * (MAX_CONCURRENT // 2) + [
         "provider_timeout"
     ]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_common.protocol import Pricing, Usage
-from agent_host.proxy.calls.usage_filter import UsageTap
+from agent_host.proxy.calls.usage_filter import UsageFilter
 
 PRICES = Pricing(input=1_000_000, output=2_000_000)
 TEXT = b'data: {"choices":[{"delta":{"content":"hi"}}],"usage":null}\n\n'
@@ -19,9 +19,9 @@ DONE = b"data: [DONE]\n\n"
 def run(
     stream: bytes, size: int, *, pricing: Pricing | None = None, hidden: bool = False
 ) -> tuple[bytes, Usage | None]:
-    tap = UsageTap(pricing, hidden=hidden)
+    tap = UsageFilter(pricing, hidden=hidden)
     passed = b"".join(tap.feed(stream[start : start + size]) for start in range(0, len(stream), size))
-    return passed + tap.end(), tap.usage
+    return passed + tap.finish(), tap.usage
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
@@ -60,7 +60,7 @@ def test_the_last_of_running_totals_counts() -> None:
 
 
 def test_a_whole_line_is_passed_at_once_and_half_a_one_is_kept() -> None:
-    tap = UsageTap(None, hidden=False)
+    tap = UsageFilter(None, hidden=False)
     assert tap.feed(TEXT + b"data: {") == TEXT
     assert tap.feed(b"}\n") == b"data: {}\n"
 

@@ -232,7 +232,7 @@ async def chunks_of(turn: Turn) -> list[Any]:
 async def marked(world: World, session: str) -> list[Marker]:
     """The markers of a session, first to last."""
     told = "SELECT data_json FROM chat_parts WHERE type = ? AND session_id = ? ORDER BY created_at, id"
-    found = [Marker.of(json.loads(row[0])) for row in await world.rows(told, COMPACTION, session)]
+    found = [Marker.from_part(json.loads(row[0])) for row in await world.rows(told, COMPACTION, session)]
     return [marker for marker in found if marker is not None]
 
 

@@ -146,7 +146,7 @@ class FakeTools:
     async def ready(self, authority: Authority) -> None:
         return
 
-    def joined(self, names: Sequence[str], authority: Authority | None = None) -> FakeTools:
+    def with_tools(self, names: Sequence[str], authority: Authority | None = None) -> FakeTools:
         return self
 
     def spec(self, name: str) -> ToolSpec | None:
@@ -155,7 +155,7 @@ class FakeTools:
     def snapshot(self, order: Sequence[str] = (), authority: Authority | None = None) -> FakeTools:
         return self
 
-    def every(self) -> Sequence[ToolSpec]:
+    def all_specs(self) -> Sequence[ToolSpec]:
         return self.specs
 
     def contracts(self) -> Mapping[str, Any]:

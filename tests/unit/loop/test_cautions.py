@@ -13,7 +13,7 @@ from agent_runtime.loop.notes.warnings import MAX_FAULT_CHARACTERS, MAX_SESSIONS
 from agent_runtime.ports import Note, NoteContext
 from tests.unit.loop.long_talks import USABLE, WINDOW, Stage, Talker, is_summary, marked, say
 
-OCCASION = NoteContext("ses_1", "operator", "default", "m", "hello", first=False, context_tokens=0)
+OCCASION = NoteContext("ses_1", "operator", "default", "m", "hello", is_first_message=False, context_tokens=0)
 
 
 def cautions(skills: Sequence[SkillState] = ()) -> Warnings:
@@ -93,5 +93,5 @@ class Relay:
 
     to: Warnings
 
-    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
-        return await self.to.notes(occasion)
+    async def notes(self, context: NoteContext) -> Sequence[Note]:
+        return await self.to.notes(context)

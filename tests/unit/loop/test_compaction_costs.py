@@ -55,7 +55,7 @@ async def test_what_a_summary_costs_counts_against_the_budget(tmp_path: Path) ->
             await world.ended(turn)
             sums = await world.rows("SELECT total_tokens FROM chat_sessions")
             session_id = turn.session.id
-            summaries = await world.database.read(partial(markers.spent, session_id=session_id))
+            summaries = await world.database.read(partial(markers.summary_usage, session_id=session_id))
             assert turn.budget.tokens == sums[0][0] == turn.budget.usage.total + summaries.total
             assert bool(summaries.total) is compacted
             spent[compacted] = turn.budget.tokens

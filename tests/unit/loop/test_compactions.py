@@ -52,7 +52,7 @@ async def test_a_conversation_is_compacted_when_its_window_is_full_and_not_befor
         assert states(chunks) == ["compacting"]
         [shown] = [chunk for chunk in chunks if chunk["type"] == COMPACTION]
         assert shown["transient"] is True
-        assert shown["data"] == marker.part()["data"]
+        assert shown["data"] == marker.to_part()["data"]
 
 
 async def test_the_summary_is_asked_for_by_an_agent_with_no_tools_and_little_to_say(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ class Small(Talker):
             raise ModelError(told if self._tells else "the prompt is too long", code="context_overflow")
         async for event in super().stream(request):
             guess = isinstance(event, Completion) and not self._reports
-            yield replace(event, usage=Usage(input=9 * size), counted=False) if guess else event
+            yield replace(event, usage=Usage(input=9 * size), usage_reported=False) if guess else event
 
 
 async def test_a_guess_at_the_usage_teaches_nothing(tmp_path: Path) -> None:

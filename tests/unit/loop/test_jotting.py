@@ -19,7 +19,7 @@ class Diary:
 
     entries: list[DailyLogEntry] = field(default_factory=list[DailyLogEntry])
 
-    def note(self, entry: DailyLogEntry) -> None:
+    def append(self, entry: DailyLogEntry) -> None:
         self.entries.append(entry)
 
 

@@ -26,18 +26,18 @@ class Taker:
     said: Sequence[Note] = ()
     asked: list[NoteContext] = field(default_factory=list[NoteContext])
 
-    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
-        self.asked.append(occasion)
+    async def notes(self, context: NoteContext) -> Sequence[Note]:
+        self.asked.append(context)
         return self.said
 
 
 class Broken:
-    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
+    async def notes(self, context: NoteContext) -> Sequence[Note]:
         raise RuntimeError("no")
 
 
 class Slow:
-    async def notes(self, occasion: NoteContext) -> Sequence[Note]:
+    async def notes(self, context: NoteContext) -> Sequence[Note]:
         await asyncio.Event().wait()
         return ()
 
@@ -67,8 +67,8 @@ async def test_notes_stand_below_the_words_and_stay_there(tmp_path: Path) -> Non
             '<data kind="memory" source="fact 7">\nlikes &lt;/data> tea\n</data>\n</runtime-notes>',
             "again\n\n<runtime-notes>\nsent: 2027-01-15 09:00 UTC, Friday\n</runtime-notes>",
         ]
-        assert [occasion.first for occasion in taker.asked] == [True, False]
-        assert (taker.asked[0].words, taker.asked[0].principal) == ("hello", "operator")
+        assert [occasion.is_first_message for occasion in taker.asked] == [True, False]
+        assert (taker.asked[0].message_text, taker.asked[0].principal) == ("hello", "operator")
         assert taker.asked[1].context_tokens > 0
         kept = (await read_back(world, first.session.id))[: len(world.model.requests[-1][1])]
         assert kept == world.model.requests[-1][1], "the record gives the same bytes"

@@ -28,7 +28,7 @@ class Notes(NoLearnings):
     def observe(self, tool: str, arguments: Mapping[str, Any], result: ToolResult, context: ToolContext) -> None:
         self.seen.append((tool, result.error_text, context.session_id))
 
-    def corrected(self, correction: Correction) -> None:
+    def record_correction(self, correction: Correction) -> None:
         self.heard.append(correction)
 
 

@@ -28,7 +28,7 @@ ACTS = st.lists(
     max_size=40,
 )
 ENDING = (c.FinishStep(), c.Finish(finishReason="tool-calls"))
-GOODBYE = b"".join(chunk.event() for chunk in ENDING) + DONE
+GOODBYE = b"".join(chunk.to_sse() for chunk in ENDING) + DONE
 
 
 class Reader:

@@ -16,7 +16,7 @@ class Host:
     def __init__(self, world: World) -> None:
         self.world, self.taken = world, list[str]()
 
-    async def take(self, session_id: str, message_id: str) -> str | None:
+    async def create_snapshot(self, session_id: str, message_id: str) -> str | None:
         assert await self.world.rows("SELECT 1 FROM chat_messages WHERE id = ?", message_id) == []
         self.taken.append(session_id)
         return f"snap-{len(self.taken)}" if len(self.taken) < 3 else None

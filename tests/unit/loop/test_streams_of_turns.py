@@ -179,7 +179,7 @@ def check(said: list[dict[str, Any]]) -> None:
 
 def wire(said: list[chunks.Chunk]) -> list[dict[str, Any]]:
     """The chunks as a client gets them, each read back by the union of all chunks."""
-    payloads = [chunk.event().removeprefix(b"data: ").strip() for chunk in said]
+    payloads = [chunk.to_sse().removeprefix(b"data: ").strip() for chunk in said]
     for payload, chunk in zip(payloads, said, strict=True):
         assert type(chunks.chunk_adapter().validate_json(payload)) is type(chunk)
     return [json.loads(payload) for payload in payloads]

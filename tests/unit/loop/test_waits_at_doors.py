@@ -153,7 +153,7 @@ async def test_a_replay_builds_the_parts_that_the_live_stream_built(tmp_path: Pa
         await it.ended(turn)
         live = Frontend().read(await heard(turn))
         reply = await stored(it, turn)
-        again = Frontend().read(b"".join(chunk.event() for chunk in replay(reply)) + b"data: [DONE]\n\n")
+        again = Frontend().read(b"".join(chunk.to_sse() for chunk in replay(reply)) + b"data: [DONE]\n\n")
         assert _told(again) == _told(live)
 
 

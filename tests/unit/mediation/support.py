@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agent_common.protocol.work import LifecycleSignal, Progress, WorkRequest, WorkResult, WorkUsage, stamp
+from agent_common.protocol.work import LifecycleSignal, Progress, WorkRequest, WorkResult, WorkUsage, to_rfc3339
 from agent_runtime.mediation import (
     ConstraintService,
     Outbox,
@@ -50,7 +50,7 @@ class Wire:
     """Fills Post: everything that was said, in order."""
 
     max_line: int = 1 << 20
-    veil: Redactor = field(default_factory=Redactor)
+    redactor: Redactor = field(default_factory=Redactor)
     said: list[BaseModel] = field(default_factory=list[BaseModel])
     reads: asyncio.Event = field(default_factory=asyncio.Event)
     """The host reads."""
@@ -62,7 +62,7 @@ class Wire:
         del droppable
         self.said.append(frame)
 
-    async def flushed(self) -> None:
+    async def flush(self) -> None:
         await self.reads.wait()
 
     def results(self, request_id: str | None = None) -> list[WorkResult]:
@@ -84,7 +84,7 @@ class Piece:
     said: list[str] = field(default_factory=list[str])
     known: WorkResult | None = None
 
-    async def ended(self) -> bool:
+    async def wait_ended(self) -> bool:
         await self.over.wait()
         return not self.lost
 
@@ -115,11 +115,11 @@ class Piece:
                 "status": status,
                 "content": content,
                 "error": error,
-                "completed_at": stamp(self.hands.clock.now_ms()),
+                "completed_at": to_rfc3339(self.hands.clock.now_ms()),
                 "audit_ref": self.request.audit_ref,
             }
         )
-        await self.hands.database.write(lambda connection: book.end(connection, result), durable=True)
+        await self.hands.database.write(lambda connection: book.save_result(connection, result), durable=True)
 
 
 @dataclass
@@ -134,7 +134,7 @@ class Hands:
     """Nothing begins before it is set."""
     refusal: WorkRefused | None = None
 
-    async def begin(self, request: WorkRequest) -> RunningWork:
+    async def start(self, request: WorkRequest) -> RunningWork:
         if self.barrier is not None:
             await self.barrier.wait()
         if self.refusal is not None:
@@ -142,7 +142,7 @@ class Hands:
         now = self.clock.now_ms()
 
         def unit(connection: sqlite3.Connection) -> None:
-            book.enter(connection, request, "msg_1", now)
+            book.insert_request(connection, request, "msg_1", now)
             self.begun.append(request.request_id)
 
         try:
@@ -185,7 +185,7 @@ class Office:
         return self.wires[-1]
 
     async def restart(self) -> None:
-        self.clerk.detached()
+        self.clerk.detach()
         await self.clerk.close()
         await self.rest()  # what was on its way to the disk is there, or is not
         self._born()

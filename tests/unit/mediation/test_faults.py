@@ -45,7 +45,7 @@ class _Chaos:
     async def _send(self) -> None:
         for _ in range(self.random.choice((1, 1, 2, 5))):
             content = "ping" if self.random.random() < 0.9 else "other"
-            self.room.clerk.take(request(self.random.choice(IDS), content))
+            self.room.clerk.submit(request(self.random.choice(IDS), content))
 
     async def _finish(self) -> None:
         running = [piece for piece in self.room.hands.pieces.values() if not piece.over.is_set()]
@@ -56,16 +56,16 @@ class _Chaos:
     async def _attach(self) -> None:
         self.wire = self.room.wire()
         if self.random.random() < 0.3:
-            self.room.clerk.attached(self.wire, None)
+            self.room.clerk.attach(self.wire, None)
             return
-        resume = await self.room.clerk.resume()
+        resume = await self.room.clerk.resume_frame()
         named = [one for one in (*resume.running, *resume.unacked, "unknown") if self.random.random() < 0.7]
         verdicts: dict[str, Verdict] = {one: self.random.choices(VERDICTS, (5, 5, 1, 1))[0] for one in named}
         self.unwanted |= {one for one, verdict in verdicts.items() if verdict in ("cancel", "forget")}
-        self.room.clerk.attached(self.wire, ResumeOk(verdicts=verdicts))
+        self.room.clerk.attach(self.wire, ResumeOk(verdicts=verdicts))
 
     async def _break(self) -> None:
-        self.room.clerk.detached()
+        self.room.clerk.detach()
 
     async def _ack(self) -> None:
         results = self.wire.results() if self.wire is not None else []
@@ -73,7 +73,7 @@ class _Chaos:
         acked = self.random.choice([*heard, *IDS[:2]])
         if acked not in heard:  # a lie: it says that it has what it was never sent
             self.unwanted.add(acked)
-        await self.room.clerk.acked(acked)
+        await self.room.clerk.acknowledge(acked)
 
     async def _cancel(self) -> None:
         self.room.clerk.cancel(Cancel(request_id=self.random.choice(IDS)))
@@ -86,7 +86,7 @@ class _Chaos:
 async def test_every_accepted_request_ends_in_one_result(tmp_path: Path, seed: int) -> None:
     with office(tmp_path, window=1 + seed % 4) as room:
         chaos = _Chaos(room, seed)
-        room.clerk.attached(room.wire(), ResumeOk())
+        room.clerk.attach(room.wire(), ResumeOk())
         for _ in range(STEPS):
             await chaos.step()
         await _settled(room)
@@ -98,7 +98,7 @@ async def test_every_accepted_request_ends_in_one_result(tmp_path: Path, seed: i
         for request_id in room.begun:
             assert len(outcomes[request_id]) <= 1, "one result, however often it is said"
             assert outcomes[request_id] or request_id in chaos.unwanted, request_id
-        assert (await room.clerk.resume()).model_dump() == {"running": (), "unacked": ()}
+        assert (await room.clerk.resume_frame()).model_dump() == {"running": (), "unacked": ()}
         await room.clerk.close()
 
 
@@ -106,14 +106,14 @@ async def _settled(room: Office) -> None:
     """A good host at last: everything ends, everything is told and acknowledged."""
     await room.restart()
     wire = room.wire()
-    room.clerk.attached(wire, ResumeOk())
+    room.clerk.attach(wire, ResumeOk())
     for piece in list(room.hands.pieces.values()):
         await piece.finish()
-    await room.until(lambda: room.clerk.busy == 0)
-    while waiting := await room.database.read(book.outbox):
+    await room.until(lambda: room.clerk.active_count == 0)
+    while waiting := await room.database.read(book.unacknowledged_ids):
         await room.until(lambda waiting=waiting: set(waiting) <= {one.request_id for one in wire.results()})
         for request_id in waiting:
-            await room.clerk.acked(request_id)
+            await room.clerk.acknowledge(request_id)
 
 
 def _outcomes(room: Office) -> dict[str, set[tuple[str, str | None, str | None]]]:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent_common.protocol.work import FrameFault, Ping, Pong, Progress
-from agent_runtime.mediation.channel.connection import BREATH, MOST_FRAMES, ChannelLost, FrameConnection
+from agent_runtime.mediation.channel.connection import LINES_PER_YIELD, MAX_QUEUED_FRAMES, ChannelLost, FrameConnection
 from agent_testing import ManualClock
 
 
@@ -31,9 +31,9 @@ async def test_a_host_that_reads_nothing_has_a_bounded_queue() -> None:
         for number in range(100_000):
             link.send(Pong(n=number))
             await asyncio.sleep(0) if number % 100 == 0 else None
-            if link.broken is not None:
+            if link.break_reason is not None:
                 break
-        assert link.broken == "the host is too far behind"
+        assert link.break_reason == "the host is too far behind"
 
 
 async def test_progress_is_dropped_first_and_never_breaks_the_connection() -> None:
@@ -41,9 +41,9 @@ async def test_progress_is_dropped_first_and_never_breaks_the_connection() -> No
         text = "x" * 60_000
         for number in range(2000):
             link.send(Progress(request_id="r", seq=number, kind="text", text=text), droppable=True)
-        for number in range(MOST_FRAMES // 2):
+        for number in range(MAX_QUEUED_FRAMES // 2):
             link.send(Pong(n=number))
-        assert link.broken is None
+        assert link.break_reason is None
         seen = b""
         async with asyncio.timeout(10):
             while b'"pong","n":127}' not in seen:
@@ -78,7 +78,7 @@ async def test_a_flood_leaves_others_their_turn() -> None:
                 break
         beating.cancel()
         await flooding
-        assert most <= 2 * BREATH, "frames in a row without anybody else"
+        assert most <= 2 * LINES_PER_YIELD, "frames in a row without anybody else"
 
 
 async def _flood(theirs: socket.socket, data: bytes, times: int) -> None:
@@ -89,9 +89,9 @@ async def _flood(theirs: socket.socket, data: bytes, times: int) -> None:
 async def test_bad_lines_are_counted_by_the_minute() -> None:
     async with linked() as (link, _):
         for _ in range(8):
-            link.fault(FrameFault("invalid_json", "x"))
+            link.count_fault(FrameFault("invalid_json", "x"))
         with pytest.raises(ChannelLost, match="bad lines"):
-            link.fault(FrameFault("invalid_json", "x"))
+            link.count_fault(FrameFault("invalid_json", "x"))
 
 
 async def test_what_was_cut_off_is_no_line() -> None:

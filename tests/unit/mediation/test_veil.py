@@ -22,7 +22,7 @@ def test_a_secret_is_taken_out_at_every_depth_of_json(secret: str, levels: int, 
     text = secret
     for _ in range(levels):
         text = json.dumps({"told": text}, ensure_ascii=ascii_only)
-    clean = Redactor(SECRETS).over(result(text)).content or ""
+    clean = Redactor(SECRETS).redact(result(text)).content or ""
     for _ in range(levels):
         clean = json.loads(clean)["told"]
     assert clean == "[redacted]"
@@ -30,22 +30,22 @@ def test_a_secret_is_taken_out_at_every_depth_of_json(secret: str, levels: int, 
 
 def test_names_and_words_that_are_no_secrets_stay() -> None:
     veil = Redactor(SECRETS)
-    assert veil.over(result("abcdef")).content == "abcdef", "too short for a secret"
-    assert veil.over(result("x")).request_id == "sesame-42", "the host's own"
-    assert Redactor().over(result("sesame-42")).content == "sesame-42"
+    assert veil.redact(result("abcdef")).content == "abcdef", "too short for a secret"
+    assert veil.redact(result("x")).request_id == "sesame-42", "the host's own"
+    assert Redactor().redact(result("sesame-42")).content == "sesame-42"
 
 
 def test_all_that_is_said_in_words_is_looked_at() -> None:
     veil, said = Redactor(SECRETS), "it is sesame-42"
     signal = {"signal": "ready", "agent_id": "a", "observed_at": "2026-11-22T02:00:00Z"}
-    told = veil.over(LifecycleSignal.model_validate({**signal, "detail": said, "error": said}))
+    told = veil.redact(LifecycleSignal.model_validate({**signal, "detail": said, "error": said}))
     assert (told.detail, told.error) == ("it is [redacted]", "it is [redacted]")
-    assert veil.over(Nack(code="x", detail=said)).detail == "it is [redacted]"
-    assert veil.over(Progress(request_id="r", seq=1, kind="text", text=said)).text == "it is [redacted]"
+    assert veil.redact(Nack(code="x", detail=said)).detail == "it is [redacted]"
+    assert veil.redact(Progress(request_id="r", seq=1, kind="text", text=said)).text == "it is [redacted]"
 
 
 def test_an_end_that_could_be_the_beginning_of_a_secret_waits() -> None:
     veil = Redactor(SECRETS)
-    assert veil.whole("it is ses") == ("it is ", "ses")
-    assert veil.whole("sesame-42") == ("sesame-42", "")
-    assert veil.whole("nothing at all") == ("nothing at all", "")
+    assert veil.split_releasable("it is ses") == ("it is ", "ses")
+    assert veil.split_releasable("sesame-42") == ("sesame-42", "")
+    assert veil.split_releasable("nothing at all") == ("nothing at all", "")

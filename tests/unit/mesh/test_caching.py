@@ -79,7 +79,7 @@ async def asked(caching: str, *sessions: str) -> list[Recorded]:
         async with client_of(provider.url) as (client, catalog):
             await catalog.models()
             for session in sessions:
-                await collect(client, ModelRequest("default", talk().messages, session=session))
+                await collect(client, ModelRequest("default", talk().messages, session_id=session))
         return provider.completions
 
 
@@ -101,7 +101,7 @@ async def test_a_request_has_what_the_models_card_says(caching: str) -> None:
 
 
 def request(session: str = "s", model: str = "m") -> ModelRequest:
-    return ModelRequest(model, [], session=session)
+    return ModelRequest(model, [], session_id=session)
 
 
 def test_a_model_that_never_reads_from_its_cache_is_found() -> None:
@@ -151,7 +151,7 @@ async def test_only_what_a_capable_model_reports_is_watched(caplog: pytest.LogCa
             await catalog.models()
             for _ in range(2 * COLD_AFTER_MISSES):
                 for model in ("able", "plain"):
-                    await collect(client, ModelRequest(model, talk().messages, session="s"))
+                    await collect(client, ModelRequest(model, talk().messages, session_id="s"))
                 await collect(client, ModelRequest("able", talk().messages))
             assert catalog.cache_watch.cold_models == {"able"}
     assert sum("prompt cache is never hit" in str(record.msg) for record in caplog.records) == 1, "it is said once"

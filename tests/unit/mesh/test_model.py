@@ -79,7 +79,7 @@ async def test_an_answer_comes_piece_by_piece() -> None:
     assert done.calls == (ToolCall("c1", "read", '{"path": "a"}'),)
     assert done.stop_reason == "tool-calls"
     assert done.usage == Usage(input=40, output=20, reasoning=10, cache_read=60)
-    assert done.counted
+    assert done.usage_reported
 
 
 async def test_what_is_asked() -> None:
@@ -200,7 +200,7 @@ STOP = '{"choices": [{"delta": {}, "finish_reason": "stop"}]}'
 
 async def test_a_provider_that_reports_no_usage_is_estimated() -> None:
     found = await events(Garbage(stream(delta(content="12345678"), STOP)))
-    assert not completion(found).counted, "nobody takes the guess for a count"
+    assert not completion(found).usage_reported, "nobody takes the guess for a count"
     usage = completion(found).usage
     assert usage.output == 2
     assert usage.input > 20

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_common.net.egress.address_policy import SERVICES, AddressPolicy
+from agent_common.net.egress.address_policy import SERVICE_PORTS, AddressPolicy
 from agent_runtime.errors import ToolFailure
 
 RULES = AddressPolicy()
@@ -45,7 +45,7 @@ def embeddings(address: str) -> list[str]:
 
 @pytest.mark.parametrize("address", [*INNER, *INNER_6, *(form for one in INNER for form in embeddings(one))])
 def test_inner_addresses_in_all_their_forms(address: str) -> None:
-    assert RULES.fault(ipaddress.ip_address(address))
+    assert RULES.blocked_reason(ipaddress.ip_address(address))
     with pytest.raises(ToolFailure, match="only public hosts") as failure:
         RULES.check(str(ipaddress.ip_address(address)), 443)
     assert failure.value.kind == "denied"
@@ -53,13 +53,13 @@ def test_inner_addresses_in_all_their_forms(address: str) -> None:
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses(address: str) -> None:
-    assert RULES.fault(ipaddress.ip_address(address)) is None
+    assert RULES.blocked_reason(ipaddress.ip_address(address)) is None
     RULES.check(str(ipaddress.ip_address(address)), 443)
 
 
 @given(st.ip_addresses())
 def test_nothing_that_python_knows_as_private_is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
-    if RULES.fault(address) is None:
+    if RULES.blocked_reason(address) is None:
         embedded = isinstance(address, ipaddress.IPv6Address) and (address.ipv4_mapped or address.sixtofour)
         nat64 = address in ipaddress.ip_network("64:ff9b::/96")
         assert embedded or nat64 or (address.is_global and not address.is_multicast)
@@ -74,7 +74,7 @@ def test_names_of_inner_networks(host: str) -> None:
 def test_ports() -> None:
     for port in (80, 443, 1024, 8000, 8080, 8443, 50000):
         RULES.check("example.org", port)
-    for port in (1, 22, 25, 53, 79, 81, 110, 143, 445, 993, *SERVICES):
+    for port in (1, 22, 25, 53, 79, 81, 110, 143, 445, 993, *SERVICE_PORTS):
         with pytest.raises(ToolFailure, match=f"port {port} "):
             RULES.check("example.org", port)
 

@@ -36,7 +36,7 @@ async def refused(egress: WebClient, url: str, kind: str, match: str) -> None:
 async def test_a_page_is_fetched_under_its_own_name() -> None:
     async with web({"/a?b=c": HELLO}) as site:
         found = await client().fetch(site.url("/a?b=c#d"), {"Accept": "text/html"})
-    assert (found.url, found.status, found.body, found.cut) == (site.url("/a?b=c"), 200, b"hello", False)
+    assert (found.url, found.status, found.body, found.truncated) == (site.url("/a?b=c"), 200, b"hello", False)
     assert found.headers["content-type"] == "text/plain"
     assert f"\r\nhost: a.test:{site.port}\r\n".encode() in site.heads[0]
     assert b"\r\naccept: text/html\r\n" in site.heads[0]
@@ -96,11 +96,11 @@ async def test_redirects_are_followed_and_asked_about() -> None:
 
     pages = {"/": leads_to("/two"), "/two": leads_to("/three", host="b.test", status=308), "/three": HELLO}
     async with web({**pages, "/out": leads_to("/secret", host="b.test")}) as site:
-        found = await client().fetch(site.url(), admit=admit)
+        found = await client().fetch(site.url(), check_url=admit)
         assert (found.url, found.body) == (site.url("/three", "b.test"), b"hello")
         assert asked == [site.url(), site.url("/two"), site.url("/three", "b.test")]
         with pytest.raises(ToolFailure, match="not on the list") as failure:
-            await client().fetch(site.url("/out"), admit=admit)
+            await client().fetch(site.url("/out"), check_url=admit)
         assert failure.value.kind == "denied"
         assert not any(b"/secret" in head for head in site.heads)
 
@@ -201,7 +201,7 @@ async def test_bombs_are_not_unpacked() -> None:
             _, most = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert (len(found.body), found.cut) == (1000, True)
+    assert (len(found.body), found.truncated) == (1000, True)
     assert most < 4 * 2**20
 
 
@@ -226,7 +226,7 @@ async def test_damaged_and_foreign_encodings() -> None:
 async def test_the_bound_of_a_body(most: int, length: int, cut: bool) -> None:
     async with web({"/": page(bytes(1000))}) as site:
         found = await client(body_bytes=most).fetch(site.url())
-    assert (len(found.body), found.cut) == (length, cut)
+    assert (len(found.body), found.truncated) == (length, cut)
 
 
 async def test_bytes_on_the_wire_have_a_bound_of_their_own() -> None:
@@ -234,7 +234,7 @@ async def test_bytes_on_the_wire_have_a_bound_of_their_own() -> None:
     packed = stored.compress(bytes(100_000)) + stored.flush()
     async with web({"/": page(packed, content_encoding="gzip")}) as site:
         found = await client(wire_bytes=10_000).fetch(site.url())
-    assert found.cut
+    assert found.truncated
 
 
 async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

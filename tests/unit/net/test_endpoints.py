@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_common.net import Endpoint, Tcp, Unix, Vsock, http_url, parse_endpoint, parse_endpoints, parse_http
+from agent_common.net import Endpoint, Tcp, Unix, Vsock, http_url, parse_endpoint, parse_endpoints, parse_http_url
 
 ANY = 0xFFFFFFFF
 LONG = "/" + "x" * 107
@@ -80,7 +80,7 @@ def test_addresses_to_listen_on() -> None:
     ],
 )
 def test_base_urls(url: str, endpoint: Endpoint, host: str, path: str, tls: bool) -> None:
-    base = parse_http(url)
+    base = parse_http_url(url)
     assert (base.endpoint, base.host, base.path, base.tls) == (endpoint, host, path, tls)
 
 
@@ -100,7 +100,7 @@ def test_base_urls(url: str, endpoint: Endpoint, host: str, path: str, tls: bool
 )
 def test_a_wrong_base_url_says_how_to_mend_it(url: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        parse_http(url)
+        parse_http_url(url)
 
 
 def test_the_url_of_what_listens() -> None:
@@ -113,4 +113,4 @@ def test_the_url_of_what_listens() -> None:
     for endpoint, url in (everywhere | more).items():
         assert http_url(endpoint) == url
         assert http_url(endpoint, "/v1") == f"{url}/v1"
-        parse_http(url)
+        parse_http_url(url)

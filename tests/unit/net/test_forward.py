@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from agent_common.net import WebClient, serve_socket
+from agent_common.net import WebClient, bind_tcp_socket
 from agent_common.net.egress.upstream import DirectUpstream, ProxyUpstream
-from agent_common.net.proxy.forward_proxy import ConnectionRecord, ForwardProxy, ForwardProxyLimits, gateway
+from agent_common.net.proxy.forward_proxy import ConnectionRecord, ForwardProxy, ForwardProxyLimits, unix_socket_proxy
 from agent_runtime.errors import ToolFailure
 
 from .webs import LOOPBACK, Names, authority, everywhere, leads_to, page, web
@@ -67,9 +67,9 @@ class Proxy:
 @asynccontextmanager
 async def proxy(upstream: Any = None, admit: Any = anywhere, **options: Any) -> AsyncGenerator[Proxy]:
     notes: list[ConnectionRecord] = []
-    bound = serve_socket("127.0.0.1", 0)
+    bound = bind_tcp_socket("127.0.0.1", 0)
     bound.listen()
-    async with ForwardProxy(upstream or everywhere(), admit, note=notes.append, **options) as forward:
+    async with ForwardProxy(upstream or everywhere(), admit, on_closed=notes.append, **options) as forward:
         await forward.listen(bound)
         yield Proxy(forward, bound.getsockname()[1], notes)
 
@@ -155,7 +155,7 @@ async def test_redirects_through_a_parent_are_checked_on_both_sides() -> None:
         with pytest.raises(ToolFailure, match="not on the list"):
             await fetch(WebClient(ProxyUpstream(it.url, rules=LOOPBACK)), site.url("/a"))
         with pytest.raises(ToolFailure, match="this machine itself"):
-            await fetch(WebClient.through(it.url), site.url("/b"))
+            await fetch(WebClient.via_proxy(it.url), site.url("/b"))
         assert [note.host for note in await it.noted(3)] == ["a.test", "b.test", "a.test"]
 
 
@@ -291,7 +291,7 @@ async def test_a_gateway_on_a_unix_socket_behind_a_parent(tmp_path: Path) -> Non
     async with (
         web({"/": HELLO}) as site,
         proxy(admit=only_a, authenticate=tokens) as it,
-        gateway(tmp_path / "s", anywhere, ProxyUpstream(it.url, "s3cret", LOOPBACK), uid=os.getuid()) as path,
+        unix_socket_proxy(tmp_path / "s", anywhere, ProxyUpstream(it.url, "s3cret", LOOPBACK), uid=os.getuid()) as path,
     ):
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         assert await fetch(through(path), site.url()) == b"hello"
@@ -327,7 +327,7 @@ async def test_what_can_be_told_without_a_look_up_never_reaches_the_parent() -> 
     async with proxy() as it:
         for url in ("http://127.0.0.1/", "http://[::ffff:10.0.0.1]/", "http://localhost/", "http://example.org:22/"):
             with pytest.raises(ToolFailure) as failure:
-                await fetch(WebClient.through(it.url), url)
+                await fetch(WebClient.via_proxy(it.url), url)
             assert failure.value.kind == "denied"
         assert it.notes == []
 
@@ -339,7 +339,7 @@ def test_under_the_servers_event_loop(tmp_path: Path) -> None:
         async with (
             web({"/": page(bytes(3_000_000))}, tls=trust.server) as site,
             proxy() as it,
-            gateway(tmp_path / "s", anywhere, ProxyUpstream(it.url, rules=LOOPBACK)) as path,
+            unix_socket_proxy(tmp_path / "s", anywhere, ProxyUpstream(it.url, rules=LOOPBACK)) as path,
         ):
             parent = through(path).upstream
             return len(await fetch(WebClient(parent, tls=lambda: trust.client), site.url(scheme="https")))

@@ -161,4 +161,6 @@ def test_what_is_passed_on_reads_the_same_and_holds_nothing_for_the_proxy(data: 
     assert lines[-1] == "connection: close"
     assert not {"te", "upgrade", "keep-alive"} & set(names)
     assert not any(name.startswith("proxy-") for name in names)
-    assert request.values("content-length") == [line[16:] for line in lines if line.startswith("content-length: ")]
+    assert request.header_values("content-length") == [
+        line[16:] for line in lines if line.startswith("content-length: ")
+    ]

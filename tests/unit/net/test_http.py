@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from agent_common.net import http_client, serve_socket
+from agent_common.net import bind_tcp_socket, http_client
 
 
 async def test_http_over_a_unix_socket(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ async def test_http_over_tcp_keeps_the_url() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_a_port_is_taken_once(host: str) -> None:
-    with serve_socket(host, 0) as bound:
+    with bind_tcp_socket(host, 0) as bound:
         bound.listen()
         with pytest.raises(OSError, match="in use"):
-            serve_socket(host, bound.getsockname()[1])
+            bind_tcp_socket(host, bound.getsockname()[1])

@@ -17,7 +17,7 @@ import pytest
 import uvloop
 
 from agent_common.net import Endpoint, ListeningSocket, Tcp, Unix, Vsock, listen_at, open_endpoint
-from agent_common.net.endpoints.connect import established, posed
+from agent_common.net.endpoints.connect import as_unix_socket, connect_socket
 
 ANY = 0xFFFFFFFF
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
@@ -45,10 +45,10 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def there_and_back(listening: ListeningSocket, endpoint: Endpoint) -> None:
-    start = asyncio.start_unix_server if listening.bound.family == socket.AF_UNIX else asyncio.start_server
+    start = asyncio.start_unix_server if listening.sock.family == socket.AF_UNIX else asyncio.start_server
     sent = os.urandom(1_000_000)
     with listening:
-        async with await start(echo, sock=listening.bound):
+        async with await start(echo, sock=listening.sock):
             reader, writer = await open_endpoint(endpoint, 5)
             writer.write(sent)
             writer.write_eof()
@@ -79,12 +79,12 @@ def test_bytes_go_there_and_back(tmp_path: Path, loop: str, kind: str) -> None:
 def test_sockets_under_another_name_carry_bytes(loop: str) -> None:
     """Vsock goes by the name of AF_UNIX through the event loops; here TCP does, which every machine has."""
     listening = listen_at(Tcp("127.0.0.1", 0))
-    where = listening.bound.getsockname()
+    where = listening.sock.getsockname()
 
     async def main() -> None:
-        with posed(listening.bound) as bound:
+        with as_unix_socket(listening.sock) as bound:
             async with await asyncio.start_unix_server(echo, sock=bound):
-                near = posed(socket.create_connection(where))
+                near = as_unix_socket(socket.create_connection(where))
                 reader, writer = await asyncio.open_unix_connection(sock=near)
                 writer.write(b"x" * 1_000_000)
                 writer.write_eof()
@@ -107,15 +107,15 @@ def test_a_connection_that_takes_its_time_is_waited_for(loop: str) -> None:
     async def main() -> None:
         async with asyncio.timeout(10):
             with listen_at(Tcp("127.0.0.1", 0)) as listening:
-                where = listening.bound.getsockname()
-                async with await asyncio.start_server(echo, sock=listening.bound):
-                    reader, writer = await asyncio.open_unix_connection(sock=await established(unconnected(), where))
+                where = listening.sock.getsockname()
+                async with await asyncio.start_server(echo, sock=listening.sock):
+                    reader, writer = await asyncio.open_unix_connection(sock=await connect_socket(unconnected(), where))
                     writer.write(b"hello")
                     writer.write_eof()
                     assert await reader.read(-1) == b"hello"
                     writer.close()
             with pytest.raises(ConnectionRefusedError):
-                await established(unconnected(), where)
+                await connect_socket(unconnected(), where)
 
     run(loop, main())
 
@@ -130,7 +130,7 @@ def test_a_port_over_vsock_is_listened_on(loop: str) -> None:
     assert 1023 < listening.endpoint.port < ANY
 
     async def main() -> None:
-        async with await asyncio.start_unix_server(echo, sock=listening.bound):
+        async with await asyncio.start_unix_server(echo, sock=listening.sock):
             with pytest.raises(OSError, match=r"vsock://:\d+: something listens there already"):
                 listen_at(listening.endpoint)
 
@@ -145,7 +145,7 @@ async def test_who_cannot_be_reached_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=f"unix:{path}: there is no such socket; is the host up"):
         await open_endpoint(Unix(str(path)))
     with listen_at(Unix(str(path))) as listening:
-        listening.bound.close()
+        listening.sock.close()
         with pytest.raises(OSError, match=f"unix:{path}: nothing listens there"):
             await open_endpoint(Unix(str(path)))
     path.write_text("a file")
@@ -159,7 +159,7 @@ async def test_a_full_queue_is_waited_for_and_not_for_ever(tmp_path: Path) -> No
         with pytest.raises(TimeoutError):
             await open_endpoint(listening.endpoint, 0.2)
         late = asyncio.create_task(open_endpoint(listening.endpoint, 10))
-        async with await asyncio.start_unix_server(echo, sock=listening.bound):
+        async with await asyncio.start_unix_server(echo, sock=listening.sock):
             waiting.append(await late)
             for reader, writer in waiting:
                 writer.write(b"x")
@@ -215,7 +215,7 @@ def test_of_many_who_find_a_dead_owner_one_takes_its_place(tmp_path: Path) -> No
             [winner] = [one for one in pool.map(attempt, range(8)) if one is not None]
         with winner, socket.socket(socket.AF_UNIX) as near:
             near.connect(str(path))
-            winner.bound.accept()[0].close()
+            winner.sock.accept()[0].close()
 
 
 def test_what_is_no_socket_stays(tmp_path: Path) -> None:

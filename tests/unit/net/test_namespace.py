@@ -13,7 +13,7 @@ import pytest
 PROGRAM = """
 import asyncio, sys
 from agent_runtime.errors import ToolFailure
-from agent_common.net import Egress
+from agent_common.net import WebClient
 
 async def serve(reader, writer):
     connected.append(1)
@@ -25,7 +25,7 @@ async def main():
     async with await asyncio.start_server(serve, "0.0.0.0", 8080):
         for host in ("93.184.216.34", "10.1.2.3"):
             try:
-                await Egress().fetch(f"http://{host}:8080/")
+                await WebClient().fetch(f"http://{host}:8080/")
             except ToolFailure as failure:
                 print(failure.kind, failure.message, flush=True)
 

@@ -23,7 +23,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 @asynccontextmanager
 async def pool(url: str, *, idle: float = 5, connect: float = 5) -> AsyncGenerator[HttpPool]:
-    opened = HttpPool(url, {"accept": "*/*"}, idle=idle, connect=connect)
+    opened = HttpPool(url, {"accept": "*/*"}, read_timeout=idle, connect_timeout=connect)
     try:
         yield opened
     finally:
@@ -106,7 +106,7 @@ async def test_waiting_has_a_deadline_before_and_within_a_reply() -> None:
             for _ in range(2):
                 with pytest.raises(TransportFault, match="nothing came") as fault:
                     await post(http, STREAMED)
-                assert fault.value.silent
+                assert fault.value.timed_out
 
 
 async def test_a_reply_that_is_given_up_takes_its_connection_with_it() -> None:
@@ -132,7 +132,7 @@ async def test_a_server_that_is_not_there_is_no_wait() -> None:
     async with pool("http://127.0.0.1:9") as http:
         with pytest.raises(TransportFault, match="Connect call failed") as fault:
             await get(http)
-        assert not fault.value.silent
+        assert not fault.value.timed_out
 
 
 async def test_connecting_has_a_deadline() -> None:
@@ -228,7 +228,7 @@ async def test_a_peer_that_falls_silent_is_given_up_and_another_connection_is_ma
             assert await get(http) == (200, b"ok")
             with pytest.raises(TransportFault, match=r"nothing came for 0\.2 s") as fault:
                 await get(http)
-            assert fault.value.silent
+            assert fault.value.timed_out
             assert await get(http) == (200, b"ok")
         assert len(came) == 2
         for writer in came:

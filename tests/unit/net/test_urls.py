@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_common.net.egress.host_patterns import HostPatterns, split_patterns
-from agent_common.net.egress.urls import LONGEST, canonical_host, join, parse_url
+from agent_common.net.egress.urls import MAX_URL_CHARACTERS, canonical_host, parse_url, resolve_location
 from agent_runtime.errors import ToolFailure
 
 
@@ -74,7 +74,7 @@ def test_what_is_read(text: str, read: str) -> None:
         ("http://-a.org/", "name a host"),
         (f"http://{'a' * 64}.org/", "name a host"),
         ("http://xn--\u0661.org/", "xn-- form"),
-        (f"http://example.org/{'a' * LONGEST}", "longer"),
+        (f"http://example.org/{'a' * MAX_URL_CHARACTERS}", "longer"),
     ],
 )
 def test_what_is_refused(text: str, why: str) -> None:
@@ -121,27 +121,27 @@ def test_what_ends_in_a_number_is_an_address_or_refused(text: str) -> None:
     ],
 )
 def test_where_a_redirect_leads(location: str, where: str) -> None:
-    assert str(join(parse_url("https://a.org/x/y?q=1"), location)) == where
+    assert str(resolve_location(parse_url("https://a.org/x/y?q=1"), location)) == where
 
 
 @pytest.mark.parametrize("location", ["http://[", "javascript:1", "file:///etc", "http://a@b/", "/a b", "\t//b.org"])
 def test_redirects_to_nowhere_are_refused(location: str) -> None:
     with pytest.raises(ToolFailure):
-        join(parse_url("https://a.org/"), location)
+        resolve_location(parse_url("https://a.org/"), location)
 
 
 def test_patterns() -> None:
-    patterns = HostPatterns.of(["Example.org", "*.python.org", "[::1]".strip("[]"), "bücher.example"])
+    patterns = HostPatterns.from_patterns(["Example.org", "*.python.org", "[::1]".strip("[]"), "bücher.example"])
     assert all(
         map(patterns.match, ("example.org", "docs.python.org", "a.b.python.org", "::1", "xn--bcher-kva.example"))
     )
     assert not any(
         map(patterns.match, ("python.org", "xexample.org", "a.example.org", "evilpython.org", "example.org.evil"))
     )
-    assert HostPatterns.of(["*"]).match("anything.example")
-    assert not HostPatterns.of([]).match("anything.example")
+    assert HostPatterns.from_patterns(["*"]).match("anything.example")
+    assert not HostPatterns.from_patterns([]).match("anything.example")
     assert split_patterns(" example.org, *.python.org,, \n*") == ["example.org", "*.python.org", "*"]
     assert split_patterns(" , ") == []
     for wrong in ("*.*", "a*", "http://a.org", "a.org:80", "*.", ""):
         with pytest.raises(ValueError, match="is no host"):
-            HostPatterns.of([wrong])
+            HostPatterns.from_patterns([wrong])

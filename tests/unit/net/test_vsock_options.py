@@ -16,7 +16,7 @@ def test_how_long_a_connection_may_take_is_told_to_the_kernel() -> None:
     except OSError:
         pytest.skip("this machine has no vsock")
     with opened:
-        connect._patience(opened, 7.5)
+        connect._set_connect_timeout(opened, 7.5)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=opened.detach()) as unnamed:
             raw = unnamed.getsockopt(socket.AF_VSOCK, connect._VSOCK_CONNECT_TIMEOUT, 16)
     assert struct.unpack("ll", raw) == (7, 500_000)

@@ -27,7 +27,7 @@ class Names:
         self._names = {name: [given] if isinstance(given, str) else list(given) for name, given in names.items()}
         self.asked: list[str] = []
 
-    async def addresses(self, host: str, port: int) -> Sequence[str]:
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
         self.asked.append(host)
         answers = self._names.get(host)
         if answers is None:

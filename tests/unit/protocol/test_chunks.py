@@ -42,7 +42,7 @@ WHOLE: list[dict[str, Any]] = [
 @pytest.mark.parametrize("given", WHOLE, ids=lambda given: given["type"])
 def test_a_chunk_survives_the_wire(given: dict[str, Any]) -> None:
     chunk = c.chunk_adapter().validate_python(given)
-    event = chunk.event()
+    event = chunk.to_sse()
     assert event.startswith(b"data: {")
     assert event.endswith(b"}\n\n")
     assert json.loads(event[6:]) == given
@@ -52,7 +52,7 @@ def test_a_chunk_survives_the_wire(given: dict[str, Any]) -> None:
 
 def test_keys_of_a_later_version_survive() -> None:
     chunk = c.chunk_adapter().validate_json('{"type": "text-delta", "id": "t", "delta": "x", "later": [1]}')
-    assert json.loads(chunk.event()[6:])["later"] == [1]
+    assert json.loads(chunk.to_sse()[6:])["later"] == [1]
 
 
 @pytest.mark.parametrize(

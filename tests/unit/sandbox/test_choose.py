@@ -9,7 +9,7 @@ import pytest
 
 from agent_runtime.errors import StartError, ToolFailure
 from agent_runtime.sandbox import Confinement, LaunchPlan, SandboxSpec, choose_confinement
-from agent_runtime.sandbox.backends.backend import program
+from agent_runtime.sandbox.backends.backend import find_program
 from agent_runtime.sandbox.backends.unconfined import UnconfinedBackend
 from agent_runtime.sandbox.probe import probe
 
@@ -25,7 +25,7 @@ def no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("sh", "bash", "prlimit", "choom", "nice", "setpriv"):
-        (folder / name).symlink_to(program(name))
+        (folder / name).symlink_to(find_program(name))
     monkeypatch.setenv("PATH", str(folder))
 
 
@@ -58,11 +58,11 @@ class Leaky:
 
     name, uid, by_path = "landlock", None, False
 
-    def settle(self, data_dir: Path) -> None:
+    def prepare_host(self, data_dir: Path) -> None:
         """Nothing."""
 
-    def launch(self, argv: Sequence[str], box: SandboxSpec) -> LaunchPlan:
-        return replace(UnconfinedBackend().launch(argv, box))
+    def launch(self, argv: Sequence[str], spec: SandboxSpec) -> LaunchPlan:
+        return replace(UnconfinedBackend().launch(argv, spec))
 
 
 async def test_a_rung_that_does_not_hold_is_found_out(tmp_path: Path) -> None:

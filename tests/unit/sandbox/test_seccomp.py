@@ -20,7 +20,7 @@ def verdict(machine: str, number: int, *arguments: int, arch: int | None = None,
     """What the kernel would do with a system call."""
     words = [word for value in (*arguments, *6 * [0])[:6] for word in (value & 0xFFFFFFFF, value >> 32)]
     data = struct.pack("=IIQ", number, arch or EVERYTHING[machine], 0) + struct.pack("=12I", *words)
-    lines = list(struct.iter_unpack("=HBBI", seccomp.program(machine, **variant)))
+    lines = list(struct.iter_unpack("=HBBI", seccomp.build_filter(machine, **variant)))
     at, accumulator = 0, 0
     while True:
         code, yes, no, k = lines[at]
@@ -72,7 +72,7 @@ def test_processes_but_no_namespaces(machine: str, column: int) -> None:
 @pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
 def test_calls_whose_wishes_lie_in_memory_are_not_there(machine: str, column: int) -> None:
     for name in ("clone3", "openat2"):
-        number = seccomp.NOT_HERE[name][column]
+        number = seccomp.UNIMPLEMENTED[name][column]
         assert number is not None
         assert verdict(machine, number) == refused(errno.ENOSYS), "libraries fall back to clone and openat"
 
@@ -81,7 +81,7 @@ def test_calls_whose_wishes_lie_in_memory_are_not_there(machine: str, column: in
 def test_room_is_not_reserved_without_writing(machine: str, column: int) -> None:
     assert verdict(machine, seccomp.FALLOCATE[column], 3, 0, 0, 4096) == refused(errno.EOPNOTSUPP)
     assert verdict(machine, seccomp.FILE_SETATTR[column], 3) == refused(errno.EOPNOTSUPP)
-    for what in seccomp.RESERVING.values():
+    for what in seccomp.PREALLOCATING.values():
         assert verdict(machine, seccomp.IOCTL[column], 3, what) == refused(errno.EOPNOTSUPP)
         assert verdict(machine, seccomp.IOCTL[column], 3, what | 1 << 32) == refused(errno.EOPNOTSUPP), "the low word"
     assert verdict(machine, seccomp.IOCTL[column], 1, 0x5401) == bpf.ALLOW, "is it a terminal?"
@@ -158,7 +158,7 @@ def test_without_namespaces_no_socket_and_no_other_process(machine: str, column:
         assert (says(pair[column], 1, 0), says(pair[column], 0, 4711)) == (bpf.ALLOW, refused(errno.EPERM))
         assert says(pair[column], user, 0) == refused(errno.EPERM), "all of its user"
     for name in ("shmget", "inotify_init1", "process_madvise"):
-        assert says(seccomp.SHARED[name][column]) == refused(errno.EPERM), name
+        assert says(seccomp.SHARED_NAMESPACE_CALLS[name][column]) == refused(errno.EPERM), name
 
 
 @pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
@@ -174,13 +174,13 @@ def test_what_landlock_does_not_look_at_is_asked_about_or_refused(machine: str, 
     for call, kinds in ((seccomp.FCNTL, seccomp.OWNED_BY), (seccomp.IOCTL, seccomp.OWNED_BY_IOCTL)):
         assert {says(call[column], 3, kind) for kind in kinds.values()} == {refused(errno.EPERM)}
         assert says(call[column], 3, 1) == bpf.ALLOW
-    assert says(seccomp.IOCTL[column], 3, seccomp.RESERVING["FS_IOC_RESVSP"]) == refused(errno.EOPNOTSUPP)
+    assert says(seccomp.IOCTL[column], 3, seccomp.PREALLOCATING["FS_IOC_RESVSP"]) == refused(errno.EOPNOTSUPP)
     assert [says(seccomp.TRUNCATE[column], landlock=version) for version in (2, 3)] == [refused(errno.EPERM), bpf.ALLOW]
 
 
 @pytest.mark.parametrize(("machine", "column"), [("x86_64", 0), ("aarch64", 1)])
 def test_what_goes_by_path_does_nothing_where_only_paths_tell_whose_it_is(machine: str, column: int) -> None:
-    for calls, wanted in ((seccomp.OWNERS, refused(0)), (seccomp.ATTRIBUTES, refused(errno.EOPNOTSUPP))):
+    for calls, wanted in ((seccomp.CHOWN_BY_PATH, refused(0)), (seccomp.XATTR_BY_PATH, refused(errno.EOPNOTSUPP))):
         for pair in calls.values():
             if (number := pair[column]) is not None:
                 assert verdict(machine, number) == bpf.ALLOW
@@ -188,7 +188,7 @@ def test_what_goes_by_path_does_nothing_where_only_paths_tell_whose_it_is(machin
 
 
 def test_the_program_is_within_the_bounds_of_the_kernel() -> None:
-    lines = list(struct.iter_unpack("=HBBI", seccomp.program("x86_64")))
+    lines = list(struct.iter_unpack("=HBBI", seccomp.build_filter("x86_64")))
     assert len(lines) < 4096
     for variant in ({}, {"namespaces": False, "landlock": 1}, {"namespaces": False, "modes": False}):
         assert verdict("x86_64", 39, **variant) == bpf.ALLOW
@@ -196,4 +196,4 @@ def test_the_program_is_within_the_bounds_of_the_kernel() -> None:
 
 def test_an_unknown_processor_has_no_filter() -> None:
     with pytest.raises(BackendUnavailable, match="there is no system call filter for riscv64"):
-        seccomp.program("riscv64")
+        seccomp.build_filter("riscv64")

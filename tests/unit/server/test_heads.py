@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from agent_common.http import BoundedHttp, authorised, bounded_http
-from agent_common.http.header_limits import MOST_BYTES
+from agent_common.http import BoundedHttp, claim_connection, limited_http_protocol
+from agent_common.http.header_limits import MAX_HEAD_BYTES
 from agent_runtime.server.memory_tuning import Config, Server
 
 PATIENCE = 60.0
 ASK = b"POST / HTTP/1.1\r\nhost: x\r\n"
 
 
-class Hasty(bounded_http(1000)):
-    patience = 0.1
+class Hasty(limited_http_protocol(1000)):
+    stall_timeout = 0.1
 
 
 async def app(_scope: Any, receive: Callable[[], Awaitable[MutableMapping[str, Any]]], send: Any) -> None:
@@ -49,7 +49,7 @@ async def flood(_scope: Any, _receive: Any, send: Any) -> None:
 
 async def late(_scope: Any, _receive: Any, send: Any) -> None:
     """Takes longer over its answer than any client may over its own part."""
-    await asyncio.sleep(5 * Hasty.patience)
+    await asyncio.sleep(5 * Hasty.stall_timeout)
     await early(_scope, _receive, send)
 
 
@@ -88,7 +88,7 @@ CHUNKED = b"transfer-encoding: chunked\r\n"
 @pytest.mark.parametrize(
     ("pieces", "length"),
     [
-        ([ASK, CLOSE, b"x: " + b"y" * (MOST_BYTES - 1000), b"\r\n\r\n"], b"0"),
+        ([ASK, CLOSE, b"x: " + b"y" * (MAX_HEAD_BYTES - 1000), b"\r\n\r\n"], b"0"),
         ([ASK, CLOSE, b"content-length: 3000000\r\n\r\n", b"z" * 3_000_000], b"3000000"),
         ([ASK, CLOSE, CHUNKED, b"\r\n", b"30d40\r\n" + b"z" * 200_000 + b"\r\n", b"0\r\na: b\r\n\r\n"], b"200000"),
         ([ASK, b"content-length: 1\r\n\r\nz", ASK, CLOSE, b"\r\n"], b"0"),
@@ -130,7 +130,7 @@ async def test_a_body_may_take_long_while_it_moves() -> None:
         writer.write(ASK + CLOSE + b"content-length: 20\r\n\r\n")
         for _ in range(20):
             writer.write(b"z")
-            await asyncio.sleep(Hasty.patience / 4)
+            await asyncio.sleep(Hasty.stall_timeout / 4)
         assert (await reader.read()).endswith(b"\r\n\r\n20")
         writer.close()
 
@@ -170,7 +170,7 @@ async def test_an_answer_may_be_read_slowly() -> None:
         read = 0
         while read < 8_000_000 and (piece := await reader.read(400_000)):
             read += len(piece)
-            await asyncio.sleep(Hasty.patience / 20)
+            await asyncio.sleep(Hasty.stall_timeout / 20)
         assert read > 8_000_000
         writer.close()
 
@@ -184,9 +184,9 @@ async def test_small_requests_and_headers_are_counted(pieces: list[bytes]) -> No
 async def test_strangers_make_room_and_the_known_stay() -> None:
     async def knows(scope: Any, receive: Any, send: Any) -> None:
         await early(scope, receive, send)
-        assert authorised(scope)
+        assert claim_connection(scope)
 
-    async with served(bounded_http(8), knows) as port, asyncio.timeout(PATIENCE):
+    async with served(limited_http_protocol(8), knows) as port, asyncio.timeout(PATIENCE):
         known_reader, known = await asyncio.open_connection("127.0.0.1", port)
         known.write(ASK + b"\r\n")
         await known_reader.readuntil(b"\r\n\r\nno")

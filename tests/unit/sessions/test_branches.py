@@ -128,7 +128,7 @@ def test_a_message_that_waits_is_neither_rewound_nor_forked() -> None:
                 act(session, "ask 2")
             assert refused.value.code == "unknown_message"
         assert log.rewind(session, "ask 1").hidden == 2
-        assert [one.client_id for one in listing.waiting(db, session)] == ["ask 2"]
+        assert [one.client_id for one in listing.queued_messages(db, session)] == ["ask 2"]
 
 
 def test_a_rewind_needs_a_user_message_that_is_shown() -> None:
@@ -154,11 +154,13 @@ def test_a_freed_id_may_be_used_again() -> None:
         session = log.begin()
         log.send(session)
         user = log.users(session)[0]
-        assert branches.resolve(db, session, "ask 1") == user == branches.resolve(db, session, user)
+        assert (
+            branches.resolve_message_id(db, session, "ask 1") == user == branches.resolve_message_id(db, session, user)
+        )
         assert log.rewind(session, "ask 1", free_id=True).message.id == user
-        assert branches.resolve(db, session, "ask 1") is None
+        assert branches.resolve_message_id(db, session, "ask 1") is None
         log.send(session, client_id="ask 1")
-        assert branches.resolve(db, session, "ask 1") == log.users(session)[0] != user
+        assert branches.resolve_message_id(db, session, "ask 1") == log.users(session)[0] != user
 
 
 def test_a_fork_takes_settings_and_bytes_and_nothing_else() -> None:
@@ -167,7 +169,7 @@ def test_a_fork_takes_settings_and_bytes_and_nothing_else() -> None:
         session = log.begin()
         log.send(session)
         log.send(session)
-        branches.describe(db, session, {"title": "T" * 200}, {"a": 1, "b": {"c": 2}}, 5)
+        branches.update_metadata(db, session, {"title": "T" * 200}, {"a": 1, "b": {"c": 2}}, 5)
         db.execute(
             "UPDATE chat_sessions SET permissions_json = '[1]', metadata_json = json_set(metadata_json, '$.grants', 1)"
         )
@@ -218,21 +220,21 @@ def test_an_empty_session_can_be_forked_and_an_unknown_one_cannot() -> None:
         with pytest.raises(NotFound):
             log.fork("ses_nope")
         with pytest.raises(NotFound):
-            branches.describe(db, "ses_nope", {}, {}, 1)
+            branches.update_metadata(db, "ses_nope", {}, {}, 1)
 
 
 def test_the_callers_keys_stay_apart_and_small() -> None:
     with memory() as db:
         log = Log(db)
         session = log.begin()
-        branches.describe(db, session, {"title": "t"}, {"principal": "eve", "tools": [], "x": 1}, 5)
-        branches.describe(db, session, {"title": None}, {"x": None}, 6)
+        branches.update_metadata(db, session, {"title": "t"}, {"principal": "eve", "tools": [], "x": 1}, 5)
+        branches.update_metadata(db, session, {"title": None}, {"x": None}, 6)
         found = listing.session(db, session)
         assert found is not None
         assert (found.metadata["principal"], found.metadata["tools"]) == ("ann", ["read"])
         assert found.metadata["custom"] == {"principal": "eve", "tools": []}
         assert "title" not in found.metadata
-        branches.merged({}, {"k": "x" * (METADATA_BYTES - len('{"k":""}'))})
+        branches.merge_custom({}, {"k": "x" * (METADATA_BYTES - len('{"k":""}'))})
         with pytest.raises(InvalidRequest) as refused:
-            branches.merged({"j": 1}, {"k": "x" * (METADATA_BYTES - len('{"k":""}'))})
+            branches.merge_custom({"j": 1}, {"k": "x" * (METADATA_BYTES - len('{"k":""}'))})
         assert refused.value.faults[0][0] == "metadata"

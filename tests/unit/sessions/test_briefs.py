@@ -46,7 +46,7 @@ def test_a_guest_has_packages_of_its_own(log: Log) -> None:
     rows.insert_session(log.db, SESSION, 1)
     guest = AgentPrompt("a guest's prompt", "d2", ("grep",), PACKAGES)
     agent_prompts.add(log.db, "ses_1", "guest", guest)
-    assert kept(log).briefs == {"guest": guest}
+    assert kept(log).agent_prompts == {"guest": guest}
     before = """UPDATE chat_sessions SET metadata_json = json_remove(metadata_json, '$.briefs."guest".packages')"""
     log.db.execute(before)
-    assert kept(log).briefs == {"guest": replace(guest, packages={})}
+    assert kept(log).agent_prompts == {"guest": replace(guest, packages={})}

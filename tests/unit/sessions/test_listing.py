@@ -56,7 +56,7 @@ def test_what_is_put_away_or_aside_is_shown_on_demand() -> None:
         rows.archive(db, archived, 1)
         rows.archive(db, both, 3)
         for name in (aside, both):
-            branches.describe(db, name, {"ephemeral": True}, {}, int(name[4:16], 16))
+            branches.update_metadata(db, name, {"ephemeral": True}, {}, int(name[4:16], 16))
         assert pages(db, 9) == [[plain]]
         assert pages(db, 9, archived=True) == [[archived, plain]]
         assert pages(db, 9, ephemeral=True) == [[aside, plain]]
@@ -95,7 +95,7 @@ def test_a_page_of_ten_thousand_sessions_costs_what_a_page_of_ten_costs() -> Non
 
 def test_a_cursor_is_read_as_it_was_written() -> None:
     place = (1_800_000_000_000, session_id(7))
-    assert listing.read_cursor(listing.cursor(*place)) == place
+    assert listing.parse_cursor(listing.format_cursor(*place)) == place
     for text in (
         "",
         "x",
@@ -105,7 +105,7 @@ def test_a_cursor_is_read_as_it_was_written() -> None:
         "1.ses_x",
         "\u0661.ses_" + "0" * 26,
     ):
-        assert listing.read_cursor(text) is None
+        assert listing.parse_cursor(text) is None
 
 
 def test_messages_come_in_pages_with_their_parts() -> None:
@@ -135,7 +135,7 @@ def test_the_queue_is_in_the_order_of_admission() -> None:
         db.execute(
             "UPDATE chat_messages SET created_at = created_at - 5 WHERE id = (SELECT max(id) FROM chat_messages)"
         )
-        waiting = listing.waiting(db, session)
+        waiting = listing.queued_messages(db, session)
         assert [(one.client_id, one.parts[0]["text"]) for one in waiting] == [(f"ask {n}",) * 2 for n in (1, 2, 3)]
         assert {one.queued_at for one in waiting} == {log.clock.now_ms()}
 
@@ -170,7 +170,7 @@ def test_tokens_are_summed_by_model_hidden_ones_too() -> None:
         for number, metadata in enumerate((metered, metered, unnamed)):
             rows.upsert_message(db, MessageRow(f"msg_{number}", session, "assistant", metadata, 1, 1))
         log.rewind(session, "ask 1")
-        assert listing.spent(db, session, "m") == {
+        assert listing.usage_by_model(db, session, "m") == {
             "m": Usage(input=14, output=14, reasoning=6, cache_read=4, cache_write=2),
             "metered": Usage(input=20, cost_usd=1.0),
         }

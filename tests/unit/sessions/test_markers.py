@@ -34,7 +34,7 @@ JSON = st.recursive(
 
 @given(MARKERS)
 def test_a_marker_comes_back_from_its_part(marker: Marker) -> None:
-    assert Marker.of(json.loads(json.dumps(marker.part()))) == marker
+    assert Marker.from_part(json.loads(json.dumps(marker.to_part()))) == marker
 
 
 @given(
@@ -46,27 +46,27 @@ def test_a_marker_comes_back_from_its_part(marker: Marker) -> None:
     )
 )
 def test_what_others_wrote_is_read_as_far_as_it_makes_sense(data: dict[str, Any]) -> None:
-    marker = Marker.of({"type": COMPACTION, "data": data})
+    marker = Marker.from_part({"type": COMPACTION, "data": data})
     assert marker is not None
     assert marker.summary == data["summary"]
     assert marker.tail_start_step >= 0
     assert marker.spoken_to in (data.get("spoken_to"), "")
     assert all(one.kept >= 0 for one in marker.shortened)
-    assert Marker.of(json.loads(json.dumps(marker.part()))) is not None
+    assert Marker.from_part(json.loads(json.dumps(marker.to_part()))) is not None
 
 
 @pytest.mark.parametrize(
     "part", [{}, {"type": COMPACTION}, {"type": COMPACTION, "data": {"summary": 3}}, {"type": "text", "data": {}}]
 )
 def test_what_is_no_marker_is_none(part: dict[str, Any]) -> None:
-    assert Marker.of(part) is None
+    assert Marker.from_part(part) is None
 
 
 def test_only_steps_of_the_split_turn_are_left_out() -> None:
     marker = Marker("s", 1, auto=True, tail_start_id="msg_a", tail_start_step=3)
-    assert [marker.leaves_out("msg_a", step) for step in (1, 2, 3)] == [True, True, False]
-    assert not marker.leaves_out("msg_b", 1)
-    assert not Marker("s", 1, auto=False).leaves_out("", 1)
+    assert [marker.omits_step("msg_a", step) for step in (1, 2, 3)] == [True, True, False]
+    assert not marker.omits_step("msg_b", 1)
+    assert not Marker("s", 1, auto=False).omits_step("", 1)
 
 
 def put(log: Log, session: str, marker: Marker) -> str:
@@ -120,11 +120,11 @@ def test_what_it_cost_is_in_the_sums_and_stays_there() -> None:
         put(log, session, Marker("first", 1, auto=True))
         put(log, session, Marker("second", 1, auto=True))
         assert log.tokens(session) == 3 * USAGE.total
-        assert markers.spent(db, session) == USAGE.plus(USAGE)
+        assert markers.summary_usage(db, session) == USAGE.plus(USAGE)
         log.rewind(session, ask)
         assert log.tokens(session) == 3 * USAGE.total
-        assert markers.spent(db, session) == USAGE.plus(USAGE)
-        assert markers.spent(db, log.begin()) == Usage()
+        assert markers.summary_usage(db, session) == USAGE.plus(USAGE)
+        assert markers.summary_usage(db, log.begin()) == Usage()
 
 
 def test_a_fork_speaks_of_its_own_messages() -> None:
@@ -159,11 +159,11 @@ def test_an_export_carries_it() -> None:
         file = io.BytesIO()
         transfer.export(db, session, file, (), whole=False)
         file.seek(0)
-        transfer.store(other, file, transfer.check(file), 0)
+        transfer.store_session(other, file, transfer.validate_export(file), 0)
         found = markers.latest(other, session)
         assert found is not None
         assert found.marker == marker
-        assert markers.spent(other, session) == USAGE
+        assert markers.summary_usage(other, session) == USAGE
 
 
 def test_a_long_session_is_not_searched_for_it() -> None:

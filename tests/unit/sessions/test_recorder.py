@@ -80,7 +80,7 @@ def test_the_rows_equal_the_reducer_whenever_they_were_flushed(said: list[c.Chun
             await begin(database)
             saver = recorder(database)
             for chunk in said:
-                saver.take(chunk)
+                saver.record(chunk)
                 match data.draw(st.sampled_from(["go on", "go on", "flush", "let it land"])):
                     case "flush":
                         saver.flush()
@@ -89,11 +89,11 @@ def test_the_rows_equal_the_reducer_whenever_they_were_flushed(said: list[c.Chun
                         saver.flush()
                         await database.write(lambda _: None)
                         found = [of_json(row) for row in await raw_parts(database)]
-                        assert found == saver.data()
+                        assert found == saver.current_parts()
                     case _:
                         pass
             await saver.save(lambda _, __: None)
-            assert await parts(database) == saver.data() == reduced(said)
+            assert await parts(database) == saver.current_parts() == reduced(said)
             usage = saver.message.metadata.get("usage", {"input": 0, "output": 0})
             sums = await database.read(lambda db: db.execute("SELECT * FROM chat_sessions").fetchone())
             assert (sums["prompt_tokens"], sums["completion_tokens"]) == (usage["input"], usage["output"])
@@ -109,12 +109,12 @@ async def test_chunks_are_saved_in_time_without_being_asked(tmp_path: Path) -> N
         await begin(database)
         saver = recorder(database)
         for chunk in text("a", "one ", "two", end=False):
-            saver.take(chunk)
+            saver.record(chunk)
         async with asyncio.timeout(PATIENCE):
             while not await parts(database):
                 await asyncio.sleep(0.005)
         assert (await parts(database))[0] == {"type": "text", "text": "one two", "state": "streaming"}
-        saver.take(c.TextDelta(id="a", delta=" three"))
+        saver.record(c.TextDelta(id="a", delta=" three"))
         saver.close()
         saver.close()
         await database.write(lambda _: None)
@@ -126,8 +126,8 @@ async def test_much_text_is_saved_at_once(tmp_path: Path) -> None:
         await begin(database)
         saver = recorder(database)
         for chunk in text("a", "x" * FLUSH_CHARACTERS, end=False):
-            saver.take(chunk)
-        saver.take(c.TextDelta(id="a", delta="y" * FLUSH_CHARACTERS))  # while the first is on its way
+            saver.record(chunk)
+        saver.record(c.TextDelta(id="a", delta="y" * FLUSH_CHARACTERS))  # while the first is on its way
         await database.write(lambda _: None)
         assert len((await parts(database))[0]["text"]) >= FLUSH_CHARACTERS
         await saver.save(lambda _, __: None)
@@ -154,14 +154,14 @@ async def test_what_a_failed_flush_carried_is_saved_by_the_next(tmp_path: Path) 
         saver = recorder(database)
         said = [*text("a", "one"), c.MessageMetadata(messageMetadata={"usage": {"input": 7}}), *call("c1")]
         for chunk in said:
-            saver.take(chunk)
+            saver.record(chunk)
         await sabotage(database, on=True)
         saver.flush()
         await database.write(lambda _: None)
         await sabotage(database, on=False)
-        saver.take(c.StartStep())
+        saver.record(c.StartStep())
         await saver.save(lambda _, __: None)
-        assert await parts(database) == saver.data() == reduced([*said, c.StartStep()])
+        assert await parts(database) == saver.current_parts() == reduced([*said, c.StartStep()])
         sums = await database.read(lambda db: db.execute("SELECT total_tokens FROM chat_sessions").fetchone())
         assert sums[0] == 7
 
@@ -171,12 +171,12 @@ async def test_after_a_failed_flush_the_next_one_writes_the_message_as_well(tmp_
         await begin(database)
         saver = recorder(database)
         for chunk in text("a", "one", end=False):
-            saver.take(chunk)
+            saver.record(chunk)
         await sabotage(database, on=True)
         saver.flush()
         await database.write(lambda _: None)
         await sabotage(database, on=False)
-        saver.take(c.TextDelta(id="a", delta=" two"))
+        saver.record(c.TextDelta(id="a", delta=" two"))
         saver.flush()
         await database.write(lambda _: None)
         assert await parts(database) == [{"type": "text", "text": "one two", "state": "streaming"}]
@@ -191,7 +191,7 @@ async def test_a_flush_that_only_makes_a_text_longer_leaves_the_message_row_alon
         changed: list[int] = []
         usage = c.MessageMetadata(messageMetadata={"usage": {"input": 7}})
         for chunk in [*text("a", "one", " two", end=False), usage, c.TextDelta(id="a", delta=" three")]:
-            saver.take(chunk)
+            saver.record(chunk)
             clock.advance(1)
             saver.flush()
             await database.write(lambda _: None)
@@ -212,14 +212,14 @@ async def test_a_settle_that_failed_may_be_tried_again(tmp_path: Path) -> None:
         await begin(database)
         saver = recorder(database)
         for chunk in [*text("a", "one", end=False), c.MessageMetadata(messageMetadata={"usage": {"input": 7}})]:
-            saver.take(chunk)
+            saver.record(chunk)
         saver.flush()
 
         def fails(connection: sqlite3.Connection, now: int) -> None:
             raise StoreError("not now")
 
         for chunk in [c.TextDelta(id="a", delta=" two"), c.TextEnd(id="a")]:
-            saver.take(chunk)
+            saver.record(chunk)
         with pytest.raises(StoreError, match="not now"):
             await saver.save(fails)
         ended: list[int] = []
@@ -274,9 +274,9 @@ async def test_saving_a_text_costs_in_proportion_to_its_bytes(tmp_path: Path) ->
 
 async def _grow_blindly(database: Database, flushes: int) -> None:
     saver: Recorder = recorder(database)
-    saver.take(c.TextStart(id="a"))
+    saver.record(c.TextStart(id="a"))
     for _ in range(flushes):
-        saver.take(c.TextDelta(id="a", delta="x" * 512))
+        saver.record(c.TextDelta(id="a", delta="x" * 512))
         saver.flush()
         await database.write(lambda _: None)
         await asyncio.sleep(0)

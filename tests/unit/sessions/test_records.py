@@ -12,7 +12,7 @@ import pytest
 
 from agent_common.protocol import Usage
 from agent_common.protocol import chunks as c
-from agent_runtime.sessions import branches, history, interrupt, replay, rows, text_of, tool_name
+from agent_runtime.sessions import branches, history, interrupt_turn, replay, rows, text_of, tool_name
 from agent_runtime.sessions.record.parts import RETRY, MessageParts
 from agent_runtime.sessions.record.repair import CALL_ERROR
 from tests.unit.sessions.support import SESSION, TURN, begin, opened, parts, recorder, text
@@ -26,10 +26,10 @@ async def test_a_session_is_read_as_it_was_stored(tmp_path: Path) -> None:
         assert found == history.SessionRow(
             "ses_1", "operator", "default", "big", "a prompt", "digest", ("read", "bash"), False, (), 1000
         )
-        assert await database.read(lambda db: history.alias(db, "operator", "main")) == "ses_1"
-        assert await database.read(lambda db: history.alias(db, "eve", "main")) is None
+        assert await database.read(lambda db: history.session_of_alias(db, "operator", "main")) == "ses_1"
+        assert await database.read(lambda db: history.session_of_alias(db, "eve", "main")) is None
         await database.write(lambda db: rows.archive(db, "ses_1", 1200))
-        assert await database.read(lambda db: history.alias(db, "operator", "main")) is None
+        assert await database.read(lambda db: history.session_of_alias(db, "operator", "main")) is None
         assert await database.read(lambda db: history.session(db, "none")) is None
         archived = await database.read(lambda db: history.session(db, "ses_1"))
         assert archived is not None
@@ -67,7 +67,7 @@ async def test_a_message_waits_unseen_and_takes_its_place_when_it_fires(tmp_path
         listed = await database.read(lambda db: list(history.messages(db, "ses_1")))
         assert [(message.id, message.shown, message.created_at) for message in listed][1] == ("msg_0", True, 1500)
         assert "queue_enqueued_at" in listed[1].metadata
-        found = await database.read(lambda db: branches.turn(db, "ses_1", "mine"))
+        found = await database.read(lambda db: branches.find_turn(db, "ses_1", "mine"))
         assert found is not None
         assert (found.state, found.outcome) == ("running", None)
         await database.write(lambda db: rows.end_turn(db, "msg_0", {"status": "complete"}, 1600))
@@ -120,11 +120,11 @@ async def test_what_a_crash_leaves_of_a_call(tmp_path: Path, left: list[c.Chunk]
         await begin(database)
         saver = recorder(database)
         for chunk in [c.StartStep(), *text("t", "so ", "far", end=False), *left]:
-            saver.take(chunk)
+            saver.record(chunk)
         saver.flush()
         await database.write(lambda _: None)
         (turn,) = await database.read(history.unfinished)
-        outcome = await database.write(lambda db: interrupt(db, turn, 9000), durable=True)
+        outcome = await database.write(lambda db: interrupt_turn(db, turn, 9000), durable=True)
         found = await parts(database)
         assert found[1] == {"type": "text", "text": "so far", "state": "done"}
         assert found[2] == {"type": "tool-read", "toolCallId": "c1", **expected}
@@ -143,7 +143,7 @@ async def test_a_crash_before_the_first_chunk_leaves_an_empty_reply(tmp_path: Pa
     with opened(tmp_path) as database:
         await begin(database)
         (turn,) = await database.read(history.unfinished)
-        await database.write(lambda db: interrupt(db, turn, 9000))
+        await database.write(lambda db: interrupt_turn(db, turn, 9000))
         reply = await database.read(lambda db: history.message(db, "msg_2"))
         assert reply is not None
         assert reply.parts == []
@@ -159,7 +159,7 @@ async def test_a_wait_for_a_human_survives_a_crash(tmp_path: Path) -> None:
         part = rows.PartRow("prt_5", "msg_2", "ses_1", 0, asked, 1)
         await database.write(lambda db: rows.upsert_part(db, part))
         (turn,) = await database.read(history.unfinished)
-        await database.write(lambda db: interrupt(db, turn, 2))
+        await database.write(lambda db: interrupt_turn(db, turn, 2))
         assert await parts(database) == [asked]
 
 
@@ -192,7 +192,7 @@ def test_a_replay_builds_the_same_message() -> None:
     assert [type(chunk) for chunk in again].count(c.FinishStep) == 2
     assert again[-1] == c.Finish(finishReason="stop", messageMetadata={"finish_reason": "stop"})
     for chunk in again:
-        c.chunk_adapter().validate_json(chunk.event().removeprefix(b"data: "))
+        c.chunk_adapter().validate_json(chunk.to_sse().removeprefix(b"data: "))
 
 
 def test_a_replay_of_a_cancelled_turn_ends_with_its_abort() -> None:

@@ -185,9 +185,9 @@ async def test_a_message_of_many_parts_goes_in_steps(guest: Guest) -> None:
     await guest.talk(100, parts=100)
     await guest.talk(0)
     old = retention.OldSessions(NOW, (), "main")
-    found = await guest.database.read(lambda connection: retention.find(connection, old, 10))
+    found = await guest.database.read(lambda connection: retention.find_old(connection, old, 10))
     await guest.database.write(lambda connection: retention.mark(connection, found[:1], old, NOW))
-    assert await guest.database.read(retention.marked) == found[:1]
+    assert await guest.database.read(retention.marked_sessions) == found[:1]
     steps = 0
     while messages := await guest.database.read(lambda connection: retention.next_messages(connection, 10)):
         await guest.database.write(

@@ -41,7 +41,7 @@ def told(log: Log, prompt: str = "a prompt") -> str:
     call = {"type": "tool-read", "toolCallId": "c1", "state": "output-available", "input": {}, "output": {"data": 1}}
     for index, data in enumerate((odd, call, {"type": "step-start"}), 1):
         rows.upsert_part(log.db, PartRow(log.ids.new("prt"), user, session, index, data, 77))
-    branches.describe(log.db, session, {"title": "t"}, {"k": 1}, 99)
+    branches.update_metadata(log.db, session, {"title": "t"}, {"k": 1}, 99)
     return session
 
 
@@ -53,10 +53,10 @@ def exported(db: sqlite3.Connection, session: str, *secrets: str, whole: bool = 
 
 def stored(db: sqlite3.Connection, data: bytes) -> str:
     file = io.BytesIO(data)
-    parcel = transfer.check(file)
+    parcel = transfer.validate_export(file)
     db.execute("BEGIN")
     try:
-        transfer.store(db, file, parcel, 0)
+        transfer.store_session(db, file, parcel, 0)
     except BaseException:
         db.execute("ROLLBACK")
         raise
@@ -127,7 +127,7 @@ def test_no_secret_leaves(whole: bool) -> None:
         inside = json.dumps({"authorization": SECRET})
         part = {"type": "tool-read", "toolCallId": "c9", "state": "output-available", "output": {"data": inside}}
         rows.upsert_part(db, PartRow(log.ids.new("prt"), log.users(session)[0], session, 9, part, 1))
-        branches.describe(db, session, {"title": SECRET}, {SECRET: [SECRET]}, 1)
+        branches.update_metadata(db, session, {"title": SECRET}, {SECRET: [SECRET]}, 1)
         clear = exported(db, session, "abc", whole=whole)
         assert b"canary" in clear
         data = exported(db, session, "abc", SECRET, whole=whole)
@@ -261,5 +261,5 @@ def test_rows_of_another_session_are_not_taken_over() -> None:
 @given(st.binary(max_size=200) | st.text(max_size=80).map(str.encode))
 def test_any_bytes_are_refused_by_line(data: bytes) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        transfer.check(io.BytesIO(data))
+        transfer.validate_export(io.BytesIO(data))
     assert refused.value.faults[0][0].startswith("line ")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.ports import ToolSpec
-from agent_runtime.skills.validation.declarations import DeclarationRefused, check
+from agent_runtime.skills.validation.declarations import DeclarationRefused, check_declaration
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -41,7 +41,7 @@ def nested(levels: int) -> list[Any]:
 
 
 def test_a_good_one_becomes_a_tool() -> None:
-    declared = check(skill(read_only=True, timeout=2.5))
+    declared = check_declaration(skill(read_only=True, timeout=2.5))
     assert declared.spec == ToolSpec("mine", "Does it.", PARAMETERS, source="custom", read_only=True)
     assert declared.timeout == 2.5
 
@@ -80,7 +80,7 @@ def test_a_good_one_becomes_a_tool() -> None:
 )
 def test_what_is_wrong_is_named(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(DeclarationRefused) as caught:
-        check(skill(**changes))
+        check_declaration(skill(**changes))
     assert told in str(caught.value)
 
 
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], told: str) -> None:
 )
 def test_keywords_that_could_hold_the_server_up_are_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(DeclarationRefused, match="is not supported; check it in the function"):
-        check(skill(parameters={"type": "object", "properties": {"x": schema}}))
+        check_declaration(skill(parameters={"type": "object", "properties": {"x": schema}}))
 
 
 def test_a_schema_without_a_bottom_is_refused() -> None:
@@ -107,4 +107,4 @@ def test_a_schema_without_a_bottom_is_refused() -> None:
     for _ in range(5000):
         schema = {"default": schema}
     with pytest.raises(DeclarationRefused, match="nested too deep"):
-        check(skill(parameters={"type": "object", "properties": {"x": schema}}))
+        check_declaration(skill(parameters={"type": "object", "properties": {"x": schema}}))

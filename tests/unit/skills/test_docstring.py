@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.skills.worker.docstring import read
+from agent_runtime.skills.worker.docstring import parse
 
 PLAIN = """Count the words of a text.
 
@@ -110,7 +110,7 @@ FILE = {"path": "The file, relative to the workspace.", "at_least": "Shortest wo
     ],
 )
 def test_what_a_docstring_says(text: str | None, about: str, arguments: dict[str, str]) -> None:
-    doc = read(text)
+    doc = parse(text)
     assert doc.about == about
     assert doc.arguments == arguments
 
@@ -120,5 +120,5 @@ LINES = ["Args:", "Parameters", "----------", ":param x: y", "  x: y", "x : int"
 
 @given(st.lists(st.sampled_from(LINES)).map("\n".join) | st.text())
 def test_any_text_is_read(text: str) -> None:
-    doc = read(text)
+    doc = parse(text)
     assert all(name.isidentifier() or not name.isascii() or name[0].isdigit() for name in doc.arguments)

@@ -30,9 +30,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.ports import ToolSpec
-from agent_runtime.skills.validation.declarations import KEYWORDS, check
-from agent_runtime.skills.worker.type_schema import NoSchema, form
-from agent_runtime.tools.core.schema import faults
+from agent_runtime.skills.validation.declarations import KEYWORDS, check_declaration
+from agent_runtime.skills.worker.type_schema import NoSchema, build_form
+from agent_runtime.tools.core.schema import argument_faults
 
 TEXT, WHOLE, NUMBER, YES = {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}
 NULL = {"type": "null"}
@@ -222,12 +222,12 @@ TABLE: list[tuple[Any, dict[str, Any], Any, Any]] = [
 
 @pytest.mark.parametrize(("hint", "schema", "value", "read"), TABLE, ids=lambda value: None)
 def test_a_hint_is_a_schema_and_what_comes_of_a_value(hint: Any, schema: dict, value: Any, read: Any) -> None:
-    made = form(hint)
+    made = build_form(hint)
     assert made.schema == schema
     given = made.read(value) if made.read else value
     assert given == read
     assert type(given) is type(read)
-    assert not faults(thing({"one": schema}), {"one": value}), (
+    assert not argument_faults(thing({"one": schema}), {"one": value}), (
         "a value in the table is one that the server lets through"
     )
 
@@ -253,7 +253,7 @@ def test_a_hint_is_a_schema_and_what_comes_of_a_value(hint: Any, schema: dict, v
 )
 def test_a_hint_without_a_schema_is_named(hint: Any, told: str) -> None:
     with pytest.raises(NoSchema, match=told):
-        form(hint)
+        build_form(hint)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_a_hint_without_a_schema_is_named(hint: Any, told: str) -> None:
     ],
 )
 def test_a_value_that_cannot_be_read_is_told(hint: Any, value: Any, told: str) -> None:
-    read = form(hint).read
+    read = build_form(hint).read
     assert read is not None
     with pytest.raises(ValueError, match=told):
         read(value)
@@ -280,16 +280,16 @@ def test_an_alias_is_what_it_stands_for() -> None:
 
         __value__: Any = list[str]
 
-    assert form(TypeAliasType()).schema == {"type": "array", "items": TEXT}
+    assert build_form(TypeAliasType()).schema == {"type": "array", "items": TEXT}
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the type statement is of Python 3.12")
 def test_a_real_alias() -> None:
     names: dict[str, Any] = {}
     exec("type Words = list[str]\ntype Deep = list[Deep]", names)  # noqa: S102
-    assert form(names["Words"]).schema == {"type": "array", "items": TEXT}
+    assert build_form(names["Words"]).schema == {"type": "array", "items": TEXT}
     with pytest.raises(NoSchema, match="contains itself"):
-        form(names["Deep"])
+        build_form(names["Deep"])
 
 
 # ---------------------------------------------------------------- any hint
@@ -320,11 +320,11 @@ def keywords(schema: Any) -> set[str]:
 
 @given(HINTS)
 def test_what_comes_of_any_hint_is_a_schema_that_the_server_takes(hint: Any) -> None:
-    schema = form(hint).schema
+    schema = build_form(hint).schema
     assert keywords(schema) <= KEYWORDS
     skill = {"name": "x", "description": "d", "parameters": thing({"one": schema}, "one")}
     if depth(schema) < 7:
-        assert isinstance(check(skill).spec, ToolSpec)
+        assert isinstance(check_declaration(skill).spec, ToolSpec)
 
 
 def depth(schema: Any) -> int:
@@ -344,8 +344,8 @@ JSON = st.recursive(
 
 @given(HINTS, JSON)
 def test_what_the_server_lets_through_is_read_or_told(hint: Any, value: Any) -> None:
-    made = form(hint)
-    if made.read is None or faults(thing({"one": made.schema}), {"one": value}):
+    made = build_form(hint)
+    if made.read is None or argument_faults(thing({"one": made.schema}), {"one": value}):
         return
     try:
         made.read(value)

@@ -28,7 +28,7 @@ class Coming(RuleBasedStateMachine):
     @rule(owner=OWNERS)
     def take(self, owner: str) -> None:
         mine = self.of(owner)
-        assert self.idle.take(owner) == (mine[-1][1] if mine else None)
+        assert self.idle.pop(owner) == (mine[-1][1] if mine else None)
         if mine:
             self.waiting.remove(mine[-1])
 
@@ -37,7 +37,7 @@ class Coming(RuleBasedStateMachine):
         self.now += later
         self.workers += 1
         self.waiting.append((owner, self.workers, self.now))
-        leaving = self.idle.put(owner, self.workers, self.now)
+        leaving = self.idle.add(owner, self.workers, self.now)
         if len(self.waiting) <= self.most:
             assert leaving is None
             return
@@ -52,14 +52,14 @@ class Coming(RuleBasedStateMachine):
         mine = self.of(owner)
         assume(mine)
         old = [one for one in mine[:-1] if one[2] <= before]
-        assert self.idle.too_many(owner, before) == [one[1] for one in old]
+        assert self.idle.pop_idle_since(owner, before) == [one[1] for one in old]
         self.waiting = [one for one in self.waiting if one not in old]
         assert self.of(owner)
 
     @invariant()
     def several_are_known(self) -> None:
         for owner in "abcdef":
-            assert self.idle.several(owner) == (len(self.of(owner)) > 1)
+            assert self.idle.has_several(owner) == (len(self.of(owner)) > 1)
 
 
 TestComing = Coming.TestCase

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.skills.worker.loading import Unloadable, explain, load
+from agent_runtime.skills.worker.loading import Unloadable, explain_error, load_plugin
 
 SKILL = """
 @skill(name="{name}", description="d")
@@ -33,16 +33,16 @@ def plugin(folder: Path, code: str, name: str = "plug_in.py") -> Path:
 
 def test_the_decorator_is_there_with_and_without_an_import(tmp_path: Path) -> None:
     bare = plugin(tmp_path, SKILL.format(name="one"))
-    assert [one.name for one in load(bare).skills] == ["one"]
+    assert [one.name for one in load_plugin(bare).skills] == ["one"]
     imported = plugin(tmp_path, "from agent_runtime.skills import skill\n" + SKILL.format(name="two"), "other.py")
-    assert [one.name for one in load(imported).skills] == ["two"]
+    assert [one.name for one in load_plugin(imported).skills] == ["two"]
 
 
 def test_a_package_may_hold_several(tmp_path: Path) -> None:
     package = tmp_path / "pack"
     plugin(package, "from agent_runtime.skills import skill\n" + SKILL.format(name="deep"), "inner.py")
     plugin(package, "from . import inner\n" + SKILL.format(name="top"), "__init__.py")
-    assert [one.name for one in load(package).skills] == ["deep", "top"]
+    assert [one.name for one in load_plugin(package).skills] == ["deep", "top"]
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_a_package_may_hold_several(tmp_path: Path) -> None:
 )
 def test_a_fault_is_told_with_its_line(tmp_path: Path, code: str, told: str) -> None:
     with pytest.raises(Unloadable) as caught:
-        load(plugin(tmp_path, code))
+        load_plugin(plugin(tmp_path, code))
     assert str(caught.value) == told
 
 
 def test_a_plugin_hides_no_module_of_python(tmp_path: Path) -> None:
     code = "import json\n" + SKILL.format(name="one") + "assert json.loads('[1]') == [1]\n"
-    assert [one.name for one in load(plugin(tmp_path, code, "json.py")).skills] == ["one"]
+    assert [one.name for one in load_plugin(plugin(tmp_path, code, "json.py")).skills] == ["one"]
     import json
 
     assert json.loads("[1]") == [1]
@@ -87,18 +87,18 @@ def test_a_package_may_hold_its_skills_in_its_modules(tmp_path: Path) -> None:
     package = tmp_path / "parts"
     plugin(package, "from .inner import *\n", "__init__.py")
     plugin(package, SKILL.format(name="deep"), "inner.py")
-    assert [one.name for one in load(package).skills] == ["deep"]
+    assert [one.name for one in load_plugin(package).skills] == ["deep"]
     package = tmp_path / "silent"
     plugin(package, "", "__init__.py")
     plugin(package, SKILL.format(name="found"), "inner.py")
     plugin(package, "1 / 0\n", "_helper.py")
-    assert [one.name for one in load(package).skills] == ["found"]
+    assert [one.name for one in load_plugin(package).skills] == ["found"]
 
 
 def test_what_is_no_python_file(tmp_path: Path) -> None:
     with pytest.raises(Unloadable, match="is no Python file"):
-        load(plugin(tmp_path, "", "notes.txt"))
+        load_plugin(plugin(tmp_path, "", "notes.txt"))
 
 
 def test_an_error_from_elsewhere_has_no_place(tmp_path: Path) -> None:
-    assert explain(KeyError("x"), tmp_path) == "KeyError: 'x'"
+    assert explain_error(KeyError("x"), tmp_path) == "KeyError: 'x'"

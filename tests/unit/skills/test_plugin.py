@@ -9,13 +9,13 @@ import pytest
 
 import agent_runtime.skills
 from agent_runtime.skills import skill
-from agent_runtime.skills.worker.plugin import Skill, collecting
+from agent_runtime.skills.worker.plugin import Skill, collect_skills
 
 TEXT = {"type": "string"}
 
 
 def declare(function: Any, parameters: Any = None, **more: Any) -> Skill:
-    with collecting() as found:
+    with collect_skills() as found:
         assert skill(name="s", description="d", parameters=parameters, **more)(function) is function
         return found[0]
 
@@ -25,7 +25,7 @@ def test_a_function_with_declared_parameters() -> None:
         return {"result": "value"}
 
     declared = declare(your_tool, {"param1": {"type": "string", "description": "What this param is for"}})
-    assert declared.declared() == {
+    assert declared.describe() == {
         "name": "s",
         "description": "d",
         "parameters": {

@@ -11,14 +11,14 @@ START = """
 import gc, json, os, resource, signal, sys, threading, types
 sys.modules["strange"] = None
 sys.modules["json.odd"] = types.SimpleNamespace()
-from agent_runtime.skills.worker.process_state import Posture
-posture = Posture()
+from agent_runtime.skills.worker.process_state import ProcessSnapshot
+posture = ProcessSnapshot()
 kept = []
 """
 
 
 def kept(code: str) -> str:
-    program = f"{START}\n{code}\nos.write(1, str(posture.kept()).encode())"
+    program = f"{START}\n{code}\nos.write(1, str(posture.is_unchanged()).encode())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     return done.stdout or done.stderr
 

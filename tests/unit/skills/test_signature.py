@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from agent_runtime.skills import skill
-from agent_runtime.skills.validation.declarations import check
-from agent_runtime.skills.worker.loading import Unloadable, load
-from agent_runtime.skills.worker.plugin import Skill, collecting
+from agent_runtime.skills.validation.declarations import check_declaration
+from agent_runtime.skills.worker.loading import Unloadable, load_plugin
+from agent_runtime.skills.worker.plugin import Skill, collect_skills
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
 
@@ -29,8 +29,8 @@ def plugin(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Load]:
     def made(code: str) -> Skill:
         path = tmp_path / "plug_in.py"
         path.write_text(request.param + code)
-        (one,) = load(path).skills
-        check(one.declared())
+        (one,) = load_plugin(path).skills
+        check_declaration(one.describe())
         return one
 
     yield made
@@ -43,7 +43,7 @@ def schema(**properties: Any) -> dict[str, Any]:
 
 
 def call(one: Skill, **given: Any) -> Any:
-    return one.function(**one.arguments.read(given))
+    return one.function(**one.arguments.convert(given))
 
 
 WORDS = '''
@@ -182,14 +182,14 @@ def test_arguments_of_all_kinds(plugin: Load) -> None:
     }
     assert one.parameters["required"] == ["anything", "words", "point", "row", "told"]
     given = {"anything": 1, "words": [], "point": {"x": 1}, "row": {"day": "2024-02-29"}, "told": ""}
-    read = one.arguments.read({**given, "since": "2024-02-29", "colour": "red"})
+    read = one.arguments.convert({**given, "since": "2024-02-29", "colour": "red"})
     module = sys.modules["plug_in"]
     assert read["point"] == module.Point(1)
     assert read["row"] == {"day": date(2024, 2, 29)}
     assert (read["colour"], read["since"]) == (module.Colour.RED, date(2024, 2, 29))
     assert "path" not in read, "the function has its own default"
     with pytest.raises(ValueError, match="row: day: must be a date such as"):
-        one.arguments.read({**given, "row": {"day": "soon"}})
+        one.arguments.convert({**given, "row": {"day": "soon"}})
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_a_wrapped_function_is_what_it_wraps(plugin: Load) -> None:
 
 def test_the_function_keeps_its_type() -> None:
     """The assignments are for pyright, which checks this file."""
-    with collecting():
+    with collect_skills():
 
         @skill
         def bare(a: int) -> str:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agent_runtime.skills.sources.versions import MOST_LINES, difference
+from agent_runtime.skills.sources.versions import MAX_LINES, diff_files
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -22,13 +22,13 @@ def test_a_difference_is_that_of_the_whole_files(seed: int) -> None:
         new = [*old, "one"]
     whole = difflib.unified_diff(old, new, "a.py" if old else "/dev/null", "a.py", lineterm="")
     texts = ["".join(f"{line}\n" for line in lines).encode() for lines in (old, new)]
-    assert difference({"a.py": texts[0]}, {"a.py": texts[1]}) == "".join(f"{line}\n" for line in whole)
+    assert diff_files({"a.py": texts[0]}, {"a.py": texts[1]}) == "".join(f"{line}\n" for line in whole)
 
 
 def test_versions_that_are_made_to_be_hard_to_compare_are_not() -> None:
     old, new = ("".join(f"#{number * by % 101}\n" for number in range(20_000)).encode() for by in (1, 7))
     began = time.process_time()
-    assert difference({"a.py": old}, {"a.py": new}) == f"a.py: {len(old)} bytes became {len(new)}\n"
+    assert diff_files({"a.py": old}, {"a.py": new}) == f"a.py: {len(old)} bytes became {len(new)}\n"
     assert time.process_time() - began < 1, "it took half a minute and more"
-    many = {f"{name}.py": b"x\n" * (MOST_LINES // 4) for name in range(8)}
-    assert difference({}, many).count("bytes became") == 4
+    many = {f"{name}.py": b"x\n" * (MAX_LINES // 4) for name in range(8)}
+    assert diff_files({}, many).count("bytes became") == 4

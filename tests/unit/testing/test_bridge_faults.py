@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from agent_testing import BridgeFaults, FakeBridge, ManualPace, Trip
+from agent_testing import BridgeFaults, FakeBridge, ManualBridgeClock, Trip
 from tests.unit.testing.ends import TCP, Guest, Host, closed_port, ends, full, joined, unix, wait_until
 
 
@@ -153,8 +153,8 @@ async def test_one_connection_stalls_and_the_others_do_not(pair: tuple[Guest, Ho
 
 async def test_bytes_dribble_one_by_one_and_each_takes_its_time(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
-    pace = ManualPace()
-    async with FakeBridge(TCP, host.url, faults=BridgeFaults(piece=1, delay=2.0), pace=pace) as bridge:
+    pace = ManualBridgeClock()
+    async with FakeBridge(TCP, host.url, faults=BridgeFaults(piece=1, delay=2.0), clock=pace) as bridge:
         inner, outer = await joined(guest, host, bridge)
         await inner.send(b"ab")
         await wait_until(lambda: pace.sleepers == 1)
@@ -204,7 +204,7 @@ async def test_a_guest_is_back_before_the_host_hears_that_it_was_gone(pair: tupl
         assert await renewed.exactly(6) == b"second"
         assert await outer.silent()
         assert bridge.counts.open == 2
-        bridge.release_ends(link=old[0])
+        bridge.release_eof(link=old[0])
         assert await outer.end() == (b"", "fin")
         outer.close()
         await bridge.until(lambda counts: counts.open == 1)
@@ -215,12 +215,12 @@ async def test_the_end_of_a_guest_that_leaves_by_itself_can_be_held_too(pair: tu
     guest, host = pair
     async with FakeBridge(TCP, host.url) as bridge:
         inner, outer = await joined(guest, host, bridge)
-        bridge.hold_ends("to_host")
+        bridge.hold_eof("to_host")
         await inner.send(b"bytes pass")
         inner.close()
         assert await outer.exactly(10) == b"bytes pass"
         assert await outer.silent()
-        bridge.release_ends()
+        bridge.release_eof()
         assert await outer.end() == (b"", "fin")
 
 
@@ -228,13 +228,13 @@ async def test_the_end_of_the_host_can_be_held_from_the_guest(pair: tuple[Guest,
     guest, host = pair
     async with FakeBridge(TCP, host.url) as bridge:
         inner, outer = await joined(guest, host, bridge)
-        bridge.hold_ends("to_guest")
+        bridge.hold_eof("to_guest")
         outer.close()
         assert await inner.silent()
-        bridge.release_ends("to_guest")
+        bridge.release_eof("to_guest")
         assert await inner.end() == (b"", "fin")
         inner, outer = await joined(guest, host, bridge)
-        bridge.hold_ends()
+        bridge.hold_eof()
         assert bridge.cut(leg="host") == 1
         assert (await outer.end(), await inner.silent()) == ((b"", "rst"), True)
         assert bridge.cut(leg="guest") == 1  # then neither is left
@@ -307,8 +307,8 @@ async def test_a_host_that_is_down_is_not_even_dialled(pair: tuple[Guest, Host])
 
 async def test_it_flaps_for_a_time(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
-    pace = ManualPace()
-    async with FakeBridge(TCP, host.url, pace=pace) as bridge:
+    pace = ManualBridgeClock()
+    async with FakeBridge(TCP, host.url, clock=pace) as bridge:
         flapping = asyncio.create_task(bridge.flap(every=1.0, seconds=4.0))
         for _ in range(3):
             await wait_until(lambda: pace.sleepers == 1)
@@ -342,8 +342,8 @@ async def test_a_flood_of_probes_reaches_host_and_guests_side(
 
 
 async def test_a_flood_keeps_to_its_rate_and_bears_refusals(pair: tuple[Guest, Host]) -> None:
-    pace = ManualPace()
-    async with FakeBridge(TCP, f"tcp://127.0.0.1:{closed_port()}", pace=pace) as bridge:
+    pace = ManualBridgeClock()
+    async with FakeBridge(TCP, f"tcp://127.0.0.1:{closed_port()}", clock=pace) as bridge:
         flooding = asyncio.create_task(bridge.flood(3, rate=10))
         for expected in (1, 2, 3):
             await wait_until(lambda expected=expected: bridge.counts.probes == expected)

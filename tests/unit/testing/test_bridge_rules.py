@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_testing import BridgeChannel, FakeBridge, ManualPace
+from agent_testing import BridgeChannel, FakeBridge, ManualBridgeClock
 from tests.unit.testing.ends import TCP, Guest, Host, Peer, closed_port, ends, full, joined, unix
 
 
@@ -235,8 +235,8 @@ async def test_it_listens_on_vsock_where_there_is_one(pair: tuple[Guest, Host]) 
 
 async def test_readiness_is_one_connect_to_the_host_and_nothing_else(pair: tuple[Guest, Host]) -> None:
     _, host = pair
-    pace = ManualPace(1_800_000_000_123)
-    async with FakeBridge(TCP, host.url, pace=pace) as bridge:
+    pace = ManualBridgeClock(1_800_000_000_123)
+    async with FakeBridge(TCP, host.url, clock=pace) as bridge:
         bridge.sever()  # nobody asks whether a guest could come through
         bridge.state = "running"
         found = (await bridge.probe()).to_json()

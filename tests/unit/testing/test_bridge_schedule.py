@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_testing import BridgeFaults, FakeBridge, ManualPace, schedule
+from agent_testing import BridgeFaults, FakeBridge, ManualBridgeClock, schedule
 from tests.unit.testing.ends import TCP, Guest, Host, ends, joined, others_turn, wait_until
 
 RATES = [field.name for field in dataclasses.fields(BridgeFaults) if field.name.endswith("_per_minute")]
@@ -91,9 +91,9 @@ def test_numbers_that_make_no_sense_are_named() -> None:
 
 async def test_the_schedule_plays_on_the_clock_it_is_given(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
-    plan, pace = BridgeFaults(seed=3, breaks_per_minute=6.0), ManualPace()
+    plan, pace = BridgeFaults(seed=3, breaks_per_minute=6.0), ManualBridgeClock()
     expected = list(itertools.islice(schedule(plan), 3))
-    async with FakeBridge(TCP, host.url, faults=plan, pace=pace) as bridge:
+    async with FakeBridge(TCP, host.url, faults=plan, clock=pace) as bridge:
         for number, event in enumerate(expected, 1):
             inner, _ = await joined(guest, host, bridge)
             await wait_until(lambda: pace.sleepers == 1)
@@ -111,8 +111,8 @@ async def test_every_kind_can_be_played_and_the_bridge_is_whole_after_it(pair: t
     guest, host = pair
     every = dict.fromkeys(RATES, 600.0)
     plan = made({**every, "seed": 11, "longest_stall": 0.5, "longest_outage": 0.5, "longest_flap": 0.5})
-    pace = ManualPace()
-    async with FakeBridge(TCP, host.url, faults=plan, pace=pace) as bridge:
+    pace = ManualBridgeClock()
+    async with FakeBridge(TCP, host.url, faults=plan, clock=pace) as bridge:
         for _ in range(100):
             try:
                 peer = await guest.dial(bridge.url)
@@ -129,8 +129,8 @@ async def test_every_kind_can_be_played_and_the_bridge_is_whole_after_it(pair: t
 async def test_outages_overlap_and_the_last_opens_again(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
     plan = BridgeFaults(seed=5, severs_per_minute=60.0, refusals_per_minute=60.0, longest_outage=1.0)
-    pace = ManualPace()
-    async with FakeBridge(TCP, host.url, faults=plan, pace=pace) as bridge:
+    pace = ManualBridgeClock()
+    async with FakeBridge(TCP, host.url, faults=plan, clock=pace) as bridge:
         seen: set[bool] = set()
         over: list[float] = []
         while len(seen) < 2 or not bridge.listening or pace.monotonic() < 20:

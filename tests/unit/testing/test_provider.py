@@ -44,7 +44,7 @@ def test_steps_are_used_in_order_and_requests_are_recorded() -> None:
         assert (first.method, first.path) == ("POST", "/v1/chat/completions")
         assert first.headers["content-type"] == "application/json"
         assert json.loads(first.body) == first.json == first.fields
-        assert first.at <= time.monotonic()
+        assert first.received_at <= time.monotonic()
         provider.clear()
         assert provider.requests == []
 

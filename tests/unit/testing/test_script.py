@@ -38,7 +38,7 @@ def test_a_script_is_loaded_replaced_and_appended_to() -> None:
     assert script.next(REQUEST) == Say("ok")
     script.load([{"type": "say", "text": "one"}])
     script.load({"append": True, "steps": [{"type": "say", "text": "two"}]})
-    assert script.left == 2
+    assert script.remaining == 2
     assert [script.next(REQUEST) for _ in range(2)] == [Say("one"), Say("two")]
     assert isinstance(script.next(REQUEST), Fail)
     script.load({"append": True})

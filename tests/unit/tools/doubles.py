@@ -8,12 +8,12 @@ from typing import Any
 
 from agent_runtime.ports import HumanRequest, ToolContext, ToolResult, ToolSpec
 from agent_runtime.tools import Tool
-from agent_runtime.tools.core.contract import Run
+from agent_runtime.tools.core.contract import RunTool
 
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-def tool(name: str, run: Run, *, timeout: float | None = None, parameters: dict[str, Any] | None = None) -> Tool:
+def tool(name: str, run: RunTool, *, timeout: float | None = None, parameters: dict[str, Any] | None = None) -> Tool:
     return Tool(ToolSpec(name, "For tests.", parameters or NO_ARGUMENTS), run, timeout=timeout)
 
 

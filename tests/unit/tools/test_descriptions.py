@@ -10,7 +10,7 @@ import pytest
 
 from agent_runtime.learnings import NoLearnings
 from agent_runtime.sandbox import Confinement
-from agent_runtime.tools import LOCKED, OWN, Tool, builtin_tools, schema_fault
+from agent_runtime.tools import LOCKED_TOOL_NAMES, OTHER_TOOL_NAMES, Tool, builtin_tools, schema_fault
 
 TOOLS = builtin_tools(Confinement(None), learnings=NoLearnings())
 OF_THE_HOST = re.compile(
@@ -86,6 +86,6 @@ def test_the_check_of_names_finds_what_it_is_for() -> None:
 
 @named()
 def test_a_tool_tells_its_answer_and_its_bounds(tool: Tool) -> None:
-    assert "`" in tool.answers
-    assert tool.bounds
-    assert tool.spec.name in (*LOCKED, *OWN)
+    assert "`" in tool.result_doc
+    assert tool.limits_doc
+    assert tool.spec.name in (*LOCKED_TOOL_NAMES, *OTHER_TOOL_NAMES)

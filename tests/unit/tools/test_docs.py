@@ -7,19 +7,19 @@ from pathlib import Path
 
 from agent_common.net import FetchLimits
 from agent_runtime.sandbox import OUTPUT_LIMIT, SandboxLimits
-from agent_runtime.sandbox.spec.spec import FEWEST_FILES
+from agent_runtime.sandbox.spec.spec import MIN_FILES
 from agent_runtime.skills.dependencies import requirements_of
-from agent_runtime.skills.sources.source import MOST_BYTES, MOST_FILES
-from agent_runtime.skills.sources.versions import COPIES
-from agent_runtime.skills.worker.loading import load
-from agent_runtime.skills.worker.plugin import collecting
+from agent_runtime.skills.sources.source import MAX_BYTES, MAX_FILES
+from agent_runtime.skills.sources.versions import COPIES_FOLDER
+from agent_runtime.skills.worker.loading import load_plugin
+from agent_runtime.skills.worker.plugin import collect_skills
 from agent_runtime.skills.workers import protocol
-from agent_runtime.skills.workers.idle_workers import MOST_IDLE
-from agent_runtime.skills.workers.pool import MOST, MOST_CRASHES
+from agent_runtime.skills.workers.idle_workers import MAX_IDLE
+from agent_runtime.skills.workers.pool import MAX_CRASHES, MAX_WORKERS
 from agent_runtime.skills.workers.process import LINGER_SECONDS, LOAD_SECONDS
-from agent_runtime.tools import DEFAULT_TIMEOUT, LOCKED, OWN
+from agent_runtime.tools import DEFAULT_TIMEOUT, LOCKED_TOOL_NAMES, OTHER_TOOL_NAMES
 from agent_runtime.tools.core import deadline
-from agent_runtime.tools.files.search_worker import SKIPPED
+from agent_runtime.tools.files.search_worker import SKIPPED_FOLDERS
 from agent_runtime.tools.web.fetch import FETCH_LIMIT
 from scripts.tools import page as tools_page
 
@@ -30,16 +30,16 @@ ROWS = {row[1]: row[0] for row in re.finditer(r"^\| `(\w+)` \|.*$", TOOLS, re.MU
 
 def test_the_table_is_the_one_that_the_tools_give() -> None:
     assert tools_page() == (DOCS / "tools.md").read_text(), "run make docs"
-    assert sorted(ROWS) == sorted((*LOCKED, *OWN))
+    assert sorted(ROWS) == sorted((*LOCKED_TOOL_NAMES, *OTHER_TOOL_NAMES))
 
 
 def test_the_page_says_what_the_code_does() -> None:
     read = f"{FetchLimits().body_bytes // 2**20} MiB read"
     assert f"{FETCH_LIMIT // 1024} KB an answer, {read}" in ROWS["web_fetch"]
     assert f"`AGENT_TOOL_TIMEOUT` ({DEFAULT_TIMEOUT:g} s)" in TOOLS
-    assert f"given up after {deadline.GRACE:g} s" in TOOLS
-    assert " ".join(LOCKED) in TOOLS.replace("\n", " ")
-    assert all(f"`{name}`" in TOOLS for name in SKIPPED)
+    assert f"given up after {deadline.CANCEL_GRACE:g} s" in TOOLS
+    assert " ".join(LOCKED_TOOL_NAMES) in TOOLS.replace("\n", " ")
+    assert all(f"`{name}`" in TOOLS for name in SKIPPED_FOLDERS)
 
 
 def test_the_limits_of_a_box_are_those_of_the_code() -> None:
@@ -50,7 +50,7 @@ def test_the_limits_of_a_box_are_those_of_the_code() -> None:
     assert f"{limits.processes} processes and threads" in CONFINEMENT
     assert f"`AGENT_SCRATCH_MB` ({limits.scratch // 2**20} MiB)" in CONFINEMENT
     assert f"`AGENT_WORKSPACE_MB` ({limits.workspace // 2**30} GiB)" in CONFINEMENT
-    assert f"(at least {FEWEST_FILES})" in CONFINEMENT
+    assert f"(at least {MIN_FILES})" in CONFINEMENT
     assert f"{limits.sessions} sessions of processes" in CONFINEMENT
     assert f"in memory, {limits.tmp // 2**20} MiB each" in CONFINEMENT
 
@@ -65,21 +65,21 @@ def test_the_examples_are_skills(tmp_path: Path) -> None:
     examples.remove(depending)
     for number, code in enumerate(examples):
         (tmp_path / f"example{number}.py").write_text(code)
-        names += [one.name for one in load(tmp_path / f"example{number}.py").skills]
+        names += [one.name for one in load_plugin(tmp_path / f"example{number}.py").skills]
     assert names == ["word_count", "your_tool", "summarise"]
-    assert {4: "four"}[MOST] in SKILLS
-    assert {16: "sixteen"}[MOST_IDLE] in SKILLS
+    assert {4: "four"}[MAX_WORKERS] in SKILLS
+    assert {16: "sixteen"}[MAX_IDLE] in SKILLS
     assert {30.0: "half a minute"}[LINGER_SECONDS] in SKILLS
-    assert {3: "three crashes in a row"}[MOST_CRASHES] in SKILLS
+    assert {3: "three crashes in a row"}[MAX_CRASHES] in SKILLS
     assert f"import ({LOAD_SECONDS:g} s)" in SKILLS
-    assert f"{MOST_FILES} files and {MOST_BYTES // 2**20} MiB" in SKILLS
-    assert f"`{COPIES}/NAME`" in SKILLS
+    assert f"{MAX_FILES} files and {MAX_BYTES // 2**20} MiB" in SKILLS
+    assert f"`{COPIES_FOLDER}/NAME`" in SKILLS
     assert protocol.MESSAGE_LIMIT > OUTPUT_LIMIT
 
 
 def test_the_example_of_a_tool_runs() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", TOOLS, re.DOTALL)
     names: dict[str, object] = {}
-    with collecting():
+    with collect_skills():
         exec(code, names)  # noqa: S102
     assert "greet" in names

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent_runtime.errors import ToolFailure
 from agent_runtime.sandbox import SPILL_LIMIT
 from agent_runtime.tools import Output
-from agent_runtime.tools.core.envelope import BEGINNING, fit
+from agent_runtime.tools.core.envelope import SPILLED_HEAD_LENGTH, fit_output
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -28,14 +28,14 @@ def text_of(path: str) -> str:
 @given(json_values, st.integers(min_value=0, max_value=200))
 async def test_nothing_is_lost_and_nothing_is_too_big(tmp_path: Path, data: Any, limit: int) -> None:
     size = len(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
-    output = await fit(data, limit, tmp_path)
+    output = await fit_output(data, limit, tmp_path)
     assert output.truncated == (size > limit)
     if not output.truncated:
         assert json.dumps(output.data) == json.dumps(data) or "\\ud" in json.dumps(data)
         return
     assert output.output_path is not None
     assert output.data["total_bytes"] == size
-    assert len(output.data["head"]) <= BEGINNING
+    assert len(output.data["head"]) <= SPILLED_HEAD_LENGTH
     whole = text_of(output.output_path)
     if isinstance(data, str):
         assert whole == data.encode(errors="replace").decode()
@@ -44,20 +44,20 @@ async def test_nothing_is_lost_and_nothing_is_too_big(tmp_path: Path, data: Any,
 
 
 async def test_long_text_spills_as_text_so_that_it_has_lines(tmp_path: Path) -> None:
-    output = await fit("line\n" * 100_000, 1000, tmp_path)
-    assert output.data["head"] == ("line\n" * 100_000)[:BEGINNING]
+    output = await fit_output("line\n" * 100_000, 1000, tmp_path)
+    assert output.data["head"] == ("line\n" * 100_000)[:SPILLED_HEAD_LENGTH]
     assert text_of(output.output_path or "").count("\n") == 100_000
 
 
 async def test_the_file_is_never_larger_than_what_read_takes(tmp_path: Path) -> None:
-    output = await fit("x" * (SPILL_LIMIT + 5), 1000, tmp_path)
+    output = await fit_output("x" * (SPILL_LIMIT + 5), 1000, tmp_path)
     assert len(text_of(output.output_path or "")) == SPILL_LIMIT
 
 
 async def test_a_tool_that_minds_its_size_is_left_alone(tmp_path: Path) -> None:
-    output = Output("x" * 5000, truncated=True, output_path="/elsewhere", sized=True)
-    assert await fit(output, 1000, tmp_path) is output
-    cut = await fit(Output("x" * 5000, truncated=True), 1000, tmp_path)
+    output = Output("x" * 5000, truncated=True, output_path="/elsewhere", already_bounded=True)
+    assert await fit_output(output, 1000, tmp_path) is output
+    cut = await fit_output(Output("x" * 5000, truncated=True), 1000, tmp_path)
     assert cut.data["total_bytes"] == 5002, "one that does not is cut all the same"
 
 
@@ -72,17 +72,17 @@ async def test_a_tool_that_minds_its_size_is_left_alone(tmp_path: Path) -> None:
 )
 async def test_what_is_not_json_is_told(tmp_path: Path, data: Any, complaint: str) -> None:
     with pytest.raises(ToolFailure, match=complaint):
-        await fit(data, 1000, tmp_path)
+        await fit_output(data, 1000, tmp_path)
 
 
 async def test_what_goes_in_circles_or_too_deep_is_told(tmp_path: Path) -> None:
     circle: list[Any] = []
     circle.append(circle)
     with pytest.raises(ToolFailure, match="not JSON"):
-        await fit(circle, 1000, tmp_path)
+        await fit_output(circle, 1000, tmp_path)
     deep: Any = 0
     for _ in range(101):
         deep = {"x": [deep]}
     with pytest.raises(ToolFailure, match="nested more than 100 levels"):
-        await fit(deep, 10_000, tmp_path)
-    assert (await fit([[1]] * 200, 10_000, tmp_path)).data == [[1]] * 200
+        await fit_output(deep, 10_000, tmp_path)
+    assert (await fit_output([[1]] * 200, 10_000, tmp_path)).data == [[1]] * 200

@@ -51,12 +51,12 @@ def tree(tmp_path: Path) -> Path:
 
 
 def glob(root: Path, pattern: str, limit: int = 1000) -> dict[str, Any]:
-    return search_worker.answer({"kind": "glob", "root": str(root), "pattern": pattern, "limit": limit})
+    return search_worker.handle_request({"kind": "glob", "root": str(root), "pattern": pattern, "limit": limit})
 
 
 def grep(root: Path, pattern: str, engine: str, **more: Any) -> dict[str, Any]:
     request = {"kind": "grep", "root": str(root), "only": None, "include": "**", "limit": 200, "engine": engine}
-    return search_worker.answer({**request, "pattern": pattern, **more})
+    return search_worker.handle_request({**request, "pattern": pattern, **more})
 
 
 # ---------------------------------------------------------------- glob
@@ -107,7 +107,7 @@ def test_a_root_that_is_gone_is_told(tree: Path) -> None:
 
 
 def test_braces_do_not_explode() -> None:
-    assert search_worker.answer({"kind": "glob", "root": "/", "pattern": "{a,b}" * 30, "limit": 1}) == {
+    assert search_worker.handle_request({"kind": "glob", "root": "/", "pattern": "{a,b}" * 30, "limit": 1}) == {
         "fault": "pattern: the braces stand for more than 64 patterns"
     }
 
@@ -128,8 +128,8 @@ def test_matching_agrees_with_a_naive_one(parts: list[str], pattern: list[str]) 
     glob = search_worker.Glob(pattern)
     at = glob.start
     for folder in parts[:-1]:
-        at = glob.below(at, folder)
-    assert any(test(parts[-1]) for test in glob.tests(at)) == naive(parts, pattern)
+        at = glob.descend(at, folder)
+    assert any(test(parts[-1]) for test in glob.name_tests(at)) == naive(parts, pattern)
 
 
 def test_what_cannot_fit_is_not_walked_and_not_reported(tree: Path) -> None:
@@ -207,10 +207,10 @@ def test_matches_that_are_not_complete_say_so(tree: Path, engine: str, limit: in
 
 @both
 def test_more_files_than_one_call_takes(tmp_path: Path, engine: str) -> None:
-    for number in range(search_worker.BATCH + 20):
+    for number in range(search_worker.FILES_PER_RUN + 20):
         (tmp_path / f"{number:04}").write_text("x")
     found = grep(tmp_path, "x", engine, limit=1000)
-    assert [match["path"] for match in found["matches"]] == [f"{n:04}" for n in range(search_worker.BATCH + 20)]
+    assert [match["path"] for match in found["matches"]] == [f"{n:04}" for n in range(search_worker.FILES_PER_RUN + 20)]
 
 
 @both

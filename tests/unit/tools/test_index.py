@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.tools.catalog.tool_search_index import ToolIndex, words
+from agent_runtime.tools.catalog.tool_search_index import ToolIndex, tokenize
 
 TOOLS = [
     ("docs_search", "Searches the documentation of the product."),
@@ -22,7 +22,7 @@ PAIRS = st.lists(
 
 
 def names(query: str, most: int = 10) -> list[str]:
-    return [name for name, _ in ToolIndex(TOOLS).find(query, most)]
+    return [name for name, _ in ToolIndex(TOOLS).search(query, most)]
 
 
 def test_the_best_comes_first() -> None:
@@ -38,28 +38,28 @@ def test_the_best_comes_first() -> None:
 
 
 def test_words() -> None:
-    assert words("readFile read_file HTTPServer issues") == ["read", "fil", "read", "fil", "http", "server", "issu"]
+    assert tokenize("readFile read_file HTTPServer issues") == ["read", "fil", "read", "fil", "http", "server", "issu"]
 
 
 @given(PAIRS, TEXT, st.integers(0, 12))
 def test_what_is_found_is_there_and_shares_a_word(tools: list[tuple[str, str]], query: str, most: int) -> None:
-    found = ToolIndex(tools).find(query, most)
+    found = ToolIndex(tools).search(query, most)
     assert len(found) <= most
     assert len({name for name, _ in found}) == len(found)
     for name, about in found:
         assert (name, about) in tools
-        assert set(words(query)) & set(words(f"{name} {about}"))
-    assert found == ToolIndex(tools[::-1]).find(query, most)
+        assert set(tokenize(query)) & set(tokenize(f"{name} {about}"))
+    assert found == ToolIndex(tools[::-1]).search(query, most)
 
 
 @given(PAIRS, st.data())
 def test_a_tool_is_found_by_its_name(tools: list[tuple[str, str]], data: st.DataObject) -> None:
     if tools:
         name, _ = data.draw(st.sampled_from(tools))
-        assert name in [one for one, _ in ToolIndex(tools).find(name, len(tools))]
+        assert name in [one for one, _ in ToolIndex(tools).search(name, len(tools))]
 
 
 @given(PAIRS, TEXT)
 def test_fewer_are_the_beginning_of_more(tools: list[tuple[str, str]], query: str) -> None:
     index = ToolIndex(tools)
-    assert index.find(query, 3) == index.find(query, 10)[:3]
+    assert index.search(query, 3) == index.search(query, 10)[:3]

@@ -25,7 +25,7 @@ class Notes(NoLearnings):
     learnt: list[Correction] = field(default_factory=list[Correction])
     refuses: str = ""
 
-    async def learn(self, correction: Correction) -> None:
+    async def save_correction(self, correction: Correction) -> None:
         if self.refuses:
             raise ToolFailure(self.refuses)
         self.learnt.append(correction)

@@ -15,15 +15,15 @@ from agent_runtime.errors import ToolFailure
 from agent_runtime.memory import MemoryAnswer, NoMemory, SavedFact
 from agent_runtime.ports import MemoryHit, ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement
-from agent_runtime.tools import RESERVED, ToolRegistry, builtin_tools
+from agent_runtime.tools import RESERVED_TOOL_NAMES, ToolRegistry, builtin_tools
 
 from .doubles import finished
 
 WHEN = 1_790_000_000_000
 FOUND = (
-    MemoryHit("Ada likes tea.", "fact", WHEN, id="mem_1", by="agent", tags=("tea",)),
+    MemoryHit("Ada likes tea.", "fact", WHEN, id="mem_1", author="agent", tags=("tea",)),
     MemoryHit("Tea: milk first.", "file private/tea.md", WHEN),
-    MemoryHit("Tea is ready.", "session ses_2", WHEN, by="assistant"),
+    MemoryHit("Tea is ready.", "session ses_2", WHEN, author="assistant"),
 )
 
 
@@ -47,12 +47,12 @@ class Kept(NoMemory):
         *,
         principal: str,
         session_id: str = "",
-        most: int = 5,
-        sees: Callable[[str], bool] | None = None,
+        limit: int = 5,
+        can_read: Callable[[str], bool] | None = None,
     ) -> MemoryAnswer:
-        self.asked.append({"query": query, "who": principal, "session": session_id, "most": most})
-        assert sees is not None
-        told = [one for one in self.found if one.source != "file private/tea.md" or sees("private/tea.md")]
+        self.asked.append({"query": query, "who": principal, "session": session_id, "most": limit})
+        assert can_read is not None
+        told = [one for one in self.found if one.source != "file private/tea.md" or can_read("private/tea.md")]
         return MemoryAnswer(told, self.missing)
 
     async def forget(self, name: str, *, principal: str) -> str:
@@ -165,7 +165,7 @@ async def test_whoever_has_no_grant_remembers_nothing(context: ToolContext) -> N
 
 def test_the_names_are_the_products() -> None:
     names = {"memory_forget", "memory_save", "memory_search"}
-    assert names <= RESERVED
+    assert names <= RESERVED_TOOL_NAMES
     tools = {tool.spec.name: tool.spec for tool in builtin_tools(Confinement(None), memory=NoMemory())}
     assert names <= tools.keys()
     assert [name for name in sorted(names) if tools[name].read_only] == ["memory_search"]

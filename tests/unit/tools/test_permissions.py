@@ -54,7 +54,7 @@ async def test_what_a_person_allowed_says_nothing_of_what_else_a_line_runs(conte
 
 async def test_a_caller_s_person_has_not_spoken_to_those_it_calls(context: ToolContext) -> None:
     within = under(context, allowed("npm *"))
-    called = replace(within, authority=within.authority.under(Layer(rules=(OPEN,))))
+    called = replace(within, authority=within.authority.with_layer(Layer(rules=(OPEN,))))
     assert await asked(called, "npm publish || true") is not None
 
 
@@ -157,10 +157,10 @@ async def test_a_grant_of_a_program_is_one_for_its_arguments_too(
 
 async def test_nobody_is_asked_about_an_agent_whose_name_is_a_pattern(context: ToolContext) -> None:
     class Nobody:
-        def callable(self) -> Sequence[tuple[str, str]]:
+        def callable_agents(self) -> Sequence[tuple[str, str]]:
             return ()
 
-        async def spawn(self, errand: SubagentRequest, context: ToolContext) -> Any:
+        async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
             raise AssertionError
 
     asks = replace(context, authority=Authority((Layer(rules=()),)), interactive=True)
@@ -211,7 +211,7 @@ async def test_a_link_that_leads_elsewhere_since_the_gate_looked_is_not_followed
     (context.workspace / "link").symlink_to("open")
     within = under(context, Rule(permission="fs.read", pattern="priv*", action="ask", source="project"))
     tool = read_tool(PathLocks())
-    look = tool.reach
+    look = tool.describe_access
     assert look is not None
 
     async def then_swapped(arguments: Mapping[str, Any], context: ToolContext) -> AccessRequest:
@@ -220,6 +220,6 @@ async def test_a_link_that_leads_elsewhere_since_the_gate_looked_is_not_followed
         (context.workspace / "link").symlink_to("private")
         return reach
 
-    answer = await ToolGate().run(replace(tool, reach=then_swapped), {"path": "link"}, within)
+    answer = await ToolGate().run(replace(tool, describe_access=then_swapped), {"path": "link"}, within)
     assert isinstance(answer, ToolResult)
     assert (answer.type, answer.metadata["kind"]) == ("error", "denied")

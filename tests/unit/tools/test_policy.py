@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.errors import StartError
-from agent_runtime.tools.watchdog.policy_file import load, parse, pattern_fault
+from agent_runtime.tools.watchdog.policy_file import load_policy, parse_policy, pattern_fault
 
 RULE = """\
 tool.before:
@@ -29,12 +29,12 @@ tool.before:
 
 
 def test_a_rule_is_read() -> None:
-    (rule,) = parse(RULE, "p")
+    (rule,) = parse_policy(RULE, "p")
     assert (rule.tool, rule.agent, rule.action, rule.reason) == ("bash", "b*", "ask", "Not this.")
     assert (rule.command, rule.pipeline, rule.writes) == (("rm *", "dd *"), ("a | b",), ("/etc/*",))
     assert rule.argument == {"workdir": ("/x*",)}
     assert rule.pattern == re.compile("(?i)a{0,3}b")
-    assert parse("tool.before: []", "p") == ()
+    assert parse_policy("tool.before: []", "p") == ()
 
 
 RIGHT = "  - {tool: read, action: deny, reason: no}\n"
@@ -68,29 +68,29 @@ RIGHT = "  - {tool: read, action: deny, reason: no}\n"
 )
 def test_a_fault_names_its_line_its_field_and_the_fix(text: str, fault: str) -> None:
     with pytest.raises(StartError) as error:
-        parse(text, "p")
+        parse_policy(text, "p")
     assert error.value.message.startswith(fault)
 
 
 def test_every_fault_is_named_at_once() -> None:
     with pytest.raises(StartError) as error:
-        parse(RULE.replace("agent:", "agnet:").replace("ask", "allow").replace("a{0,3}b", "a*"), "p")
+        parse_policy(RULE.replace("agent:", "agnet:").replace("ask", "allow").replace("a{0,3}b", "a*"), "p")
     assert len(error.value.message.split("\n")) == 3
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     for path, why in ((tmp_path, "Is a directory"), (tmp_path / "x", "No such file or directory")):
         with pytest.raises(StartError, match=f"{path}: cannot be read: {why}"):
-            load(path)
+            load_policy(path)
     (tmp_path / "b").write_bytes(b"\xff")
     with pytest.raises(StartError, match="not text"):
-        load(tmp_path / "b")
+        load_policy(tmp_path / "b")
 
 
 @given(st.text(max_size=60) | st.lists(st.sampled_from([*" \n-:{}[]\"'&*!|>a", "tool.before:", "- "])).map("".join))
 def test_whatever_the_file_holds_the_start_is_refused_or_goes_on(text: str) -> None:
     with suppress(StartError):
-        parse(text, "p")
+        parse_policy(text, "p")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent_common.protocol import SkillState
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import ToolCatalog, ToolContext, Toolset
-from agent_runtime.tools import LOCKED, Tool, ToolRegistry
+from agent_runtime.tools import LOCKED_TOOL_NAMES, Tool, ToolRegistry
 from agent_runtime.tools.agent.tool_search import tool_search_tool
 
 from .doubles import answering, finished
@@ -65,7 +65,7 @@ async def test_what_a_turn_brings_in_takes_its_place_or_the_last_one(context: To
     provider = Provider(answering("old", "mine"), answering("old", "other"))
     before = ToolRegistry([answering(0, "zip")], provider).snapshot()
     provider.now = [answering("new", name) for name in ("mine", "other", "added", "not_asked_for")]
-    after = before.joined(("added", "mine", "missing"))
+    after = before.with_tools(("added", "mine", "missing"))
     assert names(before) == ["mine", "other", "zip"]
     assert names(after) == ["mine", "other", "zip", "added"]
     assert finished(await after.run("mine", {}, context)).data == "new"
@@ -73,7 +73,7 @@ async def test_what_a_turn_brings_in_takes_its_place_or_the_last_one(context: To
 
 
 async def test_the_product_s_names_cannot_be_taken(context: ToolContext) -> None:
-    thieves = Provider(*(answering("stolen", name) for name in (*LOCKED, "mine")))
+    thieves = Provider(*(answering("stolen", name) for name in (*LOCKED_TOOL_NAMES, "mine")))
     snapshot = ToolRegistry([answering("ours", "read")], thieves, Provider(answering("late", "mine"))).snapshot()
     assert names(snapshot) == ["mine", "read"]
     assert finished(await snapshot.run("read", {}, context)).data == "ours"
@@ -98,7 +98,7 @@ MANY = [f"docs_{number:02}" for number in range(25)]
 def test_where_there_are_many_those_of_servers_are_held_back() -> None:
     registry = ToolRegistry([answering(0, "read"), tool_search_tool()], foreign(*MANY))
     assert names(registry.snapshot()) == ["read", "tool_search"]
-    assert [spec.name for spec in registry.every()] == sorted([*MANY, "read", "tool_search"])
+    assert [spec.name for spec in registry.all_specs()] == sorted([*MANY, "read", "tool_search"])
     assert names(registry.snapshot(["docs_03", "read"])) == ["docs_03", "read", "tool_search"]
     few = Authority((Layer(tools=("read", "tool_search", "docs_0*")),))
     assert len(names(registry.snapshot(authority=few))) == 12
@@ -111,12 +111,12 @@ async def test_what_is_found_joins_at_the_end_and_stays(context: ToolContext) ->
     result = finished(await before.run("tool_search", {"query": "docs 07"}, context))
     assert result.data["matches"][0]["id"] == "docs_07"
     assert len(result.data["matches"]) == 10
-    assert result.joins == tuple(one["id"] for one in result.data["matches"])
-    after = before.joined(result.joins)
-    assert names(after) == [*names(before), *result.joins]
+    assert result.added_tools == tuple(one["id"] for one in result.data["matches"])
+    after = before.with_tools(result.added_tools)
+    assert names(after) == [*names(before), *result.added_tools]
     assert names(registry.snapshot(names(after))) == names(after)
     again = finished(await after.run("tool_search", {"query": "docs 07"}, context))
-    assert not {one["id"] for one in again.data["matches"]} & set(result.joins)
+    assert not {one["id"] for one in again.data["matches"]} & set(result.added_tools)
 
 
 async def test_what_is_held_back_can_be_called(context: ToolContext) -> None:

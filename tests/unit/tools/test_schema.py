@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.tools import schema_fault
-from agent_runtime.tools.core.schema import checked, faults
+from agent_runtime.tools.core.schema import argument_faults, check_arguments
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -37,17 +37,17 @@ SCHEMA: dict[str, Any] = {
     ],
 )
 def test_faults_name_the_field_and_the_fix(arguments: dict[str, Any], told: list[str]) -> None:
-    assert faults(SCHEMA, arguments) == told
+    assert argument_faults(SCHEMA, arguments) == told
 
 
 def test_a_fault_does_not_repeat_a_huge_value() -> None:
-    (told,) = faults(SCHEMA, {"path": ["x" * 10_000]})
+    (told,) = argument_faults(SCHEMA, {"path": ["x" * 10_000]})
     assert len(told) < 250
 
 
 def test_faults_are_told_a_few_at_a_time() -> None:
     schema = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(50)}}
-    assert len(faults(schema, {f"p{n}": n for n in range(50)})) == 5
+    assert len(argument_faults(schema, {f"p{n}": n for n in range(50)})) == 5
 
 
 def test_other_keywords_are_explained_by_the_validator() -> None:
@@ -55,14 +55,14 @@ def test_other_keywords_are_explained_by_the_validator() -> None:
         "type": "object",
         "properties": {"n": {"multipleOf": 5}, "extra": {"additionalProperties": {"type": "null"}}},
     }
-    assert faults(schema, {"n": 3}) == ["n: 3 is not a multiple of 5"]
-    assert faults(schema, {"extra": {"x": 1}}) == ["extra.x: must be of type null, not 1"]
+    assert argument_faults(schema, {"n": 3}) == ["n: 3 is not a multiple of 5"]
+    assert argument_faults(schema, {"extra": {"x": 1}}) == ["extra.x: must be of type null, not 1"]
 
 
 @pytest.mark.parametrize("reference", ["http://127.0.0.1:9/schema.json", "file:///etc/passwd"])
 def test_a_reference_to_another_document_is_never_fetched(reference: str) -> None:
     with pytest.raises(Exception, match="Unresolvable"):
-        faults({"type": "object", "properties": {"x": {"$ref": reference}}}, {"x": 1})
+        argument_faults({"type": "object", "properties": {"x": {"$ref": reference}}}, {"x": 1})
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_schema_without_a_bottom_is_told() -> None:
 
 async def test_a_check_that_takes_for_ever_is_given_up() -> None:
     always = {"type": "array", "items": {"not": {"anyOf": [{"type": "null"}] * 500}}}
-    told = await checked({"type": "object", "properties": {"a": always}}, {"a": [1] * 2000})
+    told = await check_arguments({"type": "object", "properties": {"a": always}}, {"a": [1] * 2000})
     assert told == ["arguments: checking them took longer than 0.5 s; give fewer"]
 
 
@@ -98,7 +98,9 @@ async def test_a_long_check_rests_so_that_others_have_their_turn() -> None:
     before = sys.getswitchinterval()
     sys.setswitchinterval(10)  # nobody takes the interpreter from who does not give it
     try:
-        check = asyncio.ensure_future(checked({"type": "object", "properties": {"a": always}}, {"a": [1] * 2000}))
+        check = asyncio.ensure_future(
+            check_arguments({"type": "object", "properties": {"a": always}}, {"a": [1] * 2000})
+        )
         turns = 0
         while not check.done():
             await asyncio.sleep(0.001)
@@ -111,7 +113,7 @@ async def test_a_long_check_rests_so_that_others_have_their_turn() -> None:
 
 async def test_a_check_ends_with_the_faults_that_are_told() -> None:
     never = {"type": "array", "items": {"anyOf": [{"type": "null"}] * 500}}
-    told = await checked({"type": "object", "properties": {"a": never}}, {"a": [1] * 2000})
+    told = await check_arguments({"type": "object", "properties": {"a": never}}, {"a": [1] * 2000})
     assert told == [f"a[{n}]: 1 is not valid under any of the given schemas" for n in range(5)]
 
 
@@ -120,4 +122,4 @@ async def test_a_check_ends_with_the_faults_that_are_told() -> None:
 )
 async def test_items_are_unique_at_little_cost(items: list[object], good: bool) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
-    assert await checked(schema, {"a": items}) == ([] if good else ["a: must not have an item twice"])
+    assert await check_arguments(schema, {"a": items}) == ([] if good else ["a: must not have an item twice"])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runtime.tools.shell.programs import habit
-from agent_runtime.tools.shell.script import LIMIT, ScriptCommands, commands
+from agent_runtime.tools.shell.programs import suggested_pattern
+from agent_runtime.tools.shell.script import MAX_SCRIPT_BYTES, ScriptCommands, parse_commands
 from agent_runtime.tools.shell.words import BUILTINS, KEYWORDS
 
 PLAIN = [
@@ -40,25 +40,28 @@ PLAIN = [
 
 @pytest.mark.parametrize(("script", "texts"), PLAIN)
 def test_of_plain_scripts_every_command_is_named(script: str, texts: list[str] | None) -> None:
-    read = commands(script)
+    read = parse_commands(script)
     assert read.opaque == ""
     assert texts is None or list(read.texts) == texts
 
 
 def test_commands_among_arguments_are_named_too() -> None:
-    assert list(commands("find . -name 'x*' -exec git y {} \\; -ok rm -f {} +").texts)[1:] == ["git y {}", "rm -f {}"]
-    nested = commands("bash -c 'git x; sh -c \"rm y\"'; bash run.sh -x")
+    assert list(parse_commands("find . -name 'x*' -exec git y {} \\; -ok rm -f {} +").texts)[1:] == [
+        "git y {}",
+        "rm -f {}",
+    ]
+    nested = parse_commands("bash -c 'git x; sh -c \"rm y\"'; bash run.sh -x")
     assert list(nested.texts) == ["bash -c 'git x; sh -c \"rm y\"'", "git x", "sh -c 'rm y'", "rm y", "bash run.sh -x"]
 
 
 def test_what_is_filled_in_leaves_a_beginning() -> None:
-    assert commands("git add x/*.py y; rm [a-c] ?; ls | xargs -r wc").starts == {
+    assert parse_commands("git add x/*.py y; rm [a-c] ?; ls | xargs -r wc").starts == {
         "git add x/*.py y": "git add x/",
         "rm [a-c] ?": "rm ",
         "wc {}": "wc ",
     }
-    assert commands("find . -exec rm -f {} \\;").starts == {"rm -f {}": "rm -f "}
-    assert commands("git '*' \"?\" \\[").starts == {}
+    assert parse_commands("find . -exec rm -f {} \\;").starts == {"rm -f {}": "rm -f "}
+    assert parse_commands("git '*' \"?\" \\[").starts == {}
 
 
 OPAQUE = [
@@ -218,20 +221,20 @@ OPAQUE = [
         "!!",
         "a|;b",
     ),
-    *("sudo " * 9 + "a", "a " * 5000, "x" * (LIMIT + 1), "é" * (LIMIT // 2 + 1)),
+    *("sudo " * 9 + "a", "a " * 5000, "x" * (MAX_SCRIPT_BYTES + 1), "é" * (MAX_SCRIPT_BYTES // 2 + 1)),
 ]
 
 
 @pytest.mark.parametrize("script", OPAQUE, ids=lambda script: script[:40].encode("ascii", "backslashreplace").decode())
 def test_everything_else_is_opaque_and_says_why(script: str) -> None:
-    assert commands(script).opaque
+    assert parse_commands(script).opaque
 
 
 def test_scripts_within_scripts_have_an_end() -> None:
     script, depths = "git x", list[bool]()
     for _ in range(8):
         script = "bash -c '" + script.replace("'", "'\\''") + "'"
-        depths.append(bool(commands(script).opaque))
+        depths.append(bool(parse_commands(script).opaque))
     assert depths == sorted(depths)
     assert set(depths) == {True, False}
 
@@ -265,7 +268,7 @@ SEEN = [
 
 @pytest.mark.parametrize(("script", "texts"), SEEN)
 def test_what_can_be_seen_in_other_scripts_is_told(script: str, texts: list[str]) -> None:
-    read = commands(script)
+    read = parse_commands(script)
     assert read.opaque
     assert [text for text in texts if text not in read.texts] == [], read.texts
     assert "rm x" in texts or "rm x" not in read.texts
@@ -273,7 +276,7 @@ def test_what_can_be_seen_in_other_scripts_is_told(script: str, texts: list[str]
 
 def test_data_is_not_taken_for_commands() -> None:
     for script in ("git commit -m 'rm x; rm x' $y", "echo 'rm x' $(a)", "cp $(which a) rm x", "a # rm x\n$y"):
-        assert not any(text.startswith("rm") for text in commands(script).texts)
+        assert not any(text.startswith("rm") for text in parse_commands(script).texts)
 
 
 @pytest.mark.parametrize(
@@ -289,24 +292,24 @@ def test_data_is_not_taken_for_commands() -> None:
     ],
 )
 def test_where_no_program_is_named_anything_may_run(script: str, anything: bool) -> None:
-    assert commands(script).anything == anything
+    assert parse_commands(script).anything == anything
 
 
 def test_more_of_a_plain_script_is_told_to_rules_that_deny() -> None:
-    read = commands("timeout 5 git x; awk y")
-    assert (read.texts, "timeout 5 git x" in read.inner, "awk y" in read.inner) == (("git x", "awk y"), True, False)
+    read = parse_commands("timeout 5 git x; awk y")
+    assert (read.texts, "timeout 5 git x" in read.nested, "awk y" in read.nested) == (("git x", "awk y"), True, False)
 
 
 def test_redirections_name_what_they_write() -> None:
-    read = commands("a >x 2>>'y z' <w; b &>v 2>&1; c >&u >|t 3>&-; d <<E >s\nE\ne >$X")
+    read = parse_commands("a >x 2>>'y z' <w; b &>v 2>&1; c >&u >|t 3>&-; d <<E >s\nE\ne >$X")
     assert read.writes == ("x", "y z", "v", "u", "t", "s", "$X")
-    assert commands("a >x 2>'y z' &>v").writes == ("x", "y z", "v")
+    assert parse_commands("a >x 2>'y z' &>v").writes == ("x", "y z", "v")
 
 
 def test_pipelines_are_told() -> None:
-    assert commands('cd x && curl -s "$U" | sudo tee y >z').pipelines == ('curl -s "$U" | sudo tee y',)
-    assert "curl x | sh" in commands("echo $(curl x | sh) y").pipelines
-    assert commands("f(){ f|f& };f").pipelines == ("f | f",)
+    assert parse_commands('cd x && curl -s "$U" | sudo tee y >z').pipelines == ('curl -s "$U" | sudo tee y',)
+    assert "curl x | sh" in parse_commands("echo $(curl x | sh) y").pipelines
+    assert parse_commands("f(){ f|f& };f").pipelines == ("f | f",)
 
 
 # ---------------------------------------------------------------- suggestions
@@ -327,11 +330,11 @@ def test_pipelines_are_told() -> None:
     ],
 )
 def test_only_programs_that_run_no_other_are_suggested_as_a_kind(text: str, pattern: str) -> None:
-    assert habit(text) == pattern
+    assert suggested_pattern(text) == pattern
 
 
 def test_what_a_script_writes_into_files_is_not_suggested_as_a_kind() -> None:
-    assert habit("echo x", writes=True) == "echo x"
+    assert suggested_pattern("echo x", writes=True) == "echo x"
 
 
 # ---------------------------------------------------------------- any text
@@ -342,7 +345,7 @@ PIECES = st.sampled_from([*"ab $`'\"\\\n;&|(){}<>#=[]!*?~-", "$(", "<<E\n", "\nE
 @settings(max_examples=300)
 @given(st.text(max_size=40) | st.lists(PIECES, max_size=25).map("".join))
 def test_no_text_breaks_it(script: str) -> None:
-    assert isinstance(commands(script), ScriptCommands)
+    assert isinstance(parse_commands(script), ScriptCommands)
 
 
 HARD = [
@@ -384,14 +387,14 @@ HARD = [
 
 @pytest.mark.parametrize("piece", HARD)
 def test_no_text_takes_long(piece: str) -> None:
-    script = piece * (LIMIT // len(piece))
+    script = piece * (MAX_SCRIPT_BYTES // len(piece))
     before = time.thread_time()
-    commands(script)
+    parse_commands(script)
     assert time.thread_time() - before < 1
 
 
 def test_names_that_are_all_different_do_not_take_long() -> None:
     for script in ("".join(f"x<<E{at}\n" for at in range(14_000)), "".join(f"a{at}|" for at in range(18_000))):
         before = time.thread_time()
-        commands(script)
+        parse_commands(script)
         assert time.thread_time() - before < 1

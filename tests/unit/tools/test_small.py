@@ -25,7 +25,7 @@ class Shelf:
     def __init__(self, **packages: LoadedSkill) -> None:
         self._packages = packages
 
-    def names(self) -> Sequence[tuple[str, str]]:
+    def list_packages(self) -> Sequence[tuple[str, str]]:
         return [(name, "For tests.") for name in self._packages]
 
     async def load(self, name: str, context: ToolContext) -> LoadedSkill:

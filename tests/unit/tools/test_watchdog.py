@@ -11,13 +11,13 @@ import pytest
 from agent_runtime.errors import StartError
 from agent_runtime.ports import HumanRequest, ToolContext, ToolResult, ToolSpec
 from agent_runtime.tools import PolicyWatchdog, ToolGate, Verdict, choose_watchdog
-from agent_runtime.tools.watchdog.policy_file import parse
+from agent_runtime.tools.watchdog.policy_file import parse_policy
 
 from .doubles import tool
 
 
 async def judge(policy: str, name: str, context: ToolContext, **arguments: Any) -> Verdict:
-    return await PolicyWatchdog(parse(policy, "p")).check(ToolSpec(name, "", {}), arguments, context)
+    return await PolicyWatchdog(parse_policy(policy, "p")).check(ToolSpec(name, "", {}), arguments, context)
 
 
 async def shell(command: str, context: ToolContext) -> Verdict:

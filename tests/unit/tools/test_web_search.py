@@ -10,7 +10,7 @@ from agent_common.protocol import SearchHit
 from agent_runtime.errors import MeshUnavailable
 from agent_runtime.ports import ToolContext, ToolResult
 from agent_runtime.tools import Tool, ToolGate
-from agent_runtime.tools.web.search import CALLS, REMEMBERED, web_search_tool
+from agent_runtime.tools.web.search import MAX_SEARCHES, MAX_SESSIONS, web_search_tool
 
 from .doubles import finished
 
@@ -24,8 +24,8 @@ class Found:
         self.asked: list[tuple[str, int, str]] = []
         self._hits, self._error = hits, error
 
-    async def search(self, query: str, most: int, session_id: str) -> Sequence[SearchHit]:
-        self.asked.append((query, most, session_id))
+    async def search(self, query: str, limit: int, session_id: str) -> Sequence[SearchHit]:
+        self.asked.append((query, limit, session_id))
         if self._error:
             raise self._error
         return self._hits
@@ -53,11 +53,11 @@ async def test_nothing_found_is_said(context: ToolContext) -> None:
 async def test_a_session_has_25_searches_and_failed_ones_count(context: ToolContext) -> None:
     found = Found(error=MeshUnavailable("no"))
     tool = web_search_tool(found)
-    for _ in range(CALLS):
+    for _ in range(MAX_SEARCHES):
         assert (await call(tool, context, query="x")).metadata["kind"] == "unavailable"
     over = await call(tool, context, query="x")
     assert (over.metadata["kind"], "used its 25 searches" in (over.error_text or "")) == ("denied", True)
-    assert len(found.asked) == CALLS
+    assert len(found.asked) == MAX_SEARCHES
     other = await call(tool, replace(context, session_id="ses_2"), query="x")
     assert other.metadata["kind"] == "unavailable"
 
@@ -77,8 +77,8 @@ async def test_bad_arguments_cost_no_search(context: ToolContext) -> None:
 async def test_no_more_sessions_are_remembered_than_that(context: ToolContext) -> None:
     found = Found(HIT)
     tool = web_search_tool(found)
-    for number in range(REMEMBERED + 1):
+    for number in range(MAX_SESSIONS + 1):
         await tool.run({"query": "x"}, replace(context, session_id=f"ses_{number}"))
-    for _ in range(CALLS):
+    for _ in range(MAX_SEARCHES):
         await tool.run({"query": "x"}, replace(context, session_id="ses_0"))
-    assert len(found.asked) == REMEMBERED + 1 + CALLS
+    assert len(found.asked) == MAX_SESSIONS + 1 + MAX_SEARCHES

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.tools.web.content_decoding import ContentKind, decoded, kind_of
+from agent_runtime.tools.web.content_decoding import ContentKind, decode_body, detect_kind
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from agent_runtime.tools.web.content_decoding import ContentKind, decoded, kind_
     ],
 )
 def test_kinds(content_type: str, body: bytes, kind: ContentKind) -> None:
-    assert kind_of(content_type, body) == kind
+    assert detect_kind(content_type, body) == kind
 
 
 META = '<meta http-equiv="Content-Type" content="text/html; charset=windows-1251">дом'
@@ -59,11 +59,11 @@ META = '<meta http-equiv="Content-Type" content="text/html; charset=windows-1251
     ],
 )
 def test_letters(content_type: str, body: bytes, text: str) -> None:
-    assert decoded(content_type, body, html="html" in content_type) == text
+    assert decode_body(content_type, body, html="html" in content_type) == text
 
 
 @given(st.text(max_size=30), st.binary(max_size=200), st.booleans())
 def test_everything_becomes_text(content_type: str, body: bytes, html: bool) -> None:
-    kind_of(content_type, body)
-    assert isinstance(decoded(content_type, body, html=html), str)
-    assert isinstance(decoded(f"text/html; charset={content_type}", body, html=html), str)
+    detect_kind(content_type, body)
+    assert isinstance(decode_body(content_type, body, html=html), str)
+    assert isinstance(decode_body(f"text/html; charset={content_type}", body, html=html), str)

@@ -10,7 +10,7 @@ import pytest
 
 from agent_runtime.errors import ToolFailure
 from agent_runtime.workspace import FileBackups, SafePath
-from agent_runtime.workspace.backups import EACH, LARGEST
+from agent_runtime.workspace.backups import MAX_FILE_BYTES, VERSIONS_PER_FILE
 from agent_testing import ManualClock
 
 FOLDER = ".backups"
@@ -39,9 +39,9 @@ def place(root: Path, name: str) -> SafePath:
 def change(backups: FileBackups, root: Path, name: str, data: bytes) -> str | None:
     """As tools and callers do it; the backup's path."""
     at = place(root, name)
-    with backups.keeping(at, data) as kept:
-        at.publish(data)
-    assert kept.trouble is None
+    with backups.backing_up(at, data) as kept:
+        at.write_atomically(data)
+    assert kept.failure is None
     return kept.path
 
 
@@ -77,10 +77,10 @@ def test_changes_within_a_moment_are_all_kept_in_their_order(backups: FileBackup
 
 
 def test_the_oldest_leave_first(backups: FileBackups, root: Path, clock: ManualClock) -> None:
-    for number in range(EACH + 10):
+    for number in range(VERSIONS_PER_FILE + 10):
         change(backups, root, "f", b"%d" % number)
         clock.advance(1)
-    assert versions(root, "f") == [b"%d" % number for number in range(9, EACH + 9)]
+    assert versions(root, "f") == [b"%d" % number for number in range(9, VERSIONS_PER_FILE + 9)]
 
 
 def test_what_says_the_same_and_what_says_nothing_pushes_nothing_out(backups: FileBackups, root: Path) -> None:
@@ -103,18 +103,18 @@ def test_a_file_below_a_name_that_was_a_file_once(backups: FileBackups, root: Pa
 
 def test_dying_between_backup_and_publishing_leaves_one_version(root: Path, clock: ManualClock) -> None:
     (root / "f").write_bytes(b"one")
-    first = FileBackups(clock).keep(place(root, "f"), b"two")
+    first = FileBackups(clock).back_up(place(root, "f"), b"two")
     clock.advance(60)
-    again = FileBackups(clock).keep(place(root, "f"), b"two")
+    again = FileBackups(clock).back_up(place(root, "f"), b"two")
     assert first.path == again.path
-    place(root, "f").publish(b"two")
+    place(root, "f").write_atomically(b"two")
     assert versions(root, "f") == [b"one"]
 
 
 def test_a_version_that_is_too_large_is_told_not_kept(backups: FileBackups, root: Path) -> None:
     with (root / "f").open("wb") as file:
-        file.truncate(LARGEST + 1)
-    kept = backups.keep(place(root, "f"), b"new")
+        file.truncate(MAX_FILE_BYTES + 1)
+    kept = backups.back_up(place(root, "f"), b"new")
     assert kept.path is None
     assert kept.metadata() == {"backup_failed": "the version before has more than 10 MiB"}
     assert versions(root, "f") == []
@@ -124,14 +124,14 @@ def test_a_version_is_lost_only_once_something_is_in_its_place(
     backups: FileBackups, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("x" * 300, "f"):
-        with suppress(ToolFailure), backups.keeping(place(root, name), b"two"):
+        with suppress(ToolFailure), backups.backing_up(place(root, name), b"two"):
             (root / "f").write_bytes(b"one")
             (root / FOLDER).write_text("in the way")
             raise ToolFailure("it failed")
     assert "not backed up" not in caplog.text
-    with backups.keeping(place(root, "f"), b"two") as kept:
+    with backups.backing_up(place(root, "f"), b"two") as kept:
         pass
-    assert kept.trouble is not None
+    assert kept.failure is not None
     assert "not backed up" in caplog.text
 
 
@@ -147,7 +147,7 @@ def test_what_is_no_file_is_left_to_whoever_publishes(backups: FileBackups, root
     (root / "folder").mkdir()
     os.mkfifo(root / "pipe")
     for name in ("link", "folder", "pipe"):
-        assert backups.keep(place(root, name), b"x").metadata() == {}
+        assert backups.back_up(place(root, name), b"x").metadata() == {}
     assert not (root / FOLDER).exists()
 
 
@@ -158,17 +158,17 @@ def test_a_trap_in_the_way_costs_the_backup_and_reaches_nothing(
     outside.mkdir()
     (root / "f").write_bytes(b"one")
     (root / FOLDER).symlink_to(outside)
-    kept = backups.keep(place(root, "f"), b"two")
-    assert "is not a folder" in (kept.trouble or "")
+    kept = backups.back_up(place(root, "f"), b"two")
+    assert "is not a folder" in (kept.failure or "")
     (root / FOLDER).unlink()
     (root / FOLDER).mkdir()
     (root / FOLDER / "f").write_text("in the way")
-    assert backups.keep(place(root, "f"), b"two").trouble is not None
+    assert backups.back_up(place(root, "f"), b"two").failure is not None
     assert list(outside.iterdir()) == []
 
 
 def test_all_together_are_bounded_and_the_oldest_leave_first(root: Path, clock: ManualClock) -> None:
-    backups = FileBackups(clock, most=100_000)
+    backups = FileBackups(clock, max_bytes=100_000)
     for number in range(40):
         for data in (b"%d" % number * 2000, b"new"):
             change(backups, root, f"folder-{number}/f", data)
@@ -181,7 +181,7 @@ def test_all_together_are_bounded_and_the_oldest_leave_first(root: Path, clock: 
 
 
 def test_the_latest_version_stays_whatever_the_clock_says(root: Path, clock: ManualClock) -> None:
-    backups = FileBackups(clock, most=10_000)
+    backups = FileBackups(clock, max_bytes=10_000)
     for number in range(3):
         for data in (b"x" * 4000, b"new"):
             change(backups, root, f"f{number}", data)
@@ -193,9 +193,9 @@ def test_the_latest_version_stays_whatever_the_clock_says(root: Path, clock: Man
 
 
 def test_where_there_is_little_room_only_little_is_kept(root: Path, clock: ManualClock) -> None:
-    backups = FileBackups(clock, most=2**20)
+    backups = FileBackups(clock, max_bytes=2**20)
     (root / "f").write_bytes(b"x" * 2**20)
-    assert backups.keep(place(root, "f"), b"new").trouble == "the version before has more than 0.9 MiB"
+    assert backups.back_up(place(root, "f"), b"new").failure == "the version before has more than 0.9 MiB"
 
 
 def test_a_new_life_knows_what_is_there(root: Path, clock: ManualClock) -> None:
@@ -204,7 +204,7 @@ def test_a_new_life_knows_what_is_there(root: Path, clock: ManualClock) -> None:
             change(FileBackups(clock), root, f"f{number}", data)
         clock.advance(1)
     for data in (b"y" * 1000, b"new"):
-        change(FileBackups(clock, most=50_000), root, "last", data)
+        change(FileBackups(clock, max_bytes=50_000), root, "last", data)
     assert sum(path.stat().st_size for path in (root / FOLDER).rglob("*Z")) <= 50_000
     assert versions(root, "last") == [b"y" * 1000]
 
@@ -218,7 +218,7 @@ def test_what_commands_have_put_there_hinders_nothing(root: Path, clock: ManualC
     (root / FOLDER / "f").mkdir()
     (root / FOLDER / "f" / "mine").write_text("x")
     (root / FOLDER / "f" / "20200101T000000000Z").symlink_to(tmp_path)
-    backups = FileBackups(clock, each=2, most=10)
+    backups = FileBackups(clock, versions_per_file=2, max_bytes=10)
     for number in range(6):
         change(backups, root, "f", b"%d" % number)
     assert (root / FOLDER / "f" / "mine").exists()

@@ -32,12 +32,12 @@ TAG = '"1a2b"'
     ],
 )
 def test_what_forbids_a_change(match: str | None, none_match: str | None, etag: str | None, fault: str | None) -> None:
-    assert Preconditions.of(match, none_match).fault(etag) == fault
+    assert Preconditions.from_headers(match, none_match).failure(etag) == fault
 
 
 def test_what_a_reader_has_already() -> None:
-    assert Preconditions.of(None, f"{TAG}").known(TAG)
-    assert Preconditions.of(None, f'W/"x", W/{TAG}').known(TAG)
-    assert Preconditions.of(None, "*").known(TAG)
-    assert not Preconditions.of(None, '"x"').known(TAG)
-    assert not Preconditions.of(TAG, None).known(TAG)
+    assert Preconditions.from_headers(None, f"{TAG}").is_not_modified(TAG)
+    assert Preconditions.from_headers(None, f'W/"x", W/{TAG}').is_not_modified(TAG)
+    assert Preconditions.from_headers(None, "*").is_not_modified(TAG)
+    assert not Preconditions.from_headers(None, '"x"').is_not_modified(TAG)
+    assert not Preconditions.from_headers(TAG, None).is_not_modified(TAG)

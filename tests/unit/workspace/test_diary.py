@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from agent_runtime.errors import ToolFailure
 from agent_runtime.learnings import DailyLogWriter
-from agent_runtime.learnings.daily_log import LARGEST, MOST_WAITING, line_of, remove_old
+from agent_runtime.learnings.daily_log import MAX_FILE_BYTES, MAX_WAITING, format_line, remove_old
 from agent_runtime.ports import DailyLogEntry
-from agent_runtime.workspace import Home, PathLocks, SafePath, own_folder
+from agent_runtime.workspace import Home, PathLocks, SafePath, make_personal_folder
 from agent_testing import ManualClock
 
 NOON = int(datetime(2026, 11, 5, 12, 3, tzinfo=UTC).timestamp() * 1000)
@@ -60,7 +60,7 @@ async def written(keeper: DailyLogWriter, *entries: DailyLogEntry) -> None:
     """Entries from their note to the disk."""
     keeper.start()
     for one in entries:
-        keeper.note(one)
+        keeper.append(one)
     async with asyncio.timeout(PATIENCE):
         await keeper.close()
 
@@ -79,16 +79,16 @@ def log_of(home: Home, day: str = "2026-11-05") -> Path:
 
 
 def test_a_line_says_when_who_how_and_what() -> None:
-    assert line_of(entry(), NOON).decode() == (
+    assert format_line(entry(), NOON).decode() == (
         "- 12:03 · `main` · complete · asked: `What is it?` · answered: `It is this.`\n"
     )
-    assert line_of(entry(answered="", status="cancelled"), NOON).decode() == (
+    assert format_line(entry(answered="", status="cancelled"), NOON).decode() == (
         "- 12:03 · `main` · cancelled · asked: `What is it?`\n"
     )
 
 
 def test_long_texts_keep_their_beginning() -> None:
-    line = line_of(entry("x" * 160, "y" * 161, who="c" * 65), NOON).decode()
+    line = format_line(entry("x" * 160, "y" * 161, who="c" * 65), NOON).decode()
     assert f"`{'x' * 160}`" in line
     assert f"`{'y' * 159}…`" in line
     assert f"`{'c' * 63}…`" in line, "although it looks like a secret"
@@ -96,7 +96,9 @@ def test_long_texts_keep_their_beginning() -> None:
 
 def test_secrets_are_left_out_also_where_the_text_is_cut() -> None:
     token = "sk-" + "Ab3" * 20
-    line = line_of(entry(f"use {token}", "x" * 140 + " password=hunter22 sesame-open"), NOON, ["sesame-open"]).decode()
+    line = format_line(
+        entry(f"use {token}", "x" * 140 + " password=hunter22 sesame-open"), NOON, ["sesame-open"]
+    ).decode()
     assert "Ab3Ab3" not in line
     assert "hunter22" not in line
     assert "use [secret]" in line
@@ -104,7 +106,7 @@ def test_secrets_are_left_out_also_where_the_text_is_cut() -> None:
 
 @given(st.text(), st.text(), st.text())
 def test_whatever_the_texts_are_it_is_one_line(asked: str, answered: str, who: str) -> None:
-    line = line_of(entry(asked, answered, who=who), NOON).decode()
+    line = format_line(entry(asked, answered, who=who), NOON).decode()
     assert line.startswith("- 12:03 · `")
     assert line.endswith("\n")
     assert len(line.splitlines()) == 1
@@ -118,33 +120,33 @@ def test_whatever_the_texts_are_it_is_one_line(asked: str, answered: str, who: s
 async def test_turns_are_logged_by_day_for_whoever_they_were(home: Home, clock: ManualClock) -> None:
     keeper = keeper_of(home, clock)
     keeper.start()
-    keeper.note(entry("one"))
-    keeper.note(entry("two", principal="alice"))
-    await until(lambda: log_of(home).exists() and (own_folder(home, "alice") / "memory").exists())
+    keeper.append(entry("one"))
+    keeper.append(entry("two", principal="alice"))
+    await until(lambda: log_of(home).exists() and (make_personal_folder(home, "alice") / "memory").exists())
     clock.advance(12 * 3600)
-    keeper.note(entry("three"))
+    keeper.append(entry("three"))
     await keeper.close()
     text = log_of(home).read_text()
     assert text.startswith("# 2026-11-05\n\n- 12:03 · ")
     assert "asked: `one`" in text
     assert "two" not in text
     assert "three" in log_of(home, "2026-11-06").read_text()
-    hers = own_folder(home, "alice") / "memory" / "2026-11-05.md"
+    hers = make_personal_folder(home, "alice") / "memory" / "2026-11-05.md"
     assert "asked: `two`" in hers.read_text()
 
 
 async def test_a_note_never_waits_and_too_many_are_lost_not_kept(home: Home, clock: ManualClock) -> None:
     keeper = keeper_of(home, clock)
-    for number in range(MOST_WAITING + 50):
-        keeper.note(entry(str(number)))
+    for number in range(MAX_WAITING + 50):
+        keeper.append(entry(str(number)))
     await written(keeper)
-    assert log_of(home).read_text().count("\n- ") == MOST_WAITING
+    assert log_of(home).read_text().count("\n- ") == MAX_WAITING
 
 
 async def test_what_comes_while_it_closes_is_not_lost_silently(home: Home, clock: ManualClock) -> None:
     keeper = keeper_of(home, clock)
     await written(keeper, entry("one"))
-    keeper.note(entry("late"))
+    keeper.append(entry("late"))
     assert "late" not in log_of(home).read_text()
 
 
@@ -164,9 +166,9 @@ async def test_a_torn_line_is_ended_before_the_next_one(home: Home, clock: Manua
 
 async def test_a_day_has_an_end(home: Home, clock: ManualClock) -> None:
     log_of(home).parent.mkdir()
-    log_of(home).write_text("x" * (LARGEST - 10) + "\n")
+    log_of(home).write_text("x" * (MAX_FILE_BYTES - 10) + "\n")
     await written(keeper_of(home, clock), entry("one"))
-    assert log_of(home).stat().st_size == LARGEST - 9
+    assert log_of(home).stat().st_size == MAX_FILE_BYTES - 9
 
 
 async def test_where_there_is_no_room_nothing_is_written(home: Home, clock: ManualClock) -> None:
@@ -195,7 +197,9 @@ async def test_whatever_lies_in_its_place_is_left_alone(
         log_of(home).hardlink_to(outside / "secret")
     await written(keeper_of(home, clock), entry("mine"), entry("hers", principal="alice"))
     assert [path.read_text() for path in outside.iterdir()] == ["secret\n"]
-    assert (own_folder(home, "alice") / "memory" / "2026-11-05.md").exists(), "another's trap hurts nobody else"
+    assert (make_personal_folder(home, "alice") / "memory" / "2026-11-05.md").exists(), (
+        "another's trap hurts nobody else"
+    )
 
 
 async def test_who_edits_the_file_meanwhile_loses_no_line(home: Home, clock: ManualClock) -> None:
@@ -206,16 +210,16 @@ async def test_who_edits_the_file_meanwhile_loses_no_line(home: Home, clock: Man
     held, go = threading.Event(), threading.Event()
 
     def edit() -> None:
-        with locks.hold(at):
+        with locks.thread_lock(at):
             data = at.read_bytes()
             held.set()
             go.wait(PATIENCE)
-            place.publish(data.replace(b"one", b"edited"))
+            place.write_atomically(data.replace(b"one", b"edited"))
 
     editing = asyncio.create_task(asyncio.to_thread(edit))
     await until(held.is_set)
     keeper.start()
-    keeper.note(entry("two"))
+    keeper.append(entry("two"))
     await asyncio.sleep(0.05)
     assert b"two" not in at.read_bytes()
     go.set()
@@ -237,7 +241,7 @@ async def test_it_belongs_to_whom_the_workspace_belongs(home: Home, clock: Manua
 
 async def test_old_days_leave_and_nothing_else_does(home: Home, clock: ManualClock, tmp_path: Path) -> None:
     names = ("2026-10-06.md", "2026-10-07.md", "2020-01-01.md", "2026-13-01.md", "notes.md", "2020-01-01.txt")
-    for folder in (home.workspace / "memory", own_folder(home, "alice") / "memory"):
+    for folder in (home.workspace / "memory", make_personal_folder(home, "alice") / "memory"):
         folder.mkdir()
         for name in names:
             (folder / name).write_text("x")
@@ -245,11 +249,11 @@ async def test_old_days_leave_and_nothing_else_does(home: Home, clock: ManualClo
         (folder / "2018-01-01.md").mkdir()
     keeper = keeper_of(home, clock)
     keeper.start()
-    hers = own_folder(home, "alice") / "memory"
+    hers = make_personal_folder(home, "alice") / "memory"
     await until(lambda: not any((folder / names[0]).exists() for folder in (log_of(home).parent, hers)))
     await keeper.close()
     left = ["2018-01-01.md", "2019-01-01.md", "2020-01-01.txt", "2026-10-07.md", "2026-13-01.md", "notes.md"]
-    for folder in (home.workspace / "memory", own_folder(home, "alice") / "memory"):
+    for folder in (home.workspace / "memory", make_personal_folder(home, "alice") / "memory"):
         assert sorted(path.name for path in folder.iterdir()) == left
 
 

@@ -81,7 +81,7 @@ def test_root_gives_the_home_to_the_user_of_commands_but_not_what_links_lead_to(
     (home.workspace / "src").mkdir()
     (home.workspace / "src" / "file").touch()
     (home.workspace / "link").symlink_to(outside)
-    owned = home.owned_by(SOMEBODY)
+    owned = home.with_owner(SOMEBODY)
     assert [path.lstat().st_uid for path in (home.workspace / "src" / "file", home.workspace / "link")] == [
         SOMEBODY
     ] * 2
@@ -102,13 +102,13 @@ def test_what_has_a_second_name_and_what_is_a_device_keep_their_owner(tmp_path: 
     scratch.hardlink_to(outside)
     os.mknod(home.workspace / "null", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
     (home.workspace / "z").touch()
-    owned = home.owned_by(SOMEBODY)
+    owned = home.with_owner(SOMEBODY)
     assert {path.lstat().st_uid for path in (outside, kept, scratch, home.workspace / "null")} == {0}
     given = (kept.parent, scratch.parent, home.workspace / "z", home.workspace)
     assert {(path.stat().st_uid, path.stat().st_gid) for path in given} == {(SOMEBODY, SOMEBODY)}
     outside.unlink()
     scratch.unlink()
-    owned.owned_by(SOMEBODY)
+    owned.with_owner(SOMEBODY)
     assert kept.stat().st_uid == SOMEBODY, "the next start gives what has one name by then"
 
 
@@ -137,7 +137,7 @@ def test_folders_that_turn_into_links_meanwhile_lead_nowhere(tmp_path: Path) -> 
     try:
         for _ in range(20):
             with suppress(StartError):  # it says that a folder was moved
-                home.owned_by(SOMEBODY)
+                home.with_owner(SOMEBODY)
     finally:
         over.set()
         swapping.join()
@@ -146,13 +146,13 @@ def test_folders_that_turn_into_links_meanwhile_lead_nowhere(tmp_path: Path) -> 
 
 def test_a_server_that_is_not_root_keeps_its_home(tmp_path: Path) -> None:
     home = Home(tmp_path / "data")
-    assert home.owned_by(None) == home
+    assert home.with_owner(None) == home
 
 
 @AS_ROOT
 def test_a_home_that_cannot_be_given_away_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"the workspace cannot be given to user 61000: .*No such file"):
-        Home(tmp_path / "never prepared").owned_by(SOMEBODY)
+        Home(tmp_path / "never prepared").with_owner(SOMEBODY)
 
 
 def test_no_depth_of_folders_hinders_the_next_start_or_the_removal(tmp_path: Path) -> None:
@@ -167,6 +167,6 @@ def test_no_depth_of_folders_hinders_the_next_start_or_the_removal(tmp_path: Pat
         folder = below
     os.close(folder)
     if os.geteuid() == 0:
-        home.owned_by(SOMEBODY)
+        home.with_owner(SOMEBODY)
     home.remove_scratch("ses_1")
     assert not home.scratch("ses_1").exists()

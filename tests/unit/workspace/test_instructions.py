@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.workspace import PROMPT_CAPS, Home, instructions
-from agent_runtime.workspace.prompt_files.instructions import DEEPEST, ENTRIES, FOLDERS, MOST_NAMED
+from agent_runtime.workspace import PROMPT_CAPS, Home, read_instructions
+from agent_runtime.workspace.prompt_files.instructions import MAX_DEPTH, MAX_ENTRIES, MAX_FOLDERS, MAX_NAMED
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def told(home: Home) -> list[tuple[str, str, str]]:
-    return [(file.source, file.name, file.text) for file in instructions(home).files]
+    return [(file.source, file.name, file.text) for file in read_instructions(home).files]
 
 
 def put(folder: Path, name: str, text: str) -> None:
@@ -59,20 +59,20 @@ def test_links_are_not_followed(home: Home, tmp_path: Path) -> None:
     (home.workspace / "real" / "AGENTS.md").symlink_to(tmp_path / "secret")
     os.mkfifo(home.workspace / "CLAUDE.md")
     (home.workspace / "CONTEXT.md").mkdir()
-    found = instructions(home)
-    assert (list(found.files), list(found.below), found.more_below) == ([], [], False)
+    found = read_instructions(home)
+    assert (list(found.files), list(found.nested), found.more_nested) == ([], [], False)
 
 
 def test_a_file_is_read_no_further_than_the_cap(home: Home) -> None:
     cap = PROMPT_CAPS["AGENTS.md"]
     put(home.workspace, "AGENTS.md", "\N{ROCKET}" * cap)
-    (file,) = instructions(home).files
+    (file,) = read_instructions(home).files
     assert (file.text, file.truncated) == ("\N{ROCKET}" * cap, False)
     with (home.workspace / "CLAUDE.md").open("wb") as large:
         large.write(b"x" * 10 * cap)
         large.truncate(2**40)
-    assert len(instructions(home).files[1].text) == cap
-    assert instructions(home).files[1].truncated
+    assert len(read_instructions(home).files[1].text) == cap
+    assert read_instructions(home).files[1].truncated
 
 
 def test_sub_folders_are_named_the_shallow_ones_first(home: Home) -> None:
@@ -84,34 +84,34 @@ def test_sub_folders_are_named_the_shallow_ones_first(home: Home) -> None:
         put(home.workspace / name, "AGENTS.md", "x")
     deep = home.workspace.joinpath(*"abcdefg")
     put(deep, "AGENTS.md", "x")
-    found = instructions(home)
-    assert list(found.below) == ["api/AGENTS.md", "web/AGENTS.md", "web/src/CLAUDE.md"]
-    assert not found.more_below
-    assert len(deep.relative_to(home.workspace).parts) > DEEPEST
+    found = read_instructions(home)
+    assert list(found.nested) == ["api/AGENTS.md", "web/AGENTS.md", "web/src/CLAUDE.md"]
+    assert not found.more_nested
+    assert len(deep.relative_to(home.workspace).parts) > MAX_DEPTH
 
 
 def test_the_look_into_folders_is_bounded(home: Home) -> None:
-    for number in range(MOST_NAMED + 1):
+    for number in range(MAX_NAMED + 1):
         put(home.workspace / f"d{number:03}", "AGENTS.md", "x")
-    found = instructions(home)
-    assert len(found.below) == MOST_NAMED
-    assert found.more_below
-    for number in range(FOLDERS + 10):
+    found = read_instructions(home)
+    assert len(found.nested) == MAX_NAMED
+    assert found.more_nested
+    for number in range(MAX_FOLDERS + 10):
         (home.workspace / f"e{number:03}").mkdir()
-    assert instructions(home).more_below
+    assert read_instructions(home).more_nested
     crowd = home.workspace / "a"
     crowd.mkdir()
-    for number in range(ENTRIES):
+    for number in range(MAX_ENTRIES):
         (crowd / str(number)).touch()
-    assert instructions(home).more_below
+    assert read_instructions(home).more_nested
 
 
 def test_a_tree_that_cannot_be_read_is_no_trouble(home: Home) -> None:
     (home.workspace / "closed").mkdir(mode=0)
     home.workspace.rename(home.data_dir / "gone")
-    assert not instructions(home).files
+    assert not read_instructions(home).files
 
 
 def test_of_what_is_no_text_only_that_is_told(home: Home) -> None:
     put(home.workspace, "AGENTS.md", "Be kind.\0")
-    assert [file.text for file in instructions(home).files] == ["(AGENTS.md is left out: it is not UTF-8 text.)"]
+    assert [file.text for file in read_instructions(home).files] == ["(AGENTS.md is left out: it is not UTF-8 text.)"]

@@ -15,8 +15,8 @@ import pytest
 
 from agent_runtime.errors import ToolFailure
 from agent_runtime.learnings import LearningService
-from agent_runtime.learnings.notes_file import LARGEST, MOST_ENTRIES, NotesFile
-from agent_runtime.learnings.service import MOST_WAITING
+from agent_runtime.learnings.notes_file import MAX_ENTRIES, MAX_FILE_BYTES, NotesFile
+from agent_runtime.learnings.service import MAX_WAITING
 from agent_runtime.ports import Correction, ToolContext, ToolResult
 from agent_testing import ManualClock
 
@@ -76,8 +76,8 @@ async def test_failures_are_written_and_counted(keeper: LearningService, workspa
     assert (second.get("tool"), second.last, second.get("user")) == ("edit", "2027-01-15 08:00", "operator")
     fail(keeper, "line 10 is beyond the end", tool="edit")
     await until(lambda: book(workspace).entries[1].times == 2)
-    assert "[edit, invalid, 2027-01-15, 2 times] line 9 is beyond the end" in keeper.section("operator")
-    assert keeper.section("ada") == ""
+    assert "[edit, invalid, 2027-01-15, 2 times] line 9 is beyond the end" in keeper.render_section("operator")
+    assert keeper.render_section("ada") == ""
 
 
 @pytest.mark.parametrize("kind", ["denied", "unavailable", None])
@@ -100,7 +100,7 @@ async def test_a_command_that_ran_out_of_time_is_a_failure(keeper: LearningServi
 
 async def test_secrets_stay_out(keeper: LearningService, workspace: Path) -> None:
     fail(keeper, "refused: sesame-open and Bearer abcdefghijk")
-    await keeper.learn(correction("say sesame-open", answer_to="api_key=12345"))
+    await keeper.save_correction(correction("say sesame-open", answer_to="api_key=12345"))
     await keeper.close()
     for name in ("errors.md", "corrections.md"):
         text = (workspace / "learnings" / name).read_text()
@@ -109,15 +109,15 @@ async def test_secrets_stay_out(keeper: LearningService, workspace: Path) -> Non
 
 
 async def test_a_correction_is_on_disk_once_it_is_learnt(keeper: LearningService, workspace: Path) -> None:
-    await keeper.learn(correction("use pnpm", "agent", where="in web projects"))
-    await keeper.learn(correction("Use  PNPM", "agent", where="in web projects"))
-    keeper.corrected(correction("use pnpm", answer_to="npm install done"))
+    await keeper.save_correction(correction("use pnpm", "agent", where="in web projects"))
+    await keeper.save_correction(correction("Use  PNPM", "agent", where="in web projects"))
+    keeper.record_correction(correction("use pnpm", answer_to="npm install done"))
     await keeper.close()
     mine, theirs = book(workspace, "corrections.md").entries
     assert (mine.get("from"), mine.times, mine.get("text")) == ("agent", 2, "use pnpm")
     assert (theirs.get("from"), theirs.get("answer to")) == ("person (message)", "npm install done")
     with pytest.raises(ToolFailure, match="just now"):
-        await keeper.learn(correction("too late"))
+        await keeper.save_correction(correction("too late"))
 
 
 def link_file(folder: Path, name: str, outside: Path) -> None:
@@ -178,9 +178,9 @@ async def test_whatever_is_in_the_place_of_a_file_is_left_alone(
     before = everything(tmp_path)
     started = time.monotonic()
     with pytest.raises(ToolFailure, match=r"learnings/corrections\.md"):
-        await keeper.learn(correction("one"))
-    keeper.corrected(correction("two"))
-    assert keeper.section("operator") == ""
+        await keeper.save_correction(correction("one"))
+    keeper.record_correction(correction("two"))
+    assert keeper.render_section("operator") == ""
     fail(keeper, "an error all the same")
     if trap not in (link_folder, a_file_as_folder):
         await until(lambda: book(workspace).entries)
@@ -194,7 +194,7 @@ async def test_whatever_is_in_the_place_of_a_file_is_left_alone(
         (folder / "corrections.md").rmdir()
     else:
         (folder / "corrections.md").unlink()
-    await keeper.learn(correction("three"))
+    await keeper.save_correction(correction("three"))
     assert [entry.get("text") for entry in book(workspace, "corrections.md").entries] == ["two", "three"]
     assert (outside / "file").read_text() == (outside / "corrections.md").read_text() == "- keep out\n"
 
@@ -206,42 +206,42 @@ async def test_bytes_that_are_no_text_stay_and_do_no_harm(keeper: LearningServic
     fail(keeper, "it broke")
     await until(lambda: b"it broke" in path.read_bytes())
     assert path.read_bytes().startswith(junk)
-    assert "it broke" in keeper.section("operator")
+    assert "it broke" in keeper.render_section("operator")
 
 
 async def test_what_people_change_meanwhile_is_told_and_stays(keeper: LearningService, workspace: Path) -> None:
-    await keeper.learn(correction("use pnpm"))
+    await keeper.save_correction(correction("use pnpm"))
     path = workspace / "learnings" / "corrections.md"
     path.write_text(path.read_text().replace("use pnpm", "use pnpm 9") + "- and be brief\n")
-    await keeper.learn(correction("use pnpm"))
-    text = keeper.section("operator")
+    await keeper.save_correction(correction("use pnpm"))
+    text = keeper.render_section("operator")
     assert "2 times] use pnpm 9" in text
     assert "by hand] and be brief" in text
     path.unlink()
-    assert keeper.section("operator") == ""
+    assert keeper.render_section("operator") == ""
 
 
 async def test_a_flood_is_bounded_and_costs_no_correction(keeper: LearningService, workspace: Path) -> None:
-    keeper.corrected(correction("use pnpm"))
+    keeper.record_correction(correction("use pnpm"))
     started = time.process_time()
     for n in range(10_000):
         fail(keeper, f"{'x' * (n % 50)} {chr(0x4E00 + n % 9000)} " + "\U0001f600" * 5000)
     assert time.process_time() - started < 10
     await keeper.close()
-    assert 0 < len(book(workspace).entries) <= min(MOST_ENTRIES, MOST_WAITING)
-    assert (workspace / "learnings" / "errors.md").stat().st_size <= LARGEST
-    assert "use pnpm" in keeper.section("operator")
+    assert 0 < len(book(workspace).entries) <= min(MAX_ENTRIES, MAX_WAITING)
+    assert (workspace / "learnings" / "errors.md").stat().st_size <= MAX_FILE_BYTES
+    assert "use pnpm" in keeper.render_section("operator")
 
 
 async def test_nothing_that_a_call_may_answer_breaks_it(keeper: LearningService, workspace: Path) -> None:
     for odd in ("", "\0", "\ud800", "\n" * 5000, "`" * 5000, "## c-0123456789", "x" * 10**6):
         fail(keeper, odd, tool=odd)
-        keeper.corrected(correction(odd, answer_to=odd))
+        keeper.record_correction(correction(odd, answer_to=odd))
     keeper.observe("bash", {}, ToolResult("output", None), context())
     await keeper.close()
     assert len(book(workspace).entries) >= 5
     assert len(book(workspace, "corrections.md").entries) >= 5
-    assert keeper.section("operator").isascii()
+    assert keeper.render_section("operator").isascii()
 
 
 async def test_notes_of_the_last_moment_are_written_at_the_end(workspace: Path) -> None:
@@ -263,7 +263,7 @@ async def test_notes_that_come_while_the_last_ones_are_written_are_written_too(w
     slow = "".join(f"## e-{n:010x}\n- user: operator\n- text: x\n" for n in range(7000))
     (workspace / "learnings" / "errors.md").write_text(slow)
     fail(keeper, "early")
-    await until(lambda: not keeper._there.is_set())  # it is being written
+    await until(lambda: not keeper._has_notes.is_set())  # it is being written
     fail(keeper, "late")
     assert b"early" not in (workspace / "learnings" / "errors.md").read_bytes()
     async with asyncio.timeout(PATIENCE):
@@ -274,7 +274,7 @@ async def test_notes_that_come_while_the_last_ones_are_written_are_written_too(w
 async def test_an_unchanged_file_is_not_read_again(keeper: LearningService, workspace: Path) -> None:
     fail(keeper, "it broke")
     await until(lambda: book(workspace).entries)
-    first = keeper.section("operator")
+    first = keeper.render_section("operator")
     path = workspace / "learnings" / "errors.md"
     about = path.stat()
     path.chmod(0)
@@ -282,5 +282,5 @@ async def test_an_unchanged_file_is_not_read_again(keeper: LearningService, work
     path.chmod(0o644)
     started = time.process_time()
     for _ in range(200):
-        assert keeper.section("operator") == first
+        assert keeper.render_section("operator") == first
     assert time.process_time() - started < 3

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_common.line_text import key, one_line
-from agent_runtime.learnings.notes_file import FIELDS, LARGEST, NoteEntry, NotesFile, quoted, unquoted
+from agent_common.line_text import note_key, one_line
+from agent_runtime.learnings.notes_file import FIELDS, MAX_FILE_BYTES, NoteEntry, NotesFile, code_span, strip_code_span
 
 EDITED = """\
 # Corrections
@@ -50,8 +50,10 @@ names = st.sampled_from([name for name in FIELDS if name != "text"])
 
 @st.composite
 def entries(draw: st.DrawFn) -> NoteEntry:
-    fields = {name: quoted(draw(st.one_of(texts, words))) for name in draw(st.lists(names, unique=True))}
-    return NoteEntry(key("e", draw(st.text(max_size=5))), {**fields, "text": quoted(draw(st.one_of(texts, words)))})
+    fields = {name: code_span(draw(st.one_of(texts, words))) for name in draw(st.lists(names, unique=True))}
+    return NoteEntry(
+        note_key("e", draw(st.text(max_size=5))), {**fields, "text": code_span(draw(st.one_of(texts, words)))}
+    )
 
 
 @settings(deadline=None)
@@ -67,7 +69,7 @@ def test_what_is_written_is_read_back(written: list[NoteEntry]) -> None:
 @settings(deadline=None)
 @given(st.one_of(texts, words))
 def test_a_text_is_quoted_and_unquoted(text: str) -> None:
-    assert unquoted(quoted(text)) == text
+    assert strip_code_span(code_span(text)) == text
 
 
 lines = st.one_of(
@@ -86,7 +88,7 @@ def test_any_text_keeps_every_line_of_a_person_in_its_order(text: str) -> None:
     theirs = [
         line for part in book.parts for line in (part.extra if isinstance(part, NoteEntry) else part) if line.strip()
     ]
-    book.add([NoteEntry(key("e", "new"), {"text": "new"})])
+    book.add([NoteEntry(note_key("e", "new"), {"text": "new"})])
     written = iter(book.render().split("\n"))
     assert all(any(line == other for other in written) for line in theirs)
     told = {line.strip() for line in book.render().split("\n")}
@@ -129,7 +131,7 @@ def test_a_count_is_a_number_or_one(count: str, times: int) -> None:
 
 
 def note(title: str, last: str, **fields: str) -> NoteEntry:
-    return NoteEntry(key("c", title), {**fields, "last": last, "text": title})
+    return NoteEntry(note_key("c", title), {**fields, "last": last, "text": title})
 
 
 def test_the_oldest_are_dropped_first_of_those_that_there_are_most_of() -> None:
@@ -137,7 +139,7 @@ def test_the_oldest_are_dropped_first_of_those_that_there_are_most_of() -> None:
     people = [note(f"p{n}", f"2026-01-{n + 1:02}", **{"from": "person (message)"}) for n in range(5)]
     agents = [note(f"a{n}", f"2026-02-{n + 1:02}", **{"from": "agent"}) for n in range(20)]
     book.add([*agents, *people])
-    book.trim(most=12)
+    book.trim(max_entries=12)
     kept = [entry.get("text") for entry in book.entries]
     assert kept == [
         "use pnpm, not npm",
@@ -145,11 +147,11 @@ def test_the_oldest_are_dropped_first_of_those_that_there_are_most_of() -> None:
         *(f"a{n}" for n in range(14, 20)),
         *(f"p{n}" for n in range(5)),
     ]
-    book.trim(most=4)
+    book.trim(max_entries=4)
     kept = [entry.get("text") for entry in book.entries]
     assert kept == ["indent with tabs", "a18", "a19", "p3", "p4"]
     assert "Keep this remark." in book.render(), "what a person wrote below a note outlives it"
-    book.trim(size=0)
+    book.trim(max_bytes=0)
     assert [entry.get("text") for entry in book.entries] == ["indent with tabs"]
 
 
@@ -169,7 +171,7 @@ def test_the_oldest_are_dropped_first_of_those_that_there_are_most_of() -> None:
 def test_no_file_takes_long(line: str) -> None:
     unit = line + "\n"
     text = "## e-aaaaaaaaaa\n" + "".join(
-        unit.replace("{n:010x}", f"{n:010x}").replace("{n}", str(n)) for n in range(LARGEST // len(unit))
+        unit.replace("{n:010x}", f"{n:010x}").replace("{n}", str(n)) for n in range(MAX_FILE_BYTES // len(unit))
     )
     started = time.process_time()
     book = NotesFile.parse(text)

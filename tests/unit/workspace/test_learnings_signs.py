@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runtime.learnings import corrects, may_correct
+from agent_runtime.learnings import is_correction, may_be_correction
 from agent_runtime.learnings.correction_phrases import languages
 
 DONE = "I have run npm install and all is well."
@@ -30,8 +30,8 @@ ASKED = "Shall I run npm install as well?"
     ],
 )  # fmt: skip
 def test_these_correct(said: str) -> None:
-    assert may_correct(said)
-    assert corrects(said, DONE)
+    assert may_be_correction(said)
+    assert is_correction(said, DONE)
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ def test_these_correct(said: str) -> None:
     ],
 )  # fmt: skip
 def test_these_do_not(said: str) -> None:
-    assert not corrects(said, DONE)
+    assert not is_correction(said, DONE)
 
 
 @pytest.mark.parametrize("said", ["No, use pnpm", "Nein, nimm pnpm", "いいえ、pnpm を使って", "Actually, use pnpm"])
 def test_a_no_to_a_question_is_an_answer(said: str) -> None:
-    assert not corrects(said, ASKED)
-    assert not corrects(said, "Soll ich weitermachen? Sag Bescheid.")
-    assert corrects(said, "Did you know? " + "x" * 500)
-    assert corrects("That's wrong, use pnpm", ASKED)
+    assert not is_correction(said, ASKED)
+    assert not is_correction(said, "Soll ich weitermachen? Sag Bescheid.")
+    assert is_correction(said, "Did you know? " + "x" * 500)
+    assert is_correction("That's wrong, use pnpm", ASKED)
 
 
 def test_every_language_has_all_kinds() -> None:
@@ -69,12 +69,12 @@ def test_every_language_has_all_kinds() -> None:
 def test_every_phrase_that_is_listed_counts() -> None:
     for kinds in languages().values():
         for phrase in (*kinds["wrong"], *kinds["no"]):
-            assert corrects(f"{phrase.rstrip('~')} pnpm pnpm", DONE), phrase
+            assert is_correction(f"{phrase.rstrip('~')} pnpm pnpm", DONE), phrase
         for phrase in kinds["not"]:
-            assert not corrects(f"{phrase.rstrip('~')} pnpm pnpm", DONE), phrase
+            assert not is_correction(f"{phrase.rstrip('~')} pnpm pnpm", DONE), phrase
 
 
 @settings(deadline=None)
 @given(st.text(), st.text())
 def test_any_text_can_be_asked_about(said: str, answered: str) -> None:
-    assert corrects(said, answered) in (True, False)
+    assert is_correction(said, answered) in (True, False)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_common.line_text import bounded, key, normalised, one_line
-from agent_common.redaction import HIDDEN, redacted
+from agent_common.line_text import comparable_text, note_key, one_line, truncate_middle
+from agent_common.redaction import REDACTED, redact
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_end_of_a_long_text_is_kept() -> None:
     line = one_line("Traceback\n" + "  File x\n" * 500 + "ValueError: no such colour", 120)
     assert line.startswith("Traceback")
     assert line.endswith("ValueError: no such colour")
-    assert bounded("a" * 10_000_000 + "end").endswith("end")
+    assert truncate_middle("a" * 10_000_000 + "end").endswith("end")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_end_of_a_long_text_is_kept() -> None:
     ],
 )
 def test_what_differs_in_numbers_paths_quotes_and_ids_is_the_same(one: str, other: str) -> None:
-    assert normalised(one) == normalised(other)
+    assert comparable_text(one) == comparable_text(other)
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_what_differs_in_numbers_paths_quotes_and_ids_is_the_same(one: str, othe
     [("path: is required", "pattern: is required"), ("it did not finish", "it did not start"), ("don't a", "don't b")],
 )
 def test_what_means_something_else_is_not(one: str, other: str) -> None:
-    assert normalised(one) != normalised(other)
+    assert comparable_text(one) != comparable_text(other)
 
 
 def test_keys_do_not_run_into_each_other() -> None:
-    assert key("e", "ab", "c") != key("e", "a", "bc")
-    assert key("e", "a") == key("e", "a") != key("c", "a")
+    assert note_key("e", "ab", "c") != note_key("e", "a", "bc")
+    assert note_key("e", "a") == note_key("e", "a") != note_key("c", "a")
 
 
 RANDOM = random.Random(1)
@@ -102,9 +102,9 @@ TOKEN = base64.b64encode(RANDOM.randbytes(48)).decode().replace("/", "A").replac
     ],
 )
 def test_secrets_are_taken_out(text: str, secret: str) -> None:
-    clean = redacted(text, ("sesame-open", "tiny"))
+    clean = redact(text, ("sesame-open", "tiny"))
     assert secret not in clean
-    assert HIDDEN in clean
+    assert REDACTED in clean
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_secrets_are_taken_out(text: str, secret: str) -> None:
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
-    assert redacted(text, ("sesame-open", "tiny")) == text
+    assert redact(text, ("sesame-open", "tiny")) == text
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_is_no_secret_stays(text: str) -> None:
 )
 def test_no_text_takes_long(piece: str) -> None:
     started = time.process_time()
-    text = bounded(piece * 5000)
-    normalised(redacted(text))
+    text = truncate_middle(piece * 5000)
+    comparable_text(redact(text))
     one_line(text, 300)
     assert time.process_time() - started < 2

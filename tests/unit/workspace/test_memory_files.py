@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.learnings.daily_log import line_of
+from agent_runtime.learnings.daily_log import format_line
 from agent_runtime.memory.index.schema import make_scope
 from agent_runtime.memory.sources import file_scan, files
 from agent_runtime.ports import DailyLogEntry
@@ -28,14 +28,14 @@ async def here(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def sources(here: World, query: str, principal: str = "ada") -> set[str]:
-    return {one.source.removeprefix("file ") for one in await here.search(query, principal, most=20)}
+    return {one.source.removeprefix("file ") for one in await here.search(query, principal, limit=20)}
 
 
 async def test_a_passage_is_found_below_its_headings_and_says_where_it_is(here: World) -> None:
     path = here.file("notes/garden.md", f"# Garden\n\nBeds.\n\n## Trees\n\n{TREE}\n\n```\n# no heading\n```\n")
     os.utime(path, ns=(0, 1_790_000_000_000_000_000))
     (found,) = await here.search("when was the walnut planted")
-    assert (found.text, found.source, found.when, found.id) == (
+    assert (found.text, found.source, found.written_at, found.id) == (
         f"Garden > Trees\n{TREE}\n```\n# no heading\n```",
         "file notes/garden.md",
         1_790_000_000_000,
@@ -138,7 +138,7 @@ async def test_each_principal_finds_his_own_notes_and_no_others(here: World) -> 
 
 async def test_the_daily_log_itself_is_left_to_the_sessions_and_what_people_add_is_not(here: World) -> None:
     entry = DailyLogEntry("operator", "main", "complete", "Where is the walnut tree?", "Behind the house.")
-    line = line_of(entry, here.clock.now_ms()).decode()
+    line = format_line(entry, here.clock.now_ms()).decode()
     here.file("memory/2026-11-20.md", f"# 2026-11-20\n\n{line}{line}\nThe hazel bush was cut.\n{line}")
     here.file("memory/log.md", line)
     assert await sources(here, "walnut house", principal="operator") == {"memory/log.md"}
@@ -149,7 +149,7 @@ async def test_the_daily_log_itself_is_left_to_the_sessions_and_what_people_add_
 async def test_only_files_that_the_agent_may_read_are_told(here: World) -> None:
     for name in ("open.md", "closed.md"):
         here.file(name, f"The walnut in {name}.")
-    assert await here.texts("walnut", sees=lambda path: path == "open.md", most=1) == ["The walnut in open.md."]
+    assert await here.texts("walnut", can_read=lambda path: path == "open.md", limit=1) == ["The walnut in open.md."]
 
 
 async def test_secrets_do_not_get_into_the_index(here: World) -> None:
@@ -164,27 +164,27 @@ async def test_floods_are_bounded(here: World) -> None:
     deep = "/".join(["d"] * 200)
     here.file(f"{deep}/x.md", "walnut")
     assert await sources(here, "hazel") <= {f"many/{number}.md" for number in range(30)}
-    await here.memory._tending._looks[None].task.start()
+    await here.memory._indexer._scope_files[None].task.start()
     read = (await here.rows("SELECT count(*), max(length(text)) FROM memory_entries WHERE place = 'huge.md'"))[0]
     assert 0 < read[0] <= 500
     assert read[1] < 1000
 
 
 def test_a_look_stops_where_there_is_too_much(tmp_path: Path) -> None:
-    for number in range(file_scan.MOST_FILES + 10):
+    for number in range(file_scan.MAX_FILES + 10):
         (tmp_path / f"{number:05}.md").touch()
-    looked = file_scan.look(tmp_path)
-    assert not looked.whole
-    assert len(looked.files) == file_scan.MOST_FILES
-    assert not file_scan.look(tmp_path / "missing").files
+    looked = file_scan.scan(tmp_path)
+    assert not looked.complete
+    assert len(looked.files) == file_scan.MAX_FILES
+    assert not file_scan.scan(tmp_path / "missing").files
 
 
 def test_what_has_just_changed_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("now")
-    first = file_scan.look(tmp_path).files["a.md"].signature
+    first = file_scan.scan(tmp_path).files["a.md"].signature
     os.utime(tmp_path / "a.md", ns=(0, 1_700_000_000_000_000_000))
     assert first.endswith("?")
-    assert not file_scan.look(tmp_path).files["a.md"].signature.endswith("?")
+    assert not file_scan.scan(tmp_path).files["a.md"].signature.endswith("?")
 
 
 def many(here: World, count: int, folder: str = "many") -> None:
@@ -199,20 +199,20 @@ async def settled(here: World) -> None:
     """A look from its beginning to its end, however long it takes."""
     here.look_again()
     await here.memory.search("nothing", principal="ada")
-    await asyncio.gather(*(looks.task.start() for looks in here.memory._tending._looks.values()))
+    await asyncio.gather(*(looks.task.start() for looks in here.memory._indexer._scope_files.values()))
 
 
 async def test_a_file_that_is_gone_is_not_found_however_many_there_are(here: World) -> None:
     here.file("a/walnut.md", TREE)
     here.file("z/hazel.md", "The hazel bush is young.")
     assert await sources(here, "walnut hazel") == {"a/walnut.md", "z/hazel.md"}
-    many(here, file_scan.MOST_FILES - 1)
+    many(here, file_scan.MAX_FILES - 1)
     (here.home.workspace / "a" / "walnut.md").unlink()
     await settled(here)
     assert await sources(here, "walnut") == set()
     assert await sources(here, "hazel") == {"z/hazel.md"}
     (here.home.workspace / "z" / "hazel.md").unlink()
-    many(here, file_scan.MOST_FILES + 1)
+    many(here, file_scan.MAX_FILES + 1)
     await settled(here)
     assert await sources(here, "hazel") == set()
 
@@ -221,22 +221,22 @@ def test_where_not_all_is_looked_at_what_was_known_is_looked_for(tmp_path: Path)
     for name in ("z/there.md", "z/gone.md", "z/folder.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    known = set(file_scan.look(tmp_path).files)
+    known = set(file_scan.scan(tmp_path).files)
     (tmp_path / "z" / "gone.md").unlink()
     (tmp_path / "z" / "folder.md").unlink()
     (tmp_path / "z" / "folder.md").mkdir()
     (tmp_path / "a").mkdir()
-    for number in range(file_scan.MOST_ENTRIES):
+    for number in range(file_scan.MAX_ENTRIES):
         (tmp_path / "a" / f"{number}").touch()
-    looked = file_scan.look(tmp_path, known=known)
-    assert not looked.whole
+    looked = file_scan.scan(tmp_path, known=known)
+    assert not looked.complete
     assert set(looked.files) == {"z/there.md"}
 
 
 async def test_files_that_are_too_many_are_told_of_and_looked_at_once_there_is_room(
     here: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    many(here, file_scan.MOST_FILES)
+    many(here, file_scan.MAX_FILES)
     await settled(here)
     assert (await here.answer("walnut")).complete
     here.file("many/zzz.md", TREE)
@@ -254,7 +254,7 @@ async def test_files_that_are_too_many_are_told_of_and_looked_at_once_there_is_r
 
 async def test_a_file_for_which_there_was_no_room_is_read_again_once_there_is(here: World) -> None:
     await here.write(lambda c: make_scope(c, "file", None))
-    await here.write(lambda c: c.execute("UPDATE memory_scopes SET entries = ?", (files.MOST_PASSAGES - 1,)))
+    await here.write(lambda c: c.execute("UPDATE memory_scopes SET entries = ?", (files.MAX_PASSAGES - 1,)))
     here.file("a.md", "The hazel bush is young.")
     here.file("b.md", TREE)
     await settled(here)
@@ -283,7 +283,7 @@ async def test_a_life_that_died_in_between_leaves_nothing_twice(here: World) -> 
     here.file("notes.md", "\n\n".join(f"Paragraph {n} " + "about the walnut tree. " * 15 for n in range(40)))
     await here.search("walnut")
     before = sorted(tuple(row) for row in await here.rows("SELECT text, line FROM memory_entries"))
-    assert len(before) > 3 * files.IN_A_UNIT
+    assert len(before) > 3 * files.PASSAGES_PER_WRITE
     await here.write(lambda c: c.execute("UPDATE memory_files SET signature = ''"))
     here.look_again()
     await here.search("walnut")

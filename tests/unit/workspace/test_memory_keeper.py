@@ -9,7 +9,7 @@ import pytest
 
 from agent_runtime.errors import ToolFailure
 from agent_runtime.memory import MemoryService
-from agent_runtime.memory.service import LONGEST_FACT, LONGEST_KEPT, MOST_KEPT
+from agent_runtime.memory.service import MAX_FACT_LENGTH, MAX_KEPT, MAX_KEPT_LENGTH
 from agent_runtime.ports import MemoryHit
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.store import Backup, Database
@@ -21,7 +21,7 @@ DAY = 86_400
 
 @pytest.fixture
 async def here(tmp_path: Path) -> AsyncIterator[World]:
-    async with world(tmp_path, most_facts=50) as here:
+    async with world(tmp_path, max_facts=50) as here:
         yield here
 
 
@@ -32,9 +32,9 @@ async def test_a_fact_is_found_by_its_words_and_says_where_it_is_from(here: Worl
     assert found == MemoryHit(
         text="Grandma's dentist is Dr. Weber in Mill Lane.",
         source="fact",
-        when=here.clock.now_ms(),
+        written_at=here.clock.now_ms(),
         id=saved.id,
-        by="agent",
+        author="agent",
         tags=("family",),
     )
     assert await here.texts("family") == [found.text]
@@ -79,7 +79,7 @@ async def test_the_same_fact_is_kept_once_and_made_fresh(here: World) -> None:
     again = await here.save("the cat is  called BISCUIT", tags=["pets"])
     assert (first.known, again.known, again.id) == (False, True, first.id)
     (found,) = await here.search("pets")
-    assert (found.when, found.tags) == (here.clock.now_ms(), ("cat", "pets"))
+    assert (found.written_at, found.tags) == (here.clock.now_ms(), ("cat", "pets"))
     assert await here.count("memory_facts") == 1
     assert (await here.save("The cat is called Biscuit 2.")).known is False
 
@@ -134,8 +134,8 @@ async def test_secrets_and_what_does_not_show_stay_out(here: World) -> None:
 async def test_what_cannot_be_kept_says_why(here: World) -> None:
     with pytest.raises(ToolFailure, match="text: says nothing"):
         await here.save(" \n\t ")
-    with pytest.raises(ToolFailure, match=f"text: has more than {LONGEST_FACT} characters"):
-        await here.save("\u200b" * (LONGEST_FACT // 2))
+    with pytest.raises(ToolFailure, match=f"text: has more than {MAX_FACT_LENGTH} characters"):
+        await here.save("\u200b" * (MAX_FACT_LENGTH // 2))
     for number in range(50):
         await here.save(f"Fact number {number}.")
     with pytest.raises(ToolFailure, match="there are 50 facts already: forget some"):
@@ -151,7 +151,7 @@ async def test_a_first_message_recalls_what_it_is_about_and_nothing_else(here: W
         await here.save(f"On day {number} the weather was noted as number {number * 7}.")
 
     async def recalled(message: str) -> list[str]:
-        found = await here.memory.recall(message, principal="ada", session_id="ses_2", most=3)
+        found = await here.memory.recall(message, principal="ada", session_id="ses_2", limit=3)
         return [one.text for one in found]
 
     assert await recalled("My dog is ill, what can I do?") == ["Ada's dog Rex is afraid of thunder."]
@@ -164,15 +164,18 @@ async def test_a_first_message_recalls_what_it_is_about_and_nothing_else(here: W
 
 async def test_what_is_kept_before_a_compaction_is_counted_and_bounded(here: World) -> None:
     await here.save("The port is 8400.")
-    long = "Long " * LONGEST_KEPT
+    long = "Long " * MAX_KEPT_LENGTH
     texts = ["The port is 8400.", "The host is bremen.", " ", long]
-    assert await here.memory.keep(texts, principal="ada", session_id="s") == 2
-    (found,) = await here.search("host bremen", most=1)
-    assert found.by == "agent (compaction)"
-    (cut,) = await here.search("long", most=1)
-    assert len(cut.text) <= LONGEST_KEPT
+    assert await here.memory.save_facts(texts, principal="ada", session_id="s") == 2
+    (found,) = await here.search("host bremen", limit=1)
+    assert found.author == "agent (compaction)"
+    (cut,) = await here.search("long", limit=1)
+    assert len(cut.text) <= MAX_KEPT_LENGTH
     assert cut.text.endswith("[...]")
-    assert await here.memory.keep([f"Item {n}." for n in range(MOST_KEPT + 20)], principal="ada", session_id="s") == 47
+    assert (
+        await here.memory.save_facts([f"Item {n}." for n in range(MAX_KEPT + 20)], principal="ada", session_id="s")
+        == 47
+    )
 
 
 async def test_a_backup_remembers_as_well(here: World, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ async def meant(tmp_path: Path) -> AsyncIterator[Meant]:
     clock, embedder = ManualClock(), Embedder()
     async with world(tmp_path, clock) as here:
         there = EmbeddingSearch(here.database, embedder, "model-a", clock)
-        here.memory._meaning = there
+        here.memory._embeddings = there
         yield Meant(here, there, embedder, clock)
         await there.close()
 
@@ -136,7 +136,7 @@ async def test_a_dead_embedder_costs_one_search_a_moment_and_comes_back(meant: M
     assert len(embedder.asked) == 1
     embedder.hangs, embedder.fails = False, True
     for failures in range(2, 12):
-        meant.clock.advance(meaning.LONGEST_PAUSE)
+        meant.clock.advance(meaning.MAX_RETRY_PAUSE)
         await here.texts(f"dog {failures}")
         assert len(embedder.asked) == failures
         await here.texts(f"dog again {failures}")
@@ -144,14 +144,14 @@ async def test_a_dead_embedder_costs_one_search_a_moment_and_comes_back(meant: M
     embedder.fails = False
     await here.texts("dog for the first time")
     assert len(embedder.asked) == 11
-    meant.clock.advance(meaning.LONGEST_PAUSE)
+    meant.clock.advance(meaning.MAX_RETRY_PAUSE)
     await here.texts("dog for the last time")
     await meant.catch_up()
     assert len(await meant.with_vectors()) == 1
 
 
 async def test_it_works_by_itself_once_it_is_started(meant: Meant) -> None:
-    meant.here.memory._meaning = meant.meaning
+    meant.here.memory._embeddings = meant.meaning
     meant.meaning.start()
     await meant.here.save("The dog is called Rex.")
     async with asyncio.timeout(10):
@@ -177,7 +177,7 @@ async def test_while_it_is_down_nothing_is_blamed(meant: Meant) -> None:
     for _ in range(6):
         with pytest.raises(MeshUnavailable):
             await meant.catch_up()
-        meant.clock.advance(meaning.LONGEST_PAUSE)
+        meant.clock.advance(meaning.MAX_RETRY_PAUSE)
     meant.embedder.fails = False
     await meant.catch_up()
     assert len(await meant.with_vectors()) == 5
@@ -222,14 +222,14 @@ async def test_an_answer_that_is_none_is_a_failure(meant: Meant, answer: Any) ->
 
     embedder = Embedder()
     embedder.embed = embed
-    assert await EmbeddingSearch(meant.here.database, embedder, "m", meant.clock).query("dog") is None
+    assert await EmbeddingSearch(meant.here.database, embedder, "m", meant.clock).embed_query("dog") is None
 
 
 @given(st.lists(st.floats(-1e6, 1e6).filter(lambda value: abs(value) > 1e-3), min_size=1, max_size=40))
 def test_a_vector_is_like_itself_and_unlike_its_opposite(values: list[float]) -> None:
-    vector, opposite = Vector.of(values), Vector.of([-value for value in values])
-    assert vector.likeness(vector.numbers) == pytest.approx(1)
-    assert vector.likeness(opposite.numbers) == pytest.approx(-1)
+    vector, opposite = Vector.from_values(values), Vector.from_values([-value for value in values])
+    assert vector.similarity(vector.numbers) == pytest.approx(1)
+    assert vector.similarity(opposite.numbers) == pytest.approx(-1)
     assert len(vector.bits) == -(-len(values) // 8)
 
 
@@ -249,9 +249,10 @@ for entry in range(1, 301):
     scope = entry % 3 + 1
     connection.execute("INSERT INTO memory_entries VALUES (?, ?, '', 1, 0, 0, '', 0)", (entry, scope))
     angle = entry / 300
-    vectors.put(connection, entry, scope, Vector.of([1 - angle, angle, 0.2, -0.3, (entry % 7) / 50, (entry % 5) / 50]))
+    values = [1 - angle, angle, 0.2, -0.3, (entry % 7) / 50, (entry % 5) / 50]
+    vectors.store_vector(connection, entry, scope, Vector.from_values(values))
 scopes = [Scope(2, "fact", 100, 100), Scope(3, "fact", 100, 100)]
-near = vectors.nearest(connection, scopes, Vector.of([0.0, 1.0, 0.2, -0.3, 0.05, 0.04]), [], 5)
+near = vectors.nearest(connection, scopes, Vector.from_values([0.0, 1.0, 0.2, -0.3, 0.05, 0.04]), [], 5)
 print(connection.execute("SELECT vec_version()").fetchone()[0], near)
 assert len(near) == 5 and all(entry > 250 and entry % 3 + 1 != 1 for entry in near), near
 try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.memory.search.query import wanted
+from agent_runtime.memory.search.query import parse_query
 
 from .world import World, world
 
@@ -72,5 +72,5 @@ async def test_a_slip_in_another_word_is_forgiven(here: World) -> None:
 
 def test_quotes_within_a_sentence_and_around_nothing_are_none() -> None:
     for query in ('walnut" tree"', '" walnut "', '""', '5" walnut 6"', "«walnut»", "'walnut'"):
-        assert not any(one.sought for one in wanted(query)), query
-    assert {one.word for one in wanted('"walnut tree" planted') if one.sought} == {"walnut", "tree"}
+        assert not any(one.verbatim for one in parse_query(query)), query
+    assert {one.word for one in parse_query('"walnut tree" planted') if one.verbatim} == {"walnut", "tree"}

@@ -28,9 +28,9 @@ async def test_a_later_session_finds_what_was_said_and_by_whom(here: World) -> N
     asked_at = here.clock.now_ms()
     await here.reply(asked, "I look into the garden book.", "It was planted in 1998, sesame-open.")
     found = await here.search("walnut tree", session_id="ses_other")
-    assert found == [MemoryHit("When was the walnut tree planted?", f"session {session}", asked_at, by="user")]
+    assert found == [MemoryHit("When was the walnut tree planted?", f"session {session}", asked_at, author="user")]
     (answer,) = await here.search("1998")
-    assert (answer.text, answer.by) == ("It was planted in 1998, [secret].", "assistant")
+    assert (answer.text, answer.author) == ("It was planted in 1998, [secret].", "assistant")
     assert await here.texts("garden book") == [], "what was said on the way is not the answer"
     assert await here.texts("walnut tree", principal="bob") == []
 
@@ -60,7 +60,7 @@ async def test_what_is_taken_back_is_not_found_until_it_comes_back(here: World) 
     assert await here.texts("walnut") == [GARDEN]
     await here.write(lambda c: rows.archive(c, session, here.clock.now_ms()))
     assert await here.texts("walnut") == []
-    await here.write(lambda c: branches.restore(c, session, here.clock.now_ms()))
+    await here.write(lambda c: branches.unarchive(c, session, here.clock.now_ms()))
     assert await here.texts("walnut") == [GARDEN]
 
 
@@ -78,9 +78,9 @@ async def test_what_was_said_before_a_reset_is_found_until_it_is_put_away_for_go
     assert await put_away(succeeded=True) == [GARDEN]
     assert await put_away(succeeded=False) == []
     assert await put_away(succeeded=True) == [], "a reset brings back nothing"
-    await here.write(lambda c: branches.restore(c, session, here.clock.now_ms()))
+    await here.write(lambda c: branches.unarchive(c, session, here.clock.now_ms()))
     assert await put_away(succeeded=True) == [GARDEN]
-    await here.write(lambda c: branches.restore(c, session, here.clock.now_ms()))
+    await here.write(lambda c: branches.unarchive(c, session, here.clock.now_ms()))
     assert await put_away(succeeded=False) == []
 
 
@@ -113,14 +113,14 @@ async def test_long_texts_are_found_by_their_passages(here: World) -> None:
     session = await here.begin()
     filler = "\n\n".join(f"Paragraph {n} speaks of number {n * 7919} and of little else." for n in range(200))
     await here.talk(session, "Tell me all.", f"{filler}\n\n{GARDEN}\n\n{filler}")
-    (found,) = await here.texts("walnut tree planted", most=1)
+    (found,) = await here.texts("walnut tree planted", limit=1)
     assert GARDEN in found
     assert len(found) < 1000
-    assert await here.count("memory_entries") <= session_indexer.MOST_PASSAGES + 1
+    assert await here.count("memory_entries") <= session_indexer.MAX_PASSAGES + 1
 
 
 async def test_what_is_too_much_goes_the_oldest_first(here: World) -> None:
-    here.memory._tending._past._most = 10
+    here.memory._indexer._session_indexer._max_passages = 10
     session = await here.begin()
     for number in range(20):
         await here.talk(session, f"Question {number}", f"Answer {number}")
@@ -161,5 +161,5 @@ async def test_a_long_past_is_read_while_searches_are_answered(here: World) -> N
         await here.talk(session, f"Question {number}", f"{number} {text}")
     first = await here.memory.search("walnut", principal="ada")
     assert not first.complete
-    await here.memory._tending._reading.start()
+    await here.memory._indexer._session_task.start()
     assert (await here.memory.search("walnut", principal="ada")).complete

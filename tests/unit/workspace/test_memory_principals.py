@@ -67,7 +67,7 @@ class Principals(RuleBasedStateMachine):
         return self.loop.run(work)
 
     def open(self, name: str) -> World:
-        opened = self.do(self.stack.enter_async_context(world(self.folder / name, self.clock, most_facts=6)))
+        opened = self.do(self.stack.enter_async_context(world(self.folder / name, self.clock, max_facts=6)))
         os.utime(opened.file("notes.md", "The server is called bremen, the dentist Ñu."), ns=WRITTEN)
         return opened
 
@@ -116,13 +116,13 @@ class Principals(RuleBasedStateMachine):
 
     @rule(name=who, query=said, most=st.integers(1, 20))
     def search(self, name: str, query: str, most: int) -> None:
-        here, there = (self.do(one.search(query, name, most=most)) for one in self.both(name))
+        here, there = (self.do(one.search(query, name, limit=most)) for one in self.both(name))
         assert self.as_own(name, here) == there
 
     @rule(name=who, query=said)
     def recall(self, name: str, query: str) -> None:
         here, there = (
-            self.do(one.memory.recall(query, principal=name, session_id="t", most=5)) for one in self.both(name)
+            self.do(one.memory.recall(query, principal=name, session_id="t", limit=5)) for one in self.both(name)
         )
         assert self.as_own(name, list(here)) == list(there)
 

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.errors import ToolFailure
-from agent_runtime.workspace import OPERATOR, Home, bootstrap, own_folder, personal_folder, place_of
+from agent_runtime.workspace import (
+    OPERATOR,
+    Home,
+    make_personal_folder,
+    personal_folder,
+    read_bootstrap_files,
+    resolve_for_principal,
+)
 
 HOME = Home(Path("/nowhere/data"))
 NAMES = ["operator", "Operator", "alice", "..", "/", "a/b"]
@@ -21,7 +28,7 @@ paths = st.one_of(st.lists(words, min_size=1, max_size=6).map("/".join), st.text
 
 def leads(principal: str, path: str) -> Path | None:
     try:
-        return place_of(HOME, principal, path).path
+        return resolve_for_principal(HOME, principal, path).path
     except ToolFailure:
         return None
 
@@ -70,16 +77,16 @@ ODD = ["/etc/passwd", "//x", "a//b", "a/", "./a", "a/.", "..", "a/../b", "a\0b",
 @pytest.mark.parametrize("path", ODD)
 def test_paths_with_another_spelling_are_refused(path: str) -> None:
     with pytest.raises(ToolFailure, match=r"^path: ") as caught:
-        place_of(HOME, "operator", path)
+        resolve_for_principal(HOME, "operator", path)
     assert caught.value.kind == "invalid"
 
 
 def test_a_folder_of_ones_own_is_for_the_server_alone(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.prepare()
-    assert own_folder(home, OPERATOR) == home.workspace
-    folder = own_folder(home, "alice")
-    assert own_folder(home, "alice") == folder
+    assert make_personal_folder(home, OPERATOR) == home.workspace
+    folder = make_personal_folder(home, "alice")
+    assert make_personal_folder(home, "alice") == folder
     assert folder == home.data_dir / "people" / "2bd806c97f0e00af1a1fc3328fa763a9", "as sha256sum says it"
     assert {one.stat().st_mode & 0o777 for one in (folder, folder.parent)} == {0o700}
     assert not folder.is_relative_to(home.workspace)
@@ -90,10 +97,10 @@ def test_each_session_is_told_who_its_own_user_is(tmp_path: Path) -> None:
     home.prepare()
     (home.workspace / "SOUL.md").write_text("Calm.")
     (home.workspace / "USER.md").write_text("Ada")
-    (own_folder(home, "alice") / "USER.md").write_text("Alice")
+    (make_personal_folder(home, "alice") / "USER.md").write_text("Alice")
 
     def told(principal: str) -> list[str]:
-        return [file.text for file in bootstrap(home, principal)]
+        return [file.text for file in read_bootstrap_files(home, principal)]
 
     assert told(OPERATOR) == ["Calm.", "Ada"]
     assert told("alice") == ["Calm.", "Alice"]

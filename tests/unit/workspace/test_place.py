@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.errors import ToolFailure
-from agent_runtime.workspace import SafePath, new_file, publish
+from agent_runtime.workspace import SafePath, create_output_file, write_atomically
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def place(root: Path, name: str) -> SafePath:
 
 def test_publish_makes_folders_and_says_whether_the_file_is_new(root: Path) -> None:
     at = place(root, "a/b/file")
-    assert at.publish(b"one") is True
-    assert at.publish(b"two") is False
+    assert at.write_atomically(b"one") is True
+    assert at.write_atomically(b"two") is False
     assert (root / "a" / "b" / "file").read_bytes() == b"two"
     assert [path.name for path in (root / "a" / "b").iterdir()] == ["file"], "nothing temporary is left"
     with at.open() as file:
@@ -35,24 +35,24 @@ def test_publish_keeps_the_mode(root: Path) -> None:
     script = root / "script"
     script.write_text("x")
     script.chmod(0o4755)
-    place(root, "script").publish(b"y")
+    place(root, "script").write_atomically(b"y")
     assert stat.S_IMODE(script.stat().st_mode) == 0o755, "but never a set-user-id bit"
-    place(root, "new").publish(b"y")
+    place(root, "new").write_atomically(b"y")
     assert stat.S_IMODE((root / "new").stat().st_mode) == 0o644
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
 def test_what_root_writes_belongs_to_the_owner_of_the_folder(root: Path) -> None:
     os.chown(root, 61000, 61000)
-    place(root, "deep/er/file").publish(b"x")
+    place(root, "deep/er/file").write_atomically(b"x")
     assert {path.stat().st_uid for path in root.rglob("*")} == {61000}
-    with new_file(root, ".txt") as file:
+    with create_output_file(root, ".txt") as file:
         assert os.fstat(file.fileno()).st_uid == 61000
 
 
 def test_publish_outside_of_any_workspace(tmp_path: Path) -> None:
-    assert publish(tmp_path / "file", b"x")
-    assert not publish(tmp_path / "file", b"y")
+    assert write_atomically(tmp_path / "file", b"x")
+    assert not write_atomically(tmp_path / "file", b"y")
 
 
 @pytest.mark.parametrize("name", ["link/file", "dir/link"])
@@ -67,7 +67,7 @@ def test_a_link_that_appears_after_the_check_is_refused(root: Path, tmp_path: Pa
     with pytest.raises(ToolFailure), place(root, name).open():
         pass
     with pytest.raises(ToolFailure):
-        place(root, name).publish(b"mine")
+        place(root, name).write_atomically(b"mine")
     assert (outside / "file").read_text() == "secret"
 
 
@@ -89,12 +89,12 @@ def test_what_is_not_a_file_is_refused(root: Path) -> None:
             pass
         if "gone" not in name:
             with pytest.raises(ToolFailure, match=complaint):
-                at.publish(b"x")
+                at.write_atomically(b"x")
 
 
 def test_a_failed_publish_leaves_nothing_behind(root: Path) -> None:
     with pytest.raises(ToolFailure, match="File name too long"):
-        place(root, "x" * 256).publish(b"data")
+        place(root, "x" * 256).write_atomically(b"data")
     assert list(root.iterdir()) == []
 
 
@@ -104,14 +104,14 @@ def test_a_disk_that_is_full_leaves_the_old_file_and_nothing_else(root: Path) ->
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
         with pytest.raises(ToolFailure, match="file: File too large"):
-            place(root, "file").publish(b"x" * 2000)
+            place(root, "file").write_atomically(b"x" * 2000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [(path.name, path.read_text()) for path in root.iterdir()] == [("file", "old")]
 
 
 def test_new_files_never_share_a_name(root: Path) -> None:
-    with new_file(root, ".txt") as one, new_file(root, ".txt") as other:
+    with create_output_file(root, ".txt") as one, create_output_file(root, ".txt") as other:
         one.write(b"1")
         assert one.name != other.name
     assert Path(one.name).read_bytes() == b"1"
@@ -137,9 +137,9 @@ def test_a_folder_is_listed_and_its_links_are_links(root: Path, tmp_path: Path) 
 
 def test_publish_with_a_mode_of_its_own(root: Path) -> None:
     at = place(root, "a/script")
-    at.publish(b"one", mode=0o755, durable=False)
+    at.write_atomically(b"one", mode=0o755, durable=False)
     assert stat.S_IMODE((root / "a" / "script").stat().st_mode) == 0o755
-    at.publish(b"two", mode=0o644)
+    at.write_atomically(b"two", mode=0o644)
     assert stat.S_IMODE((root / "a" / "script").stat().st_mode) == 0o644
 
 
@@ -148,17 +148,17 @@ def test_publish_with_a_mode_of_its_own(root: Path) -> None:
 
 def test_a_look_shows_links_as_links_and_nothing_where_nothing_is(root: Path) -> None:
     (root / "link").symlink_to("gone")
-    found = place(root, "link").look()
+    found = place(root, "link").lstat()
     assert found is not None
     assert stat.S_ISLNK(found.st_mode)
-    top = SafePath(root, root, ".").look()
+    top = SafePath(root, root, ".").lstat()
     assert top is not None
     assert stat.S_ISDIR(top.st_mode)
-    assert place(root, "gone").look() is None
-    assert place(root, "gone/gone").look() is None
-    assert SafePath(root / "no root", root / "no root" / "x", "x").look() is None
+    assert place(root, "gone").lstat() is None
+    assert place(root, "gone/gone").lstat() is None
+    assert SafePath(root / "no root", root / "no root" / "x", "x").lstat() is None
     with pytest.raises(ToolFailure, match="is not a folder"):
-        place(root, "link/x").look()
+        place(root, "link/x").lstat()
 
 
 def test_a_folder_is_paged_in_the_order_of_its_bytes(root: Path) -> None:
@@ -178,20 +178,20 @@ def test_a_folder_is_paged_in_the_order_of_its_bytes(root: Path) -> None:
 
 def test_lines_are_added_to_a_file_that_begins_with_its_head(root: Path) -> None:
     at = place(root, "log/day.md")
-    assert at.append(b"one\n", head=b"# day\n", most=100)
-    assert at.append(b"two\n", head=b"# day\n", most=100)
+    assert at.append(b"one\n", head=b"# day\n", max_bytes=100)
+    assert at.append(b"two\n", head=b"# day\n", max_bytes=100)
     assert (root / "log" / "day.md").read_bytes() == b"# day\none\ntwo\n"
 
 
 def test_a_line_that_was_torn_is_ended_first(root: Path) -> None:
     (root / "f").write_bytes(b"one\ntw")
-    assert place(root, "f").append(b"three\n", most=100)
+    assert place(root, "f").append(b"three\n", max_bytes=100)
     assert (root / "f").read_bytes() == b"one\ntw\nthree\n"
 
 
 def test_a_file_that_is_full_stays_as_it_is(root: Path) -> None:
-    assert place(root, "f").append(b"12345\n", most=6)
-    assert not place(root, "f").append(b"x\n", most=7)
+    assert place(root, "f").append(b"12345\n", max_bytes=6)
+    assert not place(root, "f").append(b"x\n", max_bytes=7)
     assert (root / "f").read_bytes() == b"12345\n"
 
 
@@ -203,7 +203,7 @@ def test_nothing_is_added_to_what_is_not_the_file(root: Path, tmp_path: Path) ->
     os.mkfifo(root / "pipe")
     for name in ("link", "second", "folder", "pipe"):
         with pytest.raises(ToolFailure):
-            place(root, name).append(b"mine\n", most=1000)
+            place(root, name).append(b"mine\n", max_bytes=1000)
     assert (tmp_path / "outside").read_text() == "secret\n"
 
 
@@ -213,7 +213,7 @@ def test_a_full_disk_tears_no_line_unnoticed(root: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
         with pytest.raises(ToolFailure, match="No space left"):
-            place(root, "f").append(b"y" * 20 + b"\n", most=5000)
+            place(root, "f").append(b"y" * 20 + b"\n", max_bytes=5000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
@@ -221,7 +221,7 @@ def test_a_full_disk_tears_no_line_unnoticed(root: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
 def test_what_root_adds_belongs_to_the_owner_of_the_folder(root: Path) -> None:
     os.chown(root, 61000, 61000)
-    place(root, "log/day").append(b"x\n", most=10)
+    place(root, "log/day").append(b"x\n", max_bytes=10)
     assert {path.stat().st_uid for path in root.rglob("*")} == {61000}
 
 

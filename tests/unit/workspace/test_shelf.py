@@ -30,9 +30,9 @@ from agent_runtime.workspace import (
     PathLocks,
     Preconditions,
     WriteQuota,
-    own_folder,
+    make_personal_folder,
 )
-from agent_runtime.workspace.http.file_service import HASHED, WHOLE
+from agent_runtime.workspace.http.file_service import MAX_BUFFERED_BYTES, MAX_HASHED_BYTES
 from agent_runtime.workspace.http.write_quota import OWN_BYTES, OWN_FILES
 from agent_testing import ManualClock
 
@@ -89,7 +89,9 @@ async def test_what_is_put_is_read_and_has_the_tag_of_its_content(shelf: FileSer
     assert about(shelf, "a/f").etag == two.etag
 
 
-@pytest.mark.parametrize("size", [0, 1, WHOLE - 1, WHOLE, WHOLE + 1, 3 * WHOLE])
+@pytest.mark.parametrize(
+    "size", [0, 1, MAX_BUFFERED_BYTES - 1, MAX_BUFFERED_BYTES, MAX_BUFFERED_BYTES + 1, 3 * MAX_BUFFERED_BYTES]
+)
 async def test_files_of_every_size_have_one_tag_however_they_are_read(shelf: FileService, size: int) -> None:
     data = os.urandom(size)
     stored = await shelf.put("operator", "f", data, ANYHOW)
@@ -101,10 +103,10 @@ async def test_files_of_every_size_have_one_tag_however_they_are_read(shelf: Fil
 def test_the_tag_of_a_huge_file_changes_with_it(shelf: FileService, home: Home) -> None:
     path = home.workspace / "huge"
     with path.open("wb") as file:
-        file.truncate(HASHED + 1)
+        file.truncate(MAX_HASHED_BYTES + 1)
     before = about(shelf, "huge")
     assert before.etag == about(shelf, "huge").etag
-    assert before.size == HASHED + 1
+    assert before.size == MAX_HASHED_BYTES + 1
     with path.open("r+b") as file:
         file.write(b"x")
     os.utime(path, ns=(0, 0))
@@ -130,13 +132,13 @@ async def test_text_is_told_from_other_things(shelf: FileService, data: bytes, t
 
 
 def test_what_was_opened_stays_what_it_was(shelf: FileService, home: Home) -> None:
-    (home.workspace / "f").write_bytes(b"x" * (WHOLE + 1))
+    (home.workspace / "f").write_bytes(b"x" * (MAX_BUFFERED_BYTES + 1))
     opened = shelf.open("operator", "f")
     assert opened is not None
     (home.workspace / "g").write_bytes(b"y")
     (home.workspace / "g").rename(home.workspace / "f")
     with opened.file:
-        assert opened.file.read() == b"x" * (WHOLE + 1)
+        assert opened.file.read() == b"x" * (MAX_BUFFERED_BYTES + 1)
 
 
 # ---------------------------------------------------------------- folders
@@ -207,25 +209,25 @@ async def test_a_change_keeps_the_version_before(shelf: FileService) -> None:
 
 
 async def test_conditions_are_held_against_what_is_there(shelf: FileService) -> None:
-    new = Preconditions.of(None, "*")
+    new = Preconditions.from_headers(None, "*")
     first = await shelf.put("operator", "f", b"one", new)
     with pytest.raises(PreconditionFailed, match="f: it exists already") as caught:
         await shelf.put("operator", "f", b"two", new)
     assert caught.value.headers == {"ETag": first.etag}
-    known = Preconditions.of(first.etag, None)
+    known = Preconditions.from_headers(first.etag, None)
     second = await shelf.put("operator", "f", b"two", known)
     for change in (shelf.put("operator", "f", b"three", known), shelf.remove("operator", "f", known)):
         with pytest.raises(PreconditionFailed, match="f: it has changed"):
             await change
     with pytest.raises(PreconditionFailed, match="g: there is no such file"):
-        await shelf.put("operator", "g", b"x", Preconditions.of("*", None))
+        await shelf.put("operator", "g", b"x", Preconditions.from_headers("*", None))
     assert read(shelf, "f") == b"two"
-    await shelf.remove("operator", "f", Preconditions.of(second.etag, None))
+    await shelf.remove("operator", "f", Preconditions.from_headers(second.etag, None))
 
 
 async def test_of_many_who_know_the_same_version_one_changes_it(shelf: FileService) -> None:
     first = await shelf.put("operator", "f", b"0", ANYHOW)
-    known = Preconditions.of(first.etag, None)
+    known = Preconditions.from_headers(first.etag, None)
     changes = (shelf.put("operator", "f", b"%d" % number, known) for number in range(1, 21))
     done = await asyncio.gather(*changes, return_exceptions=True)
     assert sum(not isinstance(one, BaseException) for one in done) == 1
@@ -289,7 +291,11 @@ async def test_no_trap_leads_anywhere(
 ) -> None:
     assert await code(asyncio.to_thread(shelf.open, "operator", path)) == reading
     assert await code(shelf.put("operator", path, b"mine", ANYHOW)) == writing
-    assert await code(shelf.remove("operator", path, Preconditions.of(None, None))) in (writing, "unknown_path", None)
+    assert await code(shelf.remove("operator", path, Preconditions.from_headers(None, None))) in (
+        writing,
+        "unknown_path",
+        None,
+    )
     assert (trapped / "f").read_text() == "secret"
     assert os.listdir(trapped) == ["f"]
 
@@ -350,7 +356,7 @@ async def test_a_workspace_that_is_full_says_so(home: Home) -> None:
     with pytest.raises(NoRoom, match="there is no room for 1048576 bytes"):
         await shelf.put("operator", "g", b"x" * MB, ANYHOW)
     with pytest.raises(PreconditionFailed):
-        await shelf.put("operator", "f", b"x" * MB, Preconditions.of(None, "*"))
+        await shelf.put("operator", "f", b"x" * MB, Preconditions.from_headers(None, "*"))
 
 
 # ---------------------------------------------------------------- whose
@@ -408,15 +414,15 @@ async def test_pages_of_a_folder_that_is_partly_ones_own(shelf: FileService, hom
 
 
 async def test_what_one_has_for_himself_is_bounded(shelf: FileService, home: Home) -> None:
-    with (own_folder(home, "alice") / "memory").open("wb") as file:
+    with (make_personal_folder(home, "alice") / "memory").open("wb") as file:
         file.truncate(OWN_BYTES - 10)
     await shelf.put("alice", "USER.md", b"0123456789", ANYHOW)
     with pytest.raises(NoRoom, match="your own files may come to 16 MiB and 2000 files"):
         await shelf.put("alice", "USER.md", b"x", ANYHOW)
     await shelf.put("bob", "USER.md", b"x", ANYHOW)
-    (own_folder(home, "carol") / "memory").mkdir()
+    (make_personal_folder(home, "carol") / "memory").mkdir()
     for number in range(OWN_FILES):
-        (own_folder(home, "carol") / "memory" / str(number)).touch()
+        (make_personal_folder(home, "carol") / "memory" / str(number)).touch()
     with pytest.raises(NoRoom):
         await shelf.put("carol", "memory/x", b"", ANYHOW)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...json_access import elements, members
+from ...json_access import as_list, as_object
 from .replay import Action, Script
 
 NOTE = "demo model"
@@ -51,7 +51,7 @@ def _introduce(text: str) -> Script:
 
 def paths(entries: object) -> list[str]:
     """The paths in the entries of a glob, which are texts or objects with a `path`."""
-    named = [members(entry).get("path", entry) for entry in elements(entries)]
+    named = [as_object(entry).get("path", entry) for entry in as_list(entries)]
     return [name for name in named if isinstance(name, str)]
 
 

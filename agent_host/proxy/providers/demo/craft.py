@@ -38,7 +38,7 @@ def median_order(path: str, by: str, *, workspace) -> dict:
     return {name: round(float(statistics.median(amounts)), 2) for name, amounts in sorted(groups.items())}
 '''
 """What it writes, but for the amount of an order."""
-GUESS = 'Decimal(row["amount"])'
+FIRST_AMOUNT = 'Decimal(row["amount"])'
 """The mistake of the first version: the brief speaks of an amount, yet most files have no such column."""
 
 _ASKED = re.compile(r"\bmedian\b[^.;]*?\bby (\w+)", re.IGNORECASE)
@@ -53,15 +53,15 @@ def median_wanted(brief: str) -> str | None:
 def medians(turn: ReplayTurn, data: str, by: str, head: str) -> Generator[Action, ReplayResult, ReplayResult]:
     """The median order by group, from a tool that is made first unless an earlier turn has made it."""
     if NAME not in turn.tools or CREATE in turn.called:
-        made = yield from _made(data, by, head)
+        made = yield from _create_tool(data, by, head)
         if made.error:
             return made
     return (yield Action(NAME, {"path": data, "by": by}, f"[{NOTE}] I call my tool {NAME}."))
 
 
-def _made(data: str, by: str, head: str) -> Generator[Action, ReplayResult, ReplayResult]:
+def _create_tool(data: str, by: str, head: str) -> Generator[Action, ReplayResult, ReplayResult]:
     test = {"arguments": {"path": data, "by": by}}
-    first = {"name": NAME, "code": CODE.replace("AMOUNT", GUESS), "test": test}
+    first = {"name": NAME, "code": CODE.replace("AMOUNT", FIRST_AMOUNT), "test": test}
     tried = yield Action(CREATE, first, f"[{NOTE}] No tool gives medians: I write one, and have it tried on {data}.")
     factors = _factors(head)
     if tried.error is None or "KeyError: 'amount'" not in tried.error or factors is None:
@@ -82,7 +82,7 @@ def _factors(head: str) -> tuple[str, str] | None:
     return (count, price) if price and count else None
 
 
-def section(by: str, found: Mapping[str, float]) -> str:
+def medians_section(by: str, found: Mapping[str, float]) -> str:
     """The medians as a part of the report."""
     rows = [f"| {name.replace('|', chr(92) + '|')} | {amount:.2f} |" for name, amount in found.items()]
     return "\n".join(["", f"## Median order by {by}", "", f"| {by} | median |", "|---|---:|", *rows, ""])

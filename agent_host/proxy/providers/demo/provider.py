@@ -11,7 +11,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from agent_common.clock import Clock
-from agent_common.json_reader import by_size
+from agent_common.json_reader import run_by_size
 
 from .. import wire
 from ..base import ProviderAnswer, ProviderCall
@@ -29,7 +29,7 @@ class DemoProvider:
 
     @asynccontextmanager
     async def call(self, call: ProviderCall) -> AsyncGenerator[ProviderAnswer]:
-        yield await by_size(len(call.content), partial(self._answer, call))
+        yield await run_by_size(len(call.content), partial(self._answer, call))
 
     async def close(self) -> None:
         pass
@@ -37,15 +37,15 @@ class DemoProvider:
     def _answer(self, call: ProviderCall) -> ProviderAnswer:
         payload: dict[str, Any] = from_json(call.content)
         if call.operation == "embeddings":
-            return ProviderAnswer(200, wire.JSON_HEADERS, wire.one_by_one([to_json(embed(payload))]))
+            return ProviderAnswer(200, wire.JSON_HEADERS, wire.body_parts([to_json(embed(payload))]))
         move = decide(payload)
         created = self._clock.now_ms() // 1000
         if isinstance(move, str):
-            said = wire.reply(payload, move, None, created)
+            said = wire.make_completion(payload, move, None, created)
         else:
             tool_call = wire.ProviderToolCall(_call_id(payload, move), move.tool, move.arguments)
-            said = wire.reply(payload, move.saying, tool_call, created)
-        return wire.answer(payload, call.streamed, said)
+            said = wire.make_completion(payload, move.text, tool_call, created)
+        return wire.to_answer(payload, call.streamed, said)
 
 
 def decide(payload: dict[str, Any]) -> Action | str:

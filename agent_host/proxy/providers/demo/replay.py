@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from agent_common.protocol import without_notes
 
-from ...json_access import members, objects, text_of
+from ...json_access import as_object, object_list, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Action:
 
     tool: str
     arguments: dict[str, Any]
-    saying: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ReplayResult:
 
     def get(self, key: str, default: Any = None) -> Any:
         """A member of the data; `default` when there is none."""
-        return members(self.data).get(key, default)
+        return as_object(self.data).get(key, default)
 
 
 Script = Generator[Action, ReplayResult, str]
@@ -86,7 +86,7 @@ def _outcome(wanted: Action, turn: ReplayTurn, results: Any) -> ReplayResult | N
 
 def read_turn(payload: Mapping[str, Any]) -> ReplayTurn:
     """The running turn: what follows the last answer that asked for no tool."""
-    messages = objects(payload["messages"])
+    messages = object_list(payload["messages"])
     start = max((at + 1 for at, message in enumerate(messages) if _is_final(message)), default=0)
     turn = messages[start:]
     roles = [message.get("role") for message in turn]
@@ -95,15 +95,15 @@ def read_turn(payload: Mapping[str, Any]) -> ReplayTurn:
     return ReplayTurn(
         text=without_notes(asked[-1]) if asked else "",
         results=[_result(message) for message in turn if message.get("role") == "tool"],
-        called=frozenset(_names(call for message in turn for call in objects(message.get("tool_calls")))),
-        tools=frozenset(_names(objects(payload.get("tools")))),
+        called=frozenset(_names(call for message in turn for call in object_list(message.get("tool_calls")))),
+        tools=frozenset(_names(object_list(payload.get("tools")))),
         may_call=payload.get("tool_choice") != "none",
     )
 
 
 def _names(functions: Iterable[dict[str, Any]]) -> list[str]:
     """Of tools and of calls alike."""
-    return [str(members(one.get("function")).get("name")) for one in functions]
+    return [str(as_object(one.get("function")).get("name")) for one in functions]
 
 
 def _is_final(message: dict[str, Any]) -> bool:
@@ -114,7 +114,7 @@ def _result(message: dict[str, Any]) -> ReplayResult:
     """The result in a tool message: an envelope `{type, data}`, or plain text."""
     text = text_of(message.get("content"))
     try:
-        envelope = members(from_json(text))
+        envelope = as_object(from_json(text))
     except ValueError:
         return ReplayResult(text)
     if "type" not in envelope:

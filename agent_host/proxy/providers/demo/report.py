@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from ...json_access import members
+from ...json_access import as_object
 from .chat import NOTE, paths
-from .craft import median_wanted, medians, section
+from .craft import median_wanted, medians, medians_section
 from .replay import Action, ReplayResult, ReplayTurn, Script
 
 PROGRAM = Path(__file__).with_name("analyse.py").read_text("utf-8")
@@ -33,17 +33,17 @@ def report(turn: ReplayTurn) -> Script:
     files = paths(found.get("entries", []))
     brief, data = _pick(files, _BRIEF, turn.text), _pick(files, _CSV, turn.text)
     if found.error or brief is None or data is None:
-        return _failure("looking for the brief and the CSV file", found.error or f"found only {files}")
+        return _failure_answer("looking for the brief and the CSV file", found.error or f"found only {files}")
     read = yield Action("read", {"path": brief}, f"[{NOTE}] The brief is in {brief}.")
     if read.error:
-        return _failure(f"reading {brief}", read.error)
+        return _failure_answer(f"reading {brief}", read.error)
     head = {"command": f"head -n 5 {shlex.quote(data)}", "description": "Show the first rows of the data"}
     rows = yield Action("bash", head, f"[{NOTE}] I look at the first rows of {data}.")
-    if why := _complaint(rows):
-        return _failure(f"looking at {data}", why)
+    if why := _command_fault(rows):
+        return _failure_answer(f"looking at {data}", why)
     written = yield Action("write", {"path": "analyse.py", "content": PROGRAM}, f"[{NOTE}] I write a program.")
     if written.error:
-        return _failure("writing analyse.py", written.error)
+        return _failure_answer("writing analyse.py", written.error)
     summary = yield from _run(data)
     if isinstance(summary, str):
         return summary
@@ -51,9 +51,9 @@ def report(turn: ReplayTurn) -> Script:
     found = (yield from medians(turn, data, by, str(rows.get("stdout", "")))) if by else None
     checked = yield Action("read", {"path": _REPORT}, f"[{NOTE}] I check the report.")
     if checked.error:
-        return _failure(f"reading {_REPORT} back", checked.error)
+        return _failure_answer(f"reading {_REPORT} back", checked.error)
     if by and found:
-        summary |= yield from _added(by, found, checked)
+        summary |= yield from _add_medians(by, found, checked)
     return _answer(data, summary)
 
 
@@ -61,20 +61,20 @@ def _run(data: str) -> Generator[Action, ReplayResult, dict[str, Any] | str]:
     """What the program prints; or the final words, where it came to nothing."""
     run = {"command": f"python3 analyse.py {shlex.quote(data)}", "description": "Compute the report"}
     ran = yield Action("bash", run, f"[{NOTE}] I run it over {data}.")
-    if why := _complaint(ran):
-        return _failure("running analyse.py", why)
+    if why := _command_fault(ran):
+        return _failure_answer("running analyse.py", why)
     try:
-        return members(from_json(str(ran.get("stdout", ""))))
+        return as_object(from_json(str(ran.get("stdout", ""))))
     except ValueError as error:
-        return _failure("reading what analyse.py printed", str(error))
+        return _failure_answer("reading what analyse.py printed", str(error))
 
 
-def _added(by: str, found: ReplayResult, report: ReplayResult) -> Generator[Action, ReplayResult, dict[str, Any]]:
+def _add_medians(by: str, found: ReplayResult, report: ReplayResult) -> Generator[Action, ReplayResult, dict[str, Any]]:
     """What the medians add to the result. Without them there still is a report, and the result says what it lacks."""
-    amounts = {name: value for name, value in members(found.data).items() if isinstance(value, int | float)}
+    amounts = {name: value for name, value in as_object(found.data).items() if isinstance(value, int | float)}
     why = found.error or (None if amounts else "the tool gave no amounts") or _too_long(report)
     if why is None:
-        content = str(report.get("content", "")) + section(by, amounts)
+        content = str(report.get("content", "")) + medians_section(by, amounts)
         more = {"path": _REPORT, "content": content}
         why = (yield Action("write", more, f"[{NOTE}] I add the medians to the report.")).error
     return {"left_out": f"median order by {by}: {why}"} if why else {f"median_by_{by}": amounts}
@@ -98,7 +98,7 @@ def _pick(files: list[str], ending: str, text: str) -> str | None:
     return next(named, fitting[0] if fitting else None)
 
 
-def _complaint(ran: ReplayResult) -> str | None:
+def _command_fault(ran: ReplayResult) -> str | None:
     """Why a command did not do its part."""
     if ran.error:
         return ran.error
@@ -107,6 +107,6 @@ def _complaint(ran: ReplayResult) -> str | None:
     return None if ran.get("exit_code") == 0 else f"it ended with {ran.get('exit_code')}: {ran.get('stderr', '')}"
 
 
-def _failure(doing: str, why: str) -> str:
+def _failure_answer(doing: str, why: str) -> str:
     result = {"error": f"{doing} failed: {why}", "report": None, "note": f"{NOTE}: a script that stops at failures"}
     return json.dumps({"result": result, "promote": {}}, ensure_ascii=False)

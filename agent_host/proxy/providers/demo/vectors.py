@@ -10,7 +10,7 @@ import zlib
 from typing import Any
 
 from ....errors import ProviderFailed
-from ...json_access import elements
+from ...json_access import as_list
 
 _DIMENSIONS = 256
 _MOST_DIMENSIONS, _MOST_TEXTS = 4096, 2048
@@ -21,7 +21,7 @@ def embed(payload: dict[str, Any]) -> dict[str, Any]:
 
     Usage is counted as elsewhere in the demo: four bytes are a token.
     """
-    inputs = elements(payload["input"]) or [payload["input"]]
+    inputs = as_list(payload["input"]) or [payload["input"]]
     size: Any = payload.get("dimensions")
     if len(inputs) > _MOST_TEXTS or (isinstance(size, int) and size > _MOST_DIMENSIONS):
         raise ProviderFailed(f"the demo model embeds at most {_MOST_TEXTS} texts in {_MOST_DIMENSIONS} dimensions")

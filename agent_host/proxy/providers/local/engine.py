@@ -38,7 +38,7 @@ def missing_parts() -> str | None:
     return None
 
 
-def load() -> Engine:
+def start_engine() -> Engine:
     """Checks the weights and starts the server; takes about a second. Raises ProviderFailed."""
     weights = _weights()
     if weights is None or missing_parts():

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from agent_common.protocol import without_notes
 
-from ...json_access import members, objects, text_of
+from ...json_access import as_object, object_list, text_of
 
 _FILES = re.compile(r"\bfiles?\b|\bfolder\b", re.IGNORECASE)
 _NAME = re.compile(r"\b[\w./-]*\w\.[A-Za-z]\w{0,4}\b")
@@ -22,24 +22,26 @@ _MOST_NAMES = 20
 _MOST_TEXT = 2_000  # characters of a message that the model can take in at a bearable pace
 _MOST_TOKENS = 256
 _CALL_TOKENS = 96
-_PLAIN = "You are a helpful AI assistant."
-_TELLING = "You are a helpful AI assistant. Answer in a few short sentences."
-_CALLING = "Answer with one tool call as JSON. The tool read shows a file by its path, glob lists files by a pattern."
+_PLAIN_PROMPT = "You are a helpful AI assistant."
+_RESULT_PROMPT = "You are a helpful AI assistant. Answer in a few short sentences."
+_CALL_PROMPT = (
+    "Answer with one tool call as JSON. The tool read shows a file by its path, glob lists files by a pattern."
+)
 Choices = dict[str, dict[str, list[str]]]
 """Tools to choose from, each with the values that its one argument may take."""
 
 
-def wants_call(payload: dict[str, Any]) -> Choices:
+def call_choices(payload: dict[str, Any]) -> Choices:
     """The calls it is to choose from now; empty when it is to answer in words."""
-    messages = objects(payload["messages"])
-    if payload.get("tool_choice") == "none" or _result(messages) is not None:
+    messages = object_list(payload["messages"])
+    if payload.get("tool_choice") == "none" or _tool_results(messages) is not None:
         return {}
-    asked = _asked(messages)
+    asked = _last_question(messages)
     names = list(dict.fromkeys(_NAME.findall(asked)))[:_MOST_NAMES]
     fitting: Choices = {"read": {"path": names}} if names else {}
     if _FILES.search(asked):
         fitting["glob"] = {"pattern": ["**/*"]}
-    offered = {members(tool.get("function")).get("name") for tool in objects(payload.get("tools"))}
+    offered = {as_object(tool.get("function")).get("name") for tool in object_list(payload.get("tools"))}
     return {tool: argument for tool, argument in fitting.items() if tool in offered}
 
 
@@ -47,7 +49,10 @@ def call_request(payload: dict[str, Any], choices: Choices) -> dict[str, Any]:
     """A request whose answer is held to the schema of one call."""
     shapes = [_call_schema(tool, argument) for tool, argument in choices.items()]
     return {
-        "messages": [_said("system", _CALLING), _said("user", _asked(objects(payload["messages"])))],
+        "messages": [
+            _message("system", _CALL_PROMPT),
+            _message("user", _last_question(object_list(payload["messages"]))),
+        ],
         "response_format": {"type": "json_schema", "json_schema": {"name": "call", "schema": {"anyOf": shapes}}},
         "max_tokens": _CALL_TOKENS,
         "temperature": 0,
@@ -56,17 +61,17 @@ def call_request(payload: dict[str, Any], choices: Choices) -> dict[str, Any]:
 
 def plain_request(payload: dict[str, Any]) -> dict[str, Any]:
     """A request for an answer in words, always with a limit: the model may not find an end by itself."""
-    messages = objects(payload["messages"])
-    asked, result, manner = _asked(messages), _result(messages), _PLAIN
+    messages = object_list(payload["messages"])
+    asked, result, manner = _last_question(messages), _tool_results(messages), _PLAIN_PROMPT
     if result is not None:
-        manner = _TELLING
+        manner = _RESULT_PROMPT
         asked += f"\n\nA tool found this:\n{result}\n\nAnswer with what it found."
     limit: Any = payload.get("max_completion_tokens") or payload.get("max_tokens")
     most = min(limit, _MOST_TOKENS) if isinstance(limit, int) and limit > 0 else _MOST_TOKENS
-    return {"messages": [_said("system", manner), _said("user", asked)], "max_tokens": most, "temperature": 0.2}
+    return {"messages": [_message("system", manner), _message("user", asked)], "max_tokens": most, "temperature": 0.2}
 
 
-def read_call(text: str) -> tuple[str, dict[str, Any]] | None:
+def parse_call(text: str) -> tuple[str, dict[str, Any]] | None:
     """Name and arguments of the call in the model's words; None when the words were cut before its end."""
     try:
         call: Any = from_json(text)
@@ -85,17 +90,17 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, **closed}
 
 
-def _said(role: str, content: str) -> dict[str, str]:
+def _message(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}
 
 
-def _asked(messages: list[dict[str, Any]]) -> str:
+def _last_question(messages: list[dict[str, Any]]) -> str:
     """The last message of the user, as much of it as the model can take in."""
     said = [without_notes(text_of(message.get("content"))) for message in messages if message.get("role") == "user"]
     return next(filter(None, reversed(said)), "")[:_MOST_TEXT]
 
 
-def _result(messages: list[dict[str, Any]]) -> str | None:
+def _tool_results(messages: list[dict[str, Any]]) -> str | None:
     """What tools answered since the user's last message."""
     last = max((at for at, message in enumerate(messages) if message.get("role") == "user"), default=-1)
     results = [text_of(message.get("content")) for message in messages[last + 1 :] if message.get("role") == "tool"]

@@ -12,15 +12,15 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from agent_common.clock import Clock
-from agent_common.json_reader import by_size
+from agent_common.json_reader import run_by_size
 
 from ....errors import ProviderFailed
 from ...catalog.catalog import ProviderSpec
 from .. import wire
 from ..base import ProviderAnswer, ProviderCall
 from ..openai_compatible import OpenAICompatible
-from .engine import Engine, load
-from .prompt import Choices, call_request, plain_request, read_call, wants_call
+from .engine import Engine, start_engine
+from .prompt import Choices, call_choices, call_request, parse_call, plain_request
 
 NOTICE = "[SmolLM2-135M, a very small local model: do not rely on what it says] "
 _CONNECT_SECONDS = 5.0
@@ -29,7 +29,7 @@ _CONNECT_SECONDS = 5.0
 class LocalProvider:
     """Loads the model with the first call. Every answer in words begins with a notice of how small the model is."""
 
-    def __init__(self, clock: Clock, idle_timeout: float, load_engine: Callable[[], Engine] = load) -> None:
+    def __init__(self, clock: Clock, idle_timeout: float, load_engine: Callable[[], Engine] = start_engine) -> None:
         self._clock = clock
         self._idle_timeout = idle_timeout
         self._load = load_engine
@@ -39,9 +39,9 @@ class LocalProvider:
 
     @asynccontextmanager
     async def call(self, call: ProviderCall) -> AsyncGenerator[ProviderAnswer]:
-        client = await self._ready()
-        payload: dict[str, Any] = await by_size(len(call.content), partial(from_json, call.content))
-        if choices := wants_call(payload):
+        client = await self._get_client()
+        payload: dict[str, Any] = await run_by_size(len(call.content), partial(from_json, call.content))
+        if choices := call_choices(payload):
             yield await self._tool_call(client, payload, call.streamed, choices)
             return
         streaming = {"stream": True, "stream_options": {"include_usage": True}} if call.streamed else {}
@@ -50,9 +50,9 @@ class LocalProvider:
             if answer.status != 200:
                 yield answer
             elif call.streamed:
-                yield ProviderAnswer(200, wire.STREAM_HEADERS, self._noticed(payload, answer.body))
+                yield ProviderAnswer(200, wire.STREAM_HEADERS, self._with_notice(payload, answer.body))
             else:
-                yield ProviderAnswer(200, wire.JSON_HEADERS, _noticed_whole(answer.body))
+                yield ProviderAnswer(200, wire.JSON_HEADERS, _with_notice_whole(answer.body))
 
     async def close(self) -> None:
         if self._client is not None:
@@ -60,13 +60,13 @@ class LocalProvider:
         held, self._engine = [self._engine], None
         await asyncio.to_thread(held.clear)  # the server stops when nobody holds it, and that waits for its thread
 
-    async def _ready(self) -> OpenAICompatible:
+    async def _get_client(self) -> OpenAICompatible:
         async with self._loading:
             if self._client is None:
                 self._engine = await asyncio.to_thread(self._load)
                 spec = ProviderSpec("local", "openai", self._engine.url, self._engine.key)
                 # llama.cpp's server hangs up after a stream without saying so before.
-                self._client = OpenAICompatible(spec, _CONNECT_SECONDS, self._idle_timeout, inside=True)
+                self._client = OpenAICompatible(spec, _CONNECT_SECONDS, self._idle_timeout, in_process=True)
             return self._client
 
     async def _tool_call(
@@ -75,16 +75,16 @@ class LocalProvider:
         async with client.call(ProviderCall("chat", to_json(call_request(payload, choices)))) as answer:
             body = b"".join([data async for data in answer.body])
         if answer.status != 200:
-            return ProviderAnswer(answer.status, wire.JSON_HEADERS, wire.one_by_one([body]))
+            return ProviderAnswer(answer.status, wire.JSON_HEADERS, wire.body_parts([body]))
         made = from_json(body)
-        chosen = read_call(made["choices"][0]["message"]["content"] or "")
+        chosen = parse_call(made["choices"][0]["message"]["content"] or "")
         if chosen is None:
             raise ProviderFailed("the local model did not finish its tool call")
         tool_call = wire.ProviderToolCall(f"call_{secrets.token_hex(12)}", *chosen)
         said = self._reply(payload, tool_call, made["usage"])
-        return wire.answer(payload, streamed, said)
+        return wire.to_answer(payload, streamed, said)
 
-    async def _noticed(self, payload: dict[str, Any], body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _with_notice(self, payload: dict[str, Any], body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield wire.chunk(self._reply(payload), {"role": "assistant", "content": NOTICE})
         async for data in body:
             yield data
@@ -92,10 +92,12 @@ class LocalProvider:
     def _reply(
         self, payload: dict[str, Any], tool_call: wire.ProviderToolCall | None = None, usage: Any = None
     ) -> wire.ChatCompletion:
-        return wire.ChatCompletion(payload["model"], self._clock.now_ms() // 1000, 0, [], tool_call, reported=usage)
+        return wire.ChatCompletion(
+            payload["model"], self._clock.now_ms() // 1000, 0, [], tool_call, reported_usage=usage
+        )
 
 
-async def _noticed_whole(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _with_notice_whole(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     reply = from_json(b"".join([data async for data in body]))
     message = reply["choices"][0]["message"]
     message["content"] = NOTICE + (message["content"] or "")

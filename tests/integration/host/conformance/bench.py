@@ -31,7 +31,7 @@ class StubDrive:
     async def submit(self, content: str) -> str | None:
         return self._listener.submit(content)
 
-    async def record(self, request_id: str) -> dict[str, Any] | None:
+    async def read_record(self, request_id: str) -> dict[str, Any] | None:
         work = self._listener.ledger[request_id]
         return {"status": work.state, "result": work.result.model_dump() if work.result else None}
 
@@ -49,7 +49,7 @@ async def try_agent(
         "max_line": LINE if fault != "bad_offer" else SOFT_LINE,  # without an offer the tester cannot know another
         **agent,
     }
-    task = asyncio.create_task(StubAgent(url, wrong=wrong, **settings).run())
+    task = asyncio.create_task(StubAgent(url, faults=wrong, **settings).run())
     try:
         return await judge_agent(TesterHost(parse_endpoint(url, listening=True), options), only)
     finally:
@@ -62,7 +62,7 @@ async def try_listener(
 ) -> list[Finding]:
     """What the tester finds in a stub listener with this fault."""
     wrong = frozenset() if fault == SOUND else frozenset({fault})
-    async with StubListener(url, key=key, heartbeat=0.4, dialect=dialect, max_line=LINE, wrong=wrong) as listener:
+    async with StubListener(url, key=key, heartbeat=0.4, dialect=dialect, max_line=LINE, faults=wrong) as listener:
         options = Options(dialect=dialect, key=KEY, timeout=3.0, wait=20, agent_id="stub")
         guest = TesterGuest(parse_endpoint(listener.url), options, StubDrive(listener))
         return await judge_listener(guest)

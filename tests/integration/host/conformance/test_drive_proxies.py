@@ -11,8 +11,8 @@ from threading import Thread
 
 PROGRAM = """
 import asyncio, sys
-from agent_conformance.drive import HttpDrive
-print(asyncio.run(HttpDrive(sys.argv[1], "token", "w").submit("ping")))
+from agent_conformance.drive import HttpWorkDriver
+print(asyncio.run(HttpWorkDriver(sys.argv[1], "token", "w").submit("ping")))
 """
 
 

@@ -36,7 +36,7 @@ async def choose(folder: Path, does: str, seconds: float = 20) -> str:
     kernel = folder / "vmlinuz"
     kernel.touch()
     prober = KvmProbe(folder / "vm/kvm.json", device=Path("/dev/null"), seconds=seconds)
-    return await prober.choose(emulator(folder, does), kernel, folder / "initrd.gz")
+    return await prober.choose_accel(emulator(folder, does), kernel, folder / "initrd.gz")
 
 
 @pytest.mark.parametrize(("does", "accel"), [(SAYS, "kvm"), (ENDS, "tcg")])
@@ -46,10 +46,12 @@ async def test_what_the_boot_says_counts_and_is_remembered(tmp_path: Path, does:
     qemu = emulator(tmp_path, does)
     for _ in range(2):
         prober = KvmProbe(tmp_path / "vm/kvm.json", device=Path("/dev/null"))
-        assert await prober.choose(qemu, kernel, tmp_path / "initrd.gz") == accel
+        assert await prober.choose_accel(qemu, kernel, tmp_path / "initrd.gz") == accel
     assert len(runs(tmp_path)) == 1
     kernel.write_text("another kernel")
-    assert await KvmProbe(tmp_path / "vm/kvm.json", device=Path("/dev/null")).choose(qemu, kernel, kernel) == accel
+    assert (
+        await KvmProbe(tmp_path / "vm/kvm.json", device=Path("/dev/null")).choose_accel(qemu, kernel, kernel) == accel
+    )
     assert len(runs(tmp_path)) == 2
 
 
@@ -65,5 +67,5 @@ async def test_a_boot_that_does_not_get_there_ends_with_its_time(tmp_path: Path,
 
 async def test_without_the_device_nothing_is_tried(tmp_path: Path) -> None:
     prober = KvmProbe(tmp_path / "kvm.json", device=tmp_path / "none")
-    assert await prober.choose(emulator(tmp_path, SAYS), tmp_path, tmp_path) == "tcg"
+    assert await prober.choose_accel(emulator(tmp_path, SAYS), tmp_path, tmp_path) == "tcg"
     assert runs(tmp_path) == []

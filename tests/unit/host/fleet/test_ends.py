@@ -85,7 +85,7 @@ async def test_a_caller_who_gives_up_gives_the_start_up(fleet: Fleet, driver: Sl
 
 
 async def test_whoever_is_fenced_meanwhile_is_not_started(fleet: Fleet, driver: Slow) -> None:
-    fleet.fenced = lambda workspace: workspace == "writer"
+    fleet.is_fenced = lambda workspace: workspace == "writer"
     with pytest.raises(Conflict, match="in quarantine"):
         await fleet.start("writer")
     assert not driver.began.is_set()
@@ -100,7 +100,7 @@ async def test_one_that_does_not_end_is_known_until_it_does(fleet: Fleet, driver
     life.failures = 2
     with pytest.raises(StopFailed, match="does not end: the engine does not answer"):
         await fleet.stop("writer")
-    assert fleet.runs("writer")
+    assert fleet.is_running("writer")
     seen = await fleet.get("writer")
     assert (seen.state, seen.detail) == ("stopping", "the engine does not answer")
     with pytest.raises(StopFailed):
@@ -111,7 +111,7 @@ async def test_one_that_does_not_end_is_known_until_it_does(fleet: Fleet, driver
 async def test_one_that_dies_and_cannot_be_cleared_away_is_noticed(fleet: Fleet, driver: Slow) -> None:
     driver.let.set()
     died = asyncio.Event()
-    fleet.on_death = lambda _workspace: died.set()
+    fleet.on_exit = lambda _workspace: died.set()
     await fleet.start("writer")
     life = driver.lives[-1]
     assert isinstance(life, Stubborn)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_host.fleet.drivers.container import ContainerDriver, ContainerSettings, engine, run_arguments
+from agent_host.fleet.drivers.container import ContainerDriver, ContainerSettings, run_arguments, run_engine
 from agent_host.fleet.drivers.driver import LaunchRequest, StartFailed
 from agent_host.fleet.drivers.microagent import MicroagentDriver
 from agent_host.fleet.machine import HostSockets, SocketDir
@@ -77,7 +77,7 @@ async def test_a_container_has_no_network_no_capability_and_no_secret_in_its_arg
     driver, mine = ContainerDriver(settings, HostSockets(), {"AGENT_MODEL": "m", "OPENAI_API_KEY": "secret"}), None
     mine = launch(program.folder)
     program.answers({"inspect": {"out": "true 42"}, "exec": {"out": "fine"}})
-    assert driver.mediation("writer") == f"unix:{SocketDir.of(settings.run_dir, 'writer').uds}_2048"
+    assert driver.mediation_address("writer") == f"unix:{SocketDir.for_workspace(settings.run_dir, 'writer').uds}_2048"
     await driver.create("writer", mine.data_dir)
     runtime = await driver.start(mine)
     said = next(told for told in program.told if told[0] == "run")
@@ -89,7 +89,7 @@ async def test_a_container_has_no_network_no_capability_and_no_secret_in_its_arg
     assert not any("secret-" in part or "OPENAI" in part for part in said)
     assert (await runtime.status()).pid == 42
     assert (await runtime.exec(["ls"])).stdout == "fine"
-    key = SocketDir.of(settings.run_dir, "writer").folder / "secrets/mediation.key"
+    key = SocketDir.for_workspace(settings.run_dir, "writer").folder / "secrets/mediation.key"
     assert (key.read_text(), key.stat().st_mode & 0o777) == ("secret-key", 0o600)
     await runtime.stop()
     assert [told[0] for told in program.told[-3:]] == ["stop", "kill", "rm"]
@@ -129,19 +129,19 @@ async def test_a_watch_that_breaks_is_not_the_end_of_a_container(program: Progra
 
 async def test_what_an_engine_says_is_bounded_in_size_and_time(program: Program) -> None:
     flood = "import sys\nfor _ in range(64): sys.stdout.write('x' * (1 << 20))\nprint('the end')"
-    said = await engine((sys.executable, "-c", flood))
+    said = await run_engine((sys.executable, "-c", flood))
     assert said.stdout.endswith("the end\n")
     assert len(said.stdout) <= 1 << 20
     hangs = (sys.executable, "-c", "import time; time.sleep(600)")
-    assert (await engine(hangs, "rm", seconds=0.2, check=False)).code is None
+    assert (await run_engine(hangs, "rm", seconds=0.2, check=False)).code is None
     with pytest.raises(StartFailed, match=r"rm failed: it took longer than 0\.2 s"):
-        await engine(hangs, "rm", seconds=0.2)
+        await run_engine(hangs, "rm", seconds=0.2)
 
 
 async def test_what_an_engine_leaves_running_is_not_waited_for() -> None:
     """It may hold the pipes open: what watches a container lives as long as that."""
     async with asyncio.timeout(20):
-        said = await engine(("sh", "-c"), "sleep 60 & echo $!; echo more >&2")
+        said = await run_engine(("sh", "-c"), "sleep 60 & echo $!; echo more >&2")
     os.kill(int(said.stdout), signal.SIGKILL)
     assert (said.code, said.stderr) == (0, "more\n")
 

@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from agent_host.fleet.drivers.driver import RuntimeSnapshots, StartFailed
-from agent_host.fleet.drivers.firecracker import FirecrackerRuntime, jailer_command, order, orders
+from agent_host.fleet.drivers.firecracker import FirecrackerRuntime, boot_requests, jailer_command, send_requests
 from agent_host.fleet.machine import Console, HostSockets, Image, SocketDir
 
 
@@ -138,7 +138,7 @@ def image(tmp_path: Path) -> Image:
 async def test_a_machine_is_made_by_orders_that_the_interface_takes(
     server: Server, seat: SocketDir, image: Image
 ) -> None:
-    await order(seat.monitor, orders(image, seat, Path("/v/data.ext4"), 256))
+    await send_requests(seat.monitor, boot_requests(image, seat, Path("/v/data.ext4"), 256))
     paths = [path for _, path, _ in server.heard]
     assert paths == [
         "/machine-config",
@@ -159,13 +159,13 @@ async def test_a_machine_is_made_by_orders_that_the_interface_takes(
 async def test_what_it_refuses_is_said_in_its_own_words(server: Server, seat: SocketDir, image: Image) -> None:
     server.refuses = "/boot-source"
     with pytest.raises(StartFailed, match=r"refuses PUT /boot-source: 400 .*cannot be opened"):
-        await order(seat.monitor, orders(image, seat, Path("/v"), 256))
+        await send_requests(seat.monitor, boot_requests(image, seat, Path("/v"), 256))
     assert len(server.heard) == 1
 
 
 async def test_one_that_is_not_there_is_an_error_of_the_connection(seat: SocketDir) -> None:
     with socket.socket(socket.AF_UNIX), pytest.raises(ConnectionError, match="does not answer PATCH /vm"):
-        await order(seat.monitor, [("PATCH", "/vm", {"state": "Paused"})])
+        await send_requests(seat.monitor, [("PATCH", "/vm", {"state": "Paused"})])
 
 
 async def test_a_snapshot_pauses_writes_and_goes_on(server: Server, seat: SocketDir, tmp_path: Path) -> None:

@@ -50,10 +50,14 @@ def test_an_image_without_a_kernel_names_what_is_missing(tmp_path: Path) -> None
 
 
 def test_a_seat_is_the_same_always_and_short() -> None:
-    seat = SocketDir.of(Path("/var/lib/mesh/vm"), "writer")
-    assert seat == SocketDir.of(Path("/var/lib/mesh/vm"), "writer") != SocketDir.of(Path("/var/lib/mesh/vm"), "reader")
+    seat = SocketDir.for_workspace(Path("/var/lib/mesh/vm"), "writer")
+    assert (
+        seat
+        == SocketDir.for_workspace(Path("/var/lib/mesh/vm"), "writer")
+        != SocketDir.for_workspace(Path("/var/lib/mesh/vm"), "reader")
+    )
     with pytest.raises(StartError, match="too long"):
-        SocketDir.of(Path("/" + "x" * 90), "writer")
+        SocketDir.for_workspace(Path("/" + "x" * 90), "writer")
 
 
 def test_the_guest_is_led_over_vsock_and_its_secrets_are_files() -> None:
@@ -100,5 +104,5 @@ async def test_a_console_cannot_grow(tmp_path: Path) -> None:
     reader.feed_data(b"the end")
     reader.feed_eof()
     await console.close()
-    assert console.end(7) == "the end"
-    assert len(console.end(1 << 30)) <= 2 * MOST_BYTES
+    assert console.read_tail(7) == "the end"
+    assert len(console.read_tail(1 << 30)) <= 2 * MOST_BYTES

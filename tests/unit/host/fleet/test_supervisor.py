@@ -57,10 +57,10 @@ class Driver:
         self.lives: list[Mortal] = []
         self.failures = 0
 
-    def place(self) -> str:
+    def allocate_url(self) -> str:
         return ""
 
-    def mediation(self, workspace_id: str) -> str | None:
+    def mediation_address(self, workspace_id: str) -> str | None:
         return None
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from agent_common.protocol.work import mac_of, new_sid
+from agent_common.protocol.work import compute_mac, new_sid
 
 PATIENCE = 60.0
 NOW = "2026-11-22T02:19:05Z"
@@ -123,7 +123,7 @@ class Agent:
         return self
 
     def answer(self, challenge: str, key: str | None = None) -> None:
-        mac = mac_of(
+        mac = compute_mac(
             (key or self.key or "").encode(),
             challenge=challenge,
             sid=self.sid,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_common.protocol.work import Principal, WorkRequest, WorkResult, stamp
+from agent_common.protocol.work import Principal, WorkRequest, WorkResult, to_rfc3339
 from agent_host.database import HostDatabase, open_database
 from agent_host.listener import LedgerRecord, Listener, ListenerLimits
 from agent_host.listener.connection.session import AgentSession
@@ -37,7 +37,7 @@ class Room:
 
     def __init__(self, folder: Path, limits: ListenerLimits | None = None) -> None:
         self.url = f"sqlite:///{folder / 'mesh.db'}"
-        self.limits = limits or ListenerLimits(retry_min=0.0, retry_max=0.01, goodbye=0.05)
+        self.limits = limits or ListenerLimits(retry_min=0.0, retry_max=0.01, close_timeout=0.05)
         self.clock = Ticking()
         self.keys: dict[str, str] = {}
         self.database: HostDatabase
@@ -90,7 +90,7 @@ class Room:
             "principal": Principal(name="ann", kind="user", verified=True),
             "content": "ping",
             "constraints_version": 0,
-            "submitted_at": stamp(self.clock.now_ms()),
+            "submitted_at": to_rfc3339(self.clock.now_ms()),
             "audit_ref": request_id,
             **more,
         }
@@ -114,7 +114,7 @@ class Room:
     async def ended(self, request_id: str = "r1") -> LedgerRecord:
         """The record once it is over."""
         record = await self.listener.wait(request_id, PATIENCE)
-        assert record.over, record
+        assert record.is_finished, record
         return record
 
     async def stands(self, status: str, request_id: str = "r1") -> LedgerRecord:

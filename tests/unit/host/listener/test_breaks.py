@@ -298,7 +298,7 @@ async def test_a_host_that_stops_asks_its_agents_to_close(room: Room) -> None:
     agent = await room.attached()
     closing = asyncio.create_task(room.listener.close())
     frame = await agent.expect("drain")
-    assert frame["deadline_s"] == room.limits.goodbye
+    assert frame["deadline_s"] == room.limits.close_timeout
     await agent.close()
     await closing
     await room.open()
@@ -356,16 +356,16 @@ async def test_work_that_is_handed_in_again_in_another_life_of_the_host_ends_onc
     await room.again()
     await room.attached()
     assert (await room.submit("large", content="x" * 2_000_000)).status == "dead"
-    journal, active = room.listener.parts.journal, room.listener.parts.ledger.active
+    journal, active = room.listener.parts.ledger_writer, room.listener.parts.ledger.active
     again = asyncio.create_task(room.submit())
     await asyncio.sleep(0)
     looks_new = active["r1"]
     for _ in range(3):  # its row is on the way to the disk by then
         await asyncio.sleep(0)
     journal.save(looks_new, lambda: None)
-    await journal.settle()
+    await journal.flush()
     assert await again == before
-    await journal.settle()
+    await journal.flush()
     assert await room.listener.get("r1") == before
     trail = await journal.read(lambda connection: connection.exec_driver_sql(ENDS).all())
     assert sorted(trail) == [("large", "dead"), ("r1", "resulted")]
@@ -376,7 +376,7 @@ async def test_who_comes_after_the_close_is_told_so(room: Room) -> None:
     async with asyncio.timeout(5):
         with pytest.raises(Unavailable):
             await room.submit("late")
-        await room.listener.parts.journal.settle()
+        await room.listener.parts.ledger_writer.flush()
     await room.open()
 
 

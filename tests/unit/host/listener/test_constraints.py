@@ -25,7 +25,7 @@ async def pushed(agent: Agent) -> tuple[Frame, Frame]:
 
 async def test_constraints_are_pushed_and_work_waits_for_them(room: Room) -> None:
     agent = await room.attached()
-    digest = await room.listener.constrain("a", 3, PAYLOAD, severity="HIGH")
+    digest = await room.listener.push_constraints("a", 3, PAYLOAD, severity="HIGH")
     await room.submit()
     payload, frame = await pushed(agent)
     assert base64.b64decode(payload["b64"]) == PAYLOAD
@@ -39,7 +39,7 @@ async def test_constraints_are_pushed_and_work_waits_for_them(room: Room) -> Non
 
 
 async def test_who_has_them_already_need_not_get_them(room: Room) -> None:
-    digest = await room.listener.constrain("a", 3, PAYLOAD)
+    digest = await room.listener.push_constraints("a", 3, PAYLOAD)
     await room.submit()
     agent = await room.connected()
     agent.send(version=3, hash=digest, agent_id="a", observed_at="2026-11-22T02:19:05Z")
@@ -49,7 +49,7 @@ async def test_who_has_them_already_need_not_get_them(room: Room) -> None:
 
 @pytest.mark.parametrize("ack", [None, (2, "sha256:00"), (3, "sha256:00")])
 async def test_who_has_none_or_others_gets_them(room: Room, ack: tuple[int, str] | None) -> None:
-    await room.listener.constrain("a", 3, PAYLOAD)
+    await room.listener.push_constraints("a", 3, PAYLOAD)
     await room.submit()
     agent = await room.connected()
     if ack:
@@ -62,7 +62,7 @@ async def test_who_has_none_or_others_gets_them(room: Room, ack: tuple[int, str]
 
 async def test_a_wrong_hash_is_an_alarm_and_no_work(room: Room) -> None:
     agent = await room.attached()
-    await room.listener.constrain("a", 1, PAYLOAD)
+    await room.listener.push_constraints("a", 1, PAYLOAD)
     await room.submit()
     _, frame = await pushed(agent)
     agent.acknowledge(frame, digest="sha256:" + "0" * 64)
@@ -78,14 +78,14 @@ async def test_a_wrong_hash_is_an_alarm_and_no_work(room: Room) -> None:
 async def test_a_late_acknowledgement_is_an_alarm_and_then_a_halt(
     tmp_path: Path, severity: Severity, alert: float, halt: float
 ) -> None:
-    room = Room(tmp_path, ListenerLimits(heartbeat=1000, goodbye=0.05))
+    room = Room(tmp_path, ListenerLimits(heartbeat=1000, close_timeout=0.05))
     await room.open()
     try:
         await room.enrol()
         halted: list[str] = []
-        room.listener.watch_places(lambda _: True, halted.append)
+        room.listener.set_fleet_callbacks(lambda _: True, halted.append)
         agent = await room.attached()
-        await room.listener.constrain("a", 1, PAYLOAD, severity=severity)
+        await room.listener.push_constraints("a", 1, PAYLOAD, severity=severity)
         await pushed(agent)
         await room.submit()
         room.pass_time(alert - 0.1)
@@ -112,7 +112,7 @@ async def test_a_late_acknowledgement_is_an_alarm_and_then_a_halt(
 
 async def test_a_break_does_not_set_the_patience_back(room: Room) -> None:
     await room.attached()
-    await room.listener.constrain("a", 1, PAYLOAD, severity="CRITICAL")
+    await room.listener.push_constraints("a", 1, PAYLOAD, severity="CRITICAL")
     room.pass_time(8)
     assert room.alarms() == {"constraints_not_acked": 1}
     await room.attached()
@@ -124,23 +124,23 @@ async def test_a_break_does_not_set_the_patience_back(room: Room) -> None:
 
 async def test_an_agent_may_end_what_it_has_under_mild_ones(room: Room) -> None:
     agent, request = await begun(room)
-    await room.listener.constrain("a", 1, PAYLOAD, severity="MEDIUM")
+    await room.listener.push_constraints("a", 1, PAYLOAD, severity="MEDIUM")
     _, frame = await pushed(agent)
     for _ in range(10):
         room.pass_time(10)
         agent.raw(b"\n")
-        await room.until(lambda: room.session.wire.seen == room.clock.seconds)
+        await room.until(lambda: room.session.connection.last_received_at == room.clock.seconds)
     assert room.alarms() == {}
     agent.result(request)
     await agent.expect("ack")
     agent.complete(request)
-    await room.until(lambda: room.session.owing)
+    await room.until(lambda: room.session.ack_timers)
     agent.acknowledge(frame)
     await room.until(lambda: room.session.state == "ready")
 
 
 async def test_an_agent_that_says_it_is_outdated_gets_them_again(room: Room) -> None:
-    digest = await room.listener.constrain("a", 1, PAYLOAD)
+    digest = await room.listener.push_constraints("a", 1, PAYLOAD)
     agent = await room.connected()
     agent.send(version=1, hash=digest, agent_id="a", observed_at="2026-11-22T02:19:05Z")
     await agent.attach()
@@ -159,13 +159,13 @@ async def test_an_agent_that_says_it_is_outdated_gets_them_again(room: Room) -> 
 
 async def test_a_version_that_the_caller_names_is_waited_for_or_too_late(room: Room) -> None:
     agent = await room.attached()
-    await room.listener.constrain("a", 1, PAYLOAD)
+    await room.listener.push_constraints("a", 1, PAYLOAD)
     agent.acknowledge((await pushed(agent))[1])
     await room.submit("now", constraints_version=1, pinned=True)
     assert (await agent.request())["constraints_version"] == 1
     await room.submit("early", constraints_version=2, pinned=True)
     assert await room.status("early") == "queued"
-    await room.listener.constrain("a", 2, b"more")
+    await room.listener.push_constraints("a", 2, b"more")
     await room.submit("late", constraints_version=1, pinned=True)
     agent.acknowledge((await pushed(agent))[1])
     assert (await agent.request())["request_id"] == "early"
@@ -173,8 +173,8 @@ async def test_a_version_that_the_caller_names_is_waited_for_or_too_late(room: R
 
 
 async def test_versions_only_grow(room: Room) -> None:
-    await room.listener.constrain("a", 2, b"x")
-    await room.listener.constrain("a", 2, b"x")
+    await room.listener.push_constraints("a", 2, b"x")
+    await room.listener.push_constraints("a", 2, b"x")
     for version, payload in ((2, b"y"), (1, b"x")):
         with pytest.raises(Conflict, match="not newer than 2"):
-            await room.listener.constrain("a", version, payload)
+            await room.listener.push_constraints("a", version, payload)

@@ -71,7 +71,7 @@ async def test_a_probe_before_the_guest_leaves_its_place_free(room: Room) -> Non
 
 
 async def test_a_probe_while_there_is_no_room_displaces_nobody_who_is_attached(tmp_path: Path) -> None:
-    room = Room(tmp_path, ListenerLimits(unproven=3, goodbye=0.05))
+    room = Room(tmp_path, ListenerLimits(unproven=3, close_timeout=0.05))
     await room.open()
     try:
         await room.enrol()
@@ -111,7 +111,7 @@ async def test_who_does_not_finish_his_first_line_is_let_go(room: Room, part: by
 
 
 async def test_there_are_not_many_who_have_proved_nothing(tmp_path: Path) -> None:
-    room = Room(tmp_path, ListenerLimits(unproven=3, goodbye=0.05))
+    room = Room(tmp_path, ListenerLimits(unproven=3, close_timeout=0.05))
     await room.open()
     try:
         await room.enrol()
@@ -243,7 +243,7 @@ async def test_only_who_has_proved_itself_raises_the_epoch(room: Room) -> None:
         agent.ready()
         assert (await agent.expect("welcome"))["epoch"] == 1
         agent.abort()
-        await room.until(lambda: room.listener.channel("a").offered == set())
+        await room.until(lambda: room.listener.channel("a").offered_epochs == set())
     epochs: list[int] = []
     for _ in range(3):
         epochs.append((await room.attached()).epoch)
@@ -301,7 +301,7 @@ async def test_a_host_that_stood_still_asks_first(room: Room) -> None:
     room.pass_time(600)
     assert room.listener.attached == 1
     hearing = asyncio.create_task(agent.serve())
-    await room.until(lambda: room.session.wire.seen == room.clock.seconds)
+    await room.until(lambda: room.session.connection.last_received_at == room.clock.seconds)
     hearing.cancel()
 
 
@@ -310,7 +310,7 @@ async def test_one_that_answers_lives(room: Room) -> None:
     hearing = asyncio.create_task(agent.serve())
     for number in range(6):
         room.pass_time(15)
-        await room.until(lambda: room.session.wire.seen == room.clock.seconds, f"pong {number}")
+        await room.until(lambda: room.session.connection.last_received_at == room.clock.seconds, f"pong {number}")
     assert room.listener.attached == 1
     hearing.cancel()
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agent_common.protocol.work import Principal, WorkRequest, stamp
+from agent_common.protocol.work import Principal, WorkRequest, to_rfc3339
 from agent_host.database import HostDatabase, open_database
 from agent_host.listener.dispatch.work import OpenWork
 from agent_host.listener.ledger.commit_batch import MOST_ALONG, WaitingWrite
-from agent_host.listener.ledger.ledger_writer import GATHER, LedgerWriter
+from agent_host.listener.ledger.ledger_writer import GATHER_SECONDS, LedgerWriter
 from agent_host.listener.ledger.sql import AUDIT, Values
 
 MUCH = MOST_ALONG + 1
@@ -31,7 +31,7 @@ def fresh(name: str) -> OpenWork:
         principal=Principal(name="ann", kind="user", verified=True),
         content="x",
         constraints_version=0,
-        submitted_at=stamp(0),
+        submitted_at=to_rfc3339(0),
         audit_ref=name,
     )
     return OpenWork(request, "a", "f" * 64, False, 0, 1)
@@ -61,7 +61,7 @@ async def busy(journal: LedgerWriter) -> None:
 async def test_a_short_trail_goes_along(journal: LedgerWriter) -> None:
     await busy(journal)
     for number in range(MOST_ALONG):
-        journal.trail(trail_row(number))
+        journal.append_audit(trail_row(number))
     await journal.admit(fresh("next"))
     assert await written(journal) == list(range(MOST_ALONG))
 
@@ -69,13 +69,13 @@ async def test_a_short_trail_goes_along(journal: LedgerWriter) -> None:
 async def test_a_long_trail_waits_for_a_lull_and_then_is_written_whole_and_in_order(journal: LedgerWriter) -> None:
     await busy(journal)
     for number in range(MANY):
-        journal.trail(trail_row(number))
+        journal.append_audit(trail_row(number))
     await journal.admit(fresh("next"))
     for number in range(MANY, MANY + 3):
-        journal.trail(trail_row(number))
+        journal.append_audit(trail_row(number))
     async with asyncio.timeout(10):
         while len(await written(journal)) < MANY + 3:
-            await asyncio.sleep(GATHER / 10)
+            await asyncio.sleep(GATHER_SECONDS / 10)
     assert await written(journal) == list(range(MANY + 3))
 
 
@@ -94,8 +94,8 @@ async def test_a_long_trail_does_not_wait_for_ever_for_a_lull(journal: LedgerWri
     served, before = asyncio.create_task(others()), journal.commits
     await asyncio.sleep(0)
     for number in range(MUCH):
-        journal.deliver(f"r{number}", 1)
-        journal.trail(trail_row(number))
+        journal.mark_delivered(f"r{number}", 1)
+        journal.append_audit(trail_row(number))
     query = "SELECT count(*) FROM work WHERE delivered_at IS NOT NULL"
     try:
         async with asyncio.timeout(10):
@@ -109,8 +109,8 @@ async def test_a_long_trail_does_not_wait_for_ever_for_a_lull(journal: LedgerWri
 async def test_who_waits_for_everything_gets_it(journal: LedgerWriter) -> None:
     await busy(journal)
     for number in range(MANY):
-        journal.trail(trail_row(number))
-    await journal.settle()
+        journal.append_audit(trail_row(number))
+    await journal.flush()
     assert len(await written(journal)) == MANY
 
 
@@ -120,7 +120,7 @@ async def test_a_journal_that_is_closed_has_written_everything(tmp_path: Path) -
     await busy(journal)
     admitted = journal.admit(fresh("next"))
     for number in range(MANY):
-        journal.trail(trail_row(number))
+        journal.append_audit(trail_row(number))
     await journal.close()
     assert await admitted is None
     assert len(await written(journal)) == MANY
@@ -129,14 +129,18 @@ async def test_a_journal_that_is_closed_has_written_everything(tmp_path: Path) -
 
 def test_what_nobody_waits_for_is_left_behind_where_it_is_much_and_somebody_waits() -> None:
     def waiting(rows: int = MUCH, **more: Any) -> WaitingWrite:
-        return WaitingWrite(trail=[trail_row(number) for number in range(rows)], **more)
+        return WaitingWrite(audit=[trail_row(number) for number in range(rows)], **more)
 
-    urgent = waiting(calls=[lambda: None], delivered={"r": 1})
-    behind = urgent.split()
-    assert (len(urgent.trail), urgent.delivered, urgent.urgent) == (0, {}, True)
-    assert (len(behind.trail), behind.delivered, behind.urgent) == (MUCH, {"r": 1}, False)
-    for one in (behind, waiting(MOST_ALONG, calls=[lambda: None]), waiting(calls=[lambda: None], whole=True)):
-        assert not one.split().anything
+    urgent = waiting(callbacks=[lambda: None], delivered={"r": 1})
+    behind = urgent.split_unawaited()
+    assert (len(urgent.audit), urgent.delivered, urgent.urgent) == (0, {}, True)
+    assert (len(behind.audit), behind.delivered, behind.urgent) == (MUCH, {"r": 1}, False)
+    for one in (
+        behind,
+        waiting(MOST_ALONG, callbacks=[lambda: None]),
+        waiting(callbacks=[lambda: None], flush_all=True),
+    ):
+        assert not one.split_unawaited().has_pending
 
 
 async def test_a_journal_that_is_closed_has_written_what_came_meanwhile(tmp_path: Path) -> None:
@@ -148,7 +152,7 @@ async def test_a_journal_that_is_closed_has_written_what_came_meanwhile(tmp_path
 
     def more() -> None:
         for _ in range(MANY):
-            journal.trail(trail_row(next(rows)))
+            journal.append_audit(trail_row(next(rows)))
         if left:
             left.pop()
             journal.save(work, more)

@@ -249,7 +249,7 @@ async def test_a_paused_workspace_is_not_taken_for_dead(room: Room) -> None:
 @pytest.mark.parametrize("reads", [True, False])
 async def test_what_a_paused_workspace_cannot_read_is_kept_for_it(tmp_path: Path, reads: bool) -> None:
     """Its machine stands still while requests are on their way to it: that is no peer that does not read."""
-    room = Room(tmp_path, ListenerLimits(goodbye=0.05, window=32, stall=8))
+    room = Room(tmp_path, ListenerLimits(close_timeout=0.05, window=32, stall_timeout=8))
     await room.open()
     try:
         await room.enrol()
@@ -258,7 +258,7 @@ async def test_what_a_paused_workspace_cannot_read_is_kept_for_it(tmp_path: Path
         transport.pause_reading()
         for number in range(8):
             await room.submit(f"big{number}", content="x" * 1_000_000)
-        await room.until(lambda: room.session.wire.waiting)
+        await room.until(lambda: room.session.connection.queued_frames)
         room.pass_time(1)
         room.listener.pause("a")
         for _ in range(20):
@@ -281,7 +281,7 @@ async def test_what_a_paused_workspace_cannot_read_is_kept_for_it(tmp_path: Path
 
 
 async def test_who_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
-    room = Room(tmp_path, ListenerLimits(goodbye=0.05, window=1024))
+    room = Room(tmp_path, ListenerLimits(close_timeout=0.05, window=1024))
     await room.open()
     try:
         for name in "ab":
@@ -326,7 +326,7 @@ async def test_a_reader_who_fell_behind_loses_progress_and_never_the_end(room: R
     first = await anext(changes)
     work = room.listener.parts.ledger.active["r1"]
     for seq in range(1, MOST_NEWS + 10):
-        work.tell(Progress(request_id="r1", seq=seq, kind="text", text="x"))
+        work.notify(Progress(request_id="r1", seq=seq, kind="text", text="x"))
     agent.result(request)
     await room.until(lambda: work.recorded)
     seen = [first, *[change async for change in changes]]
@@ -342,11 +342,11 @@ async def test_a_fence_takes_the_tokens_away_in_the_same_transaction(room: Room)
         revoked.append(workspace)
         raise OSError("the disk is full")
 
-    room.listener.guard_tokens(fails, revoked.append)
+    room.listener.set_token_callbacks(fails, revoked.append)
     with pytest.raises(Unavailable):
         await room.listener.quarantine("a", "test")
     assert (revoked, room.listener.channel("a").fence) == (["a"], None)
-    room.listener.guard_tokens(lambda _, workspace: revoked.append(workspace), revoked.append)
+    room.listener.set_token_callbacks(lambda _, workspace: revoked.append(workspace), revoked.append)
     await room.listener.quarantine("a", "test")
     assert (revoked, room.listener.channel("a").fence) == (["a", "a", "a"], "quarantined")
     await room.listener.unquarantine("a")

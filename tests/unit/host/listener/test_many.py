@@ -23,7 +23,7 @@ MANY = 500
 
 @pytest.mark.timeout(180)
 async def test_five_hundred_agents(tmp_path: Path) -> None:
-    room = Room(tmp_path, ListenerLimits(unproven=MANY + 10, goodbye=0.5))
+    room = Room(tmp_path, ListenerLimits(unproven=MANY + 10, close_timeout=0.5))
     await room.open()
     names = [f"w{number}" for number in range(MANY)]
     try:

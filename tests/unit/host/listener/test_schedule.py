@@ -15,7 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_host.listener import ListenerLimits
-from agent_host.listener.ledger.states import ACTIVE, FOLLOWS, IllegalTransition, Status, check_move, shown
+from agent_host.listener.ledger.states import (
+    ACTIVE,
+    TRANSITIONS,
+    IllegalTransition,
+    Status,
+    check_transition,
+    public_status,
+)
 
 from .agent import Agent, Frame
 from .conftest import Room
@@ -107,7 +114,7 @@ async def _over(room: Room, names: Iterable[str]) -> None:
         while left:
             room.pass_time(0.5)
             await asyncio.sleep(0.02)
-            left = [name for name in left if not (await room.listener.get(name)).over]
+            left = [name for name in left if not (await room.listener.get(name)).is_finished]
 
 
 def _check(name: str, record: Any, owner: str, ran: set[str]) -> None:
@@ -123,7 +130,9 @@ def _check(name: str, record: Any, owner: str, ran: set[str]) -> None:
 @pytest.mark.parametrize("seed", range(2))
 async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    room = Room(tmp_path, ListenerLimits(retry_min=0.0, retry_max=0.01, resend_max=0.01, goodbye=0.02, attempts=6))
+    room = Room(
+        tmp_path, ListenerLimits(retry_min=0.0, retry_max=0.01, resend_max=0.01, close_timeout=0.02, attempts=6)
+    )
     await room.open()
     for name in NAMES:
         await room.enrol(name)
@@ -160,16 +169,16 @@ async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}: {counts}, dead {sum(record.status == 'dead' for record in ends.values())}")
 
 
-@given(st.lists(st.sampled_from(sorted(FOLLOWS)), min_size=1, max_size=12))
+@given(st.lists(st.sampled_from(sorted(TRANSITIONS)), min_size=1, max_size=12))
 def test_what_is_over_stays_over(path: list[Status]) -> None:
     """No walk through the states leaves an end, but to say that it was read."""
     status: Status = "queued"
     over = False
     for after in path:
         try:
-            check_move(status, after)
+            check_transition(status, after)
         except IllegalTransition:
             continue
         assert not over or after == "delivered"
         status, over = after, over or after not in ACTIVE
-        assert shown(status) in ("queued", "dispatched", "accepted", "resulted", "dead", "cancelled", "expired")
+        assert public_status(status) in ("queued", "dispatched", "accepted", "resulted", "dead", "cancelled", "expired")

@@ -39,7 +39,7 @@ class Expected:
         return lambda: self.fired.append(number)
 
     def add(self, timers: Timers, seconds: float) -> None:
-        self.timers.append(timers.after(seconds, self.call(len(self.timers))))
+        self.timers.append(timers.call_later(seconds, self.call(len(self.timers))))
         self.due.append(self._clock.seconds + seconds)
         self.left.append(None)
 
@@ -53,7 +53,7 @@ class Expected:
     def _change(self, what: str, which: int, seconds: float) -> None:
         now, timer, due, left = self._clock.seconds, self.timers[which], self.due[which], self.left[which]
         if what == "again":
-            timer.again(seconds, self.call(which))
+            timer.reschedule(seconds, self.call(which))
             self.due[which], self.left[which] = now + seconds, None
         elif what == "cancel":
             timer.cancel()
@@ -98,12 +98,12 @@ def test_each_is_called_when_it_is_due(steps: list[tuple[str, int, float]]) -> N
 async def test_those_that_were_taken_back_are_let_go() -> None:
     clock, fired = Ticking(), list[int]()
     timers = Timers(clock)
-    kept = timers.after(3600.0, lambda: fired.append(0))
+    kept = timers.call_later(3600.0, lambda: fired.append(0))
     kept.cancel()
     for _ in range(10_000):
-        timers.after(3600.0, lambda: None).cancel()
+        timers.call_later(3600.0, lambda: None).cancel()
     assert sum(isinstance(one, Timer) for one in gc.get_objects()) < 4000
-    kept.again(7200.0, lambda: fired.append(1))
+    kept.reschedule(7200.0, lambda: fired.append(1))
     clock.seconds += 7200.0
     timers.run_due()
     assert fired == [1]
@@ -113,8 +113,8 @@ async def test_those_that_were_taken_back_are_let_go() -> None:
 async def test_one_that_fails_holds_up_no_other() -> None:
     clock, fired = Ticking(), list[int]()
     timers = Timers(clock)
-    timers.after(1.0, lambda: fired.append(1 // 0))
-    timers.after(1.0, lambda: fired.append(2))
+    timers.call_later(1.0, lambda: fired.append(1 // 0))
+    timers.call_later(1.0, lambda: fired.append(2))
     clock.seconds += 1.0
     timers.run_due()
     assert fired == [2]

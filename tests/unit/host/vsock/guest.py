@@ -73,7 +73,7 @@ class Guest:
 
     def turn(self, times: int = 3) -> None:
         for _ in range(times):
-            self.backend.turn(0)
+            self.backend.run_once(0)
 
     # ---------------------------------------------------------------- the monitor
 

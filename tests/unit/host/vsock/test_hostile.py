@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_host.fleet.vsock import mux, packet
-from agent_host.fleet.vsock.stream import ROOM
+from agent_host.fleet.vsock.stream import STREAM_BUFFER_BYTES
 from tests.unit.host.vsock.guest import CID, RECEIVE, RING, SIZE, TRANSMIT, USER, Guest
 from tests.unit.host.vsock.test_streams import PORTS, listen
 
@@ -34,7 +34,7 @@ def works(guest: Guest) -> bool:
 
 def held(guest: Guest) -> int:
     """Bytes that the backend keeps for streams."""
-    return sum(len(stream.out) for stream in guest.backend.device.mux._streams.values())
+    return sum(len(stream.out_buffer) for stream in guest.backend.device.mux._streams.values())
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,10 @@ def test_who_sends_more_than_he_may_is_cut_off(guest: Guest) -> None:
         sock, _ = server.accept()
         with sock:
             most = 0
-            for _ in range(3 * ROOM // 4000):
+            for _ in range(3 * STREAM_BUFFER_BYTES // 4000):
                 guest.send(packet.RW, PORTS, b"x" * 4000)
                 most = max(most, held(guest))
-    assert most <= ROOM
+    assert most <= STREAM_BUFFER_BYTES
     assert packet.RST in [header.op for header, _ in guest.heard()]
 
 
@@ -225,7 +225,7 @@ def test_no_packets_make_it_fall(packets: list) -> None:
             for op, source, target, data, length, room, taken, flags in packets:
                 guest.send(op, (source, target), data, length=length, room=room, taken=taken, flags=flags)
                 guest.heard()
-                assert held(guest) <= ROOM * 4
+                assert held(guest) <= STREAM_BUFFER_BYTES * 4
         assert works(guest)
 
 

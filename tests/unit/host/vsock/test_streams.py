@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent_host.fleet.vsock import packet
-from agent_host.fleet.vsock.stream import ROOM
+from agent_host.fleet.vsock.stream import STREAM_BUFFER_BYTES
 from tests.unit.host.vsock.guest import CID, Guest
 
 PORTS = (5000, 2048)
@@ -28,7 +28,12 @@ def host(guest: Guest) -> Iterator[socket.socket]:
     with listen(guest) as server:
         guest.send(packet.REQUEST, PORTS)
         ((answer, _),) = guest.heard()
-        assert (answer.op, answer.source_port, answer.target_port, answer.room) == (packet.RESPONSE, 2048, 5000, ROOM)
+        assert (answer.op, answer.source_port, answer.target_port, answer.buf_alloc) == (
+            packet.RESPONSE,
+            2048,
+            5000,
+            STREAM_BUFFER_BYTES,
+        )
         sock, _ = server.accept()
         sock.settimeout(5)
         with sock:
@@ -50,7 +55,7 @@ def test_what_the_guest_says_comes_out_at_the_socket_of_its_port(guest: Guest, h
     host.sendall(b"good day")
     ((header, data),) = guest.heard()
     assert (header.op, header.source_cid, header.target_cid, data) == (packet.RW, 2, CID, b"good day")
-    assert header.taken == 5
+    assert header.fwd_cnt == 5
 
 
 def test_a_port_where_nobody_listens_is_refused(guest: Guest) -> None:
@@ -69,7 +74,7 @@ def test_a_program_reaches_a_port_of_the_guest(guest: Guest) -> None:
         assert sock.recv(200) == b"x" * 100
         sock.sendall(b"question")
         ((header, data),) = guest.heard()
-        assert (data, header.taken) == (b"question", 100)  # the line `OK` was ours and gives no credit
+        assert (data, header.fwd_cnt) == (b"question", 100)  # the line `OK` was ours and gives no credit
 
 
 def test_a_closed_port_of_the_guest_is_the_end(guest: Guest) -> None:
@@ -115,15 +120,15 @@ def test_the_host_sends_no_more_than_the_guest_has_room_for(guest: Guest, host: 
 
 def test_the_guest_is_told_of_its_room_in_time(guest: Guest, host: socket.socket) -> None:
     sent = 0
-    for _ in range(ROOM // 4 // 4000 + 1):
+    for _ in range(STREAM_BUFFER_BYTES // 4 // 4000 + 1):
         guest.send(packet.RW, PORTS, b"a" * 4000)
         sent += len(host.recv(4000))
-    assert [(header.op, header.taken) for header, _ in guest.heard()] == [(packet.CREDIT_UPDATE, sent)]
+    assert [(header.op, header.fwd_cnt) for header, _ in guest.heard()] == [(packet.CREDIT_UPDATE, sent)]
 
 
 def test_a_slow_program_gets_all_of_it_and_then_the_end(guest: Guest, host: socket.socket) -> None:
     host.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    count = ROOM // 4000
+    count = STREAM_BUFFER_BYTES // 4000
     for number in range(count):
         guest.send(packet.RW, PORTS, bytes([number % 256]) * 4000)
     guest.send(packet.SHUTDOWN, PORTS, flags=3)

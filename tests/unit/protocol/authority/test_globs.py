@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_common.protocol.authority import covers, matches
-from agent_common.protocol.authority.globs import matches_any_end
+from agent_common.protocol.authority.globs import matches_any_continuation
 
 from .written import TEXTS, fits, patterns, texts
 
@@ -27,11 +27,11 @@ def test_what_covers_another_pattern_takes_every_text_of_it(wide: str, narrow: s
 
 @given(patterns, texts)
 def test_what_matches_any_end_takes_every_text_that_begins_so(pattern: str, start: str) -> None:
-    if matches_any_end(pattern, start):
+    if matches_any_continuation(pattern, start):
         assert all(fits(pattern, start + end) for end in TEXTS)
     # With a star at its end and nothing else to leave out, it does match any end.
-    assert matches_any_end(f"{start}*", start)
-    assert not matches_any_end("git *", "git")
+    assert matches_any_continuation(f"{start}*", start)
+    assert not matches_any_continuation("git *", "git")
 
 
 @given(patterns, st.text("abé\n./", max_size=12))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 
 from agent_common.protocol import Folders, Net, Program, RequirementSet
-from agent_common.protocol.authority import ALL_GRANTED, VARIABLES, expand, fault
-from agent_common.protocol.authority.grants import missing
+from agent_common.protocol.authority import ALL_GRANTED, VARIABLES, expand_variables, requirements_fault
+from agent_common.protocol.authority.grants import missing_grant
 from agent_common.protocol.permission import ArgPattern
 
 from .written import VALUES, requirements
@@ -24,30 +24,30 @@ def both(one: RequirementSet, other: RequirementSet) -> RequirementSet:
 
 @given(requirements, requirements, requirements)
 def test_a_larger_grant_covers_no_less(grant: RequirementSet, more: RequirementSet, wanted: RequirementSet) -> None:
-    assume(missing(grant, wanted, VALUES) is None)
-    assert missing(both(grant, more), wanted, VALUES) is None
+    assume(missing_grant(grant, wanted, VALUES) is None)
+    assert missing_grant(both(grant, more), wanted, VALUES) is None
 
 
 @given(requirements, requirements, requirements)
 def test_a_larger_wish_is_granted_no_sooner(
     grant: RequirementSet, wanted: RequirementSet, more: RequirementSet
 ) -> None:
-    if missing(grant, wanted, VALUES) is not None:
-        assert missing(grant, both(wanted, more), VALUES) is not None
-        assert missing(grant, both(more, wanted), VALUES) is not None
+    if missing_grant(grant, wanted, VALUES) is not None:
+        assert missing_grant(grant, both(wanted, more), VALUES) is not None
+        assert missing_grant(grant, both(more, wanted), VALUES) is not None
 
 
 @given(requirements, requirements, requirements)
 def test_who_has_less_covers_no_more(wide: RequirementSet, narrow: RequirementSet, wanted: RequirementSet) -> None:
     """A grant that lies within another one covers nothing that the other does not."""
-    assume(missing(wide, narrow, VALUES) is None)
-    if missing(narrow, wanted, VALUES) is None:
-        assert missing(wide, wanted, VALUES) is None
+    assume(missing_grant(wide, narrow, VALUES) is None)
+    if missing_grant(narrow, wanted, VALUES) is None:
+        assert missing_grant(wide, wanted, VALUES) is None
 
 
 @given(requirements)
 def test_nothing_covers_nothing_but_nothing(wanted: RequirementSet) -> None:
-    assert (missing(RequirementSet(), wanted, VALUES) is None) is (wanted == RequirementSet())
+    assert (missing_grant(RequirementSet(), wanted, VALUES) is None) is (wanted == RequirementSet())
 
 
 @given(requirements)
@@ -55,14 +55,14 @@ def test_a_variable_that_stands_for_nothing_grants_nothing(wanted: RequirementSe
     folders = [*wanted.fs.read, *wanted.fs.write]
     assume(any("{" in folder for folder in folders))
     for empty in ({}, dict.fromkeys(map(str, VARIABLES), "")):
-        assert missing(both(ALL_GRANTED, wanted), wanted, empty) is not None
+        assert missing_grant(both(ALL_GRANTED, wanted), wanted, empty) is not None
 
 
 @pytest.mark.parametrize("name", VARIABLES)
 def test_variables_are_filled_in(name: str) -> None:
-    assert expand(f"{{{name}}}/x", {name: "/there"}) == "/there/x"
-    assert expand(f"{{{name}}}/x", {name: ""}) is None
-    assert expand(f"{{{name}}}/x", {}) is None
+    assert expand_variables(f"{{{name}}}/x", {name: "/there"}) == "/there/x"
+    assert expand_variables(f"{{{name}}}/x", {name: ""}) is None
+    assert expand_variables(f"{{{name}}}/x", {}) is None
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_variables_are_filled_in(name: str) -> None:
 )
 def test_a_folder_that_cannot_mean_anything_is_refused(folder: str, says: str) -> None:
     for folders in (Folders(read=[folder]), Folders(write=[folder])):
-        assert says in (fault(RequirementSet(fs=folders)) or "")
+        assert says in (requirements_fault(RequirementSet(fs=folders)) or "")
 
 
 def run(*words: str | ArgPattern) -> RequirementSet:
@@ -114,4 +114,4 @@ ANY = ArgPattern(wildcard=True)
     ],
 )
 def test_examples(grant: RequirementSet, wanted: RequirementSet, lacks: str | None) -> None:
-    assert missing(grant, wanted, VALUES) == lacks
+    assert missing_grant(grant, wanted, VALUES) == lacks

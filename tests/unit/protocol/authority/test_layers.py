@@ -22,7 +22,7 @@ def descend(chain: list[tuple[Layer, tuple[Rule, ...] | None]]) -> list[Authorit
     """The authority of each one in a line of callers; on the way somebody may set the rules of a session."""
     line = [Authority()]
     for layer, changed in chain:
-        line.append(line[-1].under(replace(layer, rules=(*(layer.rules or ()), *changed)) if changed else layer))
+        line.append(line[-1].with_layer(replace(layer, rules=(*(layer.rules or ()), *changed)) if changed else layer))
     return line
 
 
@@ -33,8 +33,8 @@ def test_no_descendant_may_do_more(
     line = descend(chain)
     for upper, lower in pairwise(line):
         assert STRICTNESS.index(lower.decide(access).action) >= STRICTNESS.index(upper.decide(access).action)
-        if lower.missing(wanted, VALUES) is None:
-            assert upper.missing(wanted, VALUES) is None
+        if lower.missing_grant(wanted, VALUES) is None:
+            assert upper.missing_grant(wanted, VALUES) is None
         if lower.offers("bash", "skill:x"):
             assert upper.offers("bash", "skill:x")
 
@@ -52,11 +52,13 @@ def test_what_is_taken_from_a_caller_is_taken_from_all_below(
 @given(accesses, requirements)
 def test_a_layer_that_says_nothing_takes_nothing_away(access: Access, wanted: RequirementSet) -> None:
     everything = Authority((Layer(grant=wanted),))
-    assert everything.under(Layer(grant=wanted)).missing(wanted, VALUES) == everything.missing(wanted, VALUES)
-    assert Authority().under(Layer()).decide(access).action == "allow"
+    assert everything.with_layer(Layer(grant=wanted)).missing_grant(wanted, VALUES) == everything.missing_grant(
+        wanted, VALUES
+    )
+    assert Authority().with_layer(Layer()).decide(access).action == "allow"
 
 
 def test_the_ceiling_leaves_out_what_is_outside() -> None:
     for folder in ("/etc", "{user-data}", "{workspace}/../x"):
-        assert Authority().missing(RequirementSet.model_validate({"fs": {"read": [folder]}}), VALUES) is not None
-    assert Authority().missing(ALL_GRANTED, VALUES) is None
+        assert Authority().missing_grant(RequirementSet.model_validate({"fs": {"read": [folder]}}), VALUES) is not None
+    assert Authority().missing_grant(ALL_GRANTED, VALUES) is None

@@ -24,7 +24,7 @@ def opinion(rules: Sequence[Rule], access: Access) -> str:
     heard: list[str] = []
     for capability in access.capabilities or ("",):
         for number, subject in enumerate(access.subjects):
-            others = access.shadows[number] if number < len(access.shadows) else ()
+            others = access.aliases[number] if number < len(access.aliases) else ()
             heard.append(one_opinion(rules, access, capability, [subject], others))
         if access.opaque:
             heard.append(one_opinion(rules, access, capability, access.subjects, anything=True))
@@ -170,7 +170,7 @@ def test_a_person_has_allowed_only_what_they_have_allowed_all_of(rules: list[Rul
     said = decide(rules, access)
     if said.action == "allow" and said.by_person:
         for subject in access.subjects:
-            alone = decide(rules, replace(access, subjects=(subject,), opaque=False, anything=False, shadows=()))
+            alone = decide(rules, replace(access, subjects=(subject,), opaque=False, anything=False, aliases=()))
             assert (alone.action, alone.by_person) == ("allow", True)
 
 

@@ -36,7 +36,7 @@ accesses = st.builds(
     capabilities=capabilities,
     implied=capabilities,
     subjects=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3).map(tuple),
-    shadows=st.lists(st.lists(st.sampled_from(TEXTS), max_size=2).map(tuple), max_size=2).map(tuple),
+    aliases=st.lists(st.lists(st.sampled_from(TEXTS), max_size=2).map(tuple), max_size=2).map(tuple),
     starts=st.dictionaries(st.sampled_from(TEXTS), st.sampled_from(TEXTS), max_size=2),
     opaque=st.booleans(),
     anything=st.booleans(),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from agent_common.protocol.work import HARD_FACTOR, FrameFault, FrameTooLarge, Lines, decode, encode, read_frame
-from agent_common.protocol.work.framing import MOST_EMPTY
+from agent_common.protocol.work.framing import MAX_EMPTY_BYTES
 
 from .samples import REQUEST, frames
 
@@ -125,7 +125,7 @@ def test_no_bytes_crash_the_reader(pieces: list[bytes]) -> None:
 
 @pytest.mark.parametrize("empty", [b"\n", b" \r\n", b"\t \n\r\n"])
 def test_empty_lines_are_passed_over_until_there_are_too_many(empty: bytes) -> None:
-    lines, many = Lines(), empty * (MOST_EMPTY // len(empty) - 1)
+    lines, many = Lines(), empty * (MAX_EMPTY_BYTES // len(empty) - 1)
     assert list(lines.feed(many + b'{"a":1}\n')) == [b'{"a":1}']
     assert list(lines.feed(many)) == []
     [fault] = lines.feed(empty * 4 + b"{")

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from pydantic import BaseModel
 
-from agent_common.protocol.work import CONTROLS, decode, encode, loose_request, loose_result, loose_signal, work_schemas
+from agent_common.protocol.work import (
+    CONTROLS,
+    decode,
+    encode,
+    read_loose_request,
+    read_loose_result,
+    read_loose_signal,
+    work_schemas,
+)
 from scripts import protocols
 
 from .samples import AT, REQUEST, SHAPES, frames
@@ -55,12 +63,12 @@ def test_the_table_of_dialects_is_true() -> None:
         kept = {name: one for name, one in value.items() if protocols.LOOSE[shape].get(name) == "the same"}
         if shape == "WorkRequest":
             kept |= {"principal": "operator", "content": {"any": "JSON"}}
-            filled = loose_request(kept, now=AT, constraints_version=7)
+            filled = read_loose_request(kept, now=AT, constraints_version=7)
             assert (filled.content_kind, filled.constraints_version) == ("json", 7)
         elif shape == "WorkResult":
-            assert loose_result({**kept, "ok": True, "content": [1]}, now=AT, audit_ref="a").status == "completed"
+            assert read_loose_result({**kept, "ok": True, "content": [1]}, now=AT, audit_ref="a").status == "completed"
         else:
-            assert loose_signal(kept, now=AT, agent_id="a").observed_at == AT
+            assert read_loose_signal(kept, now=AT, agent_id="a").observed_at == AT
         assert protocols.LOOSE[shape].keys() <= SCHEMAS[shape]["properties"].keys()
 
 

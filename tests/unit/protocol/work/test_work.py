@@ -12,18 +12,18 @@ from agent_common.protocol.work import (
     FrameFault,
     Offer,
     WorkRequest,
+    compute_mac,
     decode,
     encode,
-    epoch_ms,
-    loose_request,
-    loose_result,
-    loose_signal,
-    mac_is_good,
-    mac_of,
     new_challenge,
     new_sid,
+    parse_rfc3339,
     payload_hash,
-    stamp,
+    read_loose_request,
+    read_loose_result,
+    read_loose_signal,
+    to_rfc3339,
+    verify_mac,
 )
 
 from .samples import AT, REQUEST, requests
@@ -90,7 +90,7 @@ def test_a_fingerprint_survives_the_wire_and_any_order_of_fields(request: WorkRe
     ],
 )
 def test_times_are_read(text: str, ms: int) -> None:
-    assert epoch_ms(text) == ms
+    assert parse_rfc3339(text) == ms
 
 
 @pytest.mark.parametrize(
@@ -103,22 +103,22 @@ def test_times_are_read(text: str, ms: int) -> None:
 )
 def test_what_is_no_rfc_3339_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must"):
-        epoch_ms(text)
+        parse_rfc3339(text)
 
 
 @given(st.integers(0, 250_000_000_000_000))
 def test_a_time_is_read_as_it_was_written(ms: int) -> None:
-    assert epoch_ms(stamp(ms)) == ms
+    assert parse_rfc3339(to_rfc3339(ms)) == ms
 
 
 def test_an_offer_is_read_as_it_was_written() -> None:
     offer = Offer(4, 1 << 20, new_sid())
-    assert Offer.read(str(offer)) == offer
+    assert Offer.parse(str(offer)) == offer
     again = Offer(1, 1 << 20, new_sid(), 2**53 - 1)
-    assert Offer.read(str(again)) == again
-    assert Offer.read(f"agent 1.0 is up; {offer} and more words") == offer
-    assert Offer.read(f"med/1 zstd=1 sid={offer.sid}") == Offer(1, 1 << 20, offer.sid)
-    assert Offer.read(f"med/1 win=99999 sid={offer.sid}") == Offer(1024, 1 << 20, offer.sid)
+    assert Offer.parse(str(again)) == again
+    assert Offer.parse(f"agent 1.0 is up; {offer} and more words") == offer
+    assert Offer.parse(f"med/1 zstd=1 sid={offer.sid}") == Offer(1, 1 << 20, offer.sid)
+    assert Offer.parse(f"med/1 win=99999 sid={offer.sid}") == Offer(1024, 1 << 20, offer.sid)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_an_offer_is_read_as_it_was_written() -> None:
     ],
 )
 def test_what_is_no_offer_is_none(detail: str | None) -> None:
-    assert Offer.read(detail) is None
+    assert Offer.parse(detail) is None
 
 
 def test_sids_and_challenges_never_repeat() -> None:
@@ -147,27 +147,27 @@ PROOF: dict[str, Any] = {"challenge": "c", "sid": "s-1", "agent_id": "agent-a", 
 
 def test_a_mac_is_the_one_that_the_page_describes() -> None:
     assert (
-        mac_of(b" key\n", **PROOF)
-        == mac_of(b"key", **PROOF)
+        compute_mac(b" key\n", **PROOF)
+        == compute_mac(b"key", **PROOF)
         == "90aa09bfb677b74a6c83a826cbcb0ef5af3c0cd759922e82222cbdc77e1e5c4b"
     )
 
 
 @pytest.mark.parametrize("other", [{"challenge": "d"}, {"sid": "s-2"}, {"agent_id": "agent-b"}, {"epoch": 8}])
 def test_a_mac_holds_for_one_attachment_only(other: dict[str, Any]) -> None:
-    mac = mac_of(b"key", **PROOF)
-    assert mac_is_good(mac, b"key\n", **PROOF)
-    assert not mac_is_good(mac, b"key", **{**PROOF, **other})
-    assert not mac_is_good(mac, b"other", **PROOF)
+    mac = compute_mac(b"key", **PROOF)
+    assert verify_mac(mac, b"key\n", **PROOF)
+    assert not verify_mac(mac, b"key", **{**PROOF, **other})
+    assert not verify_mac(mac, b"other", **PROOF)
 
 
 @pytest.mark.parametrize("mac", ["", "x", "\u00e4" * 64, "\ud800", "0" * 64])
 def test_no_other_text_is_a_good_mac(mac: str) -> None:
-    assert not mac_is_good(mac, b"key", **PROOF)
+    assert not verify_mac(mac, b"key", **PROOF)
 
 
 def test_an_empty_key_proves_nothing() -> None:
-    assert not mac_is_good(mac_of(b"\n", **PROOF), b" ", **PROOF)
+    assert not verify_mac(compute_mac(b"\n", **PROOF), b" ", **PROOF)
 
 
 def test_the_hash_of_a_payload_is_over_its_raw_bytes() -> None:
@@ -180,7 +180,7 @@ def test_the_hash_of_a_payload_is_over_its_raw_bytes() -> None:
 
 def test_a_principal_that_is_a_string_is_an_unverified_user() -> None:
     value = {"request_id": "req-001", "principal": "operator", "content": "ping"}
-    request = loose_request(value, now=AT, constraints_version=3)
+    request = read_loose_request(value, now=AT, constraints_version=3)
     assert request.principal.model_dump(exclude_defaults=True) == {
         "name": "operator",
         "kind": "user",
@@ -191,7 +191,7 @@ def test_a_principal_that_is_a_string_is_an_unverified_user() -> None:
 
 def test_a_loose_request_may_hold_json_and_fields_that_nobody_knows() -> None:
     value = {"request_id": "r", "principal": "o", "content": {"a": [1, "\u00e4"]}, "colour": "blue"}
-    request = loose_request(value, now=AT, constraints_version=0)
+    request = read_loose_request(value, now=AT, constraints_version=0)
     assert (request.content, request.content_kind) == ('{"a": [1, "\u00e4"]}', "json")
 
 
@@ -208,29 +208,29 @@ def test_a_loose_request_may_hold_json_and_fields_that_nobody_knows() -> None:
 )
 def test_a_loose_request_must_still_say_who_and_what(value: dict[str, Any]) -> None:
     with pytest.raises(FrameFault):
-        loose_request(value, now=AT, constraints_version=0)
+        read_loose_request(value, now=AT, constraints_version=0)
 
 
 @pytest.mark.parametrize(("ok", "status"), [(True, "completed"), (False, "failed")])
 def test_ok_stands_for_a_status(ok: bool, status: str) -> None:
-    result = loose_result({"request_id": "r", "ok": ok, "content": "pong", "x": 1}, now=AT, audit_ref="a")
+    result = read_loose_result({"request_id": "r", "ok": ok, "content": "pong", "x": 1}, now=AT, audit_ref="a")
     assert (result.status, result.content, result.completed_at, result.audit_ref) == (status, "pong", AT, "a")
 
 
 def test_a_loose_result_may_hold_json_and_what_it_says_itself_stands() -> None:
     value = {"request_id": "r", "status": "yielded", "ok": True, "content": {"n": 1}, "audit_ref": "mine"}
-    result = loose_result(value, now=AT, audit_ref="a")
+    result = read_loose_result(value, now=AT, audit_ref="a")
     assert (result.status, result.content, result.audit_ref) == ("yielded", '{"n": 1}', "mine")
 
 
 @pytest.mark.parametrize("more", [{}, {"ok": "yes"}, {"ok": 1}, {"ok": None}, {"status": "done"}])
 def test_a_loose_result_must_still_say_how_it_ended(more: dict[str, Any]) -> None:
     with pytest.raises(FrameFault):
-        loose_result({"request_id": "r", **more}, now=AT, audit_ref="a")
+        read_loose_result({"request_id": "r", **more}, now=AT, audit_ref="a")
 
 
 def test_a_loose_signal_is_filled_in() -> None:
-    signal = loose_signal({"signal": "accepting", "request_id": "r", "x": 1}, now=AT, agent_id="agent-a")
+    signal = read_loose_signal({"signal": "accepting", "request_id": "r", "x": 1}, now=AT, agent_id="agent-a")
     assert (signal.signal, signal.request_id, signal.agent_id) == ("accepting", "r", "agent-a")
     with pytest.raises(FrameFault):
-        loose_signal({"signal": "hello"}, now=AT, agent_id="a")
+        read_loose_signal({"signal": "hello"}, now=AT, agent_id="a")

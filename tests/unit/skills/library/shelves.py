@@ -46,7 +46,7 @@ class Ground:
 
     def names(self) -> list[str]:
         """Of the packages there are, without the product's own."""
-        return [name for name, _ in self.library.names() if name != "write-a-skill"]
+        return [name for name, _ in self.library.list_packages() if name != "write-a-skill"]
 
     def sources(self) -> dict[str, str]:
         return {package.name: package.source for package in self.library.packages()}

@@ -35,21 +35,21 @@ def test_the_order_is_project_user_product_paths(ground: Ground) -> None:
         ("write-a-skill", "bundled"),
         ("only-more", f"path:{ground.more}"),
     ]
-    assert dict(ground.library.names())["same"] == "From 0 .agents."
+    assert dict(ground.library.list_packages())["same"] == "From 0 .agents."
 
 
 def test_of_two_the_first_holds_and_the_other_is_a_warning(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
     package(ground.user, "pdf", "The user's.")
     with caplog.at_level(logging.WARNING):
-        ground.library.names()
+        ground.library.list_packages()
         assert caplog.text == ""
         package(ground.project, "pdf", "The project's.")
-        assert dict(ground.library.names())["pdf"] == "The project's."
+        assert dict(ground.library.list_packages())["pdf"] == "The project's."
         (record,) = caplog.records
-        assert record.message == scanner.TAKEN
+        assert record.message == scanner.HIDDEN
         assert str(ground.project / "pdf") in str(record.__dict__["facts"]["reason"])
         caplog.clear()
-        ground.library.names()
+        ground.library.list_packages()
         assert caplog.text == "", "it is said once"
 
 
@@ -170,7 +170,7 @@ def test_what_is_no_package_is_left_out_with_its_reason(ground: Ground, caplog: 
     logged = [record.__dict__["facts"] for record in caplog.records]
     assert {Path(one["path"]).name: one["reason"] for one in logged} == reasons
     caplog.clear()
-    ground.library.names()
+    ground.library.list_packages()
     assert caplog.text == ""
 
 
@@ -178,8 +178,8 @@ def test_a_name_that_differs_from_its_folder_holds(ground: Ground, caplog: pytes
     package(ground.project, "pdf").rename(ground.project / "aaa")
     package(ground.project, "pdf", "The one in its own folder.")
     assert ground.names() == ["pdf"]
-    assert dict(ground.library.names())["pdf"] == "The one in its own folder."
-    assert {record.message for record in caplog.records} == {scanner.TAKEN}
+    assert dict(ground.library.list_packages())["pdf"] == "The one in its own folder."
+    assert {record.message for record in caplog.records} == {scanner.HIDDEN}
     (ground.project / "pdf" / "SKILL.md").unlink()
     caplog.clear()
     assert ground.names() == ["pdf"]
@@ -187,14 +187,14 @@ def test_a_name_that_differs_from_its_folder_holds(ground: Ground, caplog: pytes
 
 
 def test_there_is_an_end_to_them(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
-    for number in range(scanner.MOST + 20):
+    for number in range(scanner.MAX_PACKAGES + 20):
         package(ground.project, f"p{number:03}")
-    found = ground.library.names()
-    assert [name for name, _ in found] == [f"p{number:03}" for number in range(scanner.MOST)]
+    found = ground.library.list_packages()
+    assert [name for name, _ in found] == [f"p{number:03}" for number in range(scanner.MAX_PACKAGES)]
     assert "more skill packages have faults" in caplog.messages
-    for number in range(scanner.ENTRIES):
+    for number in range(scanner.MAX_ENTRIES):
         (ground.project / f"q{number:03}").mkdir()
-    assert len(ground.library.names()) <= scanner.MOST
+    assert len(ground.library.list_packages()) <= scanner.MAX_PACKAGES
 
 
 def test_a_look_in_haste_reads_so_much_and_the_next_one_goes_on(ground: Ground) -> None:
@@ -226,12 +226,12 @@ def test_what_changes_is_read_anew_and_only_that(ground: Ground) -> None:
     (at / "SKILL.md").unlink()
     assert ground.names() == ["doc"]
     package(ground.project, "pdf", "Three.")
-    assert dict(ground.library.names())["pdf"] == "Three."
+    assert dict(ground.library.list_packages())["pdf"] == "Three."
 
 
 def test_a_folder_that_was_named_and_is_not_there_is_told(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
     library = SkillLibrary(ground.workspace / "none", None, [ground.more / "none"])
-    assert [name for name, _ in library.names()] == ["write-a-skill"]
+    assert [name for name, _ in library.list_packages()] == ["write-a-skill"]
     assert [record.__dict__["facts"]["reason"] for record in caplog.records] == ["there is no such folder"]
 
 

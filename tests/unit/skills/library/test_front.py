@@ -44,7 +44,7 @@ SAID = {
 
 @pytest.mark.parametrize("case", GOOD)
 def test_what_is_taken(case: str) -> None:
-    found = front_matter.read(matter(*GOOD[case]))
+    found = front_matter.parse(matter(*GOOD[case]))
     name = "2048" if "number" in case else "pdf"
     assert found == FrontMatter(name, SAID.get(case, "Fill forms."))
 
@@ -73,24 +73,24 @@ def test_what_is_taken(case: str) -> None:
 )
 def test_what_is_refused_says_which_field(lines: tuple[str, ...], fault: str) -> None:
     with pytest.raises(InvalidPackage, match=f"^{re.escape(fault)}"):
-        front_matter.read(matter(*lines))
+        front_matter.parse(matter(*lines))
 
 
 @pytest.mark.parametrize("text", ["", "# PDF", "---", "---\nname: a\ndescription: b\n", " ---\nname: a\n---\n"])
 def test_without_two_fences_it_is_none(text: str) -> None:
     with pytest.raises(InvalidPackage, match="must begin with front matter"):
-        front_matter.read(text)
+        front_matter.parse(text)
 
 
 def test_a_long_description_is_cut() -> None:
-    found = front_matter.read(matter("name: a", f"description: {'word ' * 300}"))
-    assert len(found.description) <= front_matter.LONGEST
+    found = front_matter.parse(matter("name: a", f"description: {'word ' * 300}"))
+    assert len(found.description) <= front_matter.MAX_DESCRIPTION_LENGTH
     assert found.description.endswith("…")
 
 
 def test_line_ends_of_another_system() -> None:
     text = matter("name: a", "description: b").replace("\n", "\r\n")
-    assert front_matter.read(text) == FrontMatter("a", "b")
+    assert front_matter.parse(text) == FrontMatter("a", "b")
     assert front_matter.body(text) == "body"
 
 
@@ -111,9 +111,9 @@ others = st.dictionaries(
 def test_what_yaml_wrote_is_read_back(name: str, said: str, other: dict[str, object], style: str, width: int) -> None:
     written = yaml.safe_dump({**other, "name": name, "description": said}, default_style=style, width=width)
     try:
-        found = front_matter.read(f"---\n{written}---\n")
+        found = front_matter.parse(f"---\n{written}---\n")
     except InvalidPackage:
-        assert not front_matter.one_line(said) or len(written) > front_matter.LONGEST
+        assert not front_matter.one_line(said) or len(written) > front_matter.MAX_DESCRIPTION_LENGTH
         return
     assert found == FrontMatter(name, front_matter.one_line(said))
 
@@ -123,9 +123,9 @@ def test_what_yaml_wrote_is_read_back(name: str, said: str, other: dict[str, obj
 def test_whatever_stands_there_is_harmless_or_refused(name: str, said: str) -> None:
     for text in (f"---\nname: {name}\ndescription: {said}\n---\n", f"---\nname: a\ndescription: {said}\n---\n", said):
         try:
-            found = front_matter.read(text)
+            found = front_matter.parse(text)
         except InvalidPackage:
             continue
-        assert front_matter.NAME.fullmatch(found.name)
-        assert 0 < len(found.description) <= front_matter.LONGEST
+        assert front_matter.NAME_PATTERN.fullmatch(found.name)
+        assert 0 < len(found.description) <= front_matter.MAX_DESCRIPTION_LENGTH
         assert found.description.isprintable()

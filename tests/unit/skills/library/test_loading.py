@@ -40,7 +40,7 @@ async def test_a_package_is_taken_from_where_it_was(ground: Ground) -> None:
 async def test_files_in_the_workspace_stay_there(ground: Ground) -> None:
     at = package(ground.project, "pdf", scripts__run_sh="echo", references__a_md="a")
     found = await ground.library.load("pdf", ground.context())
-    assert (found.folder, found.files, found.more) == (str(at), ("references/a.md", "scripts/run.sh"), 0)
+    assert (found.folder, found.files, found.omitted_files) == (str(at), ("references/a.md", "scripts/run.sh"), 0)
     assert list(ground.scratch.iterdir()) == []
 
 
@@ -58,7 +58,7 @@ async def test_other_files_are_copied_to_where_commands_see_them(ground: Ground)
     os.mkfifo(at / "pipe")
     found = await ground.library.load("pdf", ground.context())
     copied = ground.copies("pdf")
-    assert (found.folder, found.files, found.more, found.note) == (str(copied), ("scripts/run.sh",), 2, "")
+    assert (found.folder, found.files, found.omitted_files, found.note) == (str(copied), ("scripts/run.sh",), 2, "")
     assert sorted(str(path.relative_to(copied)) for path in copied.rglob("*") if path.is_file()) == [
         "SKILL.md",
         "scripts/run.sh",
@@ -124,7 +124,7 @@ async def test_a_full_scratch_folder_is_told(ground: Ground) -> None:
         assert path == ground.scratch / "skills" / "pdf"
         raise ToolFailure(f"no room for {size} bytes")
 
-    ground.library = SkillLibrary(ground.workspace, ground.home, admit=admit)
+    ground.library = SkillLibrary(ground.workspace, ground.home, require_space=admit)
     found = await ground.library.load("pdf", ground.context())
     assert "no room for " in found.note
     assert found.body == "Do it."
@@ -134,17 +134,17 @@ async def test_a_package_may_not_be_endless(ground: Ground) -> None:
     at = package(ground.user, "big", zz_txt="small")
     with (at / "sparse").open("wb") as file:
         file.truncate(2**31)
-    for number in range(files.MOST + 10):
+    for number in range(files.MAX_FILES + 10):
         (at / f"f{number}").touch()
     deep = at / "/".join(["d"] * 20)
     deep.mkdir(parents=True)
     (deep / "x").touch()
     found = await ground.library.load("big", ground.context())
     copied = [path for path in ground.copies("big").rglob("*") if path.is_file()]
-    assert len(copied) <= files.MOST
+    assert len(copied) <= files.MAX_FILES
     assert "sparse" not in {path.name for path in copied}
-    assert len(found.files) == library.LISTED
-    assert found.more >= files.MOST - library.LISTED + 10
+    assert len(found.files) == library.MAX_LISTED
+    assert found.omitted_files >= files.MAX_FILES - library.MAX_LISTED + 10
 
 
 async def test_names_that_cannot_be_shown_are_not(ground: Ground) -> None:
@@ -152,12 +152,12 @@ async def test_names_that_cannot_be_shown_are_not(ground: Ground) -> None:
     for name in (b"a\nb", b"\xff", "a\u202eb".encode()):
         write(at, name)
     found = await ground.library.load("pdf", ground.context())
-    assert (found.files, found.more) == (("good.txt",), 3)
+    assert (found.files, found.omitted_files) == (("good.txt",), 3)
 
 
 async def test_what_is_remembered_is_bounded(ground: Ground) -> None:
     at = package(ground.project, "pdf", body="x" * 200_000)
-    held = library.KEPT // 200_000
+    held = library.MAX_CACHED_LENGTH // 200_000
     for number in range(held + 10):
         await ground.library.load("pdf", ground.context(f"ses_{number}"))
     (at / "SKILL.md").write_text("---\nname: pdf\ndescription: x\n---\nTwo.\n")
@@ -168,4 +168,4 @@ async def test_what_is_remembered_is_bounded(ground: Ground) -> None:
 async def test_the_packages_own_page_is_loaded_whole(ground: Ground) -> None:
     found = await ground.library.load("write-a-skill", ground.context())
     assert found.body.startswith("# Write a skill")
-    assert (found.folder, found.more) == ("", 0)
+    assert (found.folder, found.omitted_files) == ("", 0)
