@@ -23,8 +23,8 @@ MAX_SESSIONS = 10_000
 
 DESCRIPTION = (
     f"Search the web for pages about something: at most {MAX_RESULTS} results with title, url and snippet, best first. "
-    f"A session may search {MAX_SEARCHES} times, so ask precisely. Not for what a page says in full (web_fetch with its "
-    "url), and not for files here (grep, glob)."
+    f"A session may search {MAX_SEARCHES} times, so ask precisely. Not for what a page says in full (web_fetch with "
+    "its url), and not for files here (grep, glob)."
 )
 REQUIREMENTS = RequirementSet(net=Net(hosts=["*"]))
 PARAMETERS: dict[str, Any] = {
