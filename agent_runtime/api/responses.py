@@ -56,7 +56,7 @@ def live_stream(turn: Turn, admission: Admission, *, through_waits: bool = True)
 def continued_stream(turn: Turn, since: int) -> Response:
     """What a turn says after it has been answered, to one who knows what it said before. A frontend merges metadata, so
     what it was told to be pending is taken back."""
-    start = c.Start(messageId=turn.reply_id, messageMetadata={**turn.public_ids(), "pending": turn.pending()})
+    start = c.Start(messageId=turn.request.reply_id, messageMetadata={**turn.public_ids(), "pending": turn.pending()})
     return EventStream(turn.stream.follow(through_waits=False, since=since, first_chunk=start))
 
 

@@ -155,15 +155,15 @@ async def _respond_json(sent: Turn | CompletedTurn, services: Services, wait: fl
     try:
         async with asyncio.timeout(wait):
             await turn.paused_or_ended.wait()
-            if turn.joined_turn is not None:
-                turn = turn.joined_turn
+            if turn.end.joined_turn is not None:
+                turn = turn.end.joined_turn
                 await turn.paused_or_ended.wait()
     except TimeoutError:
         pass
-    if turn.outcome is None or not turn.ended.is_set():
+    if turn.end.outcome is None or not turn.ended.is_set():
         return model_response(_pending(turn, services, names), 202)
-    outcome = turn.outcome.json()
-    return _finished_response(reply_of(names, turn.reply_parts, turn.budget.usage, outcome), outcome, path)
+    outcome = turn.end.outcome.json()
+    return _finished_response(reply_of(names, turn.end.reply_parts, turn.budget.usage, outcome), outcome, path)
 
 
 def _pending(turn: Turn, services: Services, names: dict[str, str]) -> ChatPending:

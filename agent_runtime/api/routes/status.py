@@ -73,7 +73,7 @@ def _running(state: AppState, services: Services, request: Request) -> AgentStat
     admission, counters = services.loop_services.admission, services.counters
     running, queued = admission.turns("running"), admission.turns("queued")
     waiting = admission.turns("waiting")
-    tasks = [turn.task_id for turn in running if turn.task_id]
+    tasks = [turn.request.task_id for turn in running if turn.request.task_id]
     model = counters.model or state.settings.model
     limit = services.window_of(model).limit
     found = {
@@ -87,7 +87,7 @@ def _running(state: AppState, services: Services, request: Request) -> AgentStat
         "context_pct": round(100 * counters.context_tokens / limit, 2),
         "last_iteration_ts": counters.last_step_ms,
         "iterations_since_boot": counters.steps,
-        "retrying": next((turn.retry_reason for turn in running if turn.retry_reason), None),
+        "retrying": next((turn.retry.reason for turn in running if turn.retry.reason), None),
         "sessions": SessionCounts(running=len(running), queued=len(queued), waiting=len(waiting)),
         "mesh": "refused" if services.models.token_refused else _MESH[services.models.reachable],
         "cold_models": sorted(services.models.cache_watch.cold_models),

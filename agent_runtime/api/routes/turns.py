@@ -41,8 +41,8 @@ async def abort(request: Request, session: str) -> Response:
     if turn is None:
         return model_response(AbortReply(session_id=session, aborted=False), exclude_none=True)
     await at.loop_services.admission.stop(turn)
-    aborted = turn.outcome is not None and turn.outcome.status == "cancelled"
-    return model_response(AbortReply(session_id=session, message_id=turn.message_name, aborted=aborted))
+    aborted = turn.end.outcome is not None and turn.end.outcome.status == "cancelled"
+    return model_response(AbortReply(session_id=session, message_id=turn.request.message_name, aborted=aborted))
 
 
 @router.post("/chat/{session}/answer")
@@ -53,8 +53,8 @@ async def answer(request: Request, session: str) -> Response:
     turn = await at.human_answers.submit(
         principal(request), session, HumanAnswer(given.id, given.answers, given.decision, given.reason)
     )
-    status = "waiting" if turn.pending_requests else "running"
-    reply = AnswerReply(session_id=session, message_id=turn.message_name, status=status, pending=turn.pending())
+    status = "waiting" if turn.human_wait.requests else "running"
+    reply = AnswerReply(session_id=session, message_id=turn.request.message_name, status=status, pending=turn.pending())
     return model_response(reply)
 
 
@@ -64,7 +64,10 @@ async def cancel(request: Request, session: str, message_id: str) -> Response:
     at = get_services(request)
     conversation = await _require_session(request, at, session)
     for turn in at.loop_services.admission.queue(conversation):
-        if message_id in (turn.message_name, turn.message_id) and await at.loop_services.admission.cancel_queued(turn):
+        if message_id in (
+            turn.request.message_name,
+            turn.message_id,
+        ) and await at.loop_services.admission.cancel_queued(turn):
             return model_response(CancelReply(session_id=session, message_id=message_id))
     row = await at.loop_services.database.read(
         lambda connection: branches.find_turn(connection, conversation.id, message_id)

@@ -16,7 +16,7 @@ from ...ports import ToolContext
 from ...sessions import text_of
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.live_sessions import LiveSession
-from ..core.turn_state import Turn
+from ..core.turn_state import Turn, TurnRequest
 from ..scheduling.runner import TurnRunner
 from ..subagents.inline import run_inline
 from ..turn.summary_strategies import Summary
@@ -140,7 +140,7 @@ class SummarizerAgent:
             parts = await run_inline(turn, self._runner, self._context(turn), without_compaction=True)
         finally:
             self.total_usage = self.total_usage.plus(turn.budget.usage)
-        outcome = turn.outcome
+        outcome = turn.end.outcome
         if outcome is None or outcome.status != "complete":
             raise _error(outcome)
         text = text_of(parts).strip()
@@ -158,29 +158,33 @@ class SummarizerAgent:
         )
         limits = TurnLimits(1, seconds, attempts=1 + self._retries, answer_tokens=self._max_summary_tokens)
         return Turn(
-            session=told,
-            message_id=message_id,
-            reply_id=ids.new("msg"),
-            parts=[
-                {
-                    "type": "text",
-                    "text": PROMPT_TEMPLATE.format(
-                        record=transcript, words=int(self._max_summary_tokens * WORDS_PER_TOKEN)
-                    ),
-                }
-            ],
+            TurnRequest(
+                session=told,
+                message_id=message_id,
+                reply_id=ids.new("msg"),
+                parts=[
+                    {
+                        "type": "text",
+                        "text": PROMPT_TEMPLATE.format(
+                            record=transcript, words=int(self._max_summary_tokens * WORDS_PER_TOKEN)
+                        ),
+                    }
+                ],
+                session_name=conversation.id,
+                message_name=message_id,
+                agent=manifest.name,
+                parent=self._parent,
+                temperature=self._temperature,
+            ),
             budget=UsageBudget(limits, caller_budget=books, recorded_separately=conversation.stored),
             model=model,
-            session_name=conversation.id,
-            message_name=message_id,
-            agent=manifest.name,
-            parent=self._parent,
-            temperature=self._temperature,
         )
 
     def _context(self, turn: Turn) -> ToolContext:
         home, session_id = self._runner.home, self._session.id
-        return ToolContext(session_id, "", home.workspace, home.scratch(session_id), turn.message_id, agent=turn.agent)
+        return ToolContext(
+            session_id, "", home.workspace, home.scratch(session_id), turn.message_id, agent=turn.request.agent
+        )
 
 
 def _price(card: ModelCard) -> float | None:

@@ -70,7 +70,7 @@ class CompactionService:
     # -- while a turn is at work
 
     def open_budget(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
-        conversation, own = turn.session, CurrentTurn(turn.message_id, turn.reply_id, exclude_later=True)
+        conversation, own = turn.session, CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=True)
 
         async def keep(marker: Marker, summary: Summary) -> tuple[str, View]:
             await self._save_facts(conversation, summary)
@@ -78,7 +78,7 @@ class CompactionService:
             await recorder.save(lambda connection, _: markers.insert(connection, row, part_id, marker))
             after = await self._read(conversation, own)
             after.begin_with(prompt)
-            after.add_user(turn.parts, turn.agent, turn.all_notes, turn.message_id)
+            after.add_user(turn.request.parts, turn.request.agent, turn.all_notes, turn.message_id)
             after.add_reply(past_steps(recorder.current_parts()))
             return row.id, after
 

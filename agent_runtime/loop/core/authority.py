@@ -26,16 +26,16 @@ class AuthorityResolver:
 
     def manifest(self, turn: Turn) -> Manifest:
         """Who answers. Raises GoneAgent."""
-        found = self.agents.get(turn.agent)
+        found = self.agents.get(turn.request.agent)
         if found is None:
-            raise UnknownAgent(f"agent {turn.agent} does not exist any more")
+            raise UnknownAgent(f"agent {turn.request.agent} does not exist any more")
         return found
 
     def resolve(self, turn: Turn) -> Authority:
         """Raises GoneAgent."""
-        above = self.resolve(turn.parent) if turn.parent is not None else self._operator_authority()
-        if turn.external_work is not None and turn.external_work.layer is not None:
-            above = above.with_layer(turn.external_work.layer)
+        above = self.resolve(turn.request.parent) if turn.request.parent is not None else self._operator_authority()
+        if turn.request.external_work is not None and turn.request.external_work.layer is not None:
+            above = above.with_layer(turn.request.external_work.layer)
         return above.with_layer(self._agent_layer(self.manifest(turn), turn))
 
     def resolve_standalone(self, manifest: Manifest) -> Authority:

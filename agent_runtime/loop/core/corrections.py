@@ -18,9 +18,9 @@ MAX_ANSWER_CHARACTERS = 200
 
 def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> None:
     """Notes a message that corrects what was said before it; `view` shows that, none when it has just been said."""
-    if not turn.interactive or turn.has_run_before or turn.parent is not None:
+    if not turn.request.interactive or turn.has_run_before or turn.request.parent is not None:
         return
-    said = user_text(turn.parts)
+    said = user_text(turn.request.parts)
     if not may_be_correction(said):
         return
     answered = view.last_answer if view is not None else ""

@@ -32,11 +32,12 @@ class ParentCall:
 
 def caller_notes(turn: Turn) -> tuple[Note, ...]:
     """What a subagent is told of its caller; nothing for other turns."""
-    if turn.parent is None:
+    parent = turn.request.parent
+    if parent is None:
         return ()
     text = (
-        f"You run as a subagent: agent {turn.parent.agent} called you by its tool task, and the message above is what "
-        "it asked for. Your final answer is returned to it. No person is there to answer questions."
+        f"You run as a subagent: agent {parent.request.agent} called you by its tool task, and the message above is "
+        "what it asked for. Your final answer is returned to it. No person is there to answer questions."
     )
     return (Note("caller", text),)
 
@@ -47,11 +48,13 @@ def fingerprint(parts: list[dict[str, Any]]) -> str:
 
 def report_to_parent(connection: sqlite3.Connection, ids: Ids, turn: Turn, now: int) -> None:
     """Tells the caller's session how its background agent ended: in the transaction that ends it."""
-    if turn.session.parent is None or turn.outcome is None:
+    if turn.session.parent is None or turn.end.outcome is None:
         return
-    ended = turn.outcome
-    text = text_of(turn.reply_parts) if ended.status == "complete" else ended.error or "it was stopped"
-    _insert_report(connection, ids, (turn.session.parent[0], turn.session.id, turn.agent), (ended.status, text), now)
+    ended = turn.end.outcome
+    text = text_of(turn.end.reply_parts) if ended.status == "complete" else ended.error or "it was stopped"
+    _insert_report(
+        connection, ids, (turn.session.parent[0], turn.session.id, turn.request.agent), (ended.status, text), now
+    )
 
 
 def report_interrupted(connection: sqlite3.Connection, ids: Ids, row: history.TurnRow, now: int) -> None:

@@ -1,10 +1,10 @@
-"""The one object that carries a turn from its admission to its end."""
+"""The state of a turn: what was asked, what this process holds of it, and how it ended."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -20,152 +20,212 @@ from .pending_requests import PendingRequest
 from .turn_stream import TurnStream
 
 StopReason = Literal["cancelled", "caller", "deadline", "unanswered", "shutdown", "channel", "constraints"]
-State = Literal["queued", "running", "settling", "waiting", "resuming", "ended"]
-"""`settling`: its end, or its wait for a person, is on the way to the disk. `waiting`: put away until a person has
-answered. `resuming`: gone on with as soon as there is a slot."""
+State = Literal["queued", "running", "finalizing", "waiting", "resuming", "ended"]
+"""`finalizing`: its end, or its wait for a person, is being written to the disk. `waiting`: it waits for a person and
+nothing of it runs. `resuming`: it has its answers and waits for a slot."""
+TRANSITIONS: Mapping[State, frozenset[State]] = {
+    "queued": frozenset({"running", "finalizing", "resuming", "ended"}),
+    "running": frozenset({"finalizing", "ended"}),
+    "finalizing": frozenset({"finalizing", "waiting", "queued", "ended"}),
+    "waiting": frozenset({"resuming", "running", "ended"}),
+    "resuming": frozenset({"waiting", "running", "ended"}),
+    "ended": frozenset(),
+}
+"""The states that may follow a state. From `finalizing` a turn returns to `queued` when the disk refused to record
+that it was cancelled or has joined another turn; it is finalized again when the first attempt failed."""
 TurnHook = Callable[[sqlite3.Connection, "Turn", int], None]
-"""What else belongs into the transaction that starts or ends a turn; gets the time in epoch milliseconds."""
+"""Writes more in the transaction that starts or ends a turn. The last argument is the time in epoch milliseconds."""
 
 
 class WorkRecorder(Protocol):
-    """Keeps a record of work that was handed in, in the very transactions that admit and end its turn."""
+    """Keeps a record of work from outside in the transactions that admit and end its turn."""
 
     def record_admission(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-        """The turn is about to be stored. What this raises stops it."""
+        """The turn is about to be stored. An exception prevents that."""
         ...
 
     def record_end(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-        """The turn has its outcome, and its task, if it has one, its record."""
+        """The turn has its outcome, and the record of its task, if it has one, is written."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalWork:
-    """What comes with work that nobody waits for at a keyboard and somebody keeps a record of."""
+    """Work that came through the mediation channel, the file drop or a trigger, and is recorded by its sender."""
 
     source: str
-    """The door it came through."""
+    """The entry point it came through."""
     work_id: str
     recorder: WorkRecorder
     narrow_limits: Callable[[TurnLimits], TurnLimits]
-    """Narrows the limits of its turn."""
     layer: Layer | None = None
-    """What it may use, beside what the agent may."""
+    """Limits what the turn may use, in addition to the agent's own authority."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnRequest:
+    """What was asked for, by whom and of which agent."""
+
+    session: LiveSession
+    message_id: str
+    reply_id: str
+    parts: list[dict[str, Any]]
+    session_name: str
+    """The session as the caller named it; replies and streams use this name."""
+    message_name: str
+    model_chosen_by: Literal["message", "agent", "session"] = "agent"
+    """A session keeps its message's choice once a call with it has succeeded. With `session`, the turn uses the
+    session's model as it is when the turn starts."""
+    agent: str = DEFAULT
+    temperature: float | None = None
+    """From the agent's manifest; None: the provider's default."""
+    task_id: str | None = None
+    parent: Turn | None = None
+    """The turn that called this one as a subagent."""
+    interactive: bool = False
+    steers: bool = False
+    """It joins the turn that runs in its session, if that comes to another step."""
+    external_work: ExternalWork | None = None
+    on_start: TurnHook | None = None
+    on_end: TurnHook | None = None
+
+
+@dataclass(slots=True)
+class TurnStart:
+    """When a turn started, and how far that is recorded."""
+
+    at_ms: int | None = None
+    """Epoch milliseconds."""
+    monotonic: float | None = None
+    """Seconds; earlier than the real start by the time that the turn ran in earlier processes."""
+    announced: bool = False
+    """The event `turn-started` was sent."""
+    unrecorded: Unit[None] | None = None
+    """The write that is still to be done; None once it is done, or where none is needed."""
+    write: asyncio.Future[None] | None = None
+
+
+@dataclass(slots=True)
+class HumanWait:
+    """What a turn asks of a person."""
+
+    requests: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
+    """The open questions and approvals by id, while the turn waits."""
+    answerable_ids: set[str] = field(default_factory=set[str])
+    """Calls and approvals of the current step that may be answered already."""
+    answer_writes: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    """Answers that are being written to the disk."""
+    since_ms: int | None = None
+    """Epoch milliseconds."""
+    timer: asyncio.TimerHandle | None = None
+    """Ends the wait."""
+
+
+@dataclass(slots=True)
+class ModelRetry:
+    """The model call that is being repeated; both None while none is."""
+
+    reason: str | None = None
+    attempt: int | None = None
+
+
+@dataclass(slots=True)
+class TurnEnd:
+    """How a turn ended, or why it is to end."""
+
+    stop_reason: StopReason | None = None
+    """Why it was told to stop; None: nobody stopped it."""
+    outcome: TurnOutcome | None = None
+    recorded: bool = False
+    """The end is on the disk."""
+    duration_ms: int = 0
+    reply_parts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The recorded parts of the reply, once the turn has ended or waits."""
+    joined_turn: Turn | None = None
+    """The turn that this message has joined instead of becoming one."""
 
 
 @dataclass(slots=True, eq=False)
 class Turn:
     """One user message on its way to a finished reply."""
 
-    session: LiveSession
-    message_id: str
-    reply_id: str
-    parts: list[dict[str, Any]]
+    request: TurnRequest
     budget: UsageBudget
     model: str
-    session_name: str
-    """The session as the caller named it; replies and streams use this name."""
-    message_name: str
-    model_chosen_by: Literal["message", "agent", "session"] = "agent"
-    """Who chose the model. A session keeps its message's choice once a call with it has succeeded; a message that
-    leaves the choice to the session uses what that has when the turn starts."""
-    agent: str = DEFAULT
-    """Who answers."""
-    temperature: float | None = None
-    """As the agent's manifest says; none: the provider's own."""
-    task_id: str | None = None
-    parent: Turn | None = None
-    """The turn that has called this one to help it."""
-    interactive: bool = False
+    state: State = "queued"
+    """Changed by `transition` alone."""
+    sent_ms: int = 0
+    """When the message came, in epoch milliseconds, as its row says."""
     snapshot_id: str | None = None
     """The host's snapshot of the machine as it was before this message."""
-    sent_ms: int = 0
-    """When the message came; epoch milliseconds, as its row says."""
     notes: tuple[Note, ...] | None = None
-    """What else the model is told below the message; none until the turn starts."""
-    steers: bool = False
-    """It joins the turn that runs, if that comes to another step."""
-    unrecorded_start: Unit[None] | None = None
-    """What is still to be recorded of its start."""
-    start_write: asyncio.Future[None] | None = None
-    """The write that records it."""
-    on_start: TurnHook | None = None
-    on_end: TurnHook | None = None
-    external_work: ExternalWork | None = None
-    state: State = "queued"
+    """What else the model is told below the message; None until the turn starts."""
     was_queued: bool = False
-    """It could not start when it came."""
+    """It could not start when it was admitted."""
     has_run_before: bool = False
-    """It has run before: in an earlier life, or until it had to wait for a person."""
+    """It has run in an earlier process, or until it had to wait for a person."""
     admission_write: asyncio.Future[None] | None = None
     """The write that makes it durable."""
     admitted: bool = False
-    """Its admission is on disk."""
-    interruptible: bool = False
-    """The loop has begun. A turn that is stopped before that ends as soon as it begins, so that its end is settled."""
-    stop_reason: StopReason | None = None
-    pending_requests: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
-    """The open questions and approvals by id, while it waits."""
-    answer_writes: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    """Answers that are on their way to the disk."""
-    answerable_ids: set[str] = field(default_factory=set[str])
-    """Calls and approvals of the step at work that a person may answer already."""
-    waiting_since_ms: int | None = None
-    """Epoch milliseconds."""
-    wait_timer: asyncio.TimerHandle | None = None
-    """Ends the wait."""
-    joined_turn: Turn | None = None
-    """The turn that this message has joined."""
-    outcome: TurnOutcome | None = None
-    end_recorded: bool = False
-    """It has come to its end here, and that is on the disk."""
-    retry_reason: str | None = None
-    """Why the model call is being made again, while it is."""
-    retry_attempt: int | None = None
-    """Which attempt that is."""
-    started_ms: int | None = None
-    started_monotonic: float | None = None
-    duration_ms: int = 0
-    start_announced: bool = False
-    """Those who watch know that it has started."""
-    reply_parts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """The recorded parts, once the turn has ended or waits."""
+    """Its admission is on the disk."""
+    start: TurnStart = field(default_factory=TurnStart)
+    human_wait: HumanWait = field(default_factory=HumanWait)
+    retry: ModelRetry = field(default_factory=ModelRetry)
+    end: TurnEnd = field(default_factory=TurnEnd)
     stream: TurnStream = field(default_factory=TurnStream)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-    paused_or_ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """It has ended, or waits for a person."""
     run_task: asyncio.Task[None] | None = None
+    interruptible: bool = False
+    """The loop has begun. A turn that is stopped before that ends as soon as it begins, so that its end is recorded."""
+    paused_or_ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while the turn waits for a person, and once it has ended."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def session(self) -> LiveSession:
+        return self.request.session
+
+    @property
+    def message_id(self) -> str:
+        return self.request.message_id
+
+    def transition(self, state: State) -> None:
+        """Change the state. Raises RuntimeError for a change that `TRANSITIONS` does not have."""
+        if state not in TRANSITIONS[self.state]:
+            raise RuntimeError(f"turn {self.message_id} cannot go from {self.state} to {state}")
+        self.state = state
 
     @property
     def could_start(self) -> bool:
         return self.state in ("queued", "resuming") and self.admitted
 
     def would_join(self, running: Turn) -> bool:
-        """Whether this message steers that turn. One for another agent does not: that may be one that may do less."""
-        return self.steers and self.state == "queued" and self.admitted and self.agent == running.agent
+        """Whether this message steers that turn. One for another agent does not: that agent may have less authority."""
+        same_agent = self.request.agent == running.request.agent
+        return self.request.steers and self.state == "queued" and self.admitted and same_agent
 
     def is_called_from(self, session: LiveSession) -> bool:
         """Whether it was called, directly or not, by a turn of that session."""
-        return self.parent is not None and (self.parent.session is session or self.parent.is_called_from(session))
+        parent = self.request.parent
+        return parent is not None and (parent.session is session or parent.is_called_from(session))
 
     def public_ids(self) -> dict[str, str]:
-        """How this turn is called on the wire."""
-        names = {"session_id": self.session_name, "message_id": self.message_name}
-        return {**names, "task_id": self.task_id} if self.task_id else names
+        """The ids of this turn as callers see them."""
+        ids = {"session_id": self.request.session_name, "message_id": self.request.message_name}
+        return {**ids, "task_id": self.request.task_id} if self.request.task_id else ids
 
     def reply_metadata(self) -> dict[str, Any]:
-        """What is kept with the reply whatever becomes of it: what it cost can be worked out from that."""
-        brief = self.session.prompt_of(self.agent)
+        """What is stored with the reply however the turn ends; its cost can be computed from that."""
+        prompt = self.session.prompt_of(self.request.agent)
         return {
             "model": {"provider_id": "mesh", "model_id": self.model},
-            "agent": self.agent,
-            "system_prompt_digest": brief.digest if brief else None,
+            "agent": self.request.agent,
+            "system_prompt_digest": prompt.digest if prompt else None,
         }
 
     @property
     def depth(self) -> int:
         """How many turns are above this one."""
-        return self.parent.depth + 1 if self.parent is not None else 0
+        return self.request.parent.depth + 1 if self.request.parent is not None else 0
 
     @property
     def all_notes(self) -> tuple[Note, ...]:
@@ -173,26 +233,26 @@ class Turn:
         return (sent_note(self.sent_ms), *(self.notes or ()))
 
     def pending(self) -> list[dict[str, Any]]:
-        """What it waits for, as callers see it."""
-        return [wait.serialize() for wait in self.pending_requests.values()]
+        """What the turn waits for, as callers see it."""
+        return [request.serialize() for request in self.human_wait.requests.values()]
 
     def run_end_hooks(self, connection: sqlite3.Connection, now: int) -> None:
-        """What else belongs into the transaction that ends it."""
-        if self.on_end is not None:
-            self.on_end(connection, self, now)
-        if self.external_work is not None:
-            self.external_work.recorder.record_end(connection, self, now)
+        """Write what else belongs into the transaction that ends the turn."""
+        if self.request.on_end is not None:
+            self.request.on_end(connection, self, now)
+        if self.request.external_work is not None:
+            self.request.external_work.recorder.record_end(connection, self, now)
 
     def stop(self, reason: StopReason) -> None:
-        """Cancels whatever the turn waits for. The first reason counts; a turn that is being settled goes on."""
-        if self.state == "running" and self.stop_reason is None:
-            self.stop_reason = reason
+        """Cancel the turn while it runs. The first reason counts; a turn that is being finalized is left alone."""
+        if self.state == "running" and self.end.stop_reason is None:
+            self.end.stop_reason = reason
             if self.interruptible and self.run_task is not None:
                 self.run_task.cancel()
 
     def mark_ended(self) -> None:
-        """Nothing more will be heard of it."""
-        self.state = "ended"
+        """Close the stream and wake all who wait for the end."""
+        self.transition("ended")
         self.stream.close()
         self.paused_or_ended.set()
         self.ended.set()

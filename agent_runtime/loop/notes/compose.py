@@ -69,7 +69,7 @@ async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvide
         return taken
     conversation = turn.session
     occasion = NoteContext(
-        *(conversation.id, conversation.principal, turn.agent, turn.model, user_text(turn.parts)),
+        *(conversation.id, conversation.principal, turn.request.agent, turn.model, user_text(turn.request.parts)),
         is_first_message=view.empty,
         context_tokens=conversation.context_tokens,
     )

@@ -19,15 +19,15 @@ class NoDailyLog:
 
 def log_turn(turn: Turn, daily_log: DailyLog) -> None:
     """Notes a turn of a person or a task. What agents do for each other shows in the answer of the first one."""
-    if turn.parent is not None or turn.outcome is None:
+    if turn.request.parent is not None or turn.end.outcome is None:
         return
-    conversation, outcome = turn.session, turn.outcome
+    conversation, outcome = turn.session, turn.end.outcome
     how = outcome.error_code or outcome.limit
     entry = DailyLogEntry(
         principal=conversation.principal,
-        who=turn.task_id or next(iter(conversation.aliases), conversation.id),
+        who=turn.request.task_id or next(iter(conversation.aliases), conversation.id),
         status=outcome.status if how in (None, outcome.status) else f"{outcome.status} ({how})",
-        asked=text_of(turn.parts)[:MAX_TEXT_CHARACTERS],
-        answered=text_of(turn.reply_parts)[:MAX_TEXT_CHARACTERS],
+        asked=text_of(turn.request.parts)[:MAX_TEXT_CHARACTERS],
+        answered=text_of(turn.end.reply_parts)[:MAX_TEXT_CHARACTERS],
     )
     daily_log.append(entry)

@@ -33,7 +33,7 @@ from ...sessions import (
 from ...store import Unit
 from ..core.limits import TurnLimits, UsageBudget
 from ..core.live_sessions import MAIN_ALIAS, LiveSession
-from ..core.turn_state import ExternalWork, Turn
+from ..core.turn_state import ExternalWork, Turn, TurnRequest
 from ..services import LoopServices
 from ..sessions.session_service import close_session
 from .human_answers import HumanAnswers
@@ -112,12 +112,12 @@ class ChatService:
         """Takes the message as the answer to what that turn waits for. Raises Conflict `not_an_answer`."""
         require_same_agent_and_model(waiting_turn, agent=incoming.agent, model=incoming.model)
         answer = parse_plain_text_answer(waiting_turn, incoming.parts)
-        message = self._turn(replace(incoming, agent=waiting_turn.agent, model=waiting_turn.model), session)
+        message = self._turn(replace(incoming, agent=waiting_turn.request.agent, model=waiting_turn.model), session)
         admitted, since = self._unit(incoming, message), waiting_turn.stream.resume_position
 
         def unit(connection: sqlite3.Connection) -> None:
             admitted(connection)
-            into = (waiting_turn.message_id, waiting_turn.reply_id)
+            into = (waiting_turn.message_id, waiting_turn.request.reply_id)
             rows.steer_turn(connection, message.message_id, into, {"status": "answered"}, message.sent_ms)
 
         try:
@@ -125,9 +125,10 @@ class ChatService:
         except _DuplicateMessage:
             return await self._require_existing(incoming, session)
         start = c.Start(
-            messageId=waiting_turn.reply_id, messageMetadata={**message.public_ids(), "pending": waiting_turn.pending()}
+            messageId=waiting_turn.request.reply_id,
+            messageMetadata={**message.public_ids(), "pending": waiting_turn.pending()},
         )
-        message.joined_turn = waiting_turn
+        message.end.joined_turn = waiting_turn
         message.stream.continue_as(waiting_turn.stream, since=since, first_chunk=start)
         message.mark_ended()
         return message
@@ -218,37 +219,39 @@ class ChatService:
     def _turn(self, incoming: IncomingMessage, session: LiveSession) -> Turn:
         message_id = self._services.ids.new("msg")
         running = self._services.admission.active_turn(session) if incoming.on_busy == "steer" else None
-        named = incoming.agent or (running.agent if running is not None else session.agent)
+        named = incoming.agent or (running.request.agent if running is not None else session.agent)
         agent = self._services.live_sessions.add_agent(session, named)
         limits, mandate = self._limits().at_most(agent.max_steps), incoming.external_work
         of_agent = agent.model if agent.name != session.agent else None
         return Turn(
-            session=session,
-            message_id=message_id,
-            reply_id=self._services.ids.new("msg"),
-            parts=incoming.parts,
+            TurnRequest(
+                session=session,
+                message_id=message_id,
+                reply_id=self._services.ids.new("msg"),
+                parts=incoming.parts,
+                model_chosen_by="message" if incoming.model else "agent" if of_agent else "session",
+                agent=agent.name,
+                temperature=agent.temperature,
+                session_name=incoming.session or session.id,
+                message_name=incoming.message_id or message_id,
+                task_id=mandate.work_id if mandate is not None else None,
+                external_work=mandate,
+                interactive=mandate is None,
+                steers=incoming.on_busy == "steer",
+            ),
             budget=UsageBudget(mandate.narrow_limits(limits) if mandate is not None else limits),
             model=incoming.model or of_agent or session.model,
-            model_chosen_by="message" if incoming.model else "agent" if of_agent else "session",
-            agent=agent.name,
-            temperature=agent.temperature,
-            session_name=incoming.session or session.id,
-            message_name=incoming.message_id or message_id,
-            task_id=mandate.work_id if mandate is not None else None,
-            external_work=mandate,
-            interactive=mandate is None,
-            steers=incoming.on_busy == "steer",
         )
 
     def _unit(self, incoming: IncomingMessage, turn: Turn) -> Unit[None]:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
-        parts = tuple((self._services.ids.new("prt"), part) for part in turn.parts)
+        parts = tuple((self._services.ids.new("prt"), part) for part in turn.request.parts)
         session = None if turn.session.stored else turn.session.new_row(str(self._services.home.workspace))
-        brief = turn.session.prompt_of(turn.agent)
+        brief = turn.session.prompt_of(turn.request.agent)
         row = NewTurn(
-            turn.message_id, turn.session.id, turn.reply_id, parts, incoming.fingerprint(), turn.was_queued,
+            turn.message_id, turn.session.id, turn.request.reply_id, parts, incoming.fingerprint(), turn.was_queued,
             client_id=incoming.message_id,
-            task_id=turn.task_id,
+            task_id=turn.request.task_id,
             metadata=_metadata(turn),
         )  # fmt: skip
 
@@ -256,9 +259,9 @@ class ChatService:
             if session is not None:
                 rows.insert_session(connection, session, now)
             elif not retention.is_kept(connection, row.session_id):  # it was too old at the very moment
-                raise unknown_session(turn.session_name)
-            if brief is not None and turn.agent != turn.session.agent:
-                agent_prompts.add(connection, turn.session.id, turn.agent, brief)
+                raise unknown_session(turn.request.session_name)
+            if brief is not None and turn.request.agent != turn.session.agent:
+                agent_prompts.add(connection, turn.session.id, turn.request.agent, brief)
             if incoming.regenerate and incoming.message_id is not None:
                 _rewind(connection, row.session_id, incoming.message_id, now)
             elif incoming.message_id is not None:
@@ -267,8 +270,8 @@ class ChatService:
                 rows.insert_turn(connection, row, now)
             except sqlite3.IntegrityError as error:
                 raise _DuplicateMessage from error
-            if turn.external_work is not None:
-                turn.external_work.recorder.record_admission(connection, turn, now)
+            if turn.request.external_work is not None:
+                turn.request.external_work.recorder.record_admission(connection, turn, now)
 
         return unit
 
@@ -295,14 +298,14 @@ def _rewind(connection: sqlite3.Connection, session_id: str, name: str, now: int
 def _metadata(turn: Turn) -> dict[str, Any]:
     """What is kept with the user's message, and not in its words."""
     about: dict[str, Any] = {
-        "session_name": turn.session_name,
-        "model": {"provider_id": "mesh", "model_id": turn.model, "chosen_by": turn.model_chosen_by},
-        "agent": turn.agent,
+        "session_name": turn.request.session_name,
+        "model": {"provider_id": "mesh", "model_id": turn.model, "chosen_by": turn.request.model_chosen_by},
+        "agent": turn.request.agent,
     }
-    if turn.external_work is not None:
-        source, work_id = turn.external_work.source, turn.external_work.work_id
+    if turn.request.external_work is not None:
+        source, work_id = turn.request.external_work.source, turn.request.external_work.work_id
         about["trigger"] = {"source": source, "fired_at": turn.sent_ms, "delivery_id": work_id}
-    if turn.steers:
+    if turn.request.steers:
         about["steers"] = True
     if turn.snapshot_id is not None:
         about["snapshot_id"] = turn.snapshot_id

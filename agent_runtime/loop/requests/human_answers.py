@@ -69,29 +69,31 @@ class HumanAnswers:
         if conversation is None or turn is None:
             return None
         by_call = {answer.id: answer for answer in answers}
-        if turn.state == "settling" or turn.answerable_ids & by_call.keys():
+        if turn.state == "finalizing" or turn.human_wait.answerable_ids & by_call.keys():
             await _wait_until_paused(turn)
-        met = [(wait, by_call[wait.call_id]) for wait in turn.pending_requests.values() if wait.call_id in by_call]
+        met = [(wait, by_call[wait.call_id]) for wait in turn.human_wait.requests.values() if wait.call_id in by_call]
         for wait, answer in met:
             _part_changes(wait, answer)  # all of them fit, or none is taken
         for wait, answer in met:
             await self._submit(conversation, turn, wait, answer)
         return (
-            turn if met or (turn.has_run_before and turn.reply_id == reply_id and not turn.pending_requests) else None
+            turn
+            if met or (turn.has_run_before and turn.request.reply_id == reply_id and not turn.human_wait.requests)
+            else None
         )
 
     async def waiting_turn(self, session: LiveSession) -> Turn | None:
         """The session's turn if it waits for a person, or is about to; else None."""
         turn = self._services.admission.head_turn(session)
-        if turn is not None and turn.answerable_ids and turn.state in ("running", "settling"):
+        if turn is not None and turn.human_wait.answerable_ids and turn.state in ("running", "finalizing"):
             await _wait_until_paused(turn)
-        return turn if turn is not None and turn.state == "waiting" and turn.pending_requests else None
+        return turn if turn is not None and turn.state == "waiting" and turn.human_wait.requests else None
 
     async def submit_with_message(
         self, session: LiveSession, turn: Turn, answer: HumanAnswer, message: Unit[None]
     ) -> None:
         """Records the answer and the message that gave it, in one transaction."""
-        await self._submit(session, turn, turn.pending_requests[answer.id], answer, message)
+        await self._submit(session, turn, turn.human_wait.requests[answer.id], answer, message)
 
     async def _submit(
         self,
@@ -103,16 +105,16 @@ class HumanAnswers:
     ) -> None:
         """An answer that is on its way to the disk counts, also when whoever gave it hangs up."""
         recorded = _part_changes(request, answer)
-        if turn.state != "waiting" or turn.pending_requests.pop(request.id, None) is None:
+        if turn.state != "waiting" or turn.human_wait.requests.pop(request.id, None) is None:
             raise _not_waiting(request.id)  # another one was faster, or the turn was stopped
         taking = asyncio.create_task(self._record_and_publish(session, turn, request, answer, recorded, message))
-        turn.answer_writes.add(taking)
+        turn.human_wait.answer_writes.add(taking)
         taking.add_done_callback(lambda done: self._on_recorded(turn, done))
         await asyncio.shield(taking)
 
     def _on_recorded(self, turn: Turn, write: asyncio.Task[None]) -> None:
         """The turn goes on behind its last answer, not before: it reads all of them from disk."""
-        turn.answer_writes.discard(write)
+        turn.human_wait.answer_writes.discard(write)
         self._services.admission.resume_if_answered(turn)
 
     async def _record_and_publish(
@@ -127,7 +129,7 @@ class HumanAnswers:
         try:
             await self._record(session, turn, request, answer, part_changes, message)
         except BaseException:
-            turn.pending_requests[request.id] = request
+            turn.human_wait.requests[request.id] = request
             raise
         if "output" in part_changes:
             turn.stream.publish(c.ToolOutputAvailable(toolCallId=request.call_id, output=part_changes["output"]))
@@ -141,12 +143,16 @@ class HumanAnswers:
 
     async def _find(self, session: LiveSession, request_id: str) -> tuple[Turn, PendingRequest]:
         turn = self._services.admission.head_turn(session)
-        if turn is not None and turn.state in ("running", "settling") and request_id in turn.answerable_ids:
+        if (
+            turn is not None
+            and turn.state in ("running", "finalizing")
+            and request_id in turn.human_wait.answerable_ids
+        ):
             # What is asked is seen before the other calls of its step are done, and may be answered as early.
             await _wait_until_paused(turn)
         if turn is not None and turn.state == "waiting":
-            found = turn.pending_requests.get(request_id)
-            for wait in (found,) if found else turn.pending_requests.values():
+            found = turn.human_wait.requests.get(request_id)
+            for wait in (found,) if found else turn.human_wait.requests.values():
                 if request_id in (wait.id, wait.call_id):
                     return turn, wait
         raise _not_waiting(request_id)
@@ -165,7 +171,7 @@ class HumanAnswers:
         rules = _merge_rules(session.rules, added)
 
         def unit(connection: sqlite3.Connection) -> None:
-            rows.save_answer(connection, turn.reply_id, request.call_id, part_changes, now)
+            rows.save_answer(connection, turn.request.reply_id, request.call_id, part_changes, now)
             if added:
                 rows.set_permissions(connection, session.id, rules, now)
             if message is not None:

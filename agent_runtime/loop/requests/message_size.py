@@ -27,11 +27,15 @@ class MessageSizeCheck:
         """Raises TooLarge for a message that would not fit even if nothing had been said before. Where nothing is known
         of the window, or prompt and tools alone do not fit, the provider has the word."""
         window = self.compaction.window(turn.model)
-        limit, brief = window.limit, turn.session.prompt_of(turn.agent)
-        if brief is None or not window.known or sum(len(str(part)) for part in turn.parts) * SKIP_FACTOR <= limit:
+        limit, brief = window.limit, turn.session.prompt_of(turn.request.agent)
+        if (
+            brief is None
+            or not window.known
+            or sum(len(str(part)) for part in turn.request.parts) * SKIP_FACTOR <= limit
+        ):
             return
-        view = View(brief.prompt, turn.agent)
-        view.add_user(turn.parts, turn.agent, (), turn.message_id)
+        view = View(brief.prompt, turn.request.agent)
+        view.add_user(turn.request.parts, turn.request.agent, (), turn.message_id)
         tools = serialize_tools(self.tool_catalog.snapshot(brief.tools, self.authority_resolver.resolve(turn)).specs)
         sizes = await too_long(self.compaction.calibrations.for_model(turn.model), view.messages, tools, limit)
         if sizes is None:

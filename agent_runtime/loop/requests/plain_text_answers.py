@@ -27,9 +27,9 @@ def parse_plain_text_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> Huma
     """The answer to the one request that `turn` waits for. Raises Conflict `not_an_answer`, which shows what is open,
     when there are several or the text does not answer it."""
     text = user_text(parts).strip()
-    if len(turn.pending_requests) > 1:
-        raise _refused(turn, f"{len(turn.pending_requests)} requests are open: answer each by its id")
-    [wait] = turn.pending_requests.values()
+    if len(turn.human_wait.requests) > 1:
+        raise _refused(turn, f"{len(turn.human_wait.requests)} requests are open: answer each by its id")
+    [wait] = turn.human_wait.requests.values()
     if wait.kind == "approval":
         return _decision(turn, wait, text)
     if len(wait.questions) != 1:
@@ -40,8 +40,8 @@ def parse_plain_text_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> Huma
 
 def require_same_agent_and_model(turn: Turn, *, agent: str | None, model: str | None) -> None:
     """An answer goes to the turn that asked: it cannot choose another agent or model. Raises Conflict."""
-    if agent not in (None, turn.agent):
-        raise _refused(turn, f"agent {turn.agent} waits for the answer, so agent {agent} cannot take it")
+    if agent not in (None, turn.request.agent):
+        raise _refused(turn, f"agent {turn.request.agent} waits for the answer, so agent {agent} cannot take it")
     if model not in (None, turn.model):
         raise _refused(turn, f"the turn that waits for the answer uses model {turn.model}, not {model}")
 
@@ -78,5 +78,5 @@ def _picked(labels: Sequence[str], text: str) -> str | None:
 
 
 def _refused(turn: Turn, why: str) -> Conflict:
-    ways = f"POST /chat/{turn.session_name}/answer; on_busy: queue has the message wait its turn"
+    ways = f"POST /chat/{turn.request.session_name}/answer; on_busy: queue has the message wait its turn"
     return Conflict(f"{why} ({ways})", code="not_an_answer", pending=turn.pending())

@@ -20,7 +20,7 @@ from ...sessions import Message, TurnRow, history, interrupt_turn, reopen_turn, 
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.parent_call import report_interrupted
 from ..core.pending_requests import pending_requests_of
-from ..core.turn_state import ExternalWork, Turn
+from ..core.turn_state import ExternalWork, Turn, TurnRequest
 from ..scheduling.runner import waiting_end
 from ..services import LoopServices
 from . import tasks
@@ -140,47 +140,60 @@ class Recovery:
         agent = message.metadata.get("agent", conversation.agent)
         manifest = self.services.live_sessions.agents.get(agent)
         chosen = message.metadata.get("model", {})
+        try:
+            task, work = await self._read_task_and_work(row)
+        except ValidationError as error:
+            log.error("a task cannot be read", task_id=row.task_id, error=str(error))
+            return None
+        on_start, on_end = (None, None) if task is None else tasks.record_hooks(task.principal, task.assignment.task_id)
         turn = Turn(
-            session=conversation,
-            message_id=row.message_id,
-            reply_id=row.reply_id,
-            parts=message.parts,
-            budget=UsageBudget(self.limits.at_most(self.services.live_sessions.max_steps(agent))),
+            TurnRequest(
+                session=conversation,
+                message_id=row.message_id,
+                reply_id=row.reply_id,
+                parts=message.parts,
+                model_chosen_by=chosen.get("chosen_by", "agent"),
+                session_name=message.metadata.get("session_name", conversation.id),
+                message_name=row.client_id or row.message_id,
+                agent=agent,
+                temperature=manifest.temperature if manifest is not None else None,
+                task_id=row.task_id,
+                interactive=row.task_id is None,
+                steers=message.metadata.get("steers") is True,
+                external_work=work,
+                on_start=on_start,
+                on_end=on_end,
+            ),
+            budget=self._budget(agent, task, work),
             model=chosen.get("model_id", conversation.model),
-            model_chosen_by=chosen.get("chosen_by", "agent"),
-            session_name=message.metadata.get("session_name", conversation.id),
-            message_name=row.client_id or row.message_id,
-            agent=agent,
-            temperature=manifest.temperature if manifest is not None else None,
-            task_id=row.task_id,
-            interactive=row.task_id is None,
-            steers=message.metadata.get("steers") is True,
             sent_ms=message.sent_at,
             notes=notes_of(message.metadata) or None,
         )
-        if row.task_id is not None and row.state != "queued":
-            turn.started_ms = message.created_at  # its deadline counts on
-        return turn if row.task_id is None or await self._restore_task_and_work(row, turn) else None
+        if task is not None:  # its deadline counts on
+            turn.start.at_ms = task.record.started_at
+        elif row.task_id is not None and row.state != "queued":
+            turn.start.at_ms = message.created_at
+        return turn
 
-    async def _restore_task_and_work(self, row: TurnRow, turn: Turn) -> bool:
-        """Gives the turn of a task, or of work that was handed in, its duties again."""
+    async def _read_task_and_work(self, row: TurnRow) -> tuple[tasks.StoredTask | None, ExternalWork | None]:
+        """The task, and the work from outside, that a turn belongs to. Raises ValidationError."""
+        if row.task_id is None:
+            return None, None
 
         def read(connection: sqlite3.Connection) -> tuple[tasks.StoredTask | None, ExternalWork | None]:
-            found = (keeper.load_external_work(connection, row) for keeper in self.work_stores)
-            mandate = next((one for one in found if one is not None), None)
-            return tasks.assignment_of(connection, row.message_id), mandate
+            found = (store.load_external_work(connection, row) for store in self.work_stores)
+            return tasks.assignment_of(connection, row.message_id), next(filter(None, found), None)
 
-        try:
-            task, mandate = await self.services.database.read(read)
-        except ValidationError as error:
-            log.error("a task cannot be read", task_id=row.task_id, error=str(error))
-            return False
+        return await self.services.database.read(read)
+
+    def _budget(self, agent: str, task: tasks.StoredTask | None, work: ExternalWork | None) -> UsageBudget:
         if task is not None:
-            self.tasks.restore(turn, task)
-        if mandate is not None:
-            turn.external_work = mandate
-            turn.budget.narrow(mandate.narrow_limits)
-        return True
+            budget = self.tasks.restored_budget(task, agent)
+        else:
+            budget = UsageBudget(self.limits.at_most(self.services.live_sessions.max_steps(agent)))
+        if work is not None:
+            budget.narrow(work.narrow_limits)
+        return budget
 
     def _end(self, connection: sqlite3.Connection, row: TurnRow, now: int) -> None:
         outcome = TurnOutcome(**interrupt_turn(connection, row, now))
@@ -192,14 +205,16 @@ class Recovery:
 
 def _resume(turn: Turn, row: TurnRow, reply: Message | None) -> None:
     """What was said before stands at the beginning of the stream; what is open is waited for, or gone on with."""
-    turn.has_run_before, turn.state = True, "resuming"
+    turn.has_run_before = True
+    turn.transition("resuming")
     if reply is None:
         return
     for chunk in (c.Start(messageId=reply.id, messageMetadata=turn.public_ids()), *replay_parts(reply.parts)):
         turn.stream.publish(chunk)
     turn.stream.set_resume_position()
-    turn.reply_parts = reply.parts
+    turn.end.reply_parts = reply.parts
     if row.state == "waiting" and (waits := pending_requests_of(reply.parts)):
-        turn.state, turn.pending_requests, turn.waiting_since_ms = "waiting", waits, row.updated_at
+        turn.transition("waiting")
+        turn.human_wait.requests, turn.human_wait.since_ms = waits, row.updated_at
         turn.stream.pause(waiting_end(turn))
         turn.paused_or_ended.set()

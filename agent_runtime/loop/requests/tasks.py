@@ -15,7 +15,7 @@ from ...errors import Conflict, NotFound
 from ...sessions import Message, NewTurn, history, rows
 from ...store import Migration, Unit
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
-from ..core.turn_state import ExternalWork, Turn
+from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
 from ..services import LoopServices
 from ..sessions.session_cost import PriceCheck
 from .task_result import finished_record, task_message
@@ -86,10 +86,7 @@ class TaskService:
         """
         if (known := await self._find_existing(assignment, principal)) is not None:
             return known
-        turn = self._turn(assignment, principal)
-        if external_work is not None:
-            turn.external_work = external_work
-            turn.budget.narrow(external_work.narrow_limits)
+        turn = self._turn(assignment, principal, external_work)
         try:
             await self._price_check.require(turn.model, turn.budget)
             await self._services.require_fit(turn)
@@ -148,12 +145,10 @@ class TaskService:
             await self._services.admission.stop(turn)
         return await self.record(task_id, principal)
 
-    def restore(self, turn: Turn, stored: StoredTask) -> None:
-        """Gives a turn of an earlier life the duties of its task, and the time at which that began."""
-        most = self._services.live_sessions.max_steps(turn.agent)
-        turn.budget = UsageBudget(self._limits(stored.assignment).at_most(most))
-        turn.started_ms = stored.record.started_at
-        self._install_hooks(turn, stored.assignment.task_id, stored.principal)
+    def restored_budget(self, stored: StoredTask, agent: str) -> UsageBudget:
+        """The budget of a task that was admitted by an earlier process."""
+        most = self._services.live_sessions.max_steps(agent)
+        return UsageBudget(self._limits(stored.assignment).at_most(most))
 
     async def _find_existing(self, assignment: TaskAssignment, principal: str) -> TaskAdmission | None:
         row = await self._services.database.read(lambda connection: _row(connection, principal, assignment.task_id))
@@ -163,30 +158,30 @@ class TaskService:
             raise Conflict(f"task {assignment.task_id} exists with other content", code="task_conflict")
         return TaskAdmission(None, self._with_live_usage(row), self._services.admission.turn(row["message_id"]))
 
-    def _turn(self, assignment: TaskAssignment, principal: str) -> Turn:
+    def _turn(self, assignment: TaskAssignment, principal: str, external_work: ExternalWork | None) -> Turn:
         agent = self._services.live_sessions.agents.require_selectable(assignment.agent or DEFAULT)
         conversation = self._services.live_sessions.create(principal, agent=agent.name)
         message_id = self._services.ids.new("msg")
-        turn = Turn(
-            session=conversation,
-            message_id=message_id,
-            reply_id=self._services.ids.new("msg"),
-            parts=[{"type": "text", "text": task_message(assignment)}],
-            budget=UsageBudget(self._limits(assignment).at_most(agent.max_steps)),
+        limits = self._limits(assignment).at_most(agent.max_steps)
+        on_start, on_end = record_hooks(principal, assignment.task_id)
+        return Turn(
+            TurnRequest(
+                session=conversation,
+                message_id=message_id,
+                reply_id=self._services.ids.new("msg"),
+                parts=[{"type": "text", "text": task_message(assignment)}],
+                agent=agent.name,
+                temperature=agent.temperature,
+                session_name=conversation.id,
+                message_name=message_id,
+                task_id=assignment.task_id,
+                external_work=external_work,
+                on_start=on_start,
+                on_end=on_end,
+            ),
+            budget=UsageBudget(external_work.narrow_limits(limits) if external_work is not None else limits),
             model=conversation.model,
-            agent=agent.name,
-            temperature=agent.temperature,
-            session_name=conversation.id,
-            message_name=message_id,
-            task_id=assignment.task_id,
         )
-        self._install_hooks(turn, assignment.task_id, principal)
-        return turn
-
-    def _install_hooks(self, turn: Turn, task_id: str, principal: str) -> None:
-        key = (principal, task_id)
-        turn.on_start = lambda connection, _, now: _record_start(connection, key, now)
-        turn.on_end = lambda connection, turn, now: _record_end(connection, key, turn, now)
 
     def _unit(self, assignment: TaskAssignment, turn: Turn) -> Unit[None]:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
@@ -199,12 +194,12 @@ class TaskService:
             started_at=None if queued else now,
             attempts=0 if queued else 1,
         )
-        parts = tuple((self._services.ids.new("prt"), part) for part in turn.parts)
-        source = turn.external_work.source if turn.external_work is not None else "api"
+        parts = tuple((self._services.ids.new("prt"), part) for part in turn.request.parts)
+        source = turn.request.external_work.source if turn.request.external_work is not None else "api"
         trigger = {"source": source, "fired_at": now, "delivery_id": task_id}
         row = NewTurn(
-            turn.message_id, conversation.id, turn.reply_id, parts, assignment.fingerprint(), queued,
-            task_id=task_id, metadata={"trigger": trigger, "agent": turn.agent},
+            turn.message_id, conversation.id, turn.request.reply_id, parts, assignment.fingerprint(), queued,
+            task_id=task_id, metadata={"trigger": trigger, "agent": turn.request.agent},
         )  # fmt: skip
         values = (conversation.principal, task_id, row.fingerprint, _assignment_json(assignment), turn.message_id)
 
@@ -214,8 +209,8 @@ class TaskService:
             rows.insert_session(connection, conversation.new_row(str(self._services.home.workspace)), now)
             rows.insert_turn(connection, row, now)
             connection.execute("INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, NULL)", (*values, record.model_dump_json()))
-            if turn.external_work is not None:
-                turn.external_work.recorder.record_admission(connection, turn, now)
+            if turn.request.external_work is not None:
+                turn.request.external_work.recorder.record_admission(connection, turn, now)
 
         return unit
 
@@ -223,11 +218,20 @@ class TaskService:
         """The stored record, with what only memory knows of a task that is under way."""
         record = TaskRecord.model_validate_json(row["record_json"])
         turn = self._services.admission.turn(row["message_id"])
-        if turn is None or record.finished_at is not None or turn.started_monotonic is None:
+        if turn is None or record.finished_at is not None or turn.start.monotonic is None:
             return record
-        running = round((self._services.clock.monotonic() - turn.started_monotonic) * 1000)
+        running = round((self._services.clock.monotonic() - turn.start.monotonic) * 1000)
         live = {"duration_ms": running, "tokens_used": turn.budget.tokens, "usage": turn.budget.usage}
         return record.model_copy(update=live)
+
+
+def record_hooks(principal: str, task_id: str) -> tuple[TurnHook, TurnHook]:
+    """What keeps the record of a task: the writes at the start and at the end of its turn."""
+    key = (principal, task_id)
+    return (
+        lambda connection, _, now: _record_start(connection, key, now),
+        lambda connection, turn, now: _record_end(connection, key, turn, now),
+    )
 
 
 def record_interruption(connection: sqlite3.Connection, turn: history.TurnRow, outcome: TurnOutcome, now: int) -> None:
@@ -307,13 +311,13 @@ def _record_start(connection: sqlite3.Connection, key: tuple[str, str], now: int
 
 def _record_end(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn, now: int) -> None:
     row = _row(connection, *key)
-    if row is None or turn.outcome is None:
+    if row is None or turn.end.outcome is None:
         return
     record = TaskRecord.model_validate_json(row["record_json"])
-    done = finished_record(record, turn.outcome, turn.reply_parts, turn.budget.usage)
+    done = finished_record(record, turn.end.outcome, turn.end.reply_parts, turn.budget.usage)
     changes = {
         "finished_at": now,
-        "duration_ms": turn.duration_ms,
+        "duration_ms": turn.end.duration_ms,
         "attempts": record.attempts + turn.budget.retries,
         "tokens_used": turn.budget.tokens,
     }

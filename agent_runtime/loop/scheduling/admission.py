@@ -36,7 +36,7 @@ MAX_TURNS = 10_000
 """Turns held in all, those included that rest: they do not count against the queue, for only a new one wakes them."""
 
 
-_STATES_BY_KIND = {"queued": ("queued",), "running": ("running", "settling"), "waiting": ("waiting", "resuming")}
+_STATES_BY_KIND = {"queued": ("queued",), "running": ("running", "finalizing"), "waiting": ("waiting", "resuming")}
 
 
 class Admission:
@@ -86,7 +86,7 @@ class Admission:
         turn.admitted = turn.was_queued = True
         self._register(turn)
         if turn.state == "waiting":
-            self._start_wait_timer(turn, (now_ms - (turn.waiting_since_ms or now_ms)) / 1000)
+            self._start_wait_timer(turn, (now_ms - (turn.human_wait.since_ms or now_ms)) / 1000)
         self._schedule_next(turn.session.id)
 
     async def stop(self, turn: Turn, reason: Literal["cancelled", "caller"] = "cancelled") -> None:
@@ -94,10 +94,10 @@ class Admission:
         await _wait_for_admissions([turn])
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
-                if turn.state == "settling":
+                if turn.state == "finalizing":
                     await turn.paused_or_ended.wait()
-                while turn.answer_writes:  # what is on its way to the disk counts
-                    await asyncio.wait(turn.answer_writes)
+                while turn.human_wait.answer_writes:  # what is on its way to the disk counts
+                    await asyncio.wait(turn.human_wait.answer_writes)
                 if turn.state == "queued":
                     await self._cancel_queued_turn(turn)
                 elif turn.state in ("waiting", "resuming"):
@@ -117,10 +117,10 @@ class Admission:
 
     def resume_if_answered(self, turn: Turn) -> None:
         """A turn that waited has all its answers: it goes on as soon as there is a slot."""
-        if turn.state == "waiting" and not turn.pending_requests and not turn.answer_writes:
-            turn.state = "resuming"
-            if turn.wait_timer is not None:
-                turn.wait_timer.cancel()
+        if turn.state == "waiting" and not turn.human_wait.requests and not turn.human_wait.answer_writes:
+            turn.transition("resuming")
+            if turn.human_wait.timer is not None:
+                turn.human_wait.timer.cancel()
             turn.paused_or_ended.clear()
             turn.stream.resume()
             self._schedule_next(turn.session.id)
@@ -131,17 +131,17 @@ class Admission:
         lane = self._session_queues.get(turn.session.id, ())
         found = [message for message in lane if message.would_join(turn)]
         for message in found:
-            message.state = "settling"
+            message.transition("finalizing")
         return found
 
     def mark_joined(self, message: Turn, turn: Turn) -> None:
-        message.joined_turn = turn
+        message.end.joined_turn = turn
         message.stream.continue_as(turn.stream)
         self._remove(message)
         message.mark_ended()
 
     def requeue(self, message: Turn) -> None:
-        message.state = "queued"
+        message.transition("queued")
         self._schedule_next(message.session.id)
 
     async def stop_all(self, session: LiveSession) -> None:
@@ -240,21 +240,21 @@ class Admission:
         if self._draining:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
         lane = self._session_queues.get(turn.session.id)
-        if turn.parent is not None:  # whoever called it has given it a place of its own kind
-            turn.state = "running"
+        if turn.request.parent is not None:  # whoever called it has given it a place of its own kind
+            turn.transition("running")
         elif lane or self._free <= 0 or turn.session.id in self._held:
             waiting = sum(1 for queued in self.turns("queued") if queued.session.id not in self._paused_sessions)
             if waiting >= self._queue_limit or len(self._turns) >= MAX_TURNS:
                 raise Busy(f"{waiting} turns are waiting; try again later", headers={"Retry-After": "5"})
             turn.was_queued = True
         else:
-            turn.state = "running"
+            turn.transition("running")
             self._adjust_slots(turn, 1)
         self._register(turn)
 
     def _adjust_slots(self, turn: Turn, count: int) -> None:
         """Takes a slot, or with -1 gives it back. Turns that help others need none: they would starve them."""
-        if turn.parent is None:
+        if turn.request.parent is None:
             self._free -= count
 
     def _register(self, turn: Turn) -> None:
@@ -276,7 +276,7 @@ class Admission:
     async def _cancel_queued_turn(self, turn: Turn) -> None:
         """Cancels a turn that waits in its lane. If that cannot be written down, it goes on waiting. Whoever asked for
         it may hang up: what is on its way to the disk counts."""
-        turn.state = "settling"
+        turn.transition("finalizing")
         if turn in self._ready:
             self._ready.remove(turn)
         turn.run_task = asyncio.create_task(self._cancel_and_remove(turn), name=f"cancel {turn.message_id}")
@@ -286,7 +286,7 @@ class Admission:
         try:
             await self._cancel(turn, self)
         except BaseException:
-            turn.state = "queued"
+            turn.transition("queued")
             self._schedule_next(turn.session.id)
             raise
         log_end(turn)
@@ -317,7 +317,7 @@ class Admission:
         """Puts the head of a lane forward if it could start, then starts what fits."""
         lane = self._session_queues.get(session_id)
         resting = (
-            session_id in self._paused_sessions and lane is not None and lane[0].external_work is None
+            session_id in self._paused_sessions and lane is not None and lane[0].request.external_work is None
         )  # work does not rest
         still = resting or session_id in self._held
         if lane and not still and lane[0].could_start and lane[0] not in self._ready:
@@ -329,18 +329,18 @@ class Admission:
         while self._free > 0 and self._ready and not self._draining:
             turn = self._ready.popleft()
             self._adjust_slots(turn, 1)
-            turn.state = "running"
+            turn.transition("running")
             self._start(turn)
 
     def _start_wait_timer(self, turn: Turn, waited: float) -> None:
         """A person has so long to answer, `waited` seconds of which are gone."""
         left = max(0.0, self._answer_seconds - max(0.0, waited))
-        turn.wait_timer = asyncio.get_running_loop().call_later(left, self._expire, turn)
+        turn.human_wait.timer = asyncio.get_running_loop().call_later(left, self._expire, turn)
 
     def _expire(self, turn: Turn) -> None:
-        if turn.answer_writes:
-            next(iter(turn.answer_writes)).add_done_callback(lambda _: self._expire(turn))
-        elif turn.state == "waiting" and turn.pending_requests:
+        if turn.human_wait.answer_writes:
+            next(iter(turn.human_wait.answer_writes)).add_done_callback(lambda _: self._expire(turn))
+        elif turn.state == "waiting" and turn.human_wait.requests:
             self._stop_waiting(turn, "unanswered")
 
     def _stop_waiting(self, turn: Turn, reason: StopReason) -> None:
@@ -349,24 +349,24 @@ class Admission:
             return
         if turn in self._ready:
             self._ready.remove(turn)
-        turn.stop_reason = reason
-        turn.state = "running"
-        turn.pending_requests.clear()
+        turn.end.stop_reason = reason
+        turn.transition("running")
+        turn.human_wait.requests.clear()
         turn.paused_or_ended.clear()
         turn.stream.resume()
         self._adjust_slots(turn, 1)
         self._start(turn)
 
     def _start(self, turn: Turn) -> None:
-        if turn.wait_timer is not None:
-            turn.wait_timer.cancel()
+        if turn.human_wait.timer is not None:
+            turn.human_wait.timer.cancel()
         turn.run_task = asyncio.create_task(self._run_and_release(turn), name=f"turn {turn.message_id}")
 
     async def _run_and_release(self, turn: Turn) -> None:
         try:
             await self._run(turn, self)
         except asyncio.CancelledError:
-            log.info("turn broken off", message_id=turn.message_id, reason=turn.stop_reason)
+            log.info("turn broken off", message_id=turn.message_id, reason=turn.end.stop_reason)
         except Exception:
             log.exception("turn could not be settled", message_id=turn.message_id)
         finally:
@@ -379,11 +379,11 @@ class Admission:
                 self._on_ended(turn)
 
     def _on_ended(self, turn: Turn) -> None:
-        if turn.outcome is not None:
+        if turn.end.outcome is not None:
             log_end(turn)
-            if turn.outcome.in_error:
+            if turn.end.outcome.in_error:
                 self._paused_sessions.add(turn.session.id)
-            self._events.emit("turn-finished", turn.session.principal, **_finished_event(turn, turn.outcome))
+            self._events.emit("turn-finished", turn.session.principal, **_finished_event(turn, turn.end.outcome))
         elif turn.admitted:
             turn.stream.interrupt()
         turn.mark_ended()

@@ -13,7 +13,7 @@ log = logger(__name__)
 
 def log_end(turn: Turn) -> None:
     """Tells the operator how a turn or task has ended; a failure is a warning."""
-    outcome = turn.outcome
+    outcome = turn.end.outcome
     if outcome is None:
         return
     facts: dict[str, Any] = {
@@ -23,14 +23,14 @@ def log_end(turn: Turn) -> None:
         "error": outcome.error,
         "session_id": turn.session.id,
         "message_id": turn.message_id,
-        "task_id": turn.task_id,
+        "task_id": turn.request.task_id,
         "principal": turn.session.principal,
-        "agent": turn.agent,
+        "agent": turn.request.agent,
         "model": turn.model,
         "steps": turn.budget.steps,
         "tokens": turn.budget.tokens,
-        "seconds": turn.duration_ms / 1000,
+        "seconds": turn.end.duration_ms / 1000,
     }
     known = {name: value for name, value in facts.items() if value is not None}
     write = log.warning if outcome.in_error else log.info
-    write("task ended" if turn.task_id else "turn ended", **known)
+    write("task ended" if turn.request.task_id else "turn ended", **known)

@@ -39,21 +39,21 @@ class TurnFinalizer:
 
     async def save_with_retries(self, turn: Turn, recorder: Recorder, record_end: TurnHook) -> None:
         """A database that refuses for a moment, for a backup or a full disk, must not falsify how a turn ended."""
-        if turn.start_write is not None:
-            await asyncio.wait([turn.start_write])
+        if turn.start.write is not None:
+            await asyncio.wait([turn.start.write])
         for wait in (*RETRY_SECONDS, None):
             try:
                 await recorder.save(lambda connection, now: record_end(connection, turn, now))
                 return
             except StoreError as error:
-                if wait is None or turn.outcome in (INTERNAL_FAILURE, STORE_FAILURE):
+                if wait is None or turn.end.outcome in (INTERNAL_FAILURE, STORE_FAILURE):
                     raise
                 log.warning("the end of a turn could not be recorded yet", message_id=turn.message_id, error=str(error))
                 await asyncio.sleep(wait)
 
     async def finalize_cancelled(self, turn: Turn, _queue: SessionQueue) -> None:
         """Settles a turn that never ran: a hidden tombstone stays in its place."""
-        turn.outcome = TurnOutcome("cancelled", "abort", "cancelled", "the turn was cancelled before it started")
+        turn.end.outcome = TurnOutcome("cancelled", "abort", "cancelled", "the turn was cancelled before it started")
 
         def unit(connection: sqlite3.Connection) -> None:
             now = self.clock.now_ms()
@@ -63,9 +63,9 @@ class TurnFinalizer:
         try:
             await self.database.write(unit, durable=True)
         except BaseException:
-            turn.outcome = None
+            turn.end.outcome = None
             raise
-        turn.stream.publish(c.Abort(reason=turn.outcome.error))
+        turn.stream.publish(c.Abort(reason=turn.end.outcome.error))
         turn.stream.close()
 
     async def finalize_unreadable(self, turn: Turn) -> None:
@@ -75,11 +75,11 @@ class TurnFinalizer:
             row = history.turn(connection, turn.message_id)
             if row is not None:
                 now = self.clock.now_ms()
-                turn.outcome = TurnOutcome(**interrupt_turn(connection, row, now))
+                turn.end.outcome = TurnOutcome(**interrupt_turn(connection, row, now))
                 turn.run_end_hooks(connection, now)
 
         await self.database.write(unit, durable=True)
-        outcome = turn.outcome or INTERNAL_FAILURE
+        outcome = turn.end.outcome or INTERNAL_FAILURE
         turn.stream.publish(c.ErrorChunk(errorText=outcome.error or ""))
         turn.stream.publish(c.Finish(finishReason="error", messageMetadata={"outcome": outcome.json()}))
 
@@ -110,9 +110,9 @@ class TurnFinalizer:
 
 
 def _record_end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-    if turn.unrecorded_start is not None:  # the disk refused it when it began
-        turn.unrecorded_start(connection)
-    rows.end_turn(connection, turn.message_id, (turn.outcome or INTERNAL_FAILURE).json(), now)
+    if turn.start.unrecorded is not None:  # the disk refused it when it began
+        turn.start.unrecorded(connection)
+    rows.end_turn(connection, turn.message_id, (turn.end.outcome or INTERNAL_FAILURE).json(), now)
     save_session_model(connection, turn, now)
     turn.run_end_hooks(connection, now)
 
@@ -120,5 +120,5 @@ def _record_end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
 def save_session_model(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
     """The session keeps the model that its message chose, once a call with it has succeeded and unless a person has set
     another one meanwhile."""
-    if turn.model_chosen_by == "message" and turn.budget.steps and turn.model == turn.session.model:
+    if turn.request.model_chosen_by == "message" and turn.budget.steps and turn.model == turn.session.model:
         rows.set_model(connection, turn.session.id, turn.model, now)

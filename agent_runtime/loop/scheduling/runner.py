@@ -59,7 +59,7 @@ class Counters:
 
     def update_model(self, turn: Turn) -> None:
         """Notes which model works, and how full its window is."""
-        if turn.parent is None:
+        if turn.request.parent is None:
             self.model, self.context_tokens = turn.model, turn.session.context_tokens
 
 
@@ -97,7 +97,7 @@ class TurnRunner:
             log.exception("a turn cannot be gone on with", message_id=turn.message_id)
             await self.finalizer.finalize_unreadable(turn)
             return
-        row = MessageRow(turn.reply_id, turn.session.id, "assistant", {}, started, started)
+        row = MessageRow(turn.request.reply_id, turn.session.id, "assistant", {}, started, started)
         recorder = Recorder(self.database, self.ids, self.clock, row, progress.parts)
         recorder.message.metadata.update(turn.reply_metadata())
         deadline = asyncio.get_running_loop().call_later(self.seconds_left(turn), turn.stop, "deadline")
@@ -121,18 +121,18 @@ class TurnRunner:
         async for chunk in run_turn(turn, deps):
             recorder.record(chunk)
             if isinstance(chunk, c.ToolInputAvailable) and chunk.toolName == QUESTION_TOOL:
-                turn.answerable_ids.add(chunk.toolCallId)
+                turn.human_wait.answerable_ids.add(chunk.toolCallId)
             elif isinstance(chunk, c.ToolApprovalRequest):
-                turn.answerable_ids |= {chunk.approvalId, chunk.toolCallId}
+                turn.human_wait.answerable_ids |= {chunk.approvalId, chunk.toolCallId}
             if isinstance(chunk, c.FinishStep):
-                turn.answerable_ids.clear()
+                turn.human_wait.answerable_ids.clear()
                 self.counters.update_model(turn)
                 self.counters.steps += 1
                 self.counters.last_step_ms = self.clock.now_ms()
             if isinstance(chunk, _TERMINAL_CHUNKS) and turn.state == "running":
                 await self._finalize(turn, recorder)  # many stop reading at an error, and may ask again at once
             turn.stream.publish(chunk)
-        if turn.outcome is None:
+        if turn.end.outcome is None:
             await self._pause(turn, recorder)
 
     # -- the beginning
@@ -140,14 +140,14 @@ class TurnRunner:
     def _begin(self, turn: Turn) -> int:
         """Notes the start; that of a turn that had to wait is also written down. Its time in epoch milliseconds."""
         now = turn.session.next_timestamp(self.clock.now_ms())
-        already = max(0, now - turn.started_ms) / 1000 if turn.has_run_before and turn.started_ms else 0.0
-        started = turn.started_ms = turn.started_ms or now
-        if turn.model_chosen_by == "session" and not turn.has_run_before:
+        already = max(0, now - turn.start.at_ms) / 1000 if turn.has_run_before and turn.start.at_ms else 0.0
+        started = turn.start.at_ms = turn.start.at_ms or now
+        if turn.request.model_chosen_by == "session" and not turn.has_run_before:
             turn.model = turn.session.model
-        turn.started_monotonic = self.clock.monotonic() - already
+        turn.start.monotonic = self.clock.monotonic() - already
         self.counters.update_model(turn)
-        if not turn.start_announced:
-            turn.start_announced = True
+        if not turn.start.announced:
+            turn.start.announced = True
             self.events.emit("turn-started", turn.session.principal, **turn.public_ids())
 
         def unit(connection: sqlite3.Connection) -> None:
@@ -155,23 +155,26 @@ class TurnRunner:
                 rows.resume_turn(connection, turn.message_id, now)
                 return
             rows.start_turn(connection, turn.message_id, started)
-            if turn.on_start is not None:
-                turn.on_start(connection, turn, started)
+            if turn.request.on_start is not None:
+                turn.request.on_start(connection, turn, started)
 
         if turn.has_run_before or turn.was_queued:
-            turn.unrecorded_start, turn.start_write = unit, self.database.write(unit)
-            turn.start_write.add_done_callback(lambda written: _on_start_written(turn, written))
+            turn.start.unrecorded, turn.start.write = unit, self.database.write(unit)
+            turn.start.write.add_done_callback(lambda written: _on_start_written(turn, written))
         return started
 
     def seconds_left(self, turn: Turn) -> float:
         """The deadline of a task counts on over restarts; a person who was waited for costs a chat nothing."""
-        used = self.clock.monotonic() - (turn.started_monotonic or 0.0) if turn.task_id else 0.0
+        used = self.clock.monotonic() - (turn.start.monotonic or 0.0) if turn.request.task_id else 0.0
         return max(0.0, turn.budget.limits.seconds - used)
 
     async def _load_resume_state(self, turn: Turn) -> ResumeState:
         def unit(connection: sqlite3.Connection) -> tuple[Message | None, list[str], Usage]:
-            reply, ids = history.message(connection, turn.reply_id), history.part_ids(connection, turn.reply_id)
-            return reply, ids, _separately_recorded_usage(connection, turn) if turn.task_id else Usage()
+            reply, ids = (
+                history.message(connection, turn.request.reply_id),
+                history.part_ids(connection, turn.request.reply_id),
+            )
+            return reply, ids, _separately_recorded_usage(connection, turn) if turn.request.task_id else Usage()
 
         reply, ids, helpers = await self._read_with_retries(unit)
         fresh = not turn.budget.tokens  # else the books of this life know more
@@ -204,7 +207,7 @@ class TurnRunner:
     async def _build_deps(
         self, turn: Turn, queue: SessionQueue, recorder: Recorder, resume_state: ResumeState
     ) -> TurnDeps:
-        conversation, brief = turn.session, turn.session.prompt_of(turn.agent)
+        conversation, brief = turn.session, turn.session.prompt_of(turn.request.agent)
         assert brief is not None  # noqa: S101  it was made when the turn was admitted
         if conversation.view is None:
             conversation.view = await self._read_view(turn)
@@ -212,7 +215,7 @@ class TurnRunner:
         conversation.view.begin_with(brief.prompt)
         detect_correction(turn, conversation.view, self.learnings)
         await compose_notes(turn, conversation.view, self)
-        conversation.view.add_user(turn.parts, turn.agent, turn.all_notes, turn.message_id)
+        conversation.view.add_user(turn.request.parts, turn.request.agent, turn.all_notes, turn.message_id)
         for step in resume_state.past_steps:
             conversation.view.add_step(step)
         context = ToolContext(
@@ -222,8 +225,8 @@ class TurnRunner:
             scratch=self.home.scratch(conversation.id),
             message_id=turn.message_id,
             principal=conversation.principal,
-            agent=turn.agent,
-            interactive=turn.interactive,
+            agent=turn.request.agent,
+            interactive=turn.request.interactive,
             packages=brief.packages,
             skills=self.skills_folder,
             egress=turn.budget.egress,
@@ -260,7 +263,7 @@ class TurnRunner:
             conversation.empty = False
             return View(conversation.prompt, conversation.agent)
 
-        own = CurrentTurn(turn.message_id, turn.reply_id, exclude_later=turn.has_run_before)
+        own = CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=turn.has_run_before)
         return await self._read_with_retries(
             lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent, own)
         )
@@ -269,38 +272,38 @@ class TurnRunner:
 
     async def _pause(self, turn: Turn, recorder: Recorder) -> None:
         """The turn waits for a person. That is durable before anybody is told."""
-        turn.state = "settling"
-        turn.reply_parts = recorder.current_parts()
-        turn.waiting_since_ms = self.clock.now_ms()
+        turn.transition("finalizing")
+        turn.end.reply_parts = recorder.current_parts()
+        turn.human_wait.since_ms = self.clock.now_ms()
         turn.session.view = None
         await self.finalizer.save_with_retries(turn, recorder, _record_pause)
         turn.has_run_before = True
-        turn.pending_requests = pending_requests_of(turn.reply_parts)
-        turn.answerable_ids.clear()
+        turn.human_wait.requests = pending_requests_of(turn.end.reply_parts)
+        turn.human_wait.answerable_ids.clear()
         turn.interruptible = False
-        turn.state = "waiting"
+        turn.transition("waiting")
         turn.stream.pause(waiting_end(turn))
-        kinds = [wait.kind for wait in turn.pending_requests.values()]
+        kinds = [wait.kind for wait in turn.human_wait.requests.values()]
         log.info("turn waits", session_id=turn.session.id, message_id=turn.message_id, pending=kinds)
-        for wait in turn.pending_requests.values():
+        for wait in turn.human_wait.requests.values():
             facts = {**turn.public_ids(), "id": wait.id, "kind": wait.kind}
             self.events.emit("approval-requested", turn.session.principal, **facts)
 
     async def _finalize(self, turn: Turn, recorder: Recorder) -> None:
         """The end of the turn and all that hangs on it, in one transaction; only then anyone is told."""
-        turn.state = "settling"
-        turn.reply_parts = recorder.current_parts()
-        turn.duration_ms = round((self.clock.monotonic() - (turn.started_monotonic or 0.0)) * 1000)
-        if turn.outcome is None or turn.outcome.status != "complete":
+        turn.transition("finalizing")
+        turn.end.reply_parts = recorder.current_parts()
+        turn.end.duration_ms = round((self.clock.monotonic() - (turn.start.monotonic or 0.0)) * 1000)
+        if turn.end.outcome is None or turn.end.outcome.status != "complete":
             turn.session.view = None
         await self.finalizer.finalize(turn, recorder)
-        turn.end_recorded = True
+        turn.end.recorded = True
         self._count(turn)
         log_turn(turn, self.daily_log)
 
     async def _fail(self, turn: Turn, recorder: Recorder, outcome: TurnOutcome) -> None:
         """The turn could not be carried out or settled: the record says so, and the reader of the stream is told."""
-        turn.outcome, why = outcome, outcome.error or ""
+        turn.end.outcome, why = outcome, outcome.error or ""
         books = {"finish_reason": "error", "outcome": outcome.json()}
         said = recorder.current_parts()
         closing = ChunkWriter(lambda _: None, said).close(why) if any(map(_is_open, said)) else ()
@@ -318,8 +321,8 @@ class TurnRunner:
 
     def _count(self, turn: Turn) -> None:
         self.counters.update_model(turn)
-        if turn.task_id is not None:
-            complete = turn.outcome is not None and turn.outcome.status == "complete"
+        if turn.request.task_id is not None:
+            complete = turn.end.outcome is not None and turn.end.outcome.status == "complete"
             self.counters.completed_tasks += complete
             self.counters.failed_tasks += not complete
 
@@ -346,6 +349,6 @@ def waiting_end(turn: Turn) -> tuple[c.Chunk, ...]:
 
 def _on_start_written(turn: Turn, written: asyncio.Future[None]) -> None:
     if written.cancelled() or (error := written.exception()) is None:
-        turn.unrecorded_start = None
+        turn.start.unrecorded = None
     else:
         log.warning("the start of a turn could not be recorded yet", message_id=turn.message_id, error=str(error))

@@ -111,7 +111,7 @@ class SessionService:
         stream would have it twice. Raises InvalidRequest for an `after` that names none."""
         conversation = await self._find(principal, name)
         turn = self._services.admission.active_turn(conversation)
-        unfinished = turn.reply_id if turn and turn.state != "waiting" and not query.running else None
+        unfinished = turn.request.reply_id if turn and turn.state != "waiting" and not query.running else None
 
         def unit(connection: sqlite3.Connection) -> list[Message]:
             after = serializers.message_cursor(connection, conversation.id, query.after) if query.after else None

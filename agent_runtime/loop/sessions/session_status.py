@@ -14,10 +14,10 @@ from ..core.turn_state import Turn
 def compute_session_status(turn: Turn | None, last: Mapping[str, Any] | None) -> SessionStatus:
     """`turn` is the one that the session is at, running or first in line for a slot; `last` is the recorded outcome of
     the turn that ended last. An error is no end: the next message takes the session out of it."""
-    if turn is not None and turn.pending_requests:
-        asked = any(wait.kind == "question" for wait in turn.pending_requests.values())
+    if turn is not None and turn.human_wait.requests:
+        asked = any(wait.kind == "question" for wait in turn.human_wait.requests.values())
         state = "waiting_on_user_input" if asked else "waiting_on_approval"
-        return SessionStatus(state=state, message_id=turn.message_name, pending=turn.pending())
+        return SessionStatus(state=state, message_id=turn.request.message_name, pending=turn.pending())
     if turn is not None:
         return _at_work(turn)
     if last is not None and last.get("status") in ERROR_STATUSES:
@@ -27,9 +27,9 @@ def compute_session_status(turn: Turn | None, last: Mapping[str, Any] | None) ->
 
 def _at_work(turn: Turn) -> SessionStatus:
     return SessionStatus(
-        state="retrying" if turn.retry_reason else "busy",
-        attempt=turn.retry_attempt,
-        message=turn.retry_reason,
-        started_at=turn.started_ms,
-        message_id=turn.message_name,
+        state="retrying" if turn.retry.reason else "busy",
+        attempt=turn.retry.attempt,
+        message=turn.retry.reason,
+        started_at=turn.start.at_ms,
+        message_id=turn.request.message_name,
     )

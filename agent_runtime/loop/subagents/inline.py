@@ -33,8 +33,8 @@ async def run_inline(
 ) -> list[dict[str, Any]]:
     """Runs the turn to its end and gives the parts of its reply; `turn.outcome` says how it ended. Whoever is cancelled
     while he waits stops the turn. `whole`: what it is told is not compacted, however long it is."""
-    turn.state = "running"
-    turn.started_monotonic = runner.clock.monotonic()
+    turn.transition("running")
+    turn.start.monotonic = runner.clock.monotonic()
     parts = MessageParts(runner.ids.new)
     kit = _build_deps(turn, runner, context, None if without_compaction else parts)
     turn.run_task = asyncio.create_task(_drive(turn, kit, parts), name=f"turn {turn.message_id}")
@@ -66,7 +66,7 @@ def _build_deps(turn: Turn, runner: TurnRunner, context: ToolContext, parts: Mes
 
     def seen(marker: Marker | None = None) -> View:
         view = View(conversation.prompt, conversation.agent, marker)
-        view.add_user(turn.parts, notes=notes, message_id=turn.message_id)
+        view.add_user(turn.request.parts, notes=notes, message_id=turn.message_id)
         view.add_reply(past_steps(_folded_parts(parts)) if parts is not None else ())
         return view
 
@@ -78,7 +78,7 @@ def _build_deps(turn: Turn, runner: TurnRunner, context: ToolContext, parts: Mes
         replace(
             context,
             message_id=turn.message_id,
-            agent=turn.agent,
+            agent=turn.request.agent,
             interactive=False,
             approved=False,
             packages=conversation.packages,

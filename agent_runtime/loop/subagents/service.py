@@ -21,7 +21,7 @@ from ..core.authority import AuthorityResolver, UnknownAgent
 from ..core.limits import TurnLimits, UsageBudget
 from ..core.live_sessions import LiveSession
 from ..core.parent_call import ParentCall, caller_notes, fingerprint, report_to_parent
-from ..core.turn_state import Turn
+from ..core.turn_state import Turn, TurnRequest
 from ..scheduling.runner import TurnRunner
 from ..services import LoopServices
 from .inline import run_inline
@@ -87,8 +87,6 @@ class Subagents:
         turn.budget.egress.parent = context.egress
         turn.budget.recorded_separately = True
         await self._require_fit(turn)
-        if request.background:
-            turn.on_end = lambda connection, ended, now: report_to_parent(connection, self._services.ids, ended, now)
         try:
             await self._services.admission.admit(turn, lambda admitted: self._unit(request, admitted))
         except asyncio.CancelledError:
@@ -105,7 +103,7 @@ class Subagents:
         except asyncio.CancelledError:
             turn.stop("caller")
             raise
-        return _result(turn, text_of(turn.reply_parts), session_id=turn.session.id)
+        return _result(turn, text_of(turn.end.reply_parts), session_id=turn.session.id)
 
     async def _start_background(self, request: SubagentRequest, caller: Turn, context: ToolContext) -> dict[str, Any]:
         slots = self._slots_at(-caller.depth - 1)  # their own: nobody who waits for an agent waits for these
@@ -134,7 +132,7 @@ class Subagents:
         told = caller.session
         try:
             await _wait_for_first(turn.ended, caller.ended)
-            if caller.stop_reason == "cancelled":  # an abort takes along what the turn has set going
+            if caller.end.stop_reason == "cancelled":  # an abort takes along what the turn has set going
                 turn.stop("caller")
             await turn.ended.wait()
             told.view = None  # the report stands behind what was said so far: it is read back from disk
@@ -146,14 +144,19 @@ class Subagents:
     def _unit(self, request: SubagentRequest, turn: Turn) -> Unit[None]:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
         session = turn.session.new_row(str(self._services.home.workspace))
-        parts = tuple((self._services.ids.new("prt"), part) for part in turn.parts)
+        parts = tuple((self._services.ids.new("prt"), part) for part in turn.request.parts)
         session_id, message_id = turn.session.parent or ("", "")
         about = ParentCall(session_id, message_id, turn.depth, request.background)
-        metadata = {"agent": turn.agent, "subagent": about.json()}
+        metadata = {"agent": turn.request.agent, "subagent": about.json()}
         row = NewTurn(
-            turn.message_id, turn.session.id, turn.reply_id, parts, fingerprint(turn.parts), queued=False,
+            turn.message_id,
+            turn.session.id,
+            turn.request.reply_id,
+            parts,
+            fingerprint(turn.request.parts),
+            queued=False,
             metadata=metadata,
-        )  # fmt: skip
+        )
 
         def unit(connection: sqlite3.Connection) -> None:
             rows.insert_session(connection, session, now)
@@ -183,7 +186,7 @@ class Subagents:
         finally:
             del self._inline_turns[turn.message_id]
         metadata = {
-            "agent": turn.agent,
+            "agent": turn.request.agent,
             "depth": turn.depth,
             "usage": turn.budget.usage.model_dump(),
             "transcript": transcript(parts),
@@ -227,8 +230,8 @@ class Subagents:
 
     def _recorded_turn(self, turn: Turn) -> Turn:
         """The turn itself, or the one inside of whose call it runs: that has rows, and the session."""
-        while turn.message_id in self._inline_turns and turn.parent is not None:
-            turn = turn.parent
+        while turn.message_id in self._inline_turns and turn.request.parent is not None:
+            turn = turn.request.parent
         return turn
 
     def _turn(self, request: SubagentRequest, manifest: Manifest, caller: Turn, session: LiveSession) -> Turn:
@@ -238,18 +241,24 @@ class Subagents:
         limits = TurnLimits(self._limits.steps, seconds, max_output=self._limits.max_output).at_most(manifest.max_steps)
         message_id = self._services.ids.new("msg")
         return Turn(
-            session=session,
-            message_id=message_id,
-            reply_id=self._services.ids.new("msg"),
-            parts=[{"type": "text", "text": request.prompt}],
+            TurnRequest(
+                session=session,
+                message_id=message_id,
+                reply_id=self._services.ids.new("msg"),
+                parts=[{"type": "text", "text": request.prompt}],
+                session_name=session.id,
+                message_name=message_id,
+                agent=manifest.name,
+                temperature=manifest.temperature,
+                parent=caller,
+                on_end=self._report_to_parent if request.background else None,
+            ),
             budget=UsageBudget(limits, caller_budget=caller.budget),
             model=manifest.model or caller.model,
-            session_name=session.id,
-            message_name=message_id,
-            agent=manifest.name,
-            temperature=manifest.temperature,
-            parent=caller,
         )
+
+    def _report_to_parent(self, connection: sqlite3.Connection, ended: Turn, now: int) -> None:
+        report_to_parent(connection, self._services.ids, ended, now)
 
     def _slots_at(self, depth: int) -> asyncio.Semaphore:
         return self._slots.setdefault(depth, asyncio.Semaphore(self._max_concurrent))
@@ -267,11 +276,11 @@ async def _wait_for_first(*events: asyncio.Event) -> None:
 
 def _result(turn: Turn, text: str, **more: Any) -> dict[str, Any]:
     """The agent's answer. Raises ToolFailure, with what there is of an answer, when it came to none."""
-    outcome = turn.outcome
+    outcome = turn.end.outcome
     if outcome is not None and outcome.status == "complete":
         limit = {"limit": outcome.limit} if outcome.limit else {}
         return {"output": text, **limit, **more}
     why = outcome.error if outcome and outcome.error else "it was stopped"
     said = f"; so far it had said: {text[:2000]}" if text else ""
     kind = "timeout" if outcome is not None and outcome.status == "timeout" else "backend"
-    raise ToolFailure(f"agent {turn.agent} did not finish: {why}{said}", kind=kind)
+    raise ToolFailure(f"agent {turn.request.agent} did not finish: {why}{said}", kind=kind)

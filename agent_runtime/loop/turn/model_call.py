@@ -130,7 +130,7 @@ class ModelCall:
                     if isinstance(event, CallStarted):
                         answer.call_ids[event.id] = await self._call_id(event)
                     if not isinstance(event, Retrying):
-                        self.turn.retry_reason = self.turn.retry_attempt = None
+                        self.turn.retry.reason = self.turn.retry.attempt = None
                     for chunk in self._chunks_of_event(answer, event):
                         yield chunk
                     answer.require_bounded()
@@ -145,7 +145,7 @@ class ModelCall:
         first call of that id in the conversation, so a question gets an id that is new there."""
         call_id = self.writer.call_id(call.id)
         if call.name == QUESTION_TOOL and await self.deps.has_call(call_id):
-            call_id = self.writer.call_id(f"call_{self.turn.reply_id}")
+            call_id = self.writer.call_id(f"call_{self.turn.request.reply_id}")
         return call_id
 
     def _chunks_of_event(self, answer: _PartialAnswer, event: ModelEvent) -> Iterator[c.Chunk]:
@@ -177,7 +177,7 @@ class ModelCall:
         turn.budget.spend(completion.usage)
         turn.budget.steps += 1
         turn.session.context_tokens = completion.usage.total
-        if turn.model_chosen_by == "message" and turn.budget.steps == 1:
+        if turn.request.model_chosen_by == "message" and turn.budget.steps == 1:
             turn.session.model = turn.model
         self.stop_reason = completion.stop_reason
         for chunk in self.writer.close_text():
@@ -209,7 +209,7 @@ class ModelCall:
             tools=self._tools,
             tool_choice="auto" if tools else "none",
             max_tokens=self.budget.output_cap(),
-            temperature=self.turn.temperature,
+            temperature=self.turn.request.temperature,
             attempts=self.budget.limits.attempts,
             session_id=self.turn.session.id,
             message_id=self.turn.message_id,
@@ -220,7 +220,7 @@ class ModelCall:
         return serialize_tools(self.deps.tools.specs)
 
     def _retrying(self, event: Retrying) -> c.Chunk:
-        self.turn.retry_reason, self.turn.retry_attempt = event.message, event.attempt
+        self.turn.retry.reason, self.turn.retry.attempt = event.message, event.attempt
         status = {"state": "retrying", "attempt": event.attempt, "message": event.message}
         return c.DataChunk(type="data-status", data=status, transient=True)
 

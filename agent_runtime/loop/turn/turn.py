@@ -48,21 +48,21 @@ async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
     """The whole turn. Sets `turn.outcome` before its terminal chunk; raises only an unexplained cancellation."""
     loop = _Loop(turn, deps)
     if deps.resume_state.parts is None:
-        yield c.Start(messageId=turn.reply_id, messageMetadata=turn.public_ids())
+        yield c.Start(messageId=turn.request.reply_id, messageMetadata=turn.public_ids())
     try:
         turn.interruptible = True
-        if turn.stop_reason is not None:
+        if turn.end.stop_reason is not None:
             raise asyncio.CancelledError
         async for chunk in loop.steps():
             yield chunk
     except _NeedsHuman:
         return
     except asyncio.CancelledError:
-        turn.outcome = _outcome_of_stop(turn)
+        turn.end.outcome = _outcome_of_stop(turn)
     except Exception as error:  # noqa: BLE001  whatever it is, the turn ends truthfully
-        turn.outcome = _outcome_of_error(turn, error)
-    outcome = turn.outcome or TurnOutcome("complete", "stop")
-    why = CALL_ERROR if turn.stop_reason == "shutdown" else outcome.error or "the turn ended"
+        turn.end.outcome = _outcome_of_error(turn, error)
+    outcome = turn.end.outcome or TurnOutcome("complete", "stop")
+    why = CALL_ERROR if turn.end.stop_reason == "shutdown" else outcome.error or "the turn ended"
     for chunk in (*loop.writer.close(why), *_terminal_chunks(turn, outcome)):
         yield chunk
 
@@ -109,7 +109,7 @@ class _Loop:
         ended = self._model_call.stop_reason
         reason = "stop" if ended == "tool-calls" else ended
         empty = None if step.text or step.calls else "empty_answer"
-        self.turn.outcome = TurnOutcome("complete", reason, limit=limit or _CUT_OFF_LIMITS.get(reason) or empty)
+        self.turn.end.outcome = TurnOutcome("complete", reason, limit=limit or _CUT_OFF_LIMITS.get(reason) or empty)
 
     async def _run_tools(self, step: Step, *, last_comes_next: bool) -> AsyncIterator[c.Chunk]:
         """Runs the step's calls and closes it. Nothing takes effect before it is on disk that it was asked for, and the
@@ -138,15 +138,15 @@ class _Loop:
         """Messages that were sent to steer the turn join it here."""
         messages = self.deps.steering.claim_messages()
         for message in messages:
-            step.notices.append(user_message_text(message.parts))
-            data = {"message_id": message.message_name, "parts": message.parts}
+            step.notices.append(user_message_text(message.request.parts))
+            data = {"message_id": message.request.message_name, "parts": message.request.parts}
             yield c.DataChunk(type=STEER, id=message.message_id, data=data)
         try:
             if messages:
                 await self.deps.steering.record_joined(messages)
         except Exception:  # they queue again, so they must not be said here as well
             for message in messages:
-                data = {"message_id": message.message_name, "parts": list[object]()}
+                data = {"message_id": message.request.message_name, "parts": list[object]()}
                 yield c.DataChunk(type=STEER, id=message.message_id, data=data)
             raise
 
@@ -179,20 +179,20 @@ def _outcome_of_stop(turn: Turn) -> TurnOutcome:
     """The outcome of a turn that was told to stop. A cancellation that nobody explained goes on up, as does the end of
     this life for a task: then the turn is not over."""
     task = asyncio.current_task()
-    goes_on = turn.stop_reason == "shutdown" and turn.task_id is not None
-    if turn.stop_reason is None or goes_on or task is None:
+    goes_on = turn.end.stop_reason == "shutdown" and turn.request.task_id is not None
+    if turn.end.stop_reason is None or goes_on or task is None:
         raise asyncio.CancelledError
     task.uncancel()
-    if turn.stop_reason == "shutdown":
+    if turn.end.stop_reason == "shutdown":
         return TurnOutcome("failed", "error", "interrupted", TURN_ERROR)
-    if turn.stop_reason == "unanswered":
+    if turn.end.stop_reason == "unanswered":
         return TurnOutcome("timeout", "other", "deadline_exceeded", "nobody answered in time", "deadline")
-    if turn.stop_reason == "deadline":
+    if turn.end.stop_reason == "deadline":
         text = f"the deadline of {turn.budget.limits.seconds:g} s passed"
         return TurnOutcome("timeout", "other", "deadline_exceeded", text, "deadline")
-    if (said := _HOST_STOPS.get(turn.stop_reason)) is not None:
+    if (said := _HOST_STOPS.get(turn.end.stop_reason)) is not None:
         return TurnOutcome("failed", "other", *said, "channel")
-    text = "aborted by parent" if turn.stop_reason == "caller" else "the turn was cancelled"
+    text = "aborted by parent" if turn.end.stop_reason == "caller" else "the turn was cancelled"
     return TurnOutcome("cancelled", "abort", "cancelled", text)
 
 
@@ -217,7 +217,7 @@ def _outcome_of_error(turn: Turn, error: Exception) -> TurnOutcome:
 
 def _terminal_chunks(turn: Turn, outcome: TurnOutcome) -> Iterator[c.Chunk]:
     """The terminal chunk, with the books."""
-    turn.outcome = outcome
+    turn.end.outcome = outcome
     books = {
         **turn.reply_metadata(),
         "usage": turn.budget.usage.model_dump(),

@@ -75,7 +75,7 @@ async def open_turn_tools(
     """The toolbox of a turn that begins or goes on. The order of its tools is kept with the session; should that fail,
     a later life shows them in another one."""
     await catalog.ready(authority())
-    conversation, agent = turn.session, turn.agent
+    conversation, agent = turn.session, turn.request.agent
 
     def keep(order: tuple[str, ...]) -> None:
         conversation.reorder(agent, order)

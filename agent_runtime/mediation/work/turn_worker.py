@@ -140,7 +140,7 @@ class TurnWorker:
             external_work=external_work,
         )
         sent = await self.chats.send(incoming)
-        if isinstance(sent, CompletedTurn) or sent.external_work is not external_work:
+        if isinstance(sent, CompletedTurn) or sent.request.external_work is not external_work:
             raise WorkRefused("request_id_conflict", f"there is a message {request.request_id} {_OTHERWISE}")
         return sent
 
@@ -157,8 +157,10 @@ class _LedgerRecorder:
         ledger.insert_request(connection, self.request, turn.message_id, now)
 
     def record_end(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-        if turn.outcome is not None:
-            self.result = _result(connection, self.request, turn.message_id, turn.reply_parts, turn.outcome, now)
+        if turn.end.outcome is not None:
+            self.result = _result(
+                connection, self.request, turn.message_id, turn.end.reply_parts, turn.end.outcome, now
+            )
             ledger.save_result(connection, self.result)
 
 
@@ -172,11 +174,11 @@ class TurnJob:
 
     async def wait_ended(self) -> bool:
         await self.turn.ended.wait()
-        return self.turn.outcome is not None
+        return self.turn.end.outcome is not None
 
     def result(self) -> WorkResult | None:
-        duty = self.turn.external_work.recorder if self.turn.external_work is not None else None
-        return duty.result if self.turn.end_recorded and isinstance(duty, _LedgerRecorder) else None
+        duty = self.turn.request.external_work.recorder if self.turn.request.external_work is not None else None
+        return duty.result if self.turn.end.recorded and isinstance(duty, _LedgerRecorder) else None
 
     async def stop(self, why: str) -> None:
         if why == "cancelled":
@@ -185,13 +187,13 @@ class TurnJob:
             self.turn.stop("channel" if why == "channel" else "constraints")
 
     def usage(self) -> WorkUsage:
-        books, started = self.turn.budget, self.turn.started_monotonic
+        books, started = self.turn.budget, self.turn.start.monotonic
         running = self.services.clock.monotonic() - started if started is not None else 0.0
         return WorkUsage(
             tokens=books.tokens,
             tool_calls=books.calls,
             egress_bytes=books.egress.sent_bytes if books.egress.limited else None,
-            duration_ms=self.turn.duration_ms or round(max(0.0, running) * 1000),
+            duration_ms=self.turn.end.duration_ms or round(max(0.0, running) * 1000),
             cost_usd=books.usage.cost_usd,
         )
 

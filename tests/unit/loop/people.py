@@ -69,7 +69,7 @@ async def waits(turn: Turn) -> Turn:
     """The turn, once it waits for a person."""
     async with asyncio.timeout(PATIENCE):
         await turn.paused_or_ended.wait()
-    assert turn.state == "waiting", turn.outcome
+    assert turn.state == "waiting", turn.end.outcome
     return turn
 
 
@@ -86,7 +86,7 @@ async def decide(world: World, turn: Turn, name: str, decision: Any, reason: str
 
 async def stored(world: World, turn: Turn) -> history.Message:
     """The reply as the disk has it."""
-    reply = await world.database.read(lambda connection: history.message(connection, turn.reply_id))
+    reply = await world.database.read(lambda connection: history.message(connection, turn.request.reply_id))
     assert reply is not None
     return reply
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,7 @@ from agent_runtime.loop import (
     TurnRunner,
     UsageBudget,
 )
+from agent_runtime.loop.core.turn_state import TurnEnd, TurnRequest
 from agent_runtime.loop.sessions.session_cost import FindCard
 from agent_runtime.loop.turn.deps import TurnDeps
 from agent_runtime.loop.turn.turn import run_turn
@@ -170,6 +172,7 @@ def conversation(session_id: str = "ses_1") -> LiveSession:
 
 
 def new_turn(**fields: Any) -> Turn:
+    """A turn with these fields, of itself, its request or its end."""
     given: dict[str, Any] = {
         "session": conversation(),
         "message_id": "msg_user",
@@ -181,7 +184,12 @@ def new_turn(**fields: Any) -> Turn:
         "message_name": "msg_user",
         "state": "running",
     }
-    return Turn(**{**given, **fields})
+    given |= fields
+    request, end = ({one.name: given.pop(one.name) for one in asked if one.name in given} for asked in _PARTS)
+    return Turn(TurnRequest(**request), end=TurnEnd(**end), **given)
+
+
+_PARTS = dataclasses.fields(TurnRequest), dataclasses.fields(TurnEnd)
 
 
 async def no_checkpoint() -> None:
@@ -213,7 +221,7 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
     """Runs the bare loop to its end."""
     turn = turn or new_turn()
     view = View(PROMPT)
-    view.add_user(turn.parts)
+    view.add_user(turn.request.parts)
     context = ToolContext("ses_1", "", Path(), Path())
     kit = TurnDeps(
         *(model, TurnTools(tools or FakeTools(), (), Authority), view, context, Authority, 2),

@@ -39,13 +39,13 @@ async def test_a_turn_that_is_stopped_gives_its_slot_back(tmp_path: Path) -> Non
         turn = await world.send("one")
         async with asyncio.timeout(PATIENCE / 2):
             await world.admission.stop(turn)
-        assert turn.outcome is not None
-        assert turn.outcome.error_code == "cancelled"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.error_code == "cancelled"
         assert await settled(world, turn) == "ended"
         after = await world.send("two")
         await world.ended(after)
-        assert after.outcome is not None
-        assert after.outcome.status == "complete"
+        assert after.end.outcome is not None
+        assert after.end.outcome.status == "complete"
 
 
 async def test_a_stop_during_admission_waits_for_it(tmp_path: Path) -> None:
@@ -60,8 +60,8 @@ async def test_a_stop_during_admission_waits_for_it(tmp_path: Path) -> None:
         async with asyncio.timeout(PATIENCE / 2):
             await world.admission.stop(turn)
         assert await sending is turn
-        assert turn.outcome is not None
-        assert turn.outcome.error_code == "cancelled"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.error_code == "cancelled"
 
 
 async def test_a_stop_while_the_history_is_read_settles_the_turn(tmp_path: Path) -> None:
@@ -70,10 +70,10 @@ async def test_a_stop_while_the_history_is_read_settles_the_turn(tmp_path: Path)
         await world.ended(first)
         first.session.view = None
         turn = await world.send("two")
-        await until(lambda: turn.started_monotonic is not None)
+        await until(lambda: turn.start.monotonic is not None)
         async with asyncio.timeout(PATIENCE / 2):
             await world.admission.stop(turn)
-        assert turn.outcome is not None
+        assert turn.end.outcome is not None
         assert await settled(world, turn) == "ended"
 
 
@@ -87,8 +87,8 @@ async def test_a_caller_who_gives_up_loses_nothing(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await sending
         await world.ended(turn)
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
         assert await settled(world, turn) == "ended"
 
 
@@ -102,7 +102,7 @@ async def test_two_interrupts_at_once_stop_the_same_turn_once(tmp_path: Path) ->
         assert head.ended.is_set()
         gate.set()
         await world.ended(blocker, *both)
-        assert [turn.outcome.status for turn in both if turn.outcome] == ["complete", "complete"]
+        assert [turn.end.outcome.status for turn in both if turn.end.outcome] == ["complete", "complete"]
 
 
 async def test_the_queue_is_bounded(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ async def test_a_queue_rests_after_a_failure_until_the_next_message(tmp_path: Pa
         first, second = await world.send("one"), await world.send("two")
         gate.set()
         await world.ended(first)
-        assert first.outcome is not None
-        assert first.outcome.status == "failed"
+        assert first.end.outcome is not None
+        assert first.end.outcome.status == "failed"
         await world.ended(await world.send("elsewhere", session="other"))
         assert second.state == "queued"
         third = await world.send("three")
@@ -199,8 +199,8 @@ async def test_a_drain_keeps_what_is_unfinished_for_the_next_life(tmp_path: Path
         await model.asked.wait()
         await world.admission.drain(0.01)
         assert running.ended.is_set()
-        assert running.outcome is not None
-        assert running.outcome.error_code == "interrupted"
+        assert running.end.outcome is not None
+        assert running.end.outcome.error_code == "interrupted"
         assert await settled(world, running) == "ended"
         with pytest.raises(RequestError) as caught:
             await world.send("three")
@@ -226,8 +226,8 @@ async def test_a_drain_lets_a_turn_finish_in_its_grace(tmp_path: Path) -> None:
         draining = asyncio.create_task(world.admission.drain(PATIENCE))
         gate.set()
         await draining
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
 
 
 async def test_a_reject_is_answered_clearly(tmp_path: Path) -> None:

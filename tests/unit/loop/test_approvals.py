@@ -55,11 +55,11 @@ async def test_a_call_waits_for_a_yes_and_runs_once(tmp_path: Path) -> None:
         await decide(it, turn, "approval_c", "once")
         await it.ended(turn)
         assert hands.ran == ["c"]
-        part = calls_of(turn.reply_parts)["c"]
+        part = calls_of(turn.end.reply_parts)["c"]
         assert part["state"] == "output-available"
         assert part["output"]["data"] == {"did": "deploy", "to": "prod"}
-        assert turn.reply_parts == (await stored(it, turn)).parts
-        assert Frontend().read(await heard(turn)).shown() == shown(turn.reply_parts)
+        assert turn.end.reply_parts == (await stored(it, turn)).parts
+        assert Frontend().read(await heard(turn)).shown() == shown(turn.end.reply_parts)
         assert_fit_for_a_provider(model.requests[1][1])
 
 
@@ -69,7 +69,7 @@ async def test_once_is_once(tmp_path: Path) -> None:
         turn = await waits(await it.send("go"))
         await decide(it, turn, "c", "once")
         await asyncio.wait_for(_asked_again(turn), 10)
-        assert list(turn.pending_requests) == ["approval_c2"]
+        assert list(turn.human_wait.requests) == ["approval_c2"]
         assert hands.ran == ["c"]
         await decide(it, turn, "approval_c2", "once")
         await it.ended(turn)
@@ -115,13 +115,13 @@ async def test_a_no_is_told_to_the_model_and_nothing_runs(tmp_path: Path, *, res
 async def _refuse(it: World, turn: Turn) -> None:
     await decide(it, turn, "approval_c", "reject", "too risky")
     await it.ended(turn)
-    part = calls_of(turn.reply_parts)["c"]
+    part = calls_of(turn.end.reply_parts)["c"]
     assert part["state"] == "output-denied"
     assert part["approval"] == {"id": "approval_c", "approved": False, "reason": "too risky"}
-    assert turn.reply_parts == (await stored(it, turn)).parts
+    assert turn.end.reply_parts == (await stored(it, turn)).parts
     seen = Frontend().read(await heard(turn))
     assert "tool-output-denied" in seen.kinds
-    assert seen.shown() == shown(turn.reply_parts)
+    assert seen.shown() == shown(turn.end.reply_parts)
     sent = assert_fit_for_a_provider(it.model.requests[-1][1])
     told = json.loads(sent[-1]["content"])
     assert told["type"] == "error"
@@ -139,7 +139,7 @@ async def test_a_wrong_decision_leaves_the_request_open(tmp_path: Path) -> None:
         with pytest.raises(Conflict):
             await decide(it, turn, "approval_x", "once")
         assert turn.state == "waiting"
-        assert list(turn.pending_requests) == ["approval_c"]
+        assert list(turn.human_wait.requests) == ["approval_c"]
         given = await asyncio.gather(
             *(decide(it, turn, "approval_c", how) for how in ("once", "reject", "once")), return_exceptions=True
         )
@@ -164,7 +164,7 @@ async def test_an_approved_call_runs_once_though_the_runtime_stops_before_it_cou
             found = it.admission.turn(message_id)
             if found is not None:
                 await it.ended(found)
-                assert calls_of(found.reply_parts)["c"]["state"] == "output-available"
+                assert calls_of(found.end.reply_parts)["c"]["state"] == "output-available"
         assert hands.ran == ["c"]
 
 
@@ -191,7 +191,7 @@ async def test_several_requests_of_one_step_are_answered_one_by_one(tmp_path: Pa
     async with world(tmp_path, model, hands, "look") as it:
         turn = await waits(await it.send("go"))
         assert hands.ran == ["free"], "what needs nobody has run"
-        assert set(turn.pending_requests) == {"approval_c", "q", "approval_c2"}
+        assert set(turn.human_wait.requests) == {"approval_c", "q", "approval_c2"}
         assert (await stands(it, turn))["state"] == "waiting_on_user_input"
         await decide(it, turn, "approval_c2", "reject")
         await answer(it, turn, "q", "red")
@@ -202,7 +202,7 @@ async def test_several_requests_of_one_step_are_answered_one_by_one(tmp_path: Pa
         assert hands.ran == ["free", "c"]
         sent = assert_fit_for_a_provider(model.requests[1][1])
         assert [one["tool_call_id"] for one in sent if one["role"] == "tool"] == ["c", "q", "free", "c2"]
-        assert Frontend().read(await heard(turn)).shown() == shown(turn.reply_parts)
+        assert Frontend().read(await heard(turn)).shown() == shown(turn.end.reply_parts)
 
 
 async def test_a_turn_that_goes_on_can_be_aborted_before_the_approved_call_runs(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ async def test_a_turn_that_goes_on_can_be_aborted_before_the_approved_call_runs(
         assert turn.state == "resuming"
         await it.admission.stop(turn)
         assert await settled(it, turn) == "ended"
-        assert calls_of(turn.reply_parts)["c"]["state"] == "output-error"
+        assert calls_of(turn.end.reply_parts)["c"]["state"] == "output-error"
         gate.set()
         await it.ended(blocker, await it.send("next", session="mine"))
         assert not hands.ran
@@ -230,7 +230,7 @@ async def test_nobody_approves_for_a_task(tmp_path: Path) -> None:
         assert turn is not None
         await it.ended(turn)
         assert not hands.ran
-        assert calls_of(turn.reply_parts)["c"]["state"] == "output-error"
+        assert calls_of(turn.end.reply_parts)["c"]["state"] == "output-error"
         assert b"needs a human's approval" in model.requests[1][1][-1]
 
 
@@ -241,8 +241,8 @@ async def test_a_rejected_call_is_no_broken_one(tmp_path: Path) -> None:
         turn = await waits(await it.send("go"))
         await decide(it, turn, "c", "reject")
         await it.ended(turn)
-        assert turn.outcome is not None
-        assert turn.outcome.limit is None
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.limit is None
         assert [request.tool_choice for request, _ in model.requests] == ["auto", "auto", "auto"]
 
 
@@ -253,8 +253,8 @@ async def test_an_answer_of_the_wrong_kind_from_a_frontend_changes_nothing(tmp_p
         turn = await waits(await it.send("go"))
         given = [HumanAnswer("q", answers=[["blue"]]), HumanAnswer("c", answers=[["yes"]])]
         with pytest.raises(InvalidRequest):
-            await it.answers.submit_all("operator", None, given, turn.reply_id)
-        assert set(turn.pending_requests) == {"q", "approval_c"}
+            await it.answers.submit_all("operator", None, given, turn.request.reply_id)
+        assert set(turn.human_wait.requests) == {"q", "approval_c"}
 
 
 async def test_what_helpers_have_used_is_not_forgotten_over_a_wait(tmp_path: Path) -> None:

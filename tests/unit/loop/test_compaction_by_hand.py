@@ -100,7 +100,7 @@ async def test_whoever_hangs_up_takes_nothing_back(tmp_path: Path) -> None:
             await compacting
         assert not await marked(world, last.session.id)
         turn = await say(stage, 3)
-        assert turn.outcome is not None
+        assert turn.end.outcome is not None
         assert len(model.requests[-1][1]) == 6
 
 
@@ -115,8 +115,8 @@ async def test_a_turn_that_is_stopped_while_it_waits_for_a_summary_ends(tmp_path
         turn = await world.send(prose(400), session=stage.session)
         await hangs(model)
         await world.admission.stop(turn)
-        assert turn.outcome is not None
-        assert turn.outcome.status == "cancelled"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "cancelled"
         assert not await marked(world, turn.session.id)
         await until(lambda: not [task for task in asyncio.all_tasks() if task.get_name().startswith("turn ")])
 
@@ -134,8 +134,8 @@ def test_a_summary_that_never_comes_is_given_up(tmp_path: Path) -> None:
             loop.ahead += 121
             async with asyncio.timeout(PATIENCE + 121):
                 await turn.ended.wait()
-            assert turn.outcome is not None
-            assert turn.outcome.status == "complete"
+            assert turn.end.outcome is not None
+            assert turn.end.outcome.status == "complete"
             chunks = await chunks_of(turn)
             [why] = [chunk["data"] for chunk in chunks if chunk["data" if "data" in chunk else "type"] and
                      chunk["type"] == "data-status" and chunk["data"]["state"] == "uncompacted"]  # fmt: skip

@@ -74,8 +74,8 @@ async def test_a_budget_that_the_summary_uses_up_ends_the_turn(tmp_path: Path) -
     async with stage.open(tmp_path / "again", limits=TurnLimits(steps=30, seconds=60, tokens=sum(usages) - 1)) as world:
         turn = await world.send("go")
         await world.ended(turn)
-        assert turn.outcome is not None
-        assert turn.outcome.error_code == "budget_exhausted"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.error_code == "budget_exhausted"
         assert is_summary(model.requests[-1][1]), "nothing more was asked behind the summary"
 
 
@@ -100,8 +100,8 @@ async def test_the_next_life_knows_what_summaries_have_cost(tmp_path: Path) -> N
     async with stage.open(tmp_path, clock=world.clock) as world:
         turn = next(iter(world.admission.turns("running")), None) or next(iter(world.admission.turns("queued")))
         await world.ended(turn)
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
         assert turn.budget.tokens - before == tokens_of_last(model)
 
 
@@ -156,7 +156,7 @@ async def test_without_an_agent_that_sums_up_turns_go_on(tmp_path: Path) -> None
         nobody: Any = Nobody()
         world.compactions.models = replace(world.compactions.models, agents=nobody)
         turns = await fill(stage, 6)
-        assert all(turn.outcome is not None and turn.outcome.status == "complete" for turn in turns)
+        assert all(turn.end.outcome is not None and turn.end.outcome.status == "complete" for turn in turns)
         assert not model.told
         with pytest.raises(ModelError, match="no agent compaction"):
             await world.sessions(no_card).compact("operator", stage.session)

@@ -35,7 +35,7 @@ async def test_a_large_prompt_leaves_little_room_and_less_of_it_is_kept(tmp_path
         found = await world.conversations.find_or_create("operator", stage.session)
         found.prompt = prose(1000)
         turns = [await say(stage, 120) for _ in range(24)]
-        assert all(turn.outcome is not None and turn.outcome.status == "complete" for turn in turns)
+        assert all(turn.end.outcome is not None and turn.end.outcome.status == "complete" for turn in turns)
         begun = {marker.tail_start_id for marker in await marked(world, turns[0].session.id)}
         made = [at for at, turn in enumerate(turns) if turn.message_id in begun]
         assert made

@@ -112,14 +112,14 @@ class Teller:
         self.before.setdefault(self.session, {})[turn.message_id] = seen
         self.taken_back.clear()
         while await self._waits(turn):
-            for name in list(turn.pending_requests):
+            for name in list(turn.human_wait.requests):
                 await decide(self.world, turn, name, "once" if send.approve else "reject")
         async with asyncio.timeout(PATIENCE):  # one that was to steer may have come too late and have its own turn
             while (left := self.world.admission.head_turn(turn.session)) is not None:
                 if self.world.admission.active_turn(turn.session) is None:
                     break
                 if await self._waits(left):
-                    for name in list(left.pending_requests):
+                    for name in list(left.human_wait.requests):
                         await decide(self.world, left, name, "reject")
 
     async def _waits(self, turn: Turn) -> bool:

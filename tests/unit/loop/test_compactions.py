@@ -80,8 +80,8 @@ async def test_one_long_turn_is_compacted_again_and_again_and_never_overflows(tm
     stage = Stage(model := Talker())
     async with stage.open(tmp_path, limits=TurnLimits(steps=40, seconds=60)) as world:
         turn = await say(stage, 3, *[Calls((("read", 500),), text=f"number {at}") for at in range(25)])
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
         found = await marked(world, turn.session.id)
         assert 3 <= len(found) <= 13
         assert all(marker.tail_start_id == turn.message_id for marker in found)
@@ -97,8 +97,8 @@ async def test_a_result_larger_than_the_window_is_shown_in_part(tmp_path: Path) 
     stage = Stage(model := Talker())
     async with stage.open(tmp_path) as world:
         turn = await say(stage, 3, Calls((("read", 5000),)), Says(7))
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
         [marker] = await marked(world, turn.session.id)
         assert marker.summary == ""
         assert not model.told, "no model was asked to sum up nothing"
@@ -106,10 +106,10 @@ async def test_a_result_larger_than_the_window_is_shown_in_part(tmp_path: Path) 
         _, sent = model.requests[-1]
         assert sum(map(tokens, sent)) < USABLE
         assert b"the runtime has left out" in sent[-1]
-        [*_, kept] = turn.reply_parts[:-1], (await stage.on_disk(turn.session)).messages
+        [*_, kept] = turn.end.reply_parts[:-1], (await stage.on_disk(turn.session)).messages
         assert list(kept)[1 : len(sent)] == sent[1:]
         part = next(
-            part for part in turn.reply_parts if part["type"] == "dynamic-tool" or part["type"].startswith("tool-")
+            part for part in turn.end.reply_parts if part["type"] == "dynamic-tool" or part["type"].startswith("tool-")
         )
         assert len(part["output"]["data"]["text"]) > 20_000, "the transcript has it all"
 
@@ -119,8 +119,8 @@ async def test_many_large_results_at_once_each_give_up_some(tmp_path: Path) -> N
     async with stage.open(tmp_path) as world:
         await fill(stage, 2, 300)
         turn = await say(stage, 3, Calls(tuple([("read", 1500)] * 4)), Says(7))
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
         [marker] = await marked(world, turn.session.id)
         assert marker.summary
         assert len(marker.shortened) >= 2
@@ -136,8 +136,8 @@ async def test_what_cannot_be_made_short_is_not_summed_up_at_every_step(tmp_path
     async with stage.open(tmp_path, limits=TurnLimits(steps=30, seconds=60)) as world:
         await say(stage, 30)
         turn = await say(stage, 1400, *[Calls((("read", 10),)) for _ in range(20)])
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
         assert len(model.requests) - len(model.told) == 22
         assert len(await marked(world, turn.session.id)) <= 4
 
@@ -148,7 +148,7 @@ async def test_a_prompt_that_fills_the_window_is_not_compacted_away(tmp_path: Pa
         found = await world.conversations.find_or_create("operator", stage.session)
         found.prompt = prose(2600)
         turns = [await say(stage, 20) for _ in range(10)]
-        assert all(turn.outcome is not None and turn.outcome.status == "complete" for turn in turns)
+        assert all(turn.end.outcome is not None and turn.end.outcome.status == "complete" for turn in turns)
         assert len(model.told) <= 4
 
 
@@ -159,7 +159,7 @@ async def test_without_a_summary_the_turn_goes_on_and_it_is_tried_again_later(
     stage = Stage(model := Talker(summaries=(kind,)))
     async with stage.open(tmp_path, window=WINDOW) as world:
         turns = await fill(stage, 5)
-        assert all(turn.outcome is not None and turn.outcome.status == "complete" for turn in turns)
+        assert all(turn.end.outcome is not None and turn.end.outcome.status == "complete" for turn in turns)
         tried = len(model.told)
         assert tried
         warned = [turn for turn in turns if "uncompacted" in states(await chunks_of(turn))]
@@ -184,7 +184,7 @@ async def test_an_overflow_that_nobody_saw_coming_is_got_over(tmp_path: Path) ->
     stage = Stage(model := Small(takes=1500))
     async with stage.open(tmp_path, window=100_000) as world:
         turns = await fill(stage, 12)
-        assert all(turn.outcome is not None and turn.outcome.status == "complete" for turn in turns)
+        assert all(turn.end.outcome is not None and turn.end.outcome.status == "complete" for turn in turns)
         assert len(await marked(world, turns[0].session.id)) >= 2
         assert model.refused <= 8
 
@@ -193,7 +193,7 @@ async def test_a_window_that_the_provider_tells_is_kept_to(tmp_path: Path) -> No
     stage = Stage(model := Small(takes=1600, tells=True))
     async with stage.open(tmp_path, window=100_000) as world:
         turns = await fill(stage, 12)
-        assert all(turn.outcome is not None and turn.outcome.status == "complete" for turn in turns)
+        assert all(turn.end.outcome is not None and turn.end.outcome.status == "complete" for turn in turns)
         assert model.refused <= 2, "one for the turn; the summary knows already"
         assert len(await marked(world, turns[0].session.id)) >= 2
 
@@ -230,11 +230,11 @@ async def test_a_message_larger_than_the_window_is_an_error_and_the_session_goes
     async with stage.open(tmp_path) as world:
         await say(stage, 20)
         turn = await say(stage, 6000)
-        assert turn.outcome is not None
-        assert (turn.outcome.status, turn.outcome.error_code) == ("failed", "context_overflow")
+        assert turn.end.outcome is not None
+        assert (turn.end.outcome.status, turn.end.outcome.error_code) == ("failed", "context_overflow")
         after = await say(stage, 20)
-        assert after.outcome is not None
-        assert after.outcome.status == "complete"
+        assert after.end.outcome is not None
+        assert after.end.outcome.status == "complete"
         assert await marked(world, turn.session.id)
         sent = model.requests[-1][1]
         assert sum(map(tokens, sent)) < USABLE
@@ -247,8 +247,8 @@ async def test_without_a_summary_results_give_way_when_the_provider_refuses(tmp_
     async with stage.open(tmp_path) as world:
         await say(stage, 200)
         turn = await say(stage, 3, Calls((("read", 5000),)), Says(7))
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
         assert model.told, "it was asked for first"
         [marker] = await marked(world, turn.session.id)
         assert (marker.summary, len(marker.shortened)) == ("", 1)
@@ -297,8 +297,8 @@ async def test_a_window_that_was_told_wrongly_is_not_believed_for_long(tmp_path:
         meter = world.compactions.calibrations.for_model(turn.model)
         assert meter.limit == 1100
         after = await say(stage, 900)
-        assert after.outcome is not None
-        assert after.outcome.status == "complete"
+        assert after.end.outcome is not None
+        assert after.end.outcome.status == "complete"
         assert meter.limit is None, "it has taken more than that"
         told = len(model.told)
         await fill(stage, 6)

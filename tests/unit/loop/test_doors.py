@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -230,22 +231,22 @@ async def test_a_disk_that_fails_at_the_end_is_told(tmp_path: Path) -> None:
     async with World(tmp_path, FakeModel([say("lost")])) as world:
 
         def no(connection: Any, turn: Turn, now: int) -> None:
-            if turn.outcome is not None and turn.outcome.status == "complete":
+            if turn.end.outcome is not None and turn.end.outcome.status == "complete":
                 raise OSError("no space")
 
         gate = asyncio.Event()
         world.model.plays = [[gate.wait(), *say("hello")]]
         turn = await world.send("hi")
-        turn.on_end = no
+        turn.request = replace(turn.request, on_end=no)
         gate.set()
         await world.ended(turn)
-        assert turn.outcome is not None
-        assert turn.outcome.error_code == "internal_error"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.error_code == "internal_error"
         assert await settled(world, turn) == "ended"
         said = b"".join([event async for event in turn.stream.follow()])
         assert said.count(b'"type":"finish"') == 1
         assert b'"type":"error"' in said
-        row = await world.rows("SELECT metadata_json FROM chat_messages WHERE id = ?", turn.reply_id)
+        row = await world.rows("SELECT metadata_json FROM chat_messages WHERE id = ?", turn.request.reply_id)
         assert json.loads(row[0][0])["outcome"]["error_code"] == "internal_error"
         again = await world.send("still here?")
         await world.ended(again)
@@ -325,10 +326,10 @@ async def test_a_cancel_that_cannot_be_written_changes_nothing(tmp_path: Path) -
         def no(connection: Any, turn: Turn, now: int) -> None:
             raise OSError("no space")
 
-        good, turn.on_end = turn.on_end, no
+        good, turn.request = turn.request, replace(turn.request, on_end=no)
         with pytest.raises(OSError, match="no space"):
             await world.tasks.cancel("task-1", "operator")
-        turn.on_end = good
+        turn.request = good
         gate.set()
         await world.ended(turn)
         assert (await world.tasks.record("task-1", "operator")).status == "complete"
@@ -345,11 +346,11 @@ async def test_a_disk_that_refuses_for_a_moment_falsifies_nothing(tmp_path: Path
         gate = asyncio.Event()
         world.model.plays = [[gate.wait(), *say("the answer")]]
         turn = await world.send("hi")
-        turn.on_end = once
+        turn.request = replace(turn.request, on_end=once)
         gate.set()
         await world.ended(turn)
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
         row = await world.rows("SELECT outcome_json FROM turns WHERE message_id = ?", turn.message_id)
         assert json.loads(row[0][0])["status"] == "complete"
 

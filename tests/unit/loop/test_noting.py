@@ -177,8 +177,8 @@ async def test_a_disk_that_refuses_the_notes_keeps_the_model_from_them(tmp_path:
         )
         turn = await world.send("hello")
         await world.ended(turn)
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
         assert "fact" not in heard(world)[0]
 
 

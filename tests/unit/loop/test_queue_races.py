@@ -99,7 +99,7 @@ class Queues(RuleBasedStateMachine):
         turns = list(self.world.admission._turns.values())
         if any(gate.done() for gate in self.model.open.values()):
             return False
-        inside = {turn.message_name for turn in turns if turn.state == "running"}
+        inside = {turn.request.message_name for turn in turns if turn.state == "running"}
         before_the_model = {name.strip("<>") for name in self.model.open}
         return inside == before_the_model and all(one.admitted and one.state in ("queued", "running") for one in turns)
 
@@ -162,7 +162,7 @@ class Queues(RuleBasedStateMachine):
                 assert one.code == "message_conflict"
             elif turn.ended.is_set():
                 assert isinstance(one, CompletedTurn)
-                assert one.outcome["status"] == (turn.outcome.status if turn.outcome else "?")
+                assert one.outcome["status"] == (turn.end.outcome.status if turn.end.outcome else "?")
             else:
                 assert one is turn
 
@@ -219,8 +219,8 @@ class Queues(RuleBasedStateMachine):
         if turn is not None:
             self.run(_all([self.world.admission.stop(turn) for _ in range(1 + twice)]))
             assert turn.ended.is_set()
-            assert turn.outcome is not None
-            assert turn.outcome.status == "cancelled"
+            assert turn.end.outcome is not None
+            assert turn.end.outcome.status == "cancelled"
 
     @rule(pick=PICKS)
     def rewind(self, pick: int) -> None:
@@ -325,11 +325,11 @@ class Queues(RuleBasedStateMachine):
         assert [row["client_id"] for row in rows] == list(self.accepted)
         for row in rows:
             turn = self.accepted[row["client_id"]][1]
-            assert turn.outcome is not None
+            assert turn.end.outcome is not None
             assert row["state"] == "ended"
-            assert json.loads(row["outcome_json"]) == turn.outcome.json()
+            assert json.loads(row["outcome_json"]) == turn.end.outcome.json()
             cancelled = row["client_id"] in self.cancelled
-            assert not cancelled or turn.outcome.status == "cancelled"
+            assert not cancelled or turn.end.outcome.status == "cancelled"
 
     def _check_events(self) -> None:
         told: dict[str, list[str]] = defaultdict(list)

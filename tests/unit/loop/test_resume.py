@@ -228,7 +228,7 @@ def test_an_answer_that_is_on_disk_is_not_asked_for_again(tmp_path: Path) -> Non
             def unsettle(connection: Any) -> None:
                 connection.execute("UPDATE turns SET state = 'running', outcome_json = NULL")
                 connection.execute("UPDATE tasks SET record_json = ?, finished_at = NULL", (json.dumps(record),))
-                values = (json.dumps(metadata), turn.reply_id)
+                values = (json.dumps(metadata), turn.request.reply_id)
                 connection.execute("UPDATE chat_messages SET metadata_json = ? WHERE id = ?", values)
 
             await it.database.write(unsettle, durable=True)

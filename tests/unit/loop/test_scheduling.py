@@ -60,12 +60,12 @@ class Life:
         assert len(self.running) <= SLOTS
         turn.interruptible = True
         try:
-            end = "cancelled" if turn.stop_reason else await told
+            end = "cancelled" if turn.end.stop_reason else await told
         except asyncio.CancelledError:
             end = "cancelled"
         del self.running[turn]
         failed = TurnOutcome("failed", "error")
-        turn.outcome = (
+        turn.end.outcome = (
             failed if end == "failed" else TurnOutcome("cancelled" if end == "cancelled" else "complete", "stop")
         )
 

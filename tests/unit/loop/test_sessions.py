@@ -50,7 +50,7 @@ def test_the_states() -> None:
     failed, timeout = {"status": "failed", "error": "no"}, {"status": "timeout", "error": "late"}
     assert stands(None, None) == {"state": "idle"}
     assert stands(turn, failed) == {"state": "busy", "message_id": "m1"}
-    turn.started_ms, turn.retry_reason = 5, "overloaded"
+    turn.start.at_ms, turn.retry.reason = 5, "overloaded"
     retrying = {"state": "retrying", "message": "overloaded", "message_id": "m1", "started_at": 5}
     assert stands(turn, None) == retrying
     assert stands(None, failed) == {"state": "error", "message": "no"}
@@ -74,11 +74,11 @@ async def test_a_session_that_retries_or_waits_for_a_slot_says_so(tmp_path: Path
         room = sessions(world)
         first = await world.send(session="a")
         second = await world.send(session="b")
-        await until(lambda: first.retry_reason is not None)
+        await until(lambda: first.retry.reason is not None)
         assert (await room.get("operator", "a")).status.state == "retrying"
         waiting = await room.get("operator", "b")
         assert (waiting.status.state, waiting.status.started_at) == ("busy", None)
-        assert [one.message_id for one in waiting.queue] == [second.message_name]
+        assert [one.message_id for one in waiting.queue] == [second.request.message_name]
         gate.set()
         await world.ended(first, second)
         assert (await room.get("operator", "a")).status.state == "idle"
@@ -141,7 +141,7 @@ async def test_what_waits_in_a_session_ends_when_it_is_put_away(tmp_path: Path) 
         room = sessions(world)
         turns = [await world.send(session="s") for _ in range(3)]
         away = await room.archive("operator", "s")
-        assert [turn.outcome.status for turn in turns if turn.outcome] == ["cancelled"] * 3
+        assert [turn.end.outcome.status for turn in turns if turn.end.outcome] == ["cancelled"] * 3
         assert (away.queue, away.status.state) == ([], "idle")
 
 
@@ -154,7 +154,8 @@ async def test_a_queue_that_rests_behind_an_error_outlives_a_rewind(tmp_path: Pa
         gate.set()
         await world.ended(failing)
         stands = await room.get("operator", "s")
-        assert (stands.status.state, [one.message_id for one in stands.queue]) == ("error", [resting.message_name])
+        assert stands.status.state == "error"
+        assert [one.message_id for one in stands.queue] == [resting.request.message_name]
         assert (await room.rewind("operator", "s", "m1")).hidden == 2
         stands = await room.get("operator", "s")
         assert (stands.status.state, len(stands.queue)) == ("idle", 1)

@@ -71,14 +71,14 @@ async def test_a_message_joins_between_two_steps(tmp_path: Path) -> None:
         assert steer.state == behind.state == "queued"
         hands.gates["slow"].set()
         await it.ended(turn, steer, behind)
-        assert steer.joined_turn is turn
+        assert steer.end.joined_turn is turn
         sent = assert_fit_for_a_provider(it.model.requests[1][1])
         assert [one["role"] for one in sent] == ["system", "user", "assistant", "tool", "user"]
         assert sent[-1]["content"] == "faster"
-        (part,) = [part for part in turn.reply_parts if part["type"] == "data-steer"]
+        (part,) = [part for part in turn.end.reply_parts if part["type"] == "data-steer"]
         assert part["data"] == {"message_id": "s", "parts": [{"type": "text", "text": "faster"}]}
-        assert turn.reply_parts == (await stored(it, turn)).parts
-        assert Frontend().read(await heard(turn)).shown() == shown(turn.reply_parts)
+        assert turn.end.reply_parts == (await stored(it, turn)).parts
+        assert Frontend().read(await heard(turn)).shown() == shown(turn.end.reply_parts)
         rows = await it.rows("SELECT metadata_json FROM chat_messages WHERE id = ?", steer.message_id)
         metadata = json.loads(rows[0][0])
         assert "steered_at" in metadata
@@ -100,10 +100,10 @@ async def test_a_message_that_comes_too_late_has_a_turn_of_its_own(tmp_path: Pat
         steer = await it.send("faster", on_busy="steer")
         gate.set()
         await it.ended(turn, steer)
-        assert steer.joined_turn is None
-        assert steer.outcome is not None
-        assert steer.reply_parts[-1]["text"] == "its own"
-        assert not [part for part in turn.reply_parts if part["type"] == "data-steer"]
+        assert steer.end.joined_turn is None
+        assert steer.end.outcome is not None
+        assert steer.end.reply_parts[-1]["text"] == "its own"
+        assert not [part for part in turn.end.reply_parts if part["type"] == "data-steer"]
         rows = await it.rows("SELECT metadata_json FROM chat_messages WHERE id = ?", steer.message_id)
         assert "steered_at" not in rows[0][0]
 
@@ -116,10 +116,10 @@ async def test_a_message_that_steers_waits_when_the_turn_fails(tmp_path: Path) -
         first = await it.send("faster", on_busy="steer")
         hands.gates["slow"].set()
         await it.ended(turn)
-        assert first.joined_turn is turn, "it joined the step that failed"
+        assert first.end.joined_turn is turn, "it joined the step that failed"
         late = await it.send("again", on_busy="steer")
         await it.ended(late)
-        assert late.joined_turn is None
+        assert late.end.joined_turn is None
         assert_fit_for_a_provider(it.model.requests[-1][1])
         assert sum(b'"faster"' in message for message in it.model.requests[-1][1]) == 1
 
@@ -146,18 +146,18 @@ async def test_of_a_cancel_and_a_claim_exactly_one_wins(tmp_path: Path, first: s
         if first == "cancel":
             with slow_disk(it):
                 cancelling = asyncio.create_task(it.admission.cancel_queued(steer))
-                await until(lambda: steer.state == "settling")
+                await until(lambda: steer.state == "finalizing")
                 hands.gates["slow"].set()
         else:
             with slow_disk(it):
                 hands.gates["slow"].set()
-                await until(lambda: steer.state == "settling")
+                await until(lambda: steer.state == "finalizing")
                 cancelling = asyncio.create_task(it.admission.cancel_queued(steer))
                 await until(cancelling.done)
         won = await cancelling
         await it.ended(turn, steer)
-        joined = [part for part in turn.reply_parts if part["type"] == "data-steer"]
-        assert (won, bool(joined), steer.joined_turn) == (
+        joined = [part for part in turn.end.reply_parts if part["type"] == "data-steer"]
+        assert (won, bool(joined), steer.end.joined_turn) == (
             (True, False, None) if first == "cancel" else (False, True, turn)
         )
         sent = b"".join(it.model.requests[1][1])
@@ -174,16 +174,16 @@ async def test_an_abort_while_a_message_joins_loses_nothing(tmp_path: Path) -> N
         steer = await it.send("faster", on_busy="steer", message_id="s")
         with slow_disk(it):
             hands.gates["slow"].set()
-            await until(lambda: steer.state == "settling")
+            await until(lambda: steer.state == "finalizing")
             stopping = asyncio.create_task(it.admission.stop(turn))
-            await until(lambda: turn.stop_reason == "cancelled")
+            await until(lambda: turn.end.stop_reason == "cancelled")
         await stopping
         await it.ended(steer)
-        assert turn.outcome is not None
-        assert turn.outcome.status == "cancelled"
-        assert steer.joined_turn is turn
-        assert len([part for part in turn.reply_parts if part["type"] == "data-steer"]) == 1
-        assert turn.reply_parts == (await stored(it, turn)).parts
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "cancelled"
+        assert steer.end.joined_turn is turn
+        assert len([part for part in turn.end.reply_parts if part["type"] == "data-steer"]) == 1
+        assert turn.end.reply_parts == (await stored(it, turn)).parts
         await it.ended(await it.send("and now?"))
         assert_fit_for_a_provider(it.model.requests[-1][1])
         assert sum(b'"faster"' in message for message in it.model.requests[-1][1]) == 1
@@ -207,7 +207,7 @@ async def test_the_same_id_again_finds_the_turn_that_it_joined_and_later_its_end
         known = await it.chats.send(incoming("faster", on_busy="steer", message_id="s"))
         assert isinstance(known, CompletedTurn)
         assert known.reply is not None
-        assert known.reply.id == turn.reply_id
+        assert known.reply.id == turn.request.reply_id
         assert known.public_ids["message_id"] == "s"
         assert known.outcome["status"] == "complete"
         assert not it.model.requests
@@ -221,7 +221,7 @@ async def test_a_message_steers_a_turn_that_waits_once_that_goes_on(tmp_path: Pa
         assert steer.state == "queued"
         await answer(it, turn, "q", "blue")
         await it.ended(turn, steer)
-        assert steer.joined_turn is turn
+        assert steer.end.joined_turn is turn
         sent = assert_fit_for_a_provider(model.requests[1][1])
         assert [one["role"] for one in sent[-2:]] == ["tool", "user"]
         assert sent[-1]["content"] == "quickly"
@@ -237,7 +237,7 @@ async def test_a_message_that_steers_a_turn_that_waits_still_steers_after_a_rest
         turn, steer = await it.send("paint", message_id="m"), await it.send("quickly", message_id="s")
         await answer(it, turn, "q", "blue")
         await it.ended(turn, steer)
-        assert steer.joined_turn is turn
+        assert steer.end.joined_turn is turn
         assert_fit_for_a_provider(model.requests[0][1])
         assert (await read_back(it, turn))[: len(model.requests[0][1])] == model.requests[0][1]
 
@@ -253,7 +253,7 @@ async def test_a_person_steers_a_task_also_over_a_restart(tmp_path: Path) -> Non
         hands.entered.clear()
         hands.gates["slow"].set()
         await hands.entered.wait()
-        assert steer.joined_turn is turn
+        assert steer.end.joined_turn is turn
     model = FakeModel([say("done")])
     async with World(tmp_path, model, catalog=hands.catalog("slow", "slower")) as it:
         resumed = await it.tasks.turn("task-1", "operator")
@@ -303,7 +303,7 @@ def test_each_message_is_heard_once_wherever_it_comes_in(moments: list[str], rou
             for name, one in sent.items():
                 times = sum(name.encode() in message for message in last)
                 assert times == (0 if name in cancelled else 1), name
-                assert one.joined_turn in (None, turn)
+                assert one.end.joined_turn in (None, turn)
                 assert await settled(it, one) == "ended"
             assert it.admission._free == 4
             assert not it.admission._session_queues
@@ -321,7 +321,7 @@ async def test_a_rewind_to_a_message_that_steered_takes_back_what_it_said(tmp_pa
         steer = await it.send("faster", on_busy="steer", message_id="s")
         hands.gates["slow"].set()
         await it.ended(turn, steer)
-        assert "c" in calls_of(turn.reply_parts)
+        assert "c" in calls_of(turn.end.reply_parts)
         with contextlib.suppress(Conflict, InvalidRequest):
             await it.sessions(no_card).rewind("operator", turn.session.id, "s")
             await it.ended(await it.send("and now?"))
@@ -339,9 +339,9 @@ async def test_a_message_for_another_agent_joins_nobody_else_s_turn(tmp_path: Pa
         unnamed = await it.send("faster", on_busy="steer")
         hands.gates["slow"].set()
         await it.ended(turn, other, unnamed)
-        assert (other.joined_turn, unnamed.joined_turn) == (None, turn)
-        assert other.reply_parts != []
-        assert [one.agent for one in (turn, unnamed, other)] == ["build", "build", "plan"]
+        assert (other.end.joined_turn, unnamed.end.joined_turn) == (None, turn)
+        assert other.end.reply_parts != []
+        assert [one.request.agent for one in (turn, unnamed, other)] == ["build", "build", "plan"]
 
 
 async def test_a_message_that_could_not_be_written_down_as_joined_is_said_once(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ async def test_a_message_that_could_not_be_written_down_as_joined_is_said_once(t
         )
         hands.gates["slow"].set()
         await it.ended(turn)
-        assert steer.joined_turn is None
+        assert steer.end.joined_turn is None
         await it.ended(await it.send("next"), steer)
         last = it.model.requests[-1][1]
         assert_fit_for_a_provider(last)

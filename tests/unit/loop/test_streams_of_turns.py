@@ -195,7 +195,7 @@ def test_every_stream_is_well_formed(steps: list[Step], limits: TurnLimits) -> N
         played = await play(model, tools(stops), turn)
         close_unused(model.plays)
         check(wire(played.chunks))
-        assert turn.outcome is not None
+        assert turn.end.outcome is not None
 
     asyncio.run(run())
 
@@ -220,10 +220,10 @@ def test_the_view_read_back_is_the_one_that_grew(turns: list[list[Step]], limits
                 read_back = View.from_history(PROMPT, stored)
                 if session.view is not None:
                     assert b"\n".join(session.view.messages) == b"\n".join(read_back.messages)
-                reply = next(message for message in stored if message.id == turn.reply_id)
-                assert reply.parts == turn.reply_parts
-                assert turn.outcome is not None
-                assert reply.metadata["outcome"] == turn.outcome.json()
+                reply = next(message for message in stored if message.id == turn.request.reply_id)
+                assert reply.parts == turn.end.reply_parts
+                assert turn.end.outcome is not None
+                assert reply.metadata["outcome"] == turn.end.outcome.json()
                 sums = await world.rows("SELECT total_tokens, cost_usd FROM chat_sessions WHERE id = ?", session.id)
                 spent = [Usage.model_validate(one.metadata["usage"]) for one in stored if one.role == "assistant"]
                 assert sums[0]["total_tokens"] == sum(usage.total for usage in spent)

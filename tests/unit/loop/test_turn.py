@@ -31,7 +31,7 @@ ONE = ("c1", "echo", '{"a": 1}')
 
 
 def outcome(played: Played) -> tuple[str, str, str | None, str | None]:
-    found = played.turn.outcome
+    found = played.turn.end.outcome
     assert found is not None
     return found.status, found.finish_reason, found.error_code, found.limit
 
@@ -112,7 +112,7 @@ async def test_a_wait_for_the_model_shows_in_the_stream_and_nowhere_else() -> No
     (status,) = of(played, "data-status")
     assert status.transient
     assert status.data == {"state": "retrying", "attempt": 1, "message": "busy"}
-    assert played.turn.retry_reason is None
+    assert played.turn.retry.reason is None
 
 
 async def test_the_last_step_has_no_tools() -> None:
@@ -243,7 +243,7 @@ async def test_the_end_of_this_life_is_not_the_end_of_a_task() -> None:
     turn.stop("shutdown")
     with pytest.raises(asyncio.CancelledError):
         await playing
-    assert turn.outcome is None
+    assert turn.end.outcome is None
 
 
 async def test_a_tool_that_is_cancelled_from_within_is_an_error_of_that_tool() -> None:

@@ -58,15 +58,15 @@ async def test_a_question_waits_without_a_slot_and_the_same_turn_goes_on(tmp_pat
         assert await settled(it, queued) == "queued"
         assert turn.state == "waiting", "a message is never an answer"
         status = await stands(it, turn)
-        assert (status["state"], status["message_id"]) == ("waiting_on_user_input", turn.message_name)
+        assert (status["state"], status["message_id"]) == ("waiting_on_user_input", turn.request.message_name)
         (pending,) = status["pending"]
         assert (pending["id"], pending["kind"], pending["tool_call_id"]) == ("q", "question", "q")
         assert pending["questions"] == json.loads(ASK)["questions"]
 
         assert await answer(it, turn, "q", "blue") is turn
         await it.ended(turn, queued)
-        assert answered(turn.reply_parts) == ("output-available", [["blue"]])
-        assert turn.reply_parts == (await stored(it, turn)).parts
+        assert answered(turn.end.reply_parts) == ("output-available", [["blue"]])
+        assert turn.end.reply_parts == (await stored(it, turn)).parts
         sent = assert_fit_for_a_provider(model.requests[2][1])
         assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool"]
         assert json.loads(sent[-1]["content"]) == {
@@ -77,7 +77,7 @@ async def test_a_question_waits_without_a_slot_and_the_same_turn_goes_on(tmp_pat
         replies = await it.rows(
             "SELECT id FROM chat_messages WHERE session_id = ? AND role = 'assistant'", turn.session.id
         )
-        assert sorted(row[0] for row in replies) == sorted([turn.reply_id, queued.reply_id])
+        assert sorted(row[0] for row in replies) == sorted([turn.request.reply_id, queued.request.reply_id])
         assert b'"content":"blue' in model.requests[3][1][-1], "the message behind it had a turn of its own"
         assert (await stands(it, turn))["state"] == "idle"
 
@@ -104,7 +104,7 @@ async def test_a_wait_survives_a_restart(tmp_path: Path) -> None:
     async with world(tmp_path, model, slots=1) as it:
         turn = await it.send("paint", session="mine", message_id="m")
         assert turn is not first
-        assert (turn.message_id, turn.reply_id) == (first.message_id, first.reply_id)
+        assert (turn.message_id, turn.request.reply_id) == (first.message_id, first.request.reply_id)
         assert (await waits(turn)).state == "waiting"
         assert (await stands(it, turn))["state"] == "waiting_on_user_input"
         assert not model.requests
@@ -114,8 +114,8 @@ async def test_a_wait_survives_a_restart(tmp_path: Path) -> None:
         behind = it.admission.turn(queued.message_id)
         assert behind is not None
         await it.ended(turn, behind)
-        assert answered(turn.reply_parts) == ("output-available", [["blue"]])
-        assert shown(turn.reply_parts) == Frontend().read(await heard(turn)).shown()
+        assert answered(turn.end.reply_parts) == ("output-available", [["blue"]])
+        assert shown(turn.end.reply_parts) == Frontend().read(await heard(turn)).shown()
         assert len(model.requests) == 2
         assert_fit_for_a_provider(model.requests[1][1])
 
@@ -135,14 +135,14 @@ async def test_an_answer_is_not_lost_when_the_runtime_stops_before_the_turn_goes
         with pytest.raises(Conflict) as caught:
             await answer(it, turn, "q", "red")
         assert caught.value.code == "not_waiting"
-        reply_id, message_id = turn.reply_id, turn.message_id
+        reply_id, message_id = turn.request.reply_id, turn.message_id
     model = FakeModel([say("blue it is")])
     async with world(tmp_path, model) as it:
         found = it.admission.turn(message_id)
         assert found is not None
         await it.ended(found)
-        assert found.reply_id == reply_id
-        assert answered(found.reply_parts) == ("output-available", [["blue"]])
+        assert found.request.reply_id == reply_id
+        assert answered(found.end.reply_parts) == ("output-available", [["blue"]])
         assert len(model.requests) == 1
         assert_fit_for_a_provider(model.requests[0][1])
 
@@ -151,7 +151,7 @@ async def test_two_questions_in_one_step_both_want_an_answer(tmp_path: Path) -> 
     model = FakeModel([call(("q1", "question", ASK), ("q2", "question", TWO)), say("done")])
     async with world(tmp_path, model) as it:
         turn = await waits(await it.send("paint"))
-        assert list(turn.pending_requests) == ["q1", "q2"]
+        assert list(turn.human_wait.requests) == ["q1", "q2"]
         given = HumanAnswer("q2", answers=[["blue"], ["L", "XL"]])
         await it.answers.submit("operator", turn.session.id, given)
         assert turn.state == "waiting"
@@ -160,11 +160,11 @@ async def test_two_questions_in_one_step_both_want_an_answer(tmp_path: Path) -> 
     async with world(tmp_path, model) as it:  # and the first answer is remembered
         found = it.admission.turn(message_id)
         assert found is not None
-        assert list(found.pending_requests) == ["q1"]
+        assert list(found.human_wait.requests) == ["q1"]
         await answer(it, found, "q1", "red")
         await it.ended(found)
-        assert answered(found.reply_parts, "q1") == ("output-available", [["red"]])
-        assert answered(found.reply_parts, "q2") == ("output-available", [["blue"], ["L", "XL"]])
+        assert answered(found.end.reply_parts, "q1") == ("output-available", [["red"]])
+        assert answered(found.end.reply_parts, "q2") == ("output-available", [["blue"], ["L", "XL"]])
         assert len(model.requests) == 2
         sent = assert_fit_for_a_provider(model.requests[1][1])
         assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == ["q1", "q2"]
@@ -182,9 +182,9 @@ async def test_an_answer_may_come_before_the_steps_other_calls_are_done(tmp_path
         hands.gates["slow"].set()
         assert await giving is turn
         await it.ended(turn)
-        assert answered(turn.reply_parts) == ("output-available", [["blue"]])
+        assert answered(turn.end.reply_parts) == ("output-available", [["blue"]])
         assert hands.ran == ["c"]
-        assert calls_of(turn.reply_parts)["c"]["output"]["data"] == {"did": "slow"}
+        assert calls_of(turn.end.reply_parts)["c"]["output"]["data"] == {"did": "slow"}
         assert_fit_for_a_provider(model.requests[1][1])
 
 
@@ -230,7 +230,7 @@ async def test_an_answer_that_does_not_fit_leaves_the_question_open(
         assert (await stands(it, turn))["pending"][0]["id"] == "q"
         await answer(it, turn, "q", "blue")
         await it.ended(turn)
-        assert answered(turn.reply_parts) == ("output-available", [["blue"]])
+        assert answered(turn.end.reply_parts) == ("output-available", [["blue"]])
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -248,15 +248,15 @@ async def _abort(it: World, turn: Turn) -> None:
     watching = asyncio.create_task(heard(turn))
     async with asyncio.timeout(PATIENCE):
         await it.admission.stop(turn)
-    assert turn.outcome is not None
-    assert turn.outcome.status == "cancelled"
+    assert turn.end.outcome is not None
+    assert turn.end.outcome.status == "cancelled"
     assert await settled(it, turn) == "ended"
     assert it.admission._free == 1
-    assert calls_of(turn.reply_parts)["q"]["state"] == "output-error"
-    assert turn.reply_parts == (await stored(it, turn)).parts
+    assert calls_of(turn.end.reply_parts)["q"]["state"] == "output-error"
+    assert turn.end.reply_parts == (await stored(it, turn)).parts
     seen = Frontend().read(await watching)
     assert seen.ends[0]["type"] == "abort"
-    assert seen.shown() == shown(turn.reply_parts)
+    assert seen.shown() == shown(turn.end.reply_parts)
     with pytest.raises(Conflict):
         await answer(it, turn, "q", "blue")
     await it.ended(await it.send("and now?"))
@@ -274,7 +274,7 @@ async def test_an_abort_that_meets_an_answer_on_its_way_to_the_disk_leaves_one_t
         watching = asyncio.create_task(heard(turn))
         with slow_disk(it) as disk:
             giving = asyncio.create_task(answer(it, turn, "q", "blue"))
-            await until(lambda: not turn.pending_requests)
+            await until(lambda: not turn.human_wait.requests)
             if late:
                 disk.set()
             stopping = asyncio.create_task(it.admission.stop(turn))
@@ -296,11 +296,11 @@ async def test_whoever_gives_an_answer_and_leaves_has_given_it(tmp_path: Path) -
     async with world(tmp_path, asking(say("done"))) as it:
         turn = await waits(await it.send("paint"))
         giving = asyncio.create_task(answer(it, turn, "q", "blue"))
-        await until(lambda: not turn.pending_requests)
+        await until(lambda: not turn.human_wait.requests)
         giving.cancel()
         await asyncio.wait([giving])
         await it.ended(turn)
-        assert answered(turn.reply_parts) == ("output-available", [["blue"]])
+        assert answered(turn.end.reply_parts) == ("output-available", [["blue"]])
 
 
 async def test_a_second_answer_is_refused_while_the_turn_works(tmp_path: Path) -> None:
@@ -332,9 +332,9 @@ async def test_a_wait_has_an_end(tmp_path: Path, *, restarted: bool) -> None:
             await it.ended(found)
             turn = found
             assert not it.model.requests
-    assert turn.outcome is not None
-    assert (turn.outcome.status, turn.outcome.error_code) == ("timeout", "deadline_exceeded")
-    assert calls_of(turn.reply_parts)["q"]["state"] == "output-error"
+    assert turn.end.outcome is not None
+    assert (turn.end.outcome.status, turn.end.outcome.error_code) == ("timeout", "deadline_exceeded")
+    assert calls_of(turn.end.reply_parts)["q"]["state"] == "output-error"
 
 
 async def test_a_task_has_nobody_to_ask(tmp_path: Path) -> None:
@@ -343,9 +343,9 @@ async def test_a_task_has_nobody_to_ask(tmp_path: Path) -> None:
         turn = (await it.tasks.assign(assignment(), "operator")).turn
         assert turn is not None
         await it.ended(turn)
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
-        assert calls_of(turn.reply_parts)["q"]["state"] == "output-error"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
+        assert calls_of(turn.end.reply_parts)["q"]["state"] == "output-error"
         assert b"nobody is there to answer" in model.requests[1][1][-1]
 
 
@@ -363,19 +363,19 @@ async def test_what_a_frontend_sees_of_a_wait_and_of_its_end(tmp_path: Path) -> 
         before = len(frontend.parts)
 
         given = [HumanAnswer("q", answers=[["blue"]])]
-        assert await it.answers.submit_all("operator", None, given, turn.reply_id) is turn
+        assert await it.answers.submit_all("operator", None, given, turn.request.reply_id) is turn
         await it.ended(turn)
         start = Frontend().read(await heard(turn))
         mine = await _continued(turn)
         frontend.read(mine)
-        assert frontend.id == turn.reply_id
+        assert frontend.id == turn.request.reply_id
         assert b"I wonder." not in mine
         assert frontend.parts[before]["type"] == "step-start"
-        assert frontend.shown() == start.shown() == shown(turn.reply_parts)
+        assert frontend.shown() == start.shown() == shown(turn.end.reply_parts)
 
 
 async def _continued(turn: Turn) -> bytes:
     from agent_common.protocol import chunks as c
 
-    fresh = c.Start(messageId=turn.reply_id, messageMetadata=turn.public_ids())
+    fresh = c.Start(messageId=turn.request.reply_id, messageMetadata=turn.public_ids())
     return await heard(turn, through_waits=False, since=turn.stream.resume_position, first_chunk=fresh)

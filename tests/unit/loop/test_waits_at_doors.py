@@ -40,8 +40,8 @@ async def test_an_interrupt_takes_the_place_of_a_turn_that_waits(tmp_path: Path)
         behind = await it.send("behind")
         new = await it.send("never mind", on_busy="interrupt")
         await it.ended(turn, behind, new)
-        assert turn.outcome is not None
-        assert turn.outcome.status == "cancelled"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "cancelled"
         assert [b"behind" in it.model.requests[1][1][-1], b"never mind" in it.model.requests[2][1][-1]] == [True, True]
         assert_fit_for_a_provider(it.model.requests[2][1])
 
@@ -81,7 +81,7 @@ async def test_many_turns_may_wait_without_filling_the_queue(tmp_path: Path) -> 
             await answer(it, turn, "q", "blue")
         await it.ended(*turns)
         assert it.admission._free == 1
-        assert {turn.outcome.status for turn in turns if turn.outcome} == {"complete"}
+        assert {turn.end.outcome.status for turn in turns if turn.end.outcome} == {"complete"}
 
 
 async def test_each_turn_that_waits_is_told_of_once(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_each_turn_that_waits_is_told_of_once(tmp_path: Path) -> None:
         await anext(watching)
         turn = await waits(await it.send("paint", message_id="m"))
         await answer(it, turn, "q", "blue")
-        await until(lambda: "q2" in turn.pending_requests)
+        await until(lambda: "q2" in turn.human_wait.requests)
         await answer(it, turn, "q2", "blue")
         await it.ended(turn)
         it.events.close()
@@ -124,7 +124,7 @@ async def test_answers_of_a_frontend_that_come_early_are_taken_or_refused_but_ne
         await answer(it, turn, "q", "blue")
         await hands.entered.wait()
         giving = asyncio.create_task(
-            it.answers.submit_all("operator", None, [HumanAnswer("q2", answers=[["red"]])], turn.reply_id)
+            it.answers.submit_all("operator", None, [HumanAnswer("q2", answers=[["red"]])], turn.request.reply_id)
         )
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -137,11 +137,11 @@ async def test_answers_of_a_frontend_that_come_early_are_taken_or_refused_but_ne
         async with asyncio.timeout(PATIENCE):
             await turn.paused_or_ended.wait()
         if taken is None:
-            assert list(turn.pending_requests) == ["q2"]
+            assert list(turn.human_wait.requests) == ["q2"]
             await answer(it, turn, "q2", "red")
-        assert "q2" not in turn.pending_requests, "the answer was accepted"
+        assert "q2" not in turn.human_wait.requests, "the answer was accepted"
         await it.ended(turn)
-        assert calls_of(turn.reply_parts)["q2"]["output"]["data"] == {"answers": [["red"]]}
+        assert calls_of(turn.end.reply_parts)["q2"]["output"]["data"] == {"answers": [["red"]]}
 
 
 async def test_a_replay_builds_the_parts_that_the_live_stream_built(tmp_path: Path) -> None:
@@ -178,6 +178,6 @@ async def test_a_task_that_a_drain_meets_in_its_wait_for_nobody_goes_on(tmp_path
         turn = await waits(await it.send("paint", message_id="m"))
         await answer(it, turn, "q", "blue")
         await it.ended(turn)
-        assert turn.outcome is not None
-        assert turn.outcome.status == "complete"
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
         assert hands.ran.count("c") == 1
