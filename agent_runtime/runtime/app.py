@@ -33,7 +33,7 @@ from ..loop import (
     Warnings,
 )
 from ..memory import MemoryService
-from ..ports import SnapshotGuard
+from ..ports import SideEffectGate, SnapshotGuard
 from ..sandbox import choose_confinement, raise_priority
 from ..sessions import Ids
 from ..settings import Settings
@@ -51,6 +51,8 @@ from .turn_limits import TurnLimitPolicy
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from ..mesh import MeshClient, ModelCatalog, ModelClient
+
 log = logger(__name__)
 
 
@@ -67,7 +69,6 @@ class Runtime:
             EventBus(self.clock),
             disk_is_low=lambda: self.database.reserve.is_low,
         )
-        """The first look at the model catalog; nobody waits for it."""
         self._admission: Admission | None = None
         self._compaction: CompactionService | None = None
         self._mediation: MediationSetup | None = None
@@ -85,19 +86,11 @@ class Runtime:
 
     async def start(self) -> None:
         """Loads what is slow to load, takes up what the last life left, then opens the doors. Raises StartError."""
-        from ..mesh import MeshCheck, MeshClient, ModelCatalog, ModelClient, RetryPolicy
+        from ..mesh import MeshCheck
 
         settings, clock = self.settings, self.clock
-        headers = bearer_headers(settings)
-        catalog = self._register_closable(
-            ModelCatalog(settings.model_url, headers, clock, complete=settings.llm_base_url is None)
-        )
-        patience = RetryPolicy(settings.model_attempts, settings.model_idle_timeout)
-        model = self._register_closable(ModelClient(settings.model_url, headers, catalog, patience))
         mediated = self._mediation = self._register_closable(MediationSetup(settings, self.home))
-        mesh = self._register_closable(
-            MeshClient(settings.model_url, mesh_token(settings), settings.model, catalog, mediated.gate)
-        )
+        catalog, model, mesh = self._open_model_access(mediated.gate)
         raise_priority()
         confinement = await choose_confinement(settings.confinement, self.home.data_dir)
         home = self.home = self.home.with_owner(confinement.uid, by_path=confinement.by_path)
@@ -202,6 +195,19 @@ class Runtime:
             except Exception:  # what fails to close must not keep the database open
                 log.exception("could not be closed", thing=type(thing).__name__)
         self.database.close()
+
+    def _open_model_access(self, gate: SideEffectGate) -> tuple[ModelCatalog, ModelClient, MeshClient]:
+        """The models that there are, the client of the loop, and the client of skills."""
+        from ..mesh import MeshClient, ModelCatalog, ModelClient, RetryPolicy
+
+        settings, headers = self.settings, bearer_headers(self.settings)
+        complete = settings.llm_base_url is None
+        catalog = self._register_closable(ModelCatalog(settings.model_url, headers, self.clock, complete=complete))
+        retries = RetryPolicy(settings.model_attempts, settings.model_idle_timeout)
+        model = self._register_closable(ModelClient(settings.model_url, headers, catalog, retries))
+        token = mesh_token(settings)
+        mesh = self._register_closable(MeshClient(settings.model_url, token, settings.model, catalog, gate))
+        return catalog, model, mesh
 
     def _start_maintenance(self, live_sessions: LiveSessions, memory: MemoryService) -> None:
         """Start to make backups, and to delete what is old."""
