@@ -168,7 +168,7 @@ async def _respond_json(sent: Turn | CompletedTurn, services: Services, wait: fl
 
 def _pending(turn: Turn, services: Services, names: dict[str, str]) -> ChatPending:
     status = "waiting" if turn.state == "waiting" else "queued" if turn.state == "queued" else "running"
-    return ChatPending(**names, status=status, pending=services.loop_services.admission.pending(turn))
+    return ChatPending(**names, status=status, pending=services.loop_services.admission.queues.pending(turn))
 
 
 def _finished_response(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:

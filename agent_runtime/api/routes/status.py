@@ -71,8 +71,8 @@ async def capabilities(request: Request) -> Response:
 
 def _running(state: AppState, services: Services, request: Request) -> AgentStatus:
     admission, counters = services.loop_services.admission, services.counters
-    running, queued = admission.turns("running"), admission.turns("queued")
-    waiting = admission.turns("waiting")
+    running, queued = admission.queues.turns("running"), admission.queues.turns("queued")
+    waiting = admission.queues.turns("waiting")
     tasks = [turn.request.task_id for turn in running if turn.request.task_id]
     model = counters.model or state.settings.model
     limit = services.window_of(model).limit

@@ -26,7 +26,7 @@ async def stream(request: Request, session: str, follow: Annotated[str, Query()]
     conversation = await at.loop_services.live_sessions.get(principal(request), session)
     if conversation is None and is_session_id(session):
         raise unknown_session(session)
-    turn = at.loop_services.admission.active_turn(conversation) if conversation else None
+    turn = at.loop_services.admission.queues.active_turn(conversation) if conversation else None
     if turn is None:
         return Response(status_code=204)
     return live_stream(turn, at.loop_services.admission, through_waits=follow in ("1", "true"))
@@ -37,7 +37,7 @@ async def abort(request: Request, session: str) -> Response:
     """Stops the session's turn, whatever it is at; what it has said is kept. Nothing to stop is no error."""
     at = get_services(request)
     conversation = await _require_session(request, at, session)
-    turn = at.loop_services.admission.active_turn(conversation)
+    turn = at.loop_services.admission.queues.active_turn(conversation)
     if turn is None:
         return model_response(AbortReply(session_id=session, aborted=False), exclude_none=True)
     await at.loop_services.admission.stop(turn)
@@ -63,7 +63,7 @@ async def cancel(request: Request, session: str, message_id: str) -> Response:
     """Takes a message out of the queue. One that has begun is not queued any more: abort it."""
     at = get_services(request)
     conversation = await _require_session(request, at, session)
-    for turn in at.loop_services.admission.queue(conversation):
+    for turn in at.loop_services.admission.queues.queue(conversation):
         if message_id in (
             turn.request.message_name,
             turn.message_id,

@@ -151,7 +151,7 @@ class ChatService:
         await self._services.require_fit(turn)
         if self._services.snapshot_guard is not None:
             turn.snapshot_id = await self._services.snapshot_guard.create_snapshot(session.id, turn.message_id)
-        running = self._services.admission.active_turn(session)
+        running = self._services.admission.queues.active_turn(session)
         _require_can_accept(incoming, session, running)  # nobody comes in between this and the place in the queue
         try:
             await self._services.admission.admit(turn, lambda admitted: self._unit(incoming, admitted))
@@ -207,7 +207,7 @@ class ChatService:
         if row.fingerprint != incoming.fingerprint():
             raise Conflict(f"message {client_id} exists with other content", code="message_conflict")
         joined = (row.outcome or {}).get("into")  # a message that steered has the end of the turn that it joined
-        turn = self._services.admission.turn(joined or row.message_id)
+        turn = self._services.admission.queues.turn(joined or row.message_id)
         return turn if turn is not None else await self._load_completed(row, incoming)
 
     async def _load_completed(self, row: TurnRow, incoming: IncomingMessage) -> CompletedTurn:
@@ -218,7 +218,7 @@ class ChatService:
 
     def _turn(self, incoming: IncomingMessage, session: LiveSession) -> Turn:
         message_id = self._services.ids.new("msg")
-        running = self._services.admission.active_turn(session) if incoming.on_busy == "steer" else None
+        running = self._services.admission.queues.active_turn(session) if incoming.on_busy == "steer" else None
         named = incoming.agent or (running.request.agent if running is not None else session.agent)
         agent = self._services.live_sessions.add_agent(session, named)
         limits, mandate = self._limits().at_most(agent.max_steps), incoming.external_work

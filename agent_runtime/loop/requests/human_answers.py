@@ -65,7 +65,7 @@ class HumanAnswers:
         """Takes those of the answers that something waits for. None when nothing does; a turn that has its answers
         already and is at that very reply goes on."""
         conversation = await self._services.live_sessions.get(principal, session)
-        turn = self._services.admission.head_turn(conversation) if conversation else None
+        turn = self._services.admission.queues.head_turn(conversation) if conversation else None
         if conversation is None or turn is None:
             return None
         by_call = {answer.id: answer for answer in answers}
@@ -84,7 +84,7 @@ class HumanAnswers:
 
     async def waiting_turn(self, session: LiveSession) -> Turn | None:
         """The session's turn if it waits for a person, or is about to; else None."""
-        turn = self._services.admission.head_turn(session)
+        turn = self._services.admission.queues.head_turn(session)
         if turn is not None and turn.human_wait.answerable_ids and turn.state in ("running", "finalizing"):
             await _wait_until_paused(turn)
         return turn if turn is not None and turn.state == "waiting" and turn.human_wait.requests else None
@@ -142,7 +142,7 @@ class HumanAnswers:
             turn.stream.drop_approval_request(request.call_id)
 
     async def _find(self, session: LiveSession, request_id: str) -> tuple[Turn, PendingRequest]:
-        turn = self._services.admission.head_turn(session)
+        turn = self._services.admission.queues.head_turn(session)
         if (
             turn is not None
             and turn.state in ("running", "finalizing")

@@ -102,7 +102,7 @@ class TaskService:
             task_id=record.task_id,
             session_id=turn.session.id,
             status=record.status,
-            queued_behind=self._services.admission.count_ahead(turn),
+            queued_behind=self._services.admission.queues.count_ahead(turn),
         )
         return TaskAdmission(accepted, record, turn)
 
@@ -123,7 +123,7 @@ class TaskService:
         row = await self._services.database.read(lambda connection: _row(connection, principal, task_id))
         if row is None:
             raise NotFound(f"there is no task {task_id}", code="unknown_task")
-        return self._services.admission.turn(row["message_id"])
+        return self._services.admission.queues.turn(row["message_id"])
 
     async def reply(self, task_id: str, principal: str) -> Message | None:
         """The recorded reply of a task; none when it never said anything. Raises NotFound for an unknown task."""
@@ -156,7 +156,7 @@ class TaskService:
             return None
         if row["fingerprint"] != assignment.fingerprint():
             raise Conflict(f"task {assignment.task_id} exists with other content", code="task_conflict")
-        return TaskAdmission(None, self._with_live_usage(row), self._services.admission.turn(row["message_id"]))
+        return TaskAdmission(None, self._with_live_usage(row), self._services.admission.queues.turn(row["message_id"]))
 
     def _turn(self, assignment: TaskAssignment, principal: str, external_work: ExternalWork | None) -> Turn:
         agent = self._services.live_sessions.agents.require_selectable(assignment.agent or DEFAULT)
@@ -217,7 +217,7 @@ class TaskService:
     def _with_live_usage(self, row: sqlite3.Row) -> TaskRecord:
         """The stored record, with what only memory knows of a task that is under way."""
         record = TaskRecord.model_validate_json(row["record_json"])
-        turn = self._services.admission.turn(row["message_id"])
+        turn = self._services.admission.queues.turn(row["message_id"])
         if turn is None or record.finished_at is not None or turn.start.monotonic is None:
             return record
         running = round((self._services.clock.monotonic() - turn.start.monotonic) * 1000)

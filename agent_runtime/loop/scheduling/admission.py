@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any, Literal
 
@@ -24,6 +22,7 @@ from ..core.live_sessions import LiveSession
 from ..core.steering import SessionQueue
 from ..core.turn_state import StopReason, Turn
 from .end_log import log_end
+from .turn_queues import TurnQueues
 
 log = logger(__name__)
 
@@ -36,11 +35,8 @@ MAX_TURNS = 10_000
 """Turns held in all, those included that rest: they do not count against the queue, for only a new one wakes them."""
 
 
-_STATES_BY_KIND = {"queued": ("queued",), "running": ("running", "finalizing"), "waiting": ("waiting", "resuming")}
-
-
 class Admission:
-    """Lanes of turns by session, and the slots they share."""
+    """Decides when turns run: one at a time per session, and as many sessions as there are slots."""
 
     def __init__(
         self,
@@ -54,14 +50,8 @@ class Admission:
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         self._database, self._run, self._cancel, self._events = database, run, cancel, events
-        self._free, self._queue_limit, self._answer_seconds = slots, queue_limit, answer_seconds
-        self._session_queues: dict[str, deque[Turn]] = {}
-        self._paused_sessions: set[str] = set()
-        """Sessions whose queue rests because their last turn ended in error."""
-        self._ready: deque[Turn] = deque()
-        self._held: set[str] = set()
-        """Sessions that somebody is changing; what comes meanwhile queues."""
-        self._turns: dict[str, Turn] = {}
+        self.free_slots, self._queue_limit, self._answer_seconds = slots, queue_limit, answer_seconds
+        self.queues = TurnQueues()
         self._draining = False
 
     # -- doors
@@ -84,7 +74,7 @@ class Admission:
     def readmit(self, turn: Turn, now_ms: int) -> None:
         """Takes back a turn of an earlier life: one that was queued, waited for a person, or is gone on with."""
         turn.admitted = turn.was_queued = True
-        self._register(turn)
+        self.queues.add(turn)
         if turn.state == "waiting":
             self._start_wait_timer(turn, (now_ms - (turn.human_wait.since_ms or now_ms)) / 1000)
         self._schedule_next(turn.session.id)
@@ -128,8 +118,7 @@ class Admission:
     # -- steering
 
     def claim_steering(self, turn: Turn) -> list[Turn]:
-        lane = self._session_queues.get(turn.session.id, ())
-        found = [message for message in lane if message.would_join(turn)]
+        found = [message for message in self.queues.session_turns(turn.session) if message.would_join(turn)]
         for message in found:
             message.transition("finalizing")
         return found
@@ -147,138 +136,98 @@ class Admission:
     async def stop_all(self, session: LiveSession) -> None:
         """Ends whatever is in a session: what waits in its queue never runs. Raises NotReady when a turn goes on."""
         session_id = session.id
-        mine = session_id not in self._held
-        self._held.add(session_id)
+        mine = session_id not in self.queues.held
+        self.queues.held.add(session_id)
         try:
-            while (turn := self.head_turn(session)) is not None:
-                for waiting in self.queue(session):
+            while (turn := self.queues.head_turn(session)) is not None:
+                for waiting in self.queues.queue(session):
                     await self.cancel_queued(waiting)
                 await self.stop(turn)
-            for helper in [turn for turn in self._turns.values() if turn.is_called_from(session)]:
+            for helper in [turn for turn in self.queues.all() if turn.is_called_from(session)]:
                 await self.stop(helper, "caller")
         finally:
             if mine:
-                self._held.discard(session_id)
+                self.queues.held.discard(session_id)
                 self._schedule_next(session_id)
 
     @contextlib.contextmanager
     def hold(self, session: LiveSession) -> Generator[None]:
         """Keeps a session still while its record is changed. Raises Conflict `session_busy` when a turn is at work or
         waits in it, or somebody else holds it; messages that come meanwhile queue."""
-        busy = self.active_turn(session)
-        if busy is not None or session.id in self._held:
+        busy = self.queues.active_turn(session)
+        if busy is not None or session.id in self.queues.held:
             names = busy.public_ids() if busy else {}
             raise Conflict("the session is busy; wait for its turn or abort it", code="session_busy", running=names)
-        self._held.add(session.id)
+        self.queues.held.add(session.id)
         session.use_count += 1
         try:
             yield
         finally:
             session.use_count -= 1
-            self._held.discard(session.id)
+            self.queues.held.discard(session.id)
             self._schedule_next(session.id)
-
-    # -- looking
-
-    def turn(self, message_id: str) -> Turn | None:
-        """A turn that has not ended."""
-        return self._turns.get(message_id)
-
-    def head_turn(self, session: LiveSession) -> Turn | None:
-        """The turn at the head of a session's lane."""
-        lane = self._session_queues.get(session.id)
-        return lane[0] if lane else None
-
-    def active_turn(self, session: LiveSession) -> Turn | None:
-        """The turn that a session is at, also when it still waits for a slot. None while the lane rests: what is in it
-        then waits for the next message."""
-        return None if session.id in self._paused_sessions else self.head_turn(session)
-
-    def queue(self, session: LiveSession) -> list[Turn]:
-        """The messages that wait in a session, first come first."""
-        return [turn for turn in self._session_queues.get(session.id, ()) if turn.state == "queued"]
-
-    def pending(self, turn: Turn) -> list[dict[str, Any]]:
-        """What the turn waits for, or the one that it queues behind: the open questions and approvals."""
-        head = self.head_turn(turn.session) if turn.state == "queued" else turn
-        return head.pending() if head is not None else []
-
-    def turns(self, state: Literal["queued", "running", "waiting"]) -> list[Turn]:
-        wanted = _STATES_BY_KIND[state]
-        return [turn for turn in self._turns.values() if turn.state in wanted]
-
-    def count_ahead(self, turn: Turn) -> int:
-        """Turns that were admitted before this one and are at work or will be; 0 for one that runs."""
-        if turn.state != "queued":
-            return 0
-        earlier = itertools.takewhile(lambda other: other is not turn, self._turns.values())
-        return sum(1 for other in earlier if other.state != "waiting" and other.session.id not in self._paused_sessions)
 
     # -- end of this life
 
     async def drain(self, grace: float) -> None:
         """Admits nothing more, gives running turns their grace, then breaks them off: the next life settles them."""
         self._draining = True
-        await _wait_for_admissions(self._turns.values())
-        for turn in (*self.turns("queued"), *self.turns("waiting")):  # nothing more will be heard of them in this life
+        await _wait_for_admissions(self.queues.all())
+        for turn in (
+            *self.queues.turns("queued"),
+            *self.queues.turns("waiting"),
+        ):  # nothing more will be heard of them in this life
             turn.stream.interrupt()
             turn.paused_or_ended.set()
             turn.ended.set()
-        running = [turn.run_task for turn in self.turns("running") if turn.run_task is not None]
+        running = [turn.run_task for turn in self.queues.turns("running") if turn.run_task is not None]
         if running and grace > 0:
             await asyncio.wait(running, timeout=grace)
-        for turn in self.turns("running"):
+        for turn in self.queues.turns("running"):
             turn.stop("shutdown")
         if running:
             await asyncio.wait(running, timeout=CANCEL_SECONDS)
-        for turn in list(self._turns.values()):
+        for turn in self.queues.all():
             turn.stream.interrupt()
 
-    # -- lanes
+    # -- slots
 
     def _reserve(self, turn: Turn) -> None:
         if self._draining:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
-        lane = self._session_queues.get(turn.session.id)
         if turn.request.parent is not None:  # whoever called it has given it a place of its own kind
             turn.transition("running")
-        elif lane or self._free <= 0 or turn.session.id in self._held:
-            waiting = sum(1 for queued in self.turns("queued") if queued.session.id not in self._paused_sessions)
-            if waiting >= self._queue_limit or len(self._turns) >= MAX_TURNS:
+        elif self.queues.head_turn(turn.session) or self.free_slots <= 0 or turn.session.id in self.queues.held:
+            waiting = self.queues.count_waiting()
+            if waiting >= self._queue_limit or len(self.queues) >= MAX_TURNS:
                 raise Busy(f"{waiting} turns are waiting; try again later", headers={"Retry-After": "5"})
             turn.was_queued = True
         else:
             turn.transition("running")
             self._adjust_slots(turn, 1)
-        self._register(turn)
+        self.queues.add(turn)
 
     def _adjust_slots(self, turn: Turn, count: int) -> None:
         """Takes a slot, or with -1 gives it back. Turns that help others need none: they would starve them."""
         if turn.request.parent is None:
-            self._free -= count
-
-    def _register(self, turn: Turn) -> None:
-        self._session_queues.setdefault(turn.session.id, deque()).append(turn)
-        self._turns[turn.message_id] = turn
-        turn.session.use_count += 1
+            self.free_slots -= count
 
     def _on_admission_written(self, turn: Turn, written: asyncio.Future[None]) -> None:
         if written.exception() is not None:
             self._withdraw(turn)
             return
         turn.admitted = turn.session.stored = True
-        self._paused_sessions.discard(turn.session.id)
+        self.queues.paused.discard(turn.session.id)
         if turn.state == "running":
             self._start(turn)
         else:
             self._schedule_next(turn.session.id)
 
     async def _cancel_queued_turn(self, turn: Turn) -> None:
-        """Cancels a turn that waits in its lane. If that cannot be written down, it goes on waiting. Whoever asked for
+        """Cancel a queued turn. If that cannot be written down, it goes on waiting. Whoever asked for
         it may hang up: what is on its way to the disk counts."""
         turn.transition("finalizing")
-        if turn in self._ready:
-            self._ready.remove(turn)
+        self.queues.withhold(turn)
         turn.run_task = asyncio.create_task(self._cancel_and_remove(turn), name=f"cancel {turn.message_id}")
         await asyncio.shield(turn.run_task)
 
@@ -301,33 +250,17 @@ class Admission:
         turn.mark_ended()
 
     def _remove(self, turn: Turn) -> None:
-        session_id = turn.session.id
-        lane = self._session_queues[session_id]
-        lane.remove(turn)
-        if not lane:
-            del self._session_queues[session_id]
-            self._paused_sessions.discard(session_id)
-        del self._turns[turn.message_id]
-        turn.session.use_count -= 1
-        if turn in self._ready:
-            self._ready.remove(turn)
-        self._schedule_next(session_id)
+        self.queues.remove(turn)
+        self._schedule_next(turn.session.id)
 
     def _schedule_next(self, session_id: str) -> None:
-        """Puts the head of a lane forward if it could start, then starts what fits."""
-        lane = self._session_queues.get(session_id)
-        resting = (
-            session_id in self._paused_sessions and lane is not None and lane[0].request.external_work is None
-        )  # work does not rest
-        still = resting or session_id in self._held
-        if lane and not still and lane[0].could_start and lane[0] not in self._ready:
-            self._ready.append(lane[0])
+        """Start what fits, after something has changed in a session."""
+        self.queues.offer_head(session_id)
         self._fill()
 
     def _fill(self) -> None:
         """Starts what fits into the slots that are free."""
-        while self._free > 0 and self._ready and not self._draining:
-            turn = self._ready.popleft()
+        while self.free_slots > 0 and not self._draining and (turn := self.queues.next_startable()) is not None:
             self._adjust_slots(turn, 1)
             turn.transition("running")
             self._start(turn)
@@ -347,8 +280,7 @@ class Admission:
         """Ends a turn that waits: it runs once more, only to be settled. That needs no slot."""
         if turn.state not in ("waiting", "resuming") or self._draining:
             return
-        if turn in self._ready:
-            self._ready.remove(turn)
+        self.queues.withhold(turn)
         turn.end.stop_reason = reason
         turn.transition("running")
         turn.human_wait.requests.clear()
@@ -382,7 +314,7 @@ class Admission:
         if turn.end.outcome is not None:
             log_end(turn)
             if turn.end.outcome.in_error:
-                self._paused_sessions.add(turn.session.id)
+                self.queues.paused.add(turn.session.id)
             self._events.emit("turn-finished", turn.session.principal, **_finished_event(turn, turn.end.outcome))
         elif turn.admitted:
             turn.stream.interrupt()

@@ -110,7 +110,7 @@ class SessionService:
         """A page of messages. A reply that is being made is left out, unless the query wants it: who follows its
         stream would have it twice. Raises InvalidRequest for an `after` that names none."""
         conversation = await self._find(principal, name)
-        turn = self._services.admission.active_turn(conversation)
+        turn = self._services.admission.queues.active_turn(conversation)
         unfinished = turn.request.reply_id if turn and turn.state != "waiting" and not query.running else None
 
         def unit(connection: sqlite3.Connection) -> list[Message]:
@@ -287,7 +287,7 @@ class SessionService:
 
     async def _detail(self, session: LiveSession, name: str) -> SessionDetail:
         admission, session_id = self._services.admission, session.id
-        turn = admission.active_turn(session)  # before the record is read: its end is on disk before it is gone
+        turn = admission.queues.active_turn(session)  # before the record is read: its end is on disk before it is gone
 
         def unit(connection: sqlite3.Connection) -> tuple[StoredSession, Any, Any, Any]:
             row = listing.session(connection, session_id)
@@ -299,7 +299,7 @@ class SessionService:
 
         row, last, waiting, spent = await self._services.database.read(unit)
         cost, unpriced = await cost_of(spent, self._find_card)
-        queued = [one for one in waiting if (it := admission.turn(one.message_id)) and it.state == "queued"]
+        queued = [one for one in waiting if (it := admission.queues.turn(one.message_id)) and it.state == "queued"]
         return SessionDetail(
             **serializers.summary(row, name),
             cost_usd=cost,

@@ -223,7 +223,7 @@ class Subagents:
             raise ToolFailure(f"prompt: {error.message}", kind="invalid") from None
 
     def _caller(self, context: ToolContext) -> Turn:
-        turn = self._inline_turns.get(context.message_id) or self._services.admission.turn(context.message_id)
+        turn = self._inline_turns.get(context.message_id) or self._services.admission.queues.turn(context.message_id)
         if turn is None:
             raise ToolFailure("the turn that calls is over", kind="unavailable")
         return turn

@@ -105,7 +105,7 @@ class TurnWorker:
         return TurnJob(assigned.turn, self.services, request.request_id)
 
     def resume(self, entry: ledger.WorkEntry) -> RunningWork | None:
-        turn = self.services.admission.turn(entry.message_id)
+        turn = self.services.admission.queues.turn(entry.message_id)
         return TurnJob(turn, self.services, entry.request.request_id) if turn is not None else None
 
     # -- loop.Keeper

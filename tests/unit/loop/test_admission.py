@@ -53,8 +53,8 @@ async def test_a_stop_during_admission_waits_for_it(tmp_path: Path) -> None:
         first = await world.send("one")
         await world.ended(first)
         sending = asyncio.create_task(world.send("two"))
-        await until(lambda: world.admission.head_turn(first.session) is not None)
-        turn = world.admission.head_turn(first.session)
+        await until(lambda: world.admission.queues.head_turn(first.session) is not None)
+        turn = world.admission.queues.head_turn(first.session)
         assert turn is not None
         assert not turn.admitted
         async with asyncio.timeout(PATIENCE / 2):
@@ -81,8 +81,8 @@ async def test_a_caller_who_gives_up_loses_nothing(tmp_path: Path) -> None:
     """His message is on its way to the disk: it is admitted, and its turn runs."""
     async with World(tmp_path) as world:
         sending = asyncio.create_task(world.send("one", message_id="mine"))
-        await until(lambda: bool(world.admission.turns("running")))
-        (turn,) = world.admission.turns("running")
+        await until(lambda: bool(world.admission.queues.turns("running")))
+        (turn,) = world.admission.queues.turns("running")
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sending
@@ -112,8 +112,8 @@ async def test_the_queue_is_bounded(tmp_path: Path) -> None:
         with pytest.raises(Busy) as caught:
             await world.send("three", session="another")
         assert caught.value.headers["Retry-After"]
-        assert world.admission.count_ahead(turns[1]) == 1
-        assert world.admission.count_ahead(turns[0]) == 0
+        assert world.admission.queues.count_ahead(turns[1]) == 1
+        assert world.admission.queues.count_ahead(turns[0]) == 0
         gate.set()
         await world.ended(*turns)
         await world.ended(await world.send("three"))
@@ -139,7 +139,7 @@ async def test_a_refused_admission_leaves_no_trace(tmp_path: Path) -> None:
         extra.ended.clear()
         with pytest.raises(sqlite3.IntegrityError):
             await world.admission.admit(extra, refuse)
-        assert not world.admission.turns("running")
+        assert not world.admission.queues.turns("running")
         await world.ended(await world.send("three"))
 
 
@@ -172,7 +172,7 @@ async def test_a_queue_rests_after_a_failure_until_the_next_message(tmp_path: Pa
         await world.ended(second, third)
         order = [messages[-1] for _, messages in world.model.requests]
         assert [b"one" in order[0], b"elsewhere" in order[1], b"two" in order[2], b"three" in order[3]] == [True] * 4
-        assert not world.admission._paused_sessions
+        assert not world.admission.queues.paused
 
 
 async def test_a_queued_turn_is_cancelled_in_place(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ async def test_an_approved_call_runs_once_though_the_runtime_stops_before_it_cou
         message_id = turn.message_id
     for model in (FakeModel([say("done")]), FakeModel()):
         async with world(tmp_path, model, hands) as it:
-            found = it.admission.turn(message_id)
+            found = it.admission.queues.turn(message_id)
             if found is not None:
                 await it.ended(found)
                 assert calls_of(found.end.reply_parts)["c"]["state"] == "output-available"
@@ -176,7 +176,7 @@ async def test_an_approved_call_that_a_stop_breaks_off_is_not_run_again(tmp_path
         await hands.entered.wait()
         message_id, reply = turn.message_id, turn
     async with world(tmp_path, FakeModel(), hands) as it:
-        assert it.admission.turn(message_id) is None
+        assert it.admission.queues.turn(message_id) is None
         part = calls_of((await stored(it, reply)).parts)["c"]
         assert part["state"] == "output-error"
         assert "outcome unknown" in part["errorText"]
@@ -266,7 +266,7 @@ async def test_what_helpers_have_used_is_not_forgotten_over_a_wait(tmp_path: Pat
 
             async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
                 if name == "help":
-                    turn = it.admission.turn(context.message_id)
+                    turn = it.admission.queues.turn(context.message_id)
                     assert turn is not None
                     UsageBudget(turn.budget.limits, caller_budget=turn.budget).spend(Usage(input=1000))
                 return await plain.run(arguments, context)

@@ -57,7 +57,7 @@ async def test_a_queue_stays_in_order_when_the_clock_goes_back_while_it_grows(tm
             await world.send(f"waits {number}", session=f"s{number}")
     clock.set_wall(clock.now_ms() - DAY)
     async with World(tmp_path, slots=1, clock=clock) as world:
-        await world.ended(*world.admission.turns("queued"), *world.admission.turns("running"))
+        await world.ended(*world.admission.queues.turns("queued"), *world.admission.queues.turns("running"))
         asked = [str(messages[-1]) for _, messages in world.model.requests]
     waited = [text for text in asked if "waits" in text]
     assert [f"waits {number}" in text for number, text in enumerate(waited)] == [True] * 4

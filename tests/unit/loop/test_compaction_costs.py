@@ -98,7 +98,9 @@ async def test_the_next_life_knows_what_summaries_have_cost(tmp_path: Path) -> N
         assert given.turn.budget.helper_tokens > 0
     model.look, model.plan = None, deque()
     async with stage.open(tmp_path, clock=world.clock) as world:
-        turn = next(iter(world.admission.turns("running")), None) or next(iter(world.admission.turns("queued")))
+        turn = next(iter(world.admission.queues.turns("running")), None) or next(
+            iter(world.admission.queues.turns("queued"))
+        )
         await world.ended(turn)
         assert turn.end.outcome is not None
         assert turn.end.outcome.status == "complete"

@@ -115,8 +115,8 @@ class Teller:
             for name in list(turn.human_wait.requests):
                 await decide(self.world, turn, name, "once" if send.approve else "reject")
         async with asyncio.timeout(PATIENCE):  # one that was to steer may have come too late and have its own turn
-            while (left := self.world.admission.head_turn(turn.session)) is not None:
-                if self.world.admission.active_turn(turn.session) is None:
+            while (left := self.world.admission.queues.head_turn(turn.session)) is not None:
+                if self.world.admission.queues.active_turn(turn.session) is None:
                     break
                 if await self._waits(left):
                     for name in list(left.human_wait.requests):
@@ -207,7 +207,7 @@ class Teller:
         paired(sent)
         self._asked += 1
         found = await self.world.conversations.get("operator", self.session)
-        running = self.world.admission.head_turn(found) if found is not None else None
+        running = self.world.admission.queues.head_turn(found) if found is not None else None
         broke = self._asked > 1 and isinstance(self._last, Breaks)
         self._last = self.model.plan[0] if self.model.plan else Says(5)
         if running is None or found is None or self._asked == 1 or broke:

@@ -126,7 +126,7 @@ async def test_a_turn_that_waited_over_a_restart_as_well(tmp_path: Path) -> None
     async with World(
         tmp_path, FakeModel([say("done")]), catalog=Hands().catalog(), clock=clock, note_takers=[taker]
     ) as world:
-        taken = world.admission.turn(turn.message_id)
+        taken = world.admission.queues.turn(turn.message_id)
         assert taken is not None
         await answer(world, taken, "q", "blue")
         await world.ended(taken)

@@ -96,7 +96,7 @@ class Queues(RuleBasedStateMachine):
 
     def _at_rest(self) -> bool:
         """Whatever could move has moved: who runs stands before the model."""
-        turns = list(self.world.admission._turns.values())
+        turns = self.world.admission.queues.all()
         if any(gate.done() for gate in self.model.open.values()):
             return False
         inside = {turn.request.message_name for turn in turns if turn.state == "running"}
@@ -105,7 +105,7 @@ class Queues(RuleBasedStateMachine):
 
     def _busy(self, session: str) -> Turn | None:
         known = self.world.conversations._known.get(self.world.conversations._aliases.get(("operator", session), ""))
-        return self.world.admission.active_turn(known) if known else None
+        return self.world.admission.queues.active_turn(known) if known else None
 
     # -- what callers do
 
@@ -120,7 +120,7 @@ class Queues(RuleBasedStateMachine):
         try:
             turn = await self.world.chats.send(_message(session, name, on_busy=on_busy))
         except Busy:
-            assert len([turn for turn in self.world.admission.turns("queued") if self._wakes(turn)]) >= QUEUE
+            assert len([turn for turn in self.world.admission.queues.turns("queued") if self._wakes(turn)]) >= QUEUE
             return None
         except Conflict as error:
             if error.code == "session_busy" and on_busy == "reject" and busy is not None:
@@ -135,7 +135,7 @@ class Queues(RuleBasedStateMachine):
         return turn
 
     def _wakes(self, turn: Turn) -> bool:
-        return turn.session.id not in self.world.admission._paused_sessions
+        return turn.session.id not in self.world.admission.queues.paused
 
     @rule(session=NAMES, count=st.integers(2, 4))
     def send_many(self, session: str, count: int) -> None:
@@ -256,12 +256,13 @@ class Queues(RuleBasedStateMachine):
     @invariant()
     def slots_are_kept(self) -> None:
         admission = self.world.admission
-        running = [turn for turn in admission._turns.values() if turn.state == "running"]
-        assert len(running) + admission._free == SLOTS
+        running = [turn for turn in admission.queues.all() if turn.state == "running"]
+        assert len(running) + admission.free_slots == SLOTS
         assert all(times == 1 for times in Counter(turn.session.id for turn in running).values())
-        if admission._free:
-            could = [turn for lane in admission._session_queues.values() for turn in list(lane)[:1] if turn.could_start]
-            idle = [turn for turn in could if turn.session.id not in admission._held | admission._paused_sessions]
+        if admission.free_slots:
+            heads = {turn.session.id: turn for turn in reversed(admission.queues.all())}.values()
+            could = [turn for turn in heads if turn.could_start]
+            idle = [turn for turn in could if turn.session.id not in admission.queues.held | admission.queues.paused]
             assert not idle, "a slot is free and somebody waits"
 
     @invariant()
@@ -305,7 +306,7 @@ class Queues(RuleBasedStateMachine):
                         gate.set_result(True)
                 await self.world.database.write(lambda _: None)
                 known = self.world.conversations._aliases.get(("operator", session), "")
-                if known in self.world.admission._paused_sessions:
+                if known in self.world.admission.queues.paused:
                     with contextlib.suppress(Busy):
                         await self._send(session, "queue")
         await self._check_ledger()
@@ -313,10 +314,9 @@ class Queues(RuleBasedStateMachine):
         await self.watching
         self._check_events()
         admission = self.world.admission
-        assert admission._free == SLOTS
-        assert not any(
-            (admission._turns, admission._session_queues, admission._ready, admission._paused_sessions, admission._held)
-        )
+        assert admission.free_slots == SLOTS
+        assert not any((admission.queues.all(), admission.queues.paused, admission.queues.held))
+        assert admission.queues.next_startable() is None
         assert all(known.use_count == 0 for known in self.world.conversations._known.values())
         await self.world.__aexit__()
 

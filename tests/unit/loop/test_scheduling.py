@@ -80,8 +80,8 @@ class Life:
             if refuse:
                 raise Refused
 
-        resting = self.admission._paused_sessions  # what rests waits for a message, and does not count
-        waiting = sum(1 for queued in self.admission.turns("queued") if queued.session.id not in resting)
+        resting = self.admission.queues.paused  # what rests waits for a message, and does not count
+        waiting = sum(1 for queued in self.admission.queues.turns("queued") if queued.session.id not in resting)
         try:
             await self.admission.admit(turn, lambda _: unit)
         except Busy:
@@ -123,7 +123,7 @@ class Life:
                 self.end(number, "complete")
             await self.database.write(lambda _: None)
         for session in self.conversations.values():
-            while (turn := self.admission.head_turn(session)) is not None:
+            while (turn := self.admission.queues.head_turn(session)) is not None:
                 await self.admission.stop(turn)
 
     def check(self) -> None:
@@ -133,11 +133,10 @@ class Life:
         ran = [turn for started in self.started.values() for turn in started]
         assert len(ran) + len(self.cancelled) == len(self.admitted)
         assert all(turn.ended.is_set() for turn in self.admitted)
-        assert self.admission._free == SLOTS
-        assert not self.admission._turns
-        assert not self.admission._session_queues
-        assert not self.admission._ready
-        assert not self.admission._paused_sessions
+        assert self.admission.free_slots == SLOTS
+        assert not self.admission.queues.all()
+        assert self.admission.queues.next_startable() is None
+        assert not self.admission.queues.paused
         assert all(session.use_count == 0 for session in self.conversations.values())
 
 

@@ -89,7 +89,7 @@ async def test_a_session_is_changed_by_one_at_a_time_and_messages_wait_meanwhile
         room = sessions(world)
         await world.ended(await world.send(session="s"))
         forks = [asyncio.create_task(room.fork("operator", "s", ForkRequest())) for _ in range(3)]
-        await until(lambda: any(task.done() for task in forks) or bool(world.admission._held))
+        await until(lambda: any(task.done() for task in forks) or bool(world.admission.queues.held))
         turn = await world.send("meanwhile", session="s")
         done = await asyncio.gather(*forks, return_exceptions=True)
         made = [one for one in done if not isinstance(one, BaseException)]

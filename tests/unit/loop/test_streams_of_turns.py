@@ -206,7 +206,7 @@ def test_the_view_read_back_is_the_one_that_grew(turns: list[list[Step]], limits
     """Turn after turn in one session: the prompt's prefix must survive a restart byte for byte."""
 
     async def run(path: str) -> None:
-        stops = Stops(lambda: world.admission.turns("running")[0])
+        stops = Stops(lambda: world.admission.queues.turns("running")[0])
         model = FakeModel()
         async with World(Path(path), model, tools=tools(stops), limits=limits) as world:
             for steps in turns:

@@ -50,8 +50,8 @@ async def test_a_question_waits_without_a_slot_and_the_same_turn_goes_on(tmp_pat
     async with world(tmp_path, model, slots=1) as it:
         turn = await waits(await it.send("paint", session="mine"))
         assert await settled(it, turn) == "waiting"
-        assert not it.admission.turns("running")
-        assert it.admission.turns("waiting") == [turn]
+        assert not it.admission.queues.turns("running")
+        assert it.admission.queues.turns("waiting") == [turn]
         queued = await it.send("blue", session="mine", message_id="behind")
         await it.ended(await it.send("hi", session="other"))
         assert queued.state == "queued"
@@ -111,7 +111,7 @@ async def test_a_wait_survives_a_restart(tmp_path: Path) -> None:
         before = Frontend().read(await heard(turn, through_waits=False))
         assert before.ends[0]["finishReason"] == "tool-calls"
         await answer(it, turn, "q", "blue")
-        behind = it.admission.turn(queued.message_id)
+        behind = it.admission.queues.turn(queued.message_id)
         assert behind is not None
         await it.ended(turn, behind)
         assert answered(turn.end.reply_parts) == ("output-available", [["blue"]])
@@ -138,7 +138,7 @@ async def test_an_answer_is_not_lost_when_the_runtime_stops_before_the_turn_goes
         reply_id, message_id = turn.request.reply_id, turn.message_id
     model = FakeModel([say("blue it is")])
     async with world(tmp_path, model) as it:
-        found = it.admission.turn(message_id)
+        found = it.admission.queues.turn(message_id)
         assert found is not None
         await it.ended(found)
         assert found.request.reply_id == reply_id
@@ -158,7 +158,7 @@ async def test_two_questions_in_one_step_both_want_an_answer(tmp_path: Path) -> 
         assert [wait["id"] for wait in (await stands(it, turn))["pending"]] == ["q1"]
         message_id = turn.message_id
     async with world(tmp_path, model) as it:  # and the first answer is remembered
-        found = it.admission.turn(message_id)
+        found = it.admission.queues.turn(message_id)
         assert found is not None
         assert list(found.human_wait.requests) == ["q1"]
         await answer(it, found, "q1", "red")
@@ -251,7 +251,7 @@ async def _abort(it: World, turn: Turn) -> None:
     assert turn.end.outcome is not None
     assert turn.end.outcome.status == "cancelled"
     assert await settled(it, turn) == "ended"
-    assert it.admission._free == 1
+    assert it.admission.free_slots == 1
     assert calls_of(turn.end.reply_parts)["q"]["state"] == "output-error"
     assert turn.end.reply_parts == (await stored(it, turn)).parts
     seen = Frontend().read(await watching)
@@ -327,7 +327,7 @@ async def test_a_wait_has_an_end(tmp_path: Path, *, restarted: bool) -> None:
     if restarted:
         clock.advance(601)
         async with world(tmp_path, FakeModel(), answer_seconds=600, clock=clock) as it:
-            found = it.admission.turn(message_id)
+            found = it.admission.queues.turn(message_id)
             assert found is not None
             await it.ended(found)
             turn = found

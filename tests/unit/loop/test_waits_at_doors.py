@@ -63,7 +63,7 @@ async def test_a_session_that_waits_is_busy(tmp_path: Path) -> None:
         await sessions.archive("operator", session)
         assert turn.ended.is_set()
         assert await settled(it, turn) == "ended"
-        assert not it.admission.turns("waiting")
+        assert not it.admission.queues.turns("waiting")
 
 
 def _again(text: str, message_id: str) -> Any:
@@ -76,11 +76,11 @@ async def test_many_turns_may_wait_without_filling_the_queue(tmp_path: Path) -> 
     model = FakeModel([call(("q", "question", ASK)) for _ in range(6)])
     async with World(tmp_path, model, catalog=Hands().catalog(), slots=1, queue=1) as it:
         turns = [await waits(await it.send("paint", session=f"s{number}")) for number in range(6)]
-        assert it.admission._free == 1
+        assert it.admission.free_slots == 1
         for turn in turns:
             await answer(it, turn, "q", "blue")
         await it.ended(*turns)
-        assert it.admission._free == 1
+        assert it.admission.free_slots == 1
         assert {turn.end.outcome.status for turn in turns if turn.end.outcome} == {"complete"}
 
 
@@ -109,7 +109,7 @@ async def test_a_message_behind_a_wait_that_nobody_ended_is_next(tmp_path: Path)
         behind = await it.send("behind")
         await it.ended(turn)
         assert (await stands(it, turn))["state"] in ("busy", "idle", "error")
-        if behind.state == "queued" and turn.session.id in it.admission._paused_sessions:
+        if behind.state == "queued" and turn.session.id in it.admission.queues.paused:
             await it.ended(await it.send("wake up"))
         await it.ended(behind)
         assert_fit_for_a_provider(it.model.requests[-1][1])
