@@ -34,7 +34,7 @@ from ..loop import (
 )
 from ..memory import MemoryService
 from ..ports import SideEffectGate, SnapshotGuard
-from ..sandbox import choose_confinement, raise_priority
+from ..sandbox import Confinement, choose_confinement, raise_priority
 from ..sessions import Ids
 from ..settings import Settings
 from ..store import BackupScheduler, Database
@@ -86,88 +86,90 @@ class Runtime:
 
     async def start(self) -> None:
         """Loads what is slow to load, takes up what the last life left, then opens the doors. Raises StartError."""
-        from ..mesh import MeshCheck
-
         settings, clock = self.settings, self.clock
-        mediated = self._mediation = self._register_closable(MediationSetup(settings, self.home))
-        catalog, model, mesh = self._open_model_access(mediated.gate)
-        raise_priority()
-        confinement = await choose_confinement(settings.confinement, self.home.data_dir)
-        home = self.home = self.home.with_owner(confinement.uid, by_path=confinement.by_path)
+        mediation = self._mediation = self._register_closable(MediationSetup(settings, self.home))
+        catalog, model, mesh = self._open_model_access(mediation.gate)
+        confinement = await self._confine()
+        home = self.home
         agents = AgentDirectory(home.agents)
-        mediated.load()
-        powers = AuthorityResolver(agents, ProjectRules.read(home.data_dir), lambda: mediated.constraints.active.layer)
+        mediation.load()
+        rules = ProjectRules.read(home.data_dir)
+        authority = AuthorityResolver(agents, rules, lambda: mediation.constraints.active.layer)
         limits = TurnLimitPolicy(settings, catalog)
-        house = StorageServices.start(settings, home, self.database, clock, confinement, self._register_closable, mesh)
-        helpers = self._register_closable(
-            Subagents(agents, powers, max_concurrent=settings.max_subagents, limits=limits.subagent())
-        )
-        workshop = AgentToolsBuilder(
-            settings, home, self.database, clock, self.app_state.events, confinement, self._register_closable, house
-        )
-        equipment = await workshop.build(mesh, helpers)
-        tools = equipment.tools
+        own = self._register_closable
+        storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
+        at_most = settings.max_subagents
+        subagents = own(Subagents(agents, authority, max_concurrent=at_most, limits=limits.subagent()))
         ids, counters, events = Ids(clock), Counters(), self.app_state.events
-        compactions = self._compaction = CompactionService(
-            SummarizerModels(agents, limits.window, catalog.cached_cards, settings.compaction.model),
-            settings.compaction,
-            house.memory,
-        )
-        settler, prices = self._register_closable(TurnFinalizer(self.database, clock)), PriceCheck(catalog)
+        builder = AgentToolsBuilder(settings, home, self.database, clock, events, confinement, own, storage)
+        agent_tools = await builder.build(mesh, subagents)
+        tools = agent_tools.tools
+        summarizers = SummarizerModels(agents, limits.window, catalog.cached_cards, settings.compaction.model)
+        compaction = self._compaction = CompactionService(summarizers, settings.compaction, storage.memory)
+        finalizer, price_check = self._register_closable(TurnFinalizer(self.database, clock)), PriceCheck(catalog)
+        notes = (mediation.constraints, Warnings(compaction.usable, tools.skills), MemoryNotes(storage.memory))
         runner = TurnRunner(
-            *(self.database, ids, clock, model, tools, home, powers, settings.max_parallel_tools),
-            *(counters, events, settler, house.learnings, compactions),
-            daily_log=house.daily_log,
-            note_providers=(
-                mediated.constraints,
-                Warnings(compactions.usable, tools.skills),
-                MemoryNotes(house.memory),
-            ),
-            side_effect_gate=mediated.gate,
-            price_check=prices,
+            database=self.database,
+            ids=ids,
+            clock=clock,
+            model=model,
+            tool_catalog=tools,
+            home=home,
+            authority_resolver=authority,
+            parallel_tools=settings.max_parallel_tools,
+            counters=counters,
+            events=events,
+            finalizer=finalizer,
+            learnings=storage.learnings,
+            context_budgets=compaction,
+            daily_log=storage.daily_log,
+            note_providers=notes,
+            side_effect_gate=mediation.gate,
+            price_check=price_check,
             skills_folder=settings.skills_path.resolve(),
         )
-        compactions.attach(runner)
-        admission = self._admission = Admission(
-            self.database,
-            runner.run,
-            settler.finalize_cancelled,
-            events,
-            slots=settings.max_concurrent_turns,
-            queue_limit=settings.max_queue,
-            answer_seconds=settings.answer_timeout,
+        compaction.attach(runner)
+        admission = self._admission = self._open_admission(runner, finalizer)
+        learnings = storage.learnings
+        prompts = SessionPromptBuilder(settings, home, clock, authority, agent_tools, learnings, confinement.name)
+        live_sessions = LiveSessions(self.database, ids, clock, agents, settings.model, prompts)
+        services = LoopServices(
+            database=self.database,
+            admission=admission,
+            live_sessions=live_sessions,
+            ids=ids,
+            clock=clock,
+            home=home,
+            snapshot_guard=self._snapshot_guard,
+            learnings=storage.learnings,
+            message_size_check=MessageSizeCheck(compaction, tools, authority),
         )
-        draft = SessionPromptBuilder(settings, home, clock, powers, equipment, house.learnings, confinement.name)
-        conversations = LiveSessions(self.database, ids, clock, agents, settings.model, draft)
-        shared = (self.database, admission, conversations, ids, clock, home, self._snapshot_guard, house.learnings)
-        hallway = LoopServices(*shared, message_size_check=MessageSizeCheck(compactions, tools, powers))
-        helpers.attach(hallway, runner)
-        tasks, chats = TaskService(hallway, limits.task, prices), ChatService(hallway, limits.chat)
-        keepers = mediated.wire(hallway, chats, tasks, events, confined=confinement.name != "off")
-        await Recovery(hallway, tasks, limits.chat(), keepers).run()
-        self._register_closable(MeshCheck(catalog, settings.model_url, settings.model)).start()
-        self._start_maintenance(conversations, house.memory)
+        subagents.attach(services, runner)
+        tasks, chats = TaskService(services, limits.task, price_check), ChatService(services, limits.chat)
+        work_stores = mediation.wire(services, chats, tasks, events, confined=confinement.name != "off")
+        await Recovery(services, tasks, limits.chat(), work_stores).run()
+        self._start_maintenance(catalog, live_sessions, storage.memory)
         self.app_state.services = Services(
             settings=settings,
-            loop_services=hallway,
+            loop_services=services,
             chats=chats,
-            human_answers=HumanAnswers(hallway),
+            human_answers=HumanAnswers(services),
             tasks=tasks,
-            sessions=SessionService(hallway, tools, powers, catalog.card, compactions, secrets(settings)),
-            files=house.files,
+            sessions=SessionService(services, tools, authority, catalog.card, compaction, secrets(settings)),
+            files=storage.files,
             tools=tools,
-            mcp_servers=equipment.connectors.servers,
-            skill_index=equipment.skill_library,
+            mcp_servers=agent_tools.connectors.servers,
+            skill_index=agent_tools.skill_library,
             agents=agents,
             mesh=mesh,
             models=catalog,
             counters=counters,
             events=events,
             confinement=confinement.name,
-            window_of=compactions.window,
+            window_of=compaction.window,
         )
-        self.app_state.channel = mediated.channel
-        await mediated.start()
+        self.app_state.channel = mediation.channel
+        await mediation.start()
 
     async def run_file(self, source: Path, target: Path) -> bool:
         """The file door of a warm runtime; whether the work was completed. Raises StartError."""
@@ -196,6 +198,17 @@ class Runtime:
                 log.exception("could not be closed", thing=type(thing).__name__)
         self.database.close()
 
+    def _open_admission(self, runner: TurnRunner, finalizer: TurnFinalizer) -> Admission:
+        return Admission(
+            self.database,
+            runner.run,
+            finalizer.finalize_cancelled,
+            self.app_state.events,
+            slots=self.settings.max_concurrent_turns,
+            queue_limit=self.settings.max_queue,
+            answer_seconds=self.settings.answer_timeout,
+        )
+
     def _open_model_access(self, gate: SideEffectGate) -> tuple[ModelCatalog, ModelClient, MeshClient]:
         """The models that there are, the client of the loop, and the client of skills."""
         from ..mesh import MeshClient, ModelCatalog, ModelClient, RetryPolicy
@@ -209,8 +222,18 @@ class Runtime:
         mesh = self._register_closable(MeshClient(settings.model_url, token, settings.model, catalog, gate))
         return catalog, model, mesh
 
-    def _start_maintenance(self, live_sessions: LiveSessions, memory: MemoryService) -> None:
-        """Start to make backups, and to delete what is old."""
+    async def _confine(self) -> Confinement:
+        """How commands are confined. Their user gets the agent's home. Raises StartError."""
+        raise_priority()
+        confinement = await choose_confinement(self.settings.confinement, self.home.data_dir)
+        self.home = self.home.with_owner(confinement.uid, by_path=confinement.by_path)
+        return confinement
+
+    def _start_maintenance(self, catalog: ModelCatalog, live_sessions: LiveSessions, memory: MemoryService) -> None:
+        """Start to check the mesh, to make backups, and to delete what is old."""
+        from ..mesh import MeshCheck
+
+        self._register_closable(MeshCheck(catalog, self.settings.model_url, self.settings.model)).start()
         self._register_closable(BackupScheduler(self.database, self.settings.backup_minutes)).start()
         elsewhere = SessionData(live_sessions, self.home, memory.forget_messages)
         keep = RetentionLimits(self.settings.retention_days, self.settings.retention_rows)
