@@ -10,6 +10,7 @@ from agent_common.telemetry import logger
 
 from ..agents import AgentDirectory, ProjectRules
 from ..api import AppState, Services, create_app
+from ..learnings import LearningService
 from ..loop import (
     Admission,
     AuthorityResolver,
@@ -129,21 +130,11 @@ class Runtime:
             skills_folder=settings.skills_path.resolve(),
         )
         compaction.attach(runner)
-        admission = self._admission = self._open_admission(runner, finalizer)
         learnings = storage.learnings
         prompts = SessionPromptBuilder(settings, home, clock, authority, agent_tools, learnings, confinement.name)
         live_sessions = LiveSessions(self.database, ids, clock, agents, settings.model, prompts)
-        services = LoopServices(
-            database=self.database,
-            admission=admission,
-            live_sessions=live_sessions,
-            ids=ids,
-            clock=clock,
-            home=home,
-            snapshot_guard=self._snapshot_guard,
-            learnings=storage.learnings,
-            message_size_check=MessageSizeCheck(compaction, tools, authority),
-        )
+        message_size_check = MessageSizeCheck(compaction, tools, authority)
+        services = self._open_loop(runner, finalizer, live_sessions, message_size_check, learnings)
         subagents.attach(services, runner)
         tasks, chats = TaskService(services, limits.task, price_check), ChatService(services, limits.chat)
         work_stores = mediation.wire(services, chats, tasks, events, confined=confinement.name != "off")
@@ -198,8 +189,15 @@ class Runtime:
                 log.exception("could not be closed", thing=type(thing).__name__)
         self.database.close()
 
-    def _open_admission(self, runner: TurnRunner, finalizer: TurnFinalizer) -> Admission:
-        return Admission(
+    def _open_loop(
+        self,
+        runner: TurnRunner,
+        finalizer: TurnFinalizer,
+        live_sessions: LiveSessions,
+        message_size_check: MessageSizeCheck,
+        learnings: LearningService,
+    ) -> LoopServices:
+        self._admission = Admission(
             self.database,
             runner.run,
             finalizer.finalize_cancelled,
@@ -207,6 +205,17 @@ class Runtime:
             slots=self.settings.max_concurrent_turns,
             queue_limit=self.settings.max_queue,
             answer_seconds=self.settings.answer_timeout,
+        )
+        return LoopServices(
+            database=self.database,
+            admission=self._admission,
+            live_sessions=live_sessions,
+            ids=runner.ids,
+            clock=self.clock,
+            home=self.home,
+            snapshot_guard=self._snapshot_guard,
+            learnings=learnings,
+            message_size_check=message_size_check,
         )
 
     def _open_model_access(self, gate: SideEffectGate) -> tuple[ModelCatalog, ModelClient, MeshClient]:
