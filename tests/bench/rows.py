@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import counting, held, load, many, mediated, prompt, recalled, saves, skills, views, wire
+from . import counting, held, hops, load, many, mediated, prompt, recalled, saves, skills, views, wire
 from .stored import Contents
 
 Figures = Mapping[str, float]
@@ -39,6 +39,13 @@ TRIPS, TRIP_P99 = "channel: round trips / bare echo", "channel: round trip p99 /
 AGENT, BACK = "channel: an idle agent on the host, KiB", "channel: break to ready p95, ms"
 
 ROWS = (
+    Row(
+        "hops",
+        hops.hops,
+        1,
+        {f"{flow}: {count}": (f"{flow} {count}", p50) for flow in hops.FLOWS for count in hops.COUNTS},
+        floor_too=False,
+    ),
     Row("idle", load.idle_memory, 1, {"RSS before the first turn, MiB": ("memory", p50)}),
     Row(
         "turn",

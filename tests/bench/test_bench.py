@@ -17,6 +17,7 @@ from agent_runtime.store import Database
 from tests.bench.client import Client
 from tests.bench.counting import counting
 from tests.bench.held import holding
+from tests.bench.hops import COUNTS, FLOWS, hops
 from tests.bench.mediated import idle_agents, reconnects, round_trips
 from tests.bench.recalled import recalling
 from tests.bench.report import Round, lines, table
@@ -169,3 +170,12 @@ async def test_idle_agents_and_reconnects_are_measured() -> None:
     live = Live("ours", "", 0, 0, 0)
     assert len((await idle_agents(live, "", agents=20))["memory"]) == 1
     assert all(0 < taken < 10_000 for taken in (await reconnects(live, "", breaks=2))["reconnect"])
+
+
+async def test_what_a_request_runs_through_is_counted_on_live_servers() -> None:
+    with provider() as url:
+        found = await hops(Live("ours", "", 0, 0.0, 0.0), url)
+    assert found.keys() == {f"{flow} {count}" for flow in FLOWS for count in COUNTS}
+    for flow in FLOWS:
+        files, functions, switches = (found[f"{flow} {count}"][0] for count in COUNTS)
+        assert 5 < files < functions < switches, flow
