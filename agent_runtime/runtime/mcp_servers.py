@@ -30,7 +30,10 @@ def connector_deps(settings: Settings, home: Home, confinement: Confinement) -> 
 
     token = mesh_token(settings)
     return ConnectorDeps(
-        *(confinement, home.workspace, sandbox_limits(settings), home.data_dir),
+        confinement,
+        home.workspace,
+        sandbox_limits(settings),
+        home.data_dir,
         upstream=WebClient.via_proxy(settings.egress_url, token).upstream,
         egress_url=settings.egress_url,
         egress_token=token,

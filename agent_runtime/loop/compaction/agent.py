@@ -78,10 +78,19 @@ class SummarizerAgent:
     """Fills `Summarizer` for one compaction."""
 
     def __init__(
-        self, runner: TurnRunner, models: SummarizerModels, session: LiveSession, session_model: str, *,
-        needed_tokens: int, max_tokens: int, calibrations: TokenCalibrations, history: CompactionHistory, retries: int,
+        self,
+        *,
+        runner: TurnRunner,
+        models: SummarizerModels,
+        session: LiveSession,
+        session_model: str,
+        needed_tokens: int,
+        max_tokens: int,
+        calibrations: TokenCalibrations,
+        history: CompactionHistory,
+        retries: int,
         parent: Turn | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`needed_tokens`: about how many tokens are to be summed up; `max_tokens`: tokens of the summary, as the
         session's model counts. Raises ModelError where there is nobody to do it."""
         self._runner, self._models, self._session, self._parent = runner, models, session, parent

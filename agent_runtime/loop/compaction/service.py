@@ -231,7 +231,10 @@ class CompactionService:
         """Raises NoSummary where there is nobody who could do it."""
         try:
             return SummarizerAgent(
-                *(self._runner, self.models, session, model),
+                runner=self._runner,
+                models=self.models,
+                session=session,
+                session_model=model,
                 needed_tokens=sum(map(len, messages)) // BYTES_PER_TOKEN,
                 max_tokens=max_tokens,
                 calibrations=self.calibrations,

@@ -69,7 +69,11 @@ async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvide
         return taken
     conversation = turn.session
     occasion = NoteContext(
-        *(conversation.id, conversation.principal, turn.request.agent, turn.model, user_text(turn.request.parts)),
+        session_id=conversation.id,
+        principal=conversation.principal,
+        agent=turn.request.agent,
+        model=turn.model,
+        message_text=user_text(turn.request.parts),
         is_first_message=view.empty,
         context_tokens=conversation.context_tokens,
     )

@@ -172,8 +172,13 @@ class Subagents:
     ) -> Output:
         brief = self._services.live_sessions.draft(manifest, caller.session.principal)
         conversation = LiveSession(
-            *(caller.session.id, caller.session.principal, manifest.name, manifest.model or caller.model),
-            *(brief.prompt, brief.digest, brief.tools),
+            id=caller.session.id,
+            principal=caller.session.principal,
+            agent=manifest.name,
+            model=manifest.model or caller.model,
+            prompt=brief.prompt,
+            digest=brief.digest,
+            tools=brief.tools,
             packages=brief.packages,
         )
         turn = self._turn(request, manifest, caller, conversation)

@@ -75,7 +75,12 @@ class _Loop:
         self.writer = ChunkWriter(kit.tools.spec, kit.resume_state.recorded_parts)
         self._repeat_guard = RepeatGuard()
         self._tool_call_runner = ToolCallRunner(
-            *(kit.tools, self._repeat_guard, self.writer, kit.context, kit.authority, kit.side_effect_gate),
+            tools=kit.tools,
+            repeat_guard=self._repeat_guard,
+            writer=self.writer,
+            context=kit.context,
+            authority=kit.authority,
+            side_effect_gate=kit.side_effect_gate,
             max_parallel=kit.parallel_tools,
             learnings=kit.learnings,
         )

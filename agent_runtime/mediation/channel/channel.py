@@ -150,7 +150,8 @@ class MediationChannel:
         """A restored machine has its secrets anew: they are read for each connection."""
         veil = await asyncio.to_thread(self._identity.redactor)
         return await FrameConnection.open(
-            *(self._endpoint, self._clock),
+            self._endpoint,
+            self._clock,
             max_line=self._identity.max_line,
             seconds=DIAL_SECONDS,
             redactor=veil,
@@ -161,7 +162,10 @@ class MediationChannel:
         """One connection; why it ended."""
         self._set_state("linked")
         self._attachment = ChannelAttachment(
-            *(connection, self._identity, self._work_service, self._constraints),
+            connection,
+            self._identity,
+            self._work_service,
+            self._constraints,
             epoch=self._epoch,
             on_attached=self._on_attached,
             on_ready=self._on_ready,
