@@ -1,6 +1,7 @@
 """Boots and watches runtimes, behind one driver Protocol."""
 
-from .drivers.driver import (
+from .driver import (
+    DIE_WITH_PARENT,
     AgentRuntime,
     CommandOutcome,
     Driver,
@@ -11,7 +12,7 @@ from .drivers.driver import (
     Status,
 )
 from .drivers.external import EXTERNAL, ExternalDriver
-from .drivers.process import DIE_WITH_PARENT, ProcessDriver
+from .drivers.process import ProcessDriver
 from .drivers.registry import drivers_of
 from .fleet import Fleet
 from .machine import HostSockets

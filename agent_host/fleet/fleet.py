@@ -11,7 +11,7 @@ import structlog
 
 from ..access import TokenStore, check_agent_id
 from ..errors import AgentRuntimeError, Conflict, InvalidRequest, RequestError, Unavailable
-from .drivers.driver import AgentRuntime, CommandOutcome, Driver, LaunchRequest, Mediation, StartFailed, StopFailed
+from .driver import AgentRuntime, CommandOutcome, Driver, LaunchRequest, Mediation, StartFailed, StopFailed
 from .drivers.external import EXTERNAL, ExternalRuntime
 from .workspace import State, Workspace, Workspaces
 

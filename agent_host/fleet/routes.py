@@ -11,7 +11,7 @@ from ..access import check_agent_id, require_operator
 from ..http import JsonRoute
 from ..listener import Auth, Dialect, Listener, QuarantineWorkspace, Readiness
 from .declaration import MediationBlock
-from .drivers.driver import EXEC_SECONDS
+from .driver import EXEC_SECONDS
 from .fleet import Fleet
 from .workspace import State, Workspace
 

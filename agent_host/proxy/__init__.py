@@ -2,7 +2,7 @@
 
 from .calls.endpoint import ModelProxy
 from .catalog.catalog import CatalogModel, HostCatalog
-from .catalog.catalog_file import load_catalog
+from .catalog_file import load_catalog
 from .ledger.ledger import ModelCallLedger
 from .providers import Providers, local_model_missing
 from .routes import model_routes, router

@@ -9,9 +9,9 @@ from ..ports import Clock, Learnings, SnapshotGuard
 from ..sessions import Ids
 from ..store import Database
 from ..workspace import Home
+from .compaction.message_size import MessageSizeCheck
 from .core.live_sessions import LiveSessions
 from .core.turn_state import Turn
-from .requests.message_size import MessageSizeCheck
 from .scheduling.admission import Admission
 
 

@@ -13,9 +13,9 @@ from ..errors import AgentRuntimeError, ToolFailure
 from ..ports import Clock, MemoryHit
 from ..store import Database
 from ..workspace import Home
-from .index.indexer import Indexer
 from .index.schema import KINDS, Kind
 from .index.vectors import Vector
+from .indexer import Indexer
 from .search.embeddings import EmbeddingSearch
 from .search.relevance import RelevanceCheck
 from .search.search import CanRead, MemoryQuery, search_unit, select_hits, to_memory_hit

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import ToolFailure
-from .backends.backend import BackendUnavailable, SandboxBackend
+from .backends.backend import SandboxBackend
 from .backends.unconfined import UnconfinedBackend
+from .errors import BackendUnavailable
 from .run import resource_watch
 from .run.capture import OUTPUT_LIMIT, Capture, CapturedStream, OpenSpill
 from .run.process import LINE_LIMIT, SandboxProcess

@@ -1,7 +1,6 @@
 """What is remembered: sessions, messages, parts, and the ledger of turns."""
 
-from . import agent_prompts, branches, markers, retention, spoken_messages
-from .agent_prompts import AgentPrompt
+from . import branches, markers, retention, spoken_messages
 from .branches import Branch, RewindResult
 from .markers import COMPACTION, Marked, Marker, Shortened
 from .record.parts import (
@@ -20,7 +19,8 @@ from .record.parts import (
 from .record.recorder import Recorder
 from .record.repair import CALL_ERROR, TURN_ERROR, completed_step_count, interrupt_turn, reopen_turn
 from .record.replay import replay, replay_parts
-from .store import history, listing, rows
+from .store import agent_prompts, history, listing, rows
+from .store.agent_prompts import AgentPrompt
 from .store.history import Message, SessionRow, TurnRow
 from .store.ids import Ids, is_session_id
 from .store.listing import CUSTOM, Cursor, StoredSession, WaitingMessage, unknown_session

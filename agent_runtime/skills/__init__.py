@@ -11,9 +11,9 @@ from .worker.plugin import skill
 if TYPE_CHECKING:
     from .authoring import authoring_tools
     from .dependencies import Environments, PackageIndex
-    from .grants import Grants
     from .library import SkillLibrary
     from .manager import SkillManager
+    from .sources.grants import Grants
     from .sources.source import PluginSource, find_source
     from .sources.staging import Staging
     from .sources.versions import MIGRATIONS, PluginVersions
@@ -44,7 +44,7 @@ __all__ = [
 _LATER = {
     "MIGRATIONS": "sources.versions",
     "Environments": "dependencies",
-    "Grants": "grants",
+    "Grants": "sources.grants",
     "PackageIndex": "dependencies",
     "WorkerSetup": "workers.process",
     "SkillManager": "manager",

@@ -19,9 +19,9 @@ from ..errors import StoreError, ToolFailure
 from ..ports import Events
 from ..tools import Tool
 from .dependencies import Environments
-from .grants import Grants
 from .registry import SkillRegistry
 from .sources import plugin_files as files
+from .sources.grants import Grants
 from .sources.source import PluginListing, PluginSource, Stamp, UnreadablePlugin, list_plugins, read_plugin
 from .sources.staging import Staging
 from .sources.versions import PluginVersion, PluginVersions, VersionAuthor

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_host.fleet.drivers.driver import LaunchRequest
+from agent_host.fleet.driver import LaunchRequest
 from agent_host.fleet.drivers.qemu import QemuDriver
 from agent_host.fleet.machine import HostSockets, MachineRuntime, MachineSettings, SocketDir
 

@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 import structlog
 
+from ..driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, LaunchRequest, StartFailed, Status
 from ..machine import EGRESS_PORT, MEDIATION_PORT, MESH_PORT, HostSockets, SocketDir
-from .driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, LaunchRequest, StartFailed, Status
 from .process import inherited_env, write_secret
 
 log = structlog.get_logger(__name__)

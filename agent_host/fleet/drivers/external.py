@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from .driver import EXEC_SECONDS, CommandOutcome, LaunchRequest, NotOffered, Status
+from ..driver import EXEC_SECONDS, CommandOutcome, LaunchRequest, NotOffered, Status
 
 EXTERNAL = "external"
 

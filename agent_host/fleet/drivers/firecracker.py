@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from ..driver import LaunchRequest, StartFailed
 from ..machine import (
     ASK_SECONDS,
     MEDIATION_PORT,
@@ -29,7 +30,6 @@ from ..machine import (
     write_config,
     write_volume,
 )
-from .driver import LaunchRequest, StartFailed
 from .qemu import CONSOLE, GUEST_CID, VOLUME
 
 KERNEL = "vmlinux"

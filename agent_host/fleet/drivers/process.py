@@ -14,7 +14,16 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, LaunchRequest, NotOffered, StartFailed, Status
+from ..driver import (
+    CONSOLE_BYTES,
+    DIE_WITH_PARENT,
+    EXEC_SECONDS,
+    CommandOutcome,
+    LaunchRequest,
+    NotOffered,
+    StartFailed,
+    Status,
+)
 
 LOG_NAME = "runtime.log"
 _POLL_SECONDS = 0.02
@@ -32,7 +41,6 @@ _NEVER_PASSED = frozenset(
     }
 )
 _SERVE = (sys.executable, "-m", "agent_runtime", "serve")
-DIE_WITH_PARENT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("die_with_parent.py")))
 
 
 class ProcessDriver:

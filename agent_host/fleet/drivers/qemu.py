@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 import structlog
 
+from ..driver import LaunchRequest, StartFailed
 from ..machine import (
     ASK_SECONDS,
     EGRESS_PORT,
@@ -36,7 +37,6 @@ from ..machine import (
 )
 from ..machine.kvm_probe import Accel, KvmProbe
 from ..vsock import backend_command as vsock_command
-from .driver import LaunchRequest, StartFailed
 
 log = structlog.get_logger(__name__)
 QEMU = "qemu-system-x86_64"

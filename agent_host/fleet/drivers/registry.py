@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ...errors import StartError
 from ...settings import HostSettings
+from ..driver import Driver
 from ..machine import HostSockets, MachineSettings, load_image
 from .container import ContainerDriver, ContainerSettings
-from .driver import Driver
 from .external import EXTERNAL, ExternalDriver
 from .firecracker import FirecrackerDriver
 from .microagent import MicroagentDriver

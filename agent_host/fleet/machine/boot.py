@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...listener import GUEST_PORT
-from ..drivers.driver import LaunchRequest
+from ..driver import LaunchRequest
 from .image import Image
 
 CONTROL_PORT, HTTP_PORT = 1024, 8400

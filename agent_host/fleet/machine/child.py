@@ -8,8 +8,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from ..drivers.driver import StartFailed
-from ..drivers.process import DIE_WITH_PARENT
+from ..driver import DIE_WITH_PARENT, StartFailed
 from .jail import Jail
 
 _KILL_SECONDS = 5.0

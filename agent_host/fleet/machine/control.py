@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..drivers.driver import CommandOutcome
+from ..driver import CommandOutcome
 from .boot import CONTROL_PORT
 
 LONGEST_ANSWER = 8 << 20

@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from ..drivers.driver import StartFailed
+from ..driver import StartFailed
 
 MAGIC = b"AGENTBOOT1"
 LONGEST_CONFIG = 1 << 20

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from ..drivers.driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, StartFailed, Status
+from ..driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, StartFailed, Status
 from .child import MonitorProcess
 from .console import Console
 from .control import ask_guest, guest_exec

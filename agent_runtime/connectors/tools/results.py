@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agent_common.json_reader import JsonRefused, read_json
 
 from ...errors import ToolFailure
-from ..transport.rate_limit import JSON_LIMITS
+from ..rate_limit import JSON_LIMITS
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rate_limit import MESSAGE_LIMIT, UNIT, LimitExceeded, check_nodes
+from ..rate_limit import MESSAGE_LIMIT, UNIT, LimitExceeded, check_nodes
 
 LINE_COST = UNIT // 16
 """What a line costs besides its bytes, and UNIT what an event costs: short ones take longer to parse than to send."""

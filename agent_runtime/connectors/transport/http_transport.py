@@ -19,10 +19,10 @@ import httpx2
 from agent_common.net import ANY_ADDRESS, ByteStream, DirectUpstream, ProxyUpstream, Upstream, canonical_host
 
 from ...errors import ToolFailure
+from ..rate_limit import MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
 from .auth_refusals import REFUSAL_STATUSES, error_body, refusal_reason
 from .event_limits import EventCheck
 from .incoming import accept_message
-from .rate_limit import MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
 
 if TYPE_CHECKING:
     from .connection_state import ConnectionState

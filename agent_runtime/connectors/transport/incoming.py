@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_types import JSONRPCRequest, JSONRPCResponse
 
-from .rate_limit import MessageRateLimiter
+from ..rate_limit import MessageRateLimiter
 
 if TYPE_CHECKING:
     from mcp_types import JSONRPCMessage

@@ -15,8 +15,8 @@ import anyio
 from agent_common.json_reader import JsonRefused, read_json, run_by_size
 
 from ...sandbox import SandboxProcess
+from ..rate_limit import JSON_LIMITS, LimitExceeded, MessageRateLimiter, refusal_error
 from .incoming import accept_message
-from .rate_limit import JSON_LIMITS, LimitExceeded, MessageRateLimiter, refusal_error
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

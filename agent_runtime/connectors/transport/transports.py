@@ -19,8 +19,8 @@ from ...errors import ToolFailure
 from ...sandbox import Confinement, Quota, SandboxLimits, SandboxProcess, SandboxSpec
 from ..config.config import LocalServer, RemoteServer, ServerConfig
 from ..config.installed_files import confinement_advice, find_installation
+from ..rate_limit import MESSAGE_LIMIT
 from .connection_state import ConnectionState, Streams
-from .rate_limit import MESSAGE_LIMIT
 
 if TYPE_CHECKING:
     from agent_common.net import ConnectionRecord, Upstream

@@ -17,8 +17,8 @@ from ...sessions import text_of
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.live_sessions import LiveSession
 from ..core.turn_state import Turn, TurnRequest
+from ..scheduling.inline_run import run_inline
 from ..scheduling.runner import TurnRunner
-from ..subagents.inline import run_inline
 from ..turn.summary_strategies import Summary
 
 _CODES: dict[str, ModelErrorCode] = {code: code for code in get_args(ModelErrorCode)}

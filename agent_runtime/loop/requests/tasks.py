@@ -15,9 +15,9 @@ from ...errors import Conflict, NotFound
 from ...sessions import Message, NewTurn, history, rows
 from ...store import Migration, Unit
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
+from ..core.session_cost import PriceCheck
 from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
 from ..services import LoopServices
-from ..sessions.session_cost import PriceCheck
 from .task_result import finished_record, task_message
 
 _TABLE = """

@@ -25,11 +25,11 @@ from ..core.authority import AuthorityResolver, UnknownAgent
 from ..core.corrections import detect_correction
 from ..core.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
 from ..core.pending_requests import QUESTION_TOOL, pending_requests_of
+from ..core.session_cost import PriceCheck
 from ..core.steering import SessionQueue, SteeringInbox
 from ..core.turn_state import Turn
 from ..notes.compose import compose_notes
 from ..notes.daily_log import DailyLog, NoDailyLog, log_turn
-from ..sessions.session_cost import PriceCheck
 from ..turn.chunk_writer import ChunkWriter
 from ..turn.context_budget import ContextBudgets, NoContextBudgets
 from ..turn.deps import TurnDeps

@@ -34,9 +34,9 @@ from ...sessions import Branch, Message, StoredSession, branches, listing, rows,
 from ..compaction.service import CompactionService
 from ..core.authority import AuthorityResolver
 from ..core.live_sessions import LiveSession
+from ..core.session_cost import FindCard, cost_of
 from ..services import LoopServices
 from . import serializers
-from .session_cost import FindCard, cost_of
 from .session_status import compute_session_status
 
 log = logger(__name__)

@@ -22,9 +22,9 @@ from ..core.limits import TurnLimits, UsageBudget
 from ..core.live_sessions import LiveSession
 from ..core.parent_call import ParentCall, caller_notes, fingerprint, report_to_parent
 from ..core.turn_state import Turn, TurnRequest
+from ..scheduling.inline_run import run_inline
 from ..scheduling.runner import TurnRunner
 from ..services import LoopServices
-from .inline import run_inline
 from .transcript import transcript
 
 MAX_DEPTH = 5

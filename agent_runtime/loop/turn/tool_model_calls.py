@@ -9,7 +9,7 @@ from agent_common.protocol import Usage
 from ...errors import InvalidRequest, ToolFailure
 from ...ports import ModelMeter
 from ..core.limits import LimitReached, UsageBudget
-from ..sessions.session_cost import PriceCheck
+from ..core.session_cost import PriceCheck
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,15 @@ about equally relevant and bring up nothing that is not.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ..index.schema import Kind
+from ..sources.use_count import UseCount, decay
 
-DAY_MS = 86_400_000
 SATURATION, LENGTH_WEIGHT = 1.2, 0.3
 """BM25's k1 and b. Texts are short and a term counts once in each."""
 RECENCY_WEIGHT, USE_WEIGHT = 0.2, 0.2
 FRESH_DAYS = 90
 """After so many days half of the recency is left."""
-USE_DAYS = 30
-"""The same of uses."""
 HALF_USE_COUNT = 3
 """So many uses that are still fresh give half of what use can give."""
 KIND_WEIGHTS: dict[Kind, float] = {"fact": 1.0, "file": 0.9, "session": 0.7}
@@ -38,26 +35,7 @@ def length_factor(length: int, mean: float) -> float:
     return (SATURATION + 1) / (1 + SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / mean))
 
 
-@dataclass(frozen=True, slots=True)
-class UseCount:
-    """How often a fact was found when it was looked for; old uses fade."""
-
-    count: float = 0.0
-    at: int = 0
-    """Epoch milliseconds of the last one."""
-
-    def decayed(self, now: int) -> float:
-        return self.count * _decay(now - self.at, USE_DAYS)
-
-    def add_use(self, now: int) -> UseCount:
-        return UseCount(self.decayed(now) + 1, now)
-
-
 def score(relevance: float, kind: Kind, at: int, uses: UseCount, now: int) -> float:
     """What a text is ranked by; `at` is when it was written or last confirmed."""
     use = 1 - 0.5 ** (uses.decayed(now) / HALF_USE_COUNT)
-    return relevance * KIND_WEIGHTS[kind] * (1 + RECENCY_WEIGHT * _decay(now - at, FRESH_DAYS) + USE_WEIGHT * use)
-
-
-def _decay(age: int, days: int) -> float:
-    return 0.5 ** (max(0, age) / (days * DAY_MS))
+    return relevance * KIND_WEIGHTS[kind] * (1 + RECENCY_WEIGHT * decay(now - at, FRESH_DAYS) + USE_WEIGHT * use)

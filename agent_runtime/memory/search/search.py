@@ -12,11 +12,12 @@ from ...store import Unit
 from ..index import vectors
 from ..index.schema import Kind, Scope, find_scope
 from ..index.vectors import Vector
+from ..sources.use_count import UseCount
 from ..text.sanitize import digest
 from . import candidates
 from .candidates import Candidate, FoundEntry
 from .query import parse_query
-from .ranking import UseCount, score
+from .ranking import score
 
 MIN_SCORE_SHARE = 0.1
 """What is relevant by less than this share of the best is no answer."""

@@ -12,8 +12,8 @@ from ...errors import ToolFailure
 from ..index import index
 from ..index.index import IndexedEntry
 from ..index.schema import make_scope
-from ..search.ranking import UseCount
 from ..text.sanitize import digest
+from .use_count import UseCount
 
 MAX_FACTS = 100_000
 """Of one principal."""

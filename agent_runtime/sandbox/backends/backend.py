@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from ..errors import BackendUnavailable
 from ..spec.spec import SandboxLimits, SandboxSpec
 
 BackendName = Literal["bubblewrap", "uid", "landlock", "off"]
@@ -73,10 +74,6 @@ class SandboxBackend(Protocol):
     def prepare_host(self, data_dir: Path) -> None:
         """Makes the server and its data folder fit to be trusted with this rung. Raises Missing when that cannot be."""
         ...
-
-
-class BackendUnavailable(Exception):
-    """A program or a feature that the rung needs is not here; the text says which."""
 
 
 def find_program(name: str) -> str:

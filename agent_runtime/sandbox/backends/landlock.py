@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import ToolFailure
+from ..errors import BackendUnavailable
 from ..kernel import seccomp
 from ..spec import mounts
 from ..spec.spec import SandboxLimits, SandboxSpec
-from .backend import CONFINED_ID, LIFELINE, READERS_ID, BackendName, BackendUnavailable, LaunchPlan, environment
+from .backend import CONFINED_ID, LIFELINE, READERS_ID, BackendName, LaunchPlan, environment
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")

@@ -11,7 +11,7 @@ import errno
 import platform
 from collections.abc import Mapping
 
-from ..backends.backend import BackendUnavailable
+from ..errors import BackendUnavailable
 from . import bpf
 
 X86_64, AARCH64 = 0, 1

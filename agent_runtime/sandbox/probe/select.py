@@ -9,11 +9,12 @@ from typing import Literal
 from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, StartError
-from ..backends.backend import BackendUnavailable, SandboxBackend
+from ..backends.backend import SandboxBackend
 from ..backends.bubblewrap import Bubblewrap
 from ..backends.landlock import other_user, same_user
 from ..backends.unconfined import UnconfinedBackend
 from ..confinement import Confinement
+from ..errors import BackendUnavailable
 from .probe import probe
 
 ConfinementMode = Literal["auto", "required", "off"]

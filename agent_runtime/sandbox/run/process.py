@@ -22,7 +22,8 @@ from typing import Any
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
-from ..backends.backend import LIFELINE, BackendUnavailable, LaunchPlan, find_program
+from ..backends.backend import LIFELINE, LaunchPlan, find_program
+from ..errors import BackendUnavailable
 from ..kernel.process_tree import command_line, descendants, thread_count
 
 # In bash, because plain shells know descriptors up to 9 only.

@@ -17,8 +17,8 @@ from ...store import Database
 from ..store import rows
 from ..store.ids import Ids
 from ..store.rows import MessageRow
+from ..store.streaming_text import StreamingText
 from .parts import MessageParts, Part
-from .streaming_text import StreamingText
 
 log = logger(__name__)
 FLUSH_SECONDS = 0.05

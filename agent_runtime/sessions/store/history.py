@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from agent_common.protocol import Rule, Usage
 
-from .. import agent_prompts
-from ..agent_prompts import AgentPrompt
+from . import agent_prompts
+from .agent_prompts import AgentPrompt
 from .rows import load
 
 

@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 from agent_common.protocol import Rule, Usage
 
 from ...errors import BrokenRecord
-from ..record.streaming_text import UPSERT_PART
+from .streaming_text import UPSERT_PART
 
 Row = sqlite3.Row
 

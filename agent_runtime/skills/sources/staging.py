@@ -13,7 +13,7 @@ import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..grants import Grant
+from .grants import Grant
 from .source import PluginSource
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import ToolFailure
 from ...tools import check_arguments, load_schema_validator, normalize_arguments
 from ..dependencies import Environments, requirements_of
-from ..grants import Grants
+from ..sources.grants import Grants
 from ..sources.source import PluginSource
 from ..sources.staging import Staging
 from ..workers.pool import WorkerPool

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from .process import WorkerProcess
-
+W = TypeVar("W")
+"""A worker."""
 MAX_IDLE = 16
 """Of all plugins together. Each takes some ten megabytes; a plugin without one starts one with its next call."""
 
 
-class _Waiting(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting(Generic[W]):
     owner: object
-    process: WorkerProcess
+    worker: W
     since: float
 
 
-class IdleWorkers:
+class IdleWorkers(Generic[W]):
     """By what they belong to. The one that came last is used first, so that the others can be seen to be too many."""
 
     def __init__(self, limit: int = MAX_IDLE) -> None:
         self._limit = limit
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_Waiting[W]] = []
         """Who has waited longest comes first."""
 
-    def pop(self, owner: object) -> WorkerProcess | None:
+    def pop(self, owner: object) -> W | None:
         """Hands out a worker of the owner, who uses it from then on."""
         mine = self._waiting_of(owner)
         return self._remove(mine[-1]) if mine else None
 
-    def add(self, owner: object, process: WorkerProcess, now: float) -> WorkerProcess | None:
+    def add(self, owner: object, worker: W, now: float) -> W | None:
         """Takes a worker in at a moment, in seconds; gives back one that must be closed for it."""
-        self._waiting.append(_Waiting(owner, process, now))
+        self._waiting.append(_Waiting(owner, worker, now))
         if len(self._waiting) <= self._limit:
             return None
         # One of several that wait for the same, before anybody's only one.
@@ -44,13 +45,13 @@ class IdleWorkers:
         """Whether more than one waits."""
         return len(self._waiting_of(owner)) > 1
 
-    def pop_idle_since(self, owner: object, before: float) -> list[WorkerProcess]:
+    def pop_idle_since(self, owner: object, before: float) -> list[W]:
         """Gives back, to be closed, who has waited since before that moment, but never the last one of an owner."""
         return [self._remove(one) for one in self._waiting_of(owner)[:-1] if one.since <= before]
 
-    def _waiting_of(self, owner: object) -> Sequence[_Waiting]:
+    def _waiting_of(self, owner: object) -> Sequence[_Waiting[W]]:
         return [one for one in self._waiting if one.owner is owner]
 
-    def _remove(self, one: _Waiting) -> WorkerProcess:
+    def _remove(self, one: _Waiting[W]) -> W:
         self._waiting.remove(one)
-        return one.process
+        return one.worker

@@ -62,7 +62,7 @@ class WorkerSetup:
     limits: SandboxLimits
     load_seconds: float = LOAD_SECONDS
     """What an import may take, with the plugin's check of itself."""
-    idle: IdleWorkers = field(default_factory=IdleWorkers)
+    idle: IdleWorkers[WorkerProcess] = field(default_factory=IdleWorkers["WorkerProcess"])
     upstream: Upstream | None = None
     """The way out of plugins that may reach hosts; None: straight out."""
     search: SkillSearch | None = None

@@ -353,7 +353,7 @@ def test_no_runtime_outlives_a_host_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_leash_whose_host_is_dead_already_starts_nothing(tmp_path: Path) -> None:
-    leash = Path(__file__).parents[3] / "agent_host/fleet/drivers/die_with_parent.py"
+    leash = Path(__file__).parents[3] / "agent_host/fleet/die_with_parent.py"
     mark = tmp_path / "mark"
     done = subprocess.run([sys.executable, leash, "1", "touch", str(mark)], timeout=PATIENCE, check=False)
     assert done.returncode == 1

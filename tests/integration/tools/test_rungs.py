@@ -294,8 +294,8 @@ def test_a_proxy_cannot_be_had(rung: Rung) -> None:
 
 @pytest.mark.parametrize("rung", ["another user"], indirect=True)
 def test_without_landlock_another_user_is_not_enough(rung: Rung) -> None:
-    from agent_runtime.sandbox.backends.backend import BackendUnavailable
     from agent_runtime.sandbox.backends.landlock import other_user
+    from agent_runtime.sandbox.errors import BackendUnavailable
 
     with pytest.raises(BackendUnavailable, match="commands would read each other's files and secrets"):
         other_user(rung.data, 0)

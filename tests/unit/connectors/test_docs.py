@@ -8,14 +8,14 @@ from pathlib import Path
 
 from agent_common.protocol.authority import Access, decide
 from agent_runtime.agents import ProjectRules
-from agent_runtime.connectors import Timeouts
+from agent_runtime.connectors import Timeouts, rate_limit
 from agent_runtime.connectors.config import config
 from agent_runtime.connectors.config.config import parse_servers
 from agent_runtime.connectors.config.config_schema import OAuthConfig, ServerFields
 from agent_runtime.connectors.session import server_connection, session
 from agent_runtime.connectors.tools import schemas
 from agent_runtime.connectors.tools.tool_adapter import CAPABILITY
-from agent_runtime.connectors.transport import auth_refusals, rate_limit
+from agent_runtime.connectors.transport import auth_refusals
 from agent_runtime.tools.agent import tool_search
 from agent_runtime.tools.catalog import registry
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agent_runtime.connectors.rate_limit import MESSAGE_LIMIT, UNIT, LimitExceeded
 from agent_runtime.connectors.transport.event_limits import EventCheck
-from agent_runtime.connectors.transport.rate_limit import MESSAGE_LIMIT, UNIT, LimitExceeded
 
 COSTLY = b'data: {"a":[' + b"0," * 60_000 + b"0]}"
 

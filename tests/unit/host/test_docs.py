@@ -13,7 +13,7 @@ from agent_host.app import create_app
 from agent_host.budget import budget_of
 from agent_host.cli import settings_help
 from agent_host.database import open_database
-from agent_host.proxy.catalog.catalog_file import _File
+from agent_host.proxy.catalog_file import _File
 from agent_host.settings import HostSettings, env_name, is_secret
 from scripts.settings import allowed
 

@@ -38,8 +38,8 @@ from agent_runtime.loop import (
     TurnRunner,
     UsageBudget,
 )
+from agent_runtime.loop.core.session_cost import FindCard
 from agent_runtime.loop.core.turn_state import TurnEnd, TurnRequest
-from agent_runtime.loop.sessions.session_cost import FindCard
 from agent_runtime.loop.turn.deps import TurnDeps
 from agent_runtime.loop.turn.turn import run_turn
 from agent_runtime.loop.turn.turn_tools import TurnTools

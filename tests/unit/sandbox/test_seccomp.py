@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.sandbox.backends.backend import BackendUnavailable
+from agent_runtime.sandbox.errors import BackendUnavailable
 from agent_runtime.sandbox.kernel import bpf, seccomp
 
 X86_64, AARCH64 = 0xC000003E, 0xC00000B7

@@ -18,7 +18,7 @@ from agent_runtime.errors import StoreError
 from agent_runtime.sessions import Recorder, rows
 from agent_runtime.sessions.record.parts import MessageParts
 from agent_runtime.sessions.record.recorder import FLUSH_CHARACTERS
-from agent_runtime.sessions.record.streaming_text import StreamingText
+from agent_runtime.sessions.store.streaming_text import StreamingText
 from agent_runtime.store import Database
 from agent_testing import ManualClock
 from tests.unit.sessions.support import begin, of_json, opened, parts, raw_parts, recorder, text

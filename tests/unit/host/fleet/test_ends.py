@@ -14,7 +14,7 @@ from agent_host.access import TokenStore
 from agent_host.database import open_database
 from agent_host.errors import Conflict
 from agent_host.fleet import Fleet, LaunchRequest, Workspaces
-from agent_host.fleet.drivers.driver import StartFailed, StopFailed
+from agent_host.fleet.driver import StartFailed, StopFailed
 
 from .test_supervisor import Driver, Mortal
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_host.fleet.driver import LaunchRequest, StartFailed
 from agent_host.fleet.drivers.container import ContainerDriver, ContainerSettings, run_arguments, run_engine
-from agent_host.fleet.drivers.driver import LaunchRequest, StartFailed
 from agent_host.fleet.drivers.microagent import MicroagentDriver
 from agent_host.fleet.machine import HostSockets, SocketDir
 

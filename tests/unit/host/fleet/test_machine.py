@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_host.errors import StartError
-from agent_host.fleet.drivers.driver import LaunchRequest, StartFailed
+from agent_host.fleet.driver import LaunchRequest, StartFailed
 from agent_host.fleet.drivers.qemu import QemuFiles, qemu_command
 from agent_host.fleet.machine import Console, Image, SocketDir, boot_document, load_image, write_config
 from agent_host.fleet.machine.console import MOST_BYTES

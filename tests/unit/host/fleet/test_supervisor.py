@@ -13,7 +13,7 @@ from agent_common.clock import SystemClock
 from agent_host.access import TokenStore
 from agent_host.database import open_database
 from agent_host.fleet import CommandOutcome, Fleet, LaunchRequest, Status, Supervisor, Workspaces
-from agent_host.fleet.drivers.driver import NotOffered, StartFailed
+from agent_host.fleet.driver import NotOffered, StartFailed
 
 
 class Clock(SystemClock):

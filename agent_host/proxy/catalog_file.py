@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agent_common.net import checked_bearer
 from agent_common.protocol import Caching, Pricing
 
-from ...errors import StartError
-from ...settings import HostSettings
-from ..providers import local_model_missing
-from .catalog import CatalogModel, HostCatalog, Kind, ProviderSpec
-from .vault import read_key
+from ..errors import StartError
+from ..settings import HostSettings
+from .catalog.catalog import CatalogModel, HostCatalog, Kind, ProviderSpec
+from .catalog.vault import read_key
+from .providers import local_model_missing
 
 
 class _Entry(BaseModel):

@@ -12,10 +12,10 @@ from ...context import View, sent_note
 from ...ports import ToolContext
 from ...sessions import Marker, MessageParts, past_steps
 from ..core.turn_state import Turn
-from ..scheduling.runner import TurnRunner
 from ..turn.deps import TurnDeps
 from ..turn.turn import run_turn
 from ..turn.turn_tools import TurnTools
+from .runner import TurnRunner
 
 
 class NoSteering:

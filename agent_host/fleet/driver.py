@@ -5,16 +5,19 @@ A driver makes places and starts runtimes; what was started is a `Runtime`, by w
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypedDict, runtime_checkable
 
-from ...errors import AgentRuntimeError, RequestError
+from ..errors import AgentRuntimeError, RequestError
 
 CONSOLE_BYTES = 64 << 10
 """What `console` gives at most: the end of what was said."""
 EXEC_SECONDS = 25.0
+DIE_WITH_PARENT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("die_with_parent.py")))
+"""Put before a command, with the process id of the host: the command ends when the host does."""
 
 
 class StartFailed(AgentRuntimeError):

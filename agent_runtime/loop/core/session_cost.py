@@ -10,7 +10,7 @@ from agent_common.protocol import ModelCard, Usage
 
 from ...errors import InvalidRequest, MeshUnavailable
 from ...ports import ModelCards
-from ..core.limits import UsageBudget
+from .limits import UsageBudget
 
 FindCard = Callable[[str], Awaitable[ModelCard | None]]
 """Model -> what the catalog says of it, prices among the rest; none when it says nothing."""

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from agent_common.telemetry import logger
 
-from ...errors import AgentRuntimeError
-from ...ports import Clock
-from ...store import Database
-from ...workspace import Home
-from ..sources.files import FileIndexer
-from ..sources.session_indexer import SessionIndexer
+from ..errors import AgentRuntimeError
+from ..ports import Clock
+from ..store import Database
+from ..workspace import Home
+from .sources.files import FileIndexer
+from .sources.session_indexer import SessionIndexer
 
 log = logger(__name__)
 

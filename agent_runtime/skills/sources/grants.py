@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_
 
 from agent_common.net import HostPatterns
 
-from ..errors import StartError, ToolFailure
-from .sources.source import PluginSource
+from ...errors import StartError, ToolFailure
+from .source import PluginSource
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _RESERVED = re.compile(

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_common.protocol import is_object
 
-from .store.rows import dump
+from .rows import dump
 
 
 @dataclass(frozen=True, slots=True)

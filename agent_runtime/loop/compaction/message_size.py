@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from ...context import View, serialize_tools, too_long
 from ...errors import TooLarge
 from ...ports import ToolCatalog
-from ..compaction.service import CompactionService
 from ..core.authority import AuthorityResolver
 from ..core.turn_state import Turn
+from .service import CompactionService
 
 SKIP_FACTOR = 8
 """A message with fewer bytes than the window has tokens, divided by this, is not looked at."""

@@ -1,0 +1,28 @@
+"""How often a fact was found; old uses fade."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DAY_MS = 86_400_000
+USE_DAYS = 30
+"""After this many days half of a use is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class UseCount:
+    """How often a fact was found when it was looked for; old uses fade."""
+
+    count: float = 0.0
+    at: int = 0
+    """Epoch milliseconds of the last one."""
+
+    def decayed(self, now: int) -> float:
+        return self.count * decay(now - self.at, USE_DAYS)
+
+    def add_use(self, now: int) -> UseCount:
+        return UseCount(self.decayed(now) + 1, now)
+
+
+def decay(age: int, days: int) -> float:
+    return 0.5 ** (max(0, age) / (days * DAY_MS))
