@@ -46,13 +46,13 @@ __all__ = [
     "MeshUnavailable",
     "ModelError",
     "ModelErrorCode",
-    "NoRoom",
     "NotAllowed",
     "NotFound",
     "NotReady",
     "PreconditionFailed",
     "RequestError",
     "StartError",
+    "StorageFull",
     "StoreError",
     "TooLarge",
     "ToolFailure",
@@ -95,7 +95,7 @@ class NotReady(RequestError):
     code = "not_ready"
 
 
-class NoRoom(RequestError):
+class StorageFull(RequestError):
     """There is no room for it."""
 
     status = 507

@@ -16,7 +16,7 @@ from agent_common.protocol import Caching, Pricing
 from ..errors import StartError
 from ..settings import HostSettings
 from .catalog.catalog import CatalogModel, HostCatalog, Kind, ProviderSpec
-from .catalog.vault import read_key
+from .catalog.provider_keys import read_key
 from .providers import local_model_missing
 
 

@@ -1,12 +1,12 @@
 """A fake bridge: the supervisor's way between a guest and its mediation listener, with faults on demand."""
 
+from .bridge_clock import BridgeClock, ManualBridgeClock, SystemBridgeClock
 from .byte_pump import Trip
 from .cli import main as bridge_command
 from .counts import Counts
 from .fake import FakeBridge
 from .faults import BridgeFaults, Event
 from .link import BridgeLink
-from .pace import BridgeClock, ManualBridgeClock, SystemBridgeClock
 from .readiness import BridgeChannel, MediationReady
 from .schedule import schedule
 

@@ -13,10 +13,10 @@ from typing import Self
 from agent_common.net import Endpoint, parse_endpoint
 
 from . import readiness
+from .bridge_clock import BridgeClock, SystemBridgeClock
 from .byte_pump import Direction
 from .counts import Counts
 from .link import BridgeLink
-from .pace import BridgeClock, SystemBridgeClock
 from .readiness import BridgeChannel, MediationReady
 from .socket import BridgeSocket
 from .sockets import dial, hang_up

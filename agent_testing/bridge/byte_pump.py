@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from .pace import BridgeClock
+from .bridge_clock import BridgeClock
 from .sockets import How
 
 Direction = Literal["to_host", "to_guest"]

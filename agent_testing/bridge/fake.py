@@ -8,11 +8,11 @@ from typing import Literal, Self
 
 from . import readiness
 from .bridge import CAPACITY, Bridge, cancel_and_wait
+from .bridge_clock import BridgeClock
 from .byte_pump import BytePump, Direction, Trip
 from .faults import BridgeFaults, Event
 from .flood import flood
 from .link import BridgeLink, Leg
-from .pace import BridgeClock
 from .readiness import BridgeChannel
 from .scripted_faults import FaultScript
 from .sockets import How

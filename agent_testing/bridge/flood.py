@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from agent_common.net import Endpoint
 
-from .pace import BridgeClock
+from .bridge_clock import BridgeClock
 from .readiness import PROBE_SECONDS
 from .sockets import How, dial, hang_up
 

@@ -8,8 +8,8 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal
 
+from .bridge_clock import BridgeClock
 from .byte_pump import DIRECTIONS, BytePump, Direction, End, Trip
-from .pace import BridgeClock
 from .sockets import How, hang_up, stop_writing
 
 Leg = Literal["guest", "host"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_common.net import Endpoint, Tcp
 
-from .pace import BridgeClock
+from .bridge_clock import BridgeClock
 from .sockets import dial
 
 PROBE_SECONDS = 0.15

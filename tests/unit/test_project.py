@@ -227,3 +227,25 @@ def test_no_call_hides_its_arguments_in_a_tuple() -> None:
         and any(isinstance(one, ast.Starred) and isinstance(one.value, ast.Tuple | ast.List) for one in node.args)
     ]
     assert found == []
+
+
+RETIRED = (
+    "bare bond books box briefing clerk desk diary door doors duty ends errand fitting ground hallway hoard house "
+    "household hygiene kit ladder lane leash life lives mandate nobody notebook pace parcel patience pen place posture "
+    "powers ration room rung said seat settle settled shelf somebody standing talk tally tap told trail unaided "
+    "untouched veil ways whatever whoever"
+)
+"""Private words of earlier versions, each of which has a word of the field in its place (docs/glossary.md)."""
+
+
+def test_no_name_has_a_retired_word() -> None:
+    named = [(path.stem, str(path.relative_to(ROOT))) for path in SOURCES]
+    for path in SOURCES:
+        named += [
+            (node.name, f"{path.relative_to(ROOT)}:{node.lineno}")
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+    retired = set(RETIRED.split())
+    words = {where: set(re.findall("[a-z]+", re.sub("([A-Z])", r"_\1", name).lower())) for name, where in named}
+    assert {where: sorted(found & retired) for where, found in words.items() if found & retired} == {}

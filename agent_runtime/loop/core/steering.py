@@ -49,7 +49,7 @@ class SteeringInbox:
             for message in messages:
                 rows.steer_turn(connection, message.message_id, into, {"status": "steered"}, at)
 
-        def settle(written: asyncio.Future[None]) -> None:
+        def requeue_unrecorded(written: asyncio.Future[None]) -> None:
             failed = written.cancelled() or written.exception() is not None
             for message in messages:
                 if failed:
@@ -60,5 +60,5 @@ class SteeringInbox:
 
         # An abort that comes meanwhile does not undo what is on its way to the disk.
         writing = asyncio.ensure_future(self.recorder.save(unit))
-        writing.add_done_callback(settle)
+        writing.add_done_callback(requeue_unrecorded)
         await asyncio.shield(writing)

@@ -143,14 +143,14 @@ class FileIndexer:
             )
             cut = cut or full
 
-        def settle(connection: Connection) -> None:
+        def record_file(connection: Connection) -> None:
             connection.executemany("UPDATE memory_entries SET line = ? WHERE id = ?", changes.moved)
             connection.execute("DELETE FROM memory_files WHERE scope = ? AND path = ?", (scope, path))
             if seen is not None:
                 signature = seen.signature + CUT_MARK if cut else seen.signature
                 connection.execute("INSERT INTO memory_files VALUES (?, ?, ?)", (scope, path, signature))
 
-        await self._database.write(settle)
+        await self._database.write(record_file)
 
     def _compare(self, path: str, before: Sequence[tuple[int, str, int]], *, gone: bool) -> _Changes:
         now = [] if gone else _passages(self._root, path, self._secrets)

@@ -135,7 +135,7 @@ _LEDGER = (
 calls were complete when a life last ended, and `lives` how many lives in a row completed none."""
 
 
-def _waits_and_lives(connection: sqlite3.Connection) -> None:
+def _add_waits_and_attempts(connection: sqlite3.Connection) -> None:
     for statement in _LEDGER:
         connection.execute(statement)
 
@@ -171,7 +171,7 @@ def _retention(connection: sqlite3.Connection) -> None:
 
 MIGRATIONS = (
     Migration(1, "sessions, messages, parts, turns", _create),
-    Migration(3, "turns that wait and turns that go on, sessions by principal", _waits_and_lives),
+    Migration(3, "turns that wait and turns that go on, sessions by principal", _add_waits_and_attempts),
     Migration(5, "markers of compactions", _markers),
     Migration(9, "sessions that are old", _retention),
 )

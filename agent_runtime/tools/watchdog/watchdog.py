@@ -76,9 +76,9 @@ class _Call:
             all(self._matches_globs(globs, self._argument_values(name)) for name, globs in rule.argument.items())
             and (
                 not rule.command
-                or self._matches_globs(rule.command, _with_bare_programs((*self.commands.texts, *self.commands.nested)))
+                or self._matches_globs(rule.command, _with_program_names((*self.commands.texts, *self.commands.nested)))
             )
-            and (not rule.pipeline or self._matches_globs(rule.pipeline, _with_bare_programs(self.commands.pipelines)))
+            and (not rule.pipeline or self._matches_globs(rule.pipeline, _with_program_names(self.commands.pipelines)))
             and (not rule.writes or self._matches_globs(rule.writes, self.commands.writes))
             and (rule.pattern is None or rule.pattern.search(self._script[: shell.MAX_SCRIPT_BYTES]) is not None)
         )
@@ -100,7 +100,7 @@ class _Call:
         return _matches_any(globs, texts)
 
 
-def _with_bare_programs(texts: Iterable[str]) -> list[str]:
+def _with_program_names(texts: Iterable[str]) -> list[str]:
     """Each text, and the same with the bare name of its program."""
     return [one for text in texts for one in dict.fromkeys((text, shell.strip_program_folder(text)))]
 

@@ -6,7 +6,16 @@ import errno
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ...errors import AgentRuntimeError, Conflict, InvalidRequest, NoRoom, NotAllowed, NotFound, StoreError, ToolFailure
+from ...errors import (
+    AgentRuntimeError,
+    Conflict,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    StorageFull,
+    StoreError,
+    ToolFailure,
+)
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -33,7 +42,7 @@ def _http_error(path: str, failure: ToolFailure) -> AgentRuntimeError:
     if cause.errno == errno.ELOOP:
         return NotAllowed(f"{path} is a link, and links are not followed", code="link")
     if cause.errno in _NO_ROOM:
-        return NoRoom(failure.message)
+        return StorageFull(failure.message)
     if cause.errno in _FORBIDDEN:
         return NotAllowed(failure.message, code="forbidden")
     if cause.errno in _WRONG_NAME:
@@ -49,4 +58,4 @@ def _own_check_error(failure: ToolFailure) -> AgentRuntimeError:
         return Conflict(failure.message, code="not_a_file")
     if failure.kind == "denied":
         return NotAllowed(failure.message, code="link")
-    return NoRoom(failure.message)
+    return StorageFull(failure.message)

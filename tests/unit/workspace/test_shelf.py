@@ -14,11 +14,11 @@ import pytest
 from agent_runtime.errors import (
     Conflict,
     InvalidRequest,
-    NoRoom,
     NotAllowed,
     NotFound,
     PreconditionFailed,
     RequestError,
+    StorageFull,
     TooLarge,
 )
 from agent_runtime.sandbox import Confinement
@@ -353,7 +353,7 @@ async def test_folders_that_are_swapped_for_links_lead_nowhere(shelf: FileServic
 async def test_a_workspace_that_is_full_says_so(home: Home) -> None:
     shelf = shelf_of(home, MB)
     await shelf.put("operator", "f", b"x" * (MB // 2), ANYHOW)
-    with pytest.raises(NoRoom, match="there is no room for 1048576 bytes"):
+    with pytest.raises(StorageFull, match="there is no room for 1048576 bytes"):
         await shelf.put("operator", "g", b"x" * MB, ANYHOW)
     with pytest.raises(PreconditionFailed):
         await shelf.put("operator", "f", b"x" * MB, Preconditions.from_headers(None, "*"))
@@ -417,13 +417,13 @@ async def test_what_one_has_for_himself_is_bounded(shelf: FileService, home: Hom
     with (make_personal_folder(home, "alice") / "memory").open("wb") as file:
         file.truncate(OWN_BYTES - 10)
     await shelf.put("alice", "USER.md", b"0123456789", ANYHOW)
-    with pytest.raises(NoRoom, match="your own files may come to 16 MiB and 2000 files"):
+    with pytest.raises(StorageFull, match="your own files may come to 16 MiB and 2000 files"):
         await shelf.put("alice", "USER.md", b"x", ANYHOW)
     await shelf.put("bob", "USER.md", b"x", ANYHOW)
     (make_personal_folder(home, "carol") / "memory").mkdir()
     for number in range(OWN_FILES):
         (make_personal_folder(home, "carol") / "memory" / str(number)).touch()
-    with pytest.raises(NoRoom):
+    with pytest.raises(StorageFull):
         await shelf.put("carol", "memory/x", b"", ANYHOW)
 
 
