@@ -17,22 +17,22 @@ from agent_common.protocol.work import Progress, Severity, WorkRequest, to_rfc33
 
 from ..database import HostDatabase
 from ..errors import Conflict, StartError
+from .addresses import bind, is_reachable, parse_address
 from .audit.audit_log import AuditLog
+from .channels.channel import Auth, Dialect, WorkspaceChannel
+from .channels.workspace_channels import WorkspaceChannels
 from .connection.acceptor import Acceptor, PendingConnections
-from .connection.addresses import bind, is_reachable, parse_address
 from .dispatch import constraints, pausing
-from .dispatch.channel import Auth, Dialect, WorkspaceChannel
-from .dispatch.channels import WorkspaceChannels
 from .dispatch.dispatcher import Dispatcher
 from .dispatch.readiness import Readiness, build_readiness, gauges
-from .dispatch.timers import Timers
-from .dispatch.work import LedgerRecord, OpenWork, check_loose_request
-from .http.metrics import Metrics
 from .ledger import subscriptions
 from .ledger.ledger import WorkLedger
 from .ledger.ledger_writer import LedgerWriter
+from .ledger.work import LedgerRecord, OpenWork, check_loose_request
 from .limits import ListenerLimits
+from .metrics import Metrics
 from .parts import Draw, Parts
+from .timers import Timers
 
 _CLOSE_SECONDS = 10.0
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from agent_common.clock import Clock
 
 from .audit.audit_log import AuditLog
-from .dispatch.channels import WorkspaceChannels
-from .dispatch.timers import Timers
-from .http.metrics import Metrics
+from .channels.workspace_channels import WorkspaceChannels
 from .ledger.ledger import WorkLedger
 from .ledger.ledger_writer import LedgerWriter
 from .limits import ListenerLimits
+from .metrics import Metrics
+from .timers import Timers
 
 if TYPE_CHECKING:
     from .dispatch.dispatcher import Dispatcher

@@ -9,10 +9,10 @@ import structlog
 
 from agent_common.clock import Clock
 
-from ..dispatch.timers import Timers
-from ..http.metrics import Direction, Metrics
 from ..ledger.ledger_writer import LedgerWriter
 from ..ledger.sql import Values
+from ..metrics import Direction, Metrics
+from ..timers import Timers
 from .tally import RepeatCounter
 
 log = structlog.get_logger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ..dispatch.timers import Timers
+from ..timers import Timers
 
 WINDOW_SECONDS = 60.0
 K = TypeVar("K")

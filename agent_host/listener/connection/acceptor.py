@@ -7,7 +7,7 @@ import weakref
 
 from agent_common.net import Endpoint, ListeningSocket, Tcp
 
-from ..dispatch.channel import WorkspaceChannel
+from ..channels.channel import WorkspaceChannel
 from ..parts import Parts
 from .handshake import Handshake
 from .socket import AgentConnection

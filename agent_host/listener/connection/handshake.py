@@ -25,13 +25,13 @@ from agent_common.protocol.work import (
     verify_mac,
 )
 
-from ..dispatch.channel import WorkspaceChannel
-from ..dispatch.timers import Timer
-from ..http.metrics import Direction
+from ..channels.channel import WorkspaceChannel
+from ..channels.rate_limit import ATTACH_UNITS
 from ..ledger.sql import Values
+from ..metrics import Direction
 from ..parts import Parts
+from ..timers import Timer
 from .parsing import kind_of, parse_line
-from .rate_limit import ATTACH_UNITS
 from .session import AgentSession
 from .socket import AgentConnection
 

@@ -28,7 +28,7 @@ from agent_common.protocol.work import (
     to_rfc3339,
 )
 
-from ..dispatch.channel import WorkspaceChannel
+from ..channels.channel import WorkspaceChannel
 from ..parts import Parts
 
 _MINUTE = 60.0

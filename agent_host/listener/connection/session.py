@@ -13,14 +13,14 @@ from pydantic import BaseModel
 from agent_common.json_reader import INLINE_BYTES, run_by_size
 from agent_common.protocol.work import ConstraintAck, Control, Drain, FrameFault, Nack, Offer, Ping, WorkFrame, encode
 
+from ..channels.channel import WorkspaceChannel
+from ..channels.rate_limit import cost_of
+from ..connection import handlers
 from ..dispatch import constraints
-from ..dispatch.channel import WorkspaceChannel
-from ..dispatch.timers import Timer
-from ..dispatch.work import OpenWork
+from ..ledger.work import OpenWork
 from ..parts import Parts
-from . import handlers
+from ..timers import Timer
 from .parsing import BadLines, kind_of, parse_line, refs_of
-from .rate_limit import cost_of
 from .socket import AgentConnection
 
 log = structlog.get_logger(__name__)

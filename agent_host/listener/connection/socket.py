@@ -14,8 +14,8 @@ from typing import Protocol, cast
 from agent_common.clock import Clock
 from agent_common.protocol.work import FrameFault, FrameTooLarge, Lines
 
-from ..dispatch.timers import Timer, Timers
 from ..limits import ListenerLimits
+from ..timers import Timer, Timers
 
 _HIGH_WATER = 256 << 10
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from agent_common.protocol.work import ConstraintAck, Constraints, ConstraintsPayload
 
 from ...errors import RequestError
-from ..connection.rate_limit import PUSH_UNITS
+from ..channels.channel import ACK_WINDOWS, ConstraintSet, WorkspaceChannel
+from ..channels.rate_limit import PUSH_UNITS
 from ..parts import Parts
-from .channel import ACK_WINDOWS, ConstraintSet, WorkspaceChannel
 
 if TYPE_CHECKING:
     from ..connection.session import AgentSession

@@ -9,10 +9,10 @@ import structlog
 
 from agent_common.protocol.work import Cancel, encode, to_loose
 
-from ..connection.rate_limit import ANSWER_UNITS
+from ..channels.channel import WorkspaceChannel
+from ..channels.rate_limit import ANSWER_UNITS
+from ..ledger.work import OpenWork
 from ..parts import Parts
-from .channel import WorkspaceChannel
-from .work import OpenWork
 
 if TYPE_CHECKING:
     from ..connection.session import AgentSession

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..channels.channel import WorkspaceChannel
+from ..dispatch import constraints
 from ..parts import Parts
-from . import constraints
-from .channel import WorkspaceChannel
 
 
 def pause(parts: Parts, channel: WorkspaceChannel) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from agent_common.net import Endpoint
 from agent_common.protocol.work import to_rfc3339
 
+from ..channels.channel import WorkspaceChannel
 from ..parts import Parts
-from .channel import WorkspaceChannel
 
 GUEST_PORT = 2048
 """The vsock port that guests dial."""

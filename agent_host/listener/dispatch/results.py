@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from agent_common.protocol.work import RETRYABLE, Ack, LifecycleSignal, Nack, WorkResult
 
 from ...errors import Unavailable
-from ..connection.rate_limit import LOOKUP_UNITS
+from ..channels.rate_limit import LOOKUP_UNITS
+from ..dispatch import constraints
+from ..ledger.work import OpenWork
 from ..parts import Parts
-from . import constraints
-from .work import OpenWork
 
 if TYPE_CHECKING:
     from ..connection.session import AgentSession

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from agent_common.protocol.work import Resume, ResumeOk, Verdict, encode
 
+from ..ledger.work import OpenWork
 from ..parts import Parts
-from .work import OpenWork
 
 if TYPE_CHECKING:
     from ..connection.session import AgentSession

@@ -11,7 +11,7 @@ from starlette.types import Message, Send
 
 from agent_common.protocol.work import Progress
 
-from ..dispatch.work import LedgerRecord
+from ..ledger.work import LedgerRecord
 from ..listener import Listener
 from .schemas import WorkRecord
 

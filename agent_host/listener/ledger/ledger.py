@@ -19,11 +19,11 @@ from agent_common.protocol.work import WorkRequest, WorkResult
 from ...database import work as table
 from ...errors import Conflict, InvalidRequest, NotFound, RequestError, Unavailable
 from ..audit.audit_log import AuditLog
-from ..dispatch.work import LedgerRecord, OpenWork, fingerprint
-from ..http.metrics import Metrics
 from ..limits import ListenerLimits
+from ..metrics import Metrics
 from .ledger_writer import LedgerWriter
 from .states import SENT, public_status
+from .work import LedgerRecord, OpenWork, fingerprint
 
 log = structlog.get_logger(__name__)
 _RECENT = 8192

@@ -22,10 +22,10 @@ from sqlalchemy.exc import DataError, IntegrityError
 
 from ...database import HostDatabase
 from ...errors import Unavailable
-from ..dispatch.work import OpenWork
 from . import sql
 from .commit_batch import MOST_UNWRITTEN, Callback, CommitBatch, Row, WaitingWrite
 from .sql import Values
+from .work import OpenWork
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

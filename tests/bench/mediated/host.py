@@ -16,7 +16,7 @@ import psutil
 from agent_common.protocol.work import Principal, WorkRequest, to_rfc3339
 from agent_host.database import open_database
 from agent_host.listener import Listener, ListenerLimits
-from agent_host.listener.dispatch.work import OpenWork, Progress
+from agent_host.listener.ledger.work import OpenWork, Progress
 from agent_host.logs import configure_logs
 
 from .programs import obey, run

@@ -315,7 +315,7 @@ async def test_progress_reaches_who_watches(room: Room) -> None:
     await room.until(lambda: len(seen) == 2)
     agent.result(request)
     await asyncio.wait_for(watching, 5)
-    assert [type(change).__name__ for change in seen] == ["Record", "Progress", "Record"]
+    assert [type(change).__name__ for change in seen] == ["LedgerRecord", "Progress", "LedgerRecord"]
     assert seen[1].usage.tokens == 5
     assert seen[-1].status == "resulted"
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from agent_common.net import Endpoint
 from agent_common.protocol.work import Severity
 
-from ..connection.rate_limit import FrameRateLimiter
-from .work import OpenWork
+from ..ledger.work import OpenWork
+from .rate_limit import FrameRateLimiter
 
 if TYPE_CHECKING:
     from ..connection.session import AgentSession

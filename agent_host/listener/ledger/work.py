@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from agent_common.protocol.work import Progress, WorkRequest, WorkResult
 
 from ...errors import InvalidRequest
-from ..ledger.states import ACTIVE, ShownStatus, Status, check_transition, public_status
-from .timers import Timer
+from ..timers import Timer
+from .states import ACTIVE, ShownStatus, Status, check_transition, public_status
 
 CHANGING_COLUMNS = (
     *("status", "attempts", "deliveries", "epoch", "version", "not_before"),

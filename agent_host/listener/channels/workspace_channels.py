@@ -14,10 +14,10 @@ from agent_common.protocol.work import Severity, payload_hash
 
 from ...database import channels, constraint_sets
 from ...errors import Conflict, InvalidRequest, NotFound
-from ..connection.addresses import parse_address
-from ..connection.rate_limit import FrameRateLimiter
+from ..addresses import parse_address
 from ..ledger.ledger_writer import LedgerWriter
 from .channel import AckStatus, Auth, ConstraintSet, Dialect, Fence, WorkspaceChannel
+from .rate_limit import FrameRateLimiter
 
 MOST_PAYLOAD = 512 << 10
 """Bytes; base64 and the frame around it must fit into a line."""
