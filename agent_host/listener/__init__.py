@@ -9,6 +9,7 @@ from .ledger.lock import ledger_lock
 from .ledger.work import LedgerRecord
 from .limits import ListenerLimits
 from .listener import Listener
+from .owner import NoOwner, WorkspaceOwner
 
 __all__ = [
     "GUEST_PORT",
@@ -17,9 +18,11 @@ __all__ = [
     "LedgerRecord",
     "Listener",
     "ListenerLimits",
+    "NoOwner",
     "QuarantineWorkspace",
     "Readiness",
     "WorkspaceChannel",
+    "WorkspaceOwner",
     "bind",
     "ledger_lock",
     "parse_address",

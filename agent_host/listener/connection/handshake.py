@@ -1,10 +1,10 @@
 """Greet a new connection until the host knows which agent it is (docs/protocols/mediation.md#24-order).
 
 The host is silent until the guest's first line. A connection that closes without a byte is a readiness probe: it is
-counted, and disturbs nobody.
+counted and has no other effect.
 
-What a stranger does is counted and not written: its frames get their rows once it is attached, and a workspace's epoch
-is raised by an agent that has proved who it is.
+What a stranger does is counted and not written: its frames get their rows once it is attached, and only an agent that
+has proved who it is raises a workspace's epoch.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from agent_common.protocol.work import (
     verify_mac,
 )
 
-from ..channels.channel import WorkspaceChannel
+from ..audit.audit_log import AuditRow
+from ..channels.channel import AttachedAgent, WorkspaceChannel
 from ..channels.rate_limit import ATTACH_UNITS
-from ..ledger.sql import Values
+from ..channels.workspace_channels import WorkspaceChannels
 from ..metrics import Direction
-from ..parts import Parts
 from ..timers import Timer
-from .parsing import kind_of, parse_line
+from .events import SessionServices
+from .parsing import kind_of
 from .session import AgentSession
 from .socket import AgentConnection
 
 _MOST_EARLY = 64
-"""Lines before it is attached."""
+"""Lines that an agent may send before it is attached."""
 _MOST_BYTES = 256 << 10
-"""Of those lines."""
+"""Bytes of those lines."""
 
 
 class Handshake:
@@ -50,38 +51,45 @@ class Handshake:
         "_broken",
         "_challenge",
         "_channel",
+        "_channels",
         "_early_lines",
         "_epoch",
         "_finished",
         "_greeted",
         "_offer",
         "_on_finished",
-        "_parts",
+        "_services",
         "_timer",
         "connection",
     )
 
     def __init__(
-        self, parts: Parts, channel: WorkspaceChannel | None, on_finished: Callable[[Handshake], None]
+        self,
+        services: SessionServices,
+        channels: WorkspaceChannels,
+        channel: WorkspaceChannel | None,
+        number: int,
+        *,
+        on_finished: Callable[[], object],
     ) -> None:
-        self._parts = parts
-        self._channel = channel
-        """Whose address this is, if it is one workspace's own."""
+        """`channel`: the workspace whose own address the connection came to, else None. `number`: of the connection.
+        `on_finished` is called once the connection is attached, refused or lost."""
+        self._services, self._channels, self._channel = services, channels, channel
         self._on_finished = on_finished
-        """Told once it is no longer unproven, whatever it has become."""
         self._ack: ConstraintAck | None = None
         self._broken: str | None = None
+        """Why the agent's last connection broke, as it says."""
         self._early_lines: list[bytes] = []
+        """Lines that came before the agent was attached; read afterwards."""
         self._offer: Offer | None = None
         self._challenge: str | None = None
-        self._audit_rows: list[Values] = []
-        """Of the trail, written once it is attached."""
+        self._audit_rows: list[AuditRow] = []
+        """Written once the agent is attached."""
         self._epoch = 0
         self._greeted = self._finished = False
-        self._timer: Timer = parts.timers.call_later(
-            parts.limits.first_line_timeout, lambda: self.refuse("no_first_line")
-        )
-        self.connection: AgentConnection
+        limits, timers = services.limits, services.timers
+        self._timer: Timer = timers.call_later(limits.first_line_timeout, lambda: self.refuse("no_first_line"))
+        self.connection = AgentConnection(number, self, limits=limits, timers=timers, clock=services.clock)
 
     # ---------------------------------------------------------------- in
 
@@ -89,9 +97,9 @@ class Handshake:
         if self._finished:
             return
         try:
-            frame = parse_line(self._parts, self._channel, line)
+            frame = self._services.parser.parse(self._channel, line)
         except FrameFault as fault:
-            self._parts.metrics.count("bad_lines", fault.code)
+            self._services.metrics.count("bad_lines", fault.code)
             self.refuse("bad_first_line", str(fault))
             return
         assert isinstance(line, bytes)  # noqa: S101  a fault was raised
@@ -109,13 +117,13 @@ class Handshake:
             case Attach() if self._challenge is not None:
                 self._on_attach(frame)
             case _ if self._greeted:
-                self._early_lines.append(line)  # it did not wait for our greeting; heard when it has proved who it is
+                self._early_lines.append(line)  # it did not wait for our greeting: read once it is attached
             case _:
                 self.refuse("out_of_order", f"{kind_of(frame)} before it has said who it is")
 
     def _on_ready(self, ready: LifecycleSignal) -> None:
         self._greeted = True
-        channel = self._channel or self._parts.channels.find(ready.agent_id)
+        channel = self._channel or self._channels.find(ready.agent_id)
         if channel is None or (self._channel is None and channel.auth == "none"):
             self.refuse("unknown_agent", f"no workspace {ready.agent_id[:100]!r} is known at this address")
             return
@@ -137,7 +145,7 @@ class Handshake:
             self._claim_epoch(channel)
 
     def _send_welcome(self, channel: WorkspaceChannel) -> None:
-        limits = self._parts.limits
+        limits = self._services.limits
         self._send(
             Welcome(
                 workspace=channel.workspace,
@@ -171,8 +179,8 @@ class Handshake:
             self._claim_epoch(channel)
 
     def _claim_epoch(self, channel: WorkspaceChannel) -> None:
-        """It is who it says it is: the epoch is its own, on the disk before it is attached. An agent that attaches
-        again and again waits for its allowance."""
+        """The agent has proved who it is: store its epoch, then attach it. An agent that attaches again and again waits
+        for its allowance."""
         if not self._check_epoch(channel):
             return
         channel.epoch = self._epoch
@@ -180,18 +188,18 @@ class Handshake:
         pause = channel.rate_limiter.spend(ATTACH_UNITS)
         if pause:
             self._timer.cancel()
-            self._timer = self._parts.timers.call_later(pause, lambda: self._save_epoch(channel))
+            self._timer = self._services.timers.call_later(pause, lambda: self._save_epoch(channel))
         else:
             self._save_epoch(channel)
 
     def _save_epoch(self, channel: WorkspaceChannel) -> None:
         self._set_timeout("no_epoch")
-        self._parts.ledger_writer.save_epoch(channel.workspace, self._epoch, lambda: self._start_session(channel))
+        self._channels.save_epoch(channel, self._epoch, lambda: self._start_session(channel))
 
     # ---------------------------------------------------------------- out
 
     def _check_epoch(self, channel: WorkspaceChannel) -> bool:
-        """Whether no younger life of the workspace is or was attached; else it is refused."""
+        """Refuse the agent, and return False, if a newer copy of it is or was attached."""
         attached = channel.session
         if self._epoch >= channel.epoch and (attached is None or not self._is_older_copy(attached)):
             return True
@@ -199,40 +207,46 @@ class Handshake:
         return False
 
     def _start_session(self, channel: WorkspaceChannel) -> None:
-        """Its epoch is on the disk: it takes the place of the attachment before."""
+        """Attach the agent in place of the one before: its epoch is on the disk."""
         if self._finished or self.connection.closed or not self._check_epoch(channel):
             return
         if channel.auth == "none" and self._offer is not None:
             self._send_welcome(channel)
         self._finish()
         for row in self._audit_rows:
-            self._parts.audit_log.write(row)
-        elder = channel.session
-        if elder is not None:
-            self._parts.metrics.count("superseded")
-            elder.send(Nack(code="superseded", detail=f"epoch {self._epoch} is attached now"))
-            elder.end("superseded")
-        session = channel.session = AgentSession(self._parts, channel, self.connection, self._epoch, self._offer)
-        session.broken_before = self._broken
+            self._services.audit_log.write(row)
+        older = channel.session
+        if older is not None:
+            self._services.metrics.count("superseded")
+            older.send(Nack(code="superseded", detail=f"epoch {self._epoch} is attached now"))
+            older.end("superseded")
+        session = channel.session = AgentSession(
+            self._services,
+            channel=channel,
+            connection=self.connection,
+            epoch=self._epoch,
+            offer=self._offer,
+            broken_before=self._broken,
+        )
         session.start(self._ack)
         for line in self._early_lines:
-            session.on_line(line)
-        session.resume_reading()
+            session.reader.on_line(line)
+        session.reader.resume()
 
-    def _is_older_copy(self, attached: AgentSession) -> bool:
-        """Whether the one that is attached is the younger life: of two copies of a guest, the elder says by its offer
-        that it has not heard of the epoch in which the other one works."""
+    def _is_older_copy(self, attached: AttachedAgent) -> bool:
+        """True if the newcomer is an older copy (fork or snapshot) of the attached guest: its offer names an older
+        epoch."""
         known = self._offer.epoch if self._offer is not None else 0
         return attached.confirmed and 0 < known < attached.epoch
 
     def refuse(self, code: str, detail: str | None = None) -> None:
-        """Ends it. Whoever sent something and is not who he should be is an alarm."""
+        """End the connection. It is an alarm if the peer has sent anything."""
         if self._finished:
             return
-        self._parts.metrics.count("refused_attachments", code)
+        self._services.metrics.count("refused_attachments", code)
         workspace = self._channel.workspace if self._channel else None
         if self.connection.received_bytes and code != "closing":
-            self._parts.audit_log.alarm(
+            self._services.audit_log.alarm(
                 code,
                 detail or "a connection was refused",
                 workspace=workspace,
@@ -251,7 +265,7 @@ class Handshake:
 
     def _add_audit_row(self, direction: Direction, kind: str, line: bytes) -> None:
         self._audit_rows.append(
-            self._parts.audit_log.make_row(
+            self._services.audit_log.make_row(
                 direction,
                 kind,
                 line,
@@ -263,20 +277,22 @@ class Handshake:
 
     def _set_timeout(self, code: str) -> None:
         self._timer.cancel()
-        self._timer = self._parts.timers.call_later(self._parts.limits.handshake_timeout, lambda: self.refuse(code))
+        self._timer = self._services.timers.call_later(
+            self._services.limits.handshake_timeout, lambda: self.refuse(code)
+        )
 
     def _finish(self) -> None:
         self._finished = True
         self._timer.cancel()
         if self._channel is not None:
             self._channel.offered_epochs.discard(self._epoch)
-        self._on_finished(self)
+        self._on_finished()
 
     def on_lost(self, reason: str) -> None:
         if self._finished:
             return
         if not self.connection.received_bytes:
-            self._parts.metrics.count("probes")
+            self._services.metrics.count("probes")
         else:
-            self._parts.metrics.count("refused_attachments", "gone_before_attached")
+            self._services.metrics.count("refused_attachments", "gone_before_attached")
         self._finish()
