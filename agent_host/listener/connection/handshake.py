@@ -26,14 +26,14 @@ from agent_common.protocol.work import (
 )
 
 from ..audit.audit_log import AuditRow
-from ..channels.channel import AttachedAgent, WorkspaceChannel
+from ..channels.channel import WorkspaceChannel
 from ..channels.rate_limit import ATTACH_UNITS
 from ..channels.workspace_channels import WorkspaceChannels
 from ..metrics import Direction
 from ..timers import Timer
+from .attach import ProvenAgent
 from .events import SessionServices
 from .parsing import kind_of
-from .session import AgentSession
 from .socket import AgentConnection
 
 _MOST_EARLY = 64
@@ -181,63 +181,44 @@ class Handshake:
     def _claim_epoch(self, channel: WorkspaceChannel) -> None:
         """The agent has proved who it is: store its epoch, then attach it. An agent that attaches again and again waits
         for its allowance."""
-        if not self._check_epoch(channel):
+        agent = ProvenAgent(channel, self._epoch, self._offer, self._ack, self._broken)
+        if self._refuse_superseded(agent):
             return
         channel.epoch = self._epoch
         self.connection.hold()
         pause = channel.rate_limiter.spend(ATTACH_UNITS)
         if pause:
             self._timer.cancel()
-            self._timer = self._services.timers.call_later(pause, lambda: self._save_epoch(channel))
+            self._timer = self._services.timers.call_later(pause, lambda: self._save_epoch(agent))
         else:
-            self._save_epoch(channel)
+            self._save_epoch(agent)
 
-    def _save_epoch(self, channel: WorkspaceChannel) -> None:
+    def _save_epoch(self, agent: ProvenAgent) -> None:
         self._set_timeout("no_epoch")
-        self._channels.save_epoch(channel, self._epoch, lambda: self._start_session(channel))
+        self._channels.save_epoch(agent.channel, self._epoch, lambda: self._attach(agent))
 
-    # ---------------------------------------------------------------- out
-
-    def _check_epoch(self, channel: WorkspaceChannel) -> bool:
-        """Refuse the agent, and return False, if a newer copy of it is or was attached."""
-        attached = channel.session
-        if self._epoch >= channel.epoch and (attached is None or not self._is_older_copy(attached)):
-            return True
-        self.refuse("superseded", f"epoch {channel.epoch} was attached already")
-        return False
-
-    def _start_session(self, channel: WorkspaceChannel) -> None:
-        """Attach the agent in place of the one before: its epoch is on the disk."""
-        if self._finished or self.connection.closed or not self._check_epoch(channel):
+    def _attach(self, agent: ProvenAgent) -> None:
+        """Hand the connection over to a session: the epoch is on the disk."""
+        if self._finished or self.connection.closed or self._refuse_superseded(agent):
             return
-        if channel.auth == "none" and self._offer is not None:
-            self._send_welcome(channel)
+        if agent.channel.auth == "none" and self._offer is not None:
+            self._send_welcome(agent.channel)
         self._finish()
         for row in self._audit_rows:
             self._services.audit_log.write(row)
-        older = channel.session
-        if older is not None:
-            self._services.metrics.count("superseded")
-            older.send(Nack(code="superseded", detail=f"epoch {self._epoch} is attached now"))
-            older.end("superseded")
-        session = channel.session = AgentSession(
-            self._services,
-            channel=channel,
-            connection=self.connection,
-            epoch=self._epoch,
-            offer=self._offer,
-            broken_before=self._broken,
-        )
-        session.start(self._ack)
+        session = agent.start_session(self._services, self.connection)
         for line in self._early_lines:
             session.reader.on_line(line)
         session.reader.resume()
 
-    def _is_older_copy(self, attached: AttachedAgent) -> bool:
-        """True if the newcomer is an older copy (fork or snapshot) of the attached guest: its offer names an older
-        epoch."""
-        known = self._offer.epoch if self._offer is not None else 0
-        return attached.confirmed and 0 < known < attached.epoch
+    # ---------------------------------------------------------------- out
+
+    def _refuse_superseded(self, agent: ProvenAgent) -> bool:
+        """Refuse the agent, and return True, if a newer copy of it is or was attached."""
+        if not agent.superseded:
+            return False
+        self.refuse("superseded", f"epoch {agent.channel.epoch} was attached already")
+        return True
 
     def refuse(self, code: str, detail: str | None = None) -> None:
         """End the connection. It is an alarm if the peer has sent anything."""

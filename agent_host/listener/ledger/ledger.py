@@ -22,29 +22,13 @@ from ..audit.audit_log import AuditLog
 from ..limits import ListenerLimits
 from ..metrics import Metrics
 from .ledger_writer import LedgerWriter
-from .states import SENT, FinalStatus, Status, public_status
+from .rows import record_from_row, work_from_row
+from .states import SENT, FinalStatus, Status
 from .work import LedgerRecord, OpenWork, fingerprint
 
 log = structlog.get_logger(__name__)
 _RECENT = 8192
 """Requests that are over and whose workspace is still known without asking the database."""
-_LOADED_COLUMNS = (
-    "workspace",
-    "fingerprint",
-    "pinned",
-    "submitted_at",
-    "expires_at",
-    "status",
-    "attempts",
-    "deliveries",
-    "epoch",
-    "version",
-    "not_before",
-    "cancel_reason",
-    "error",
-    "updated_at",
-)
-"""Columns of a row that is not over, as fields of OpenWork."""
 
 
 class LedgerFull(RequestError):
@@ -82,7 +66,7 @@ class WorkLedger:
         query = select(table).where(table.c.finished_at.is_(None)).order_by(table.c.submitted_at)
         rows = await self._ledger_writer.run(lambda connection: list(connection.execute(query).mappings()))
         for row in rows:
-            work = _work_from_row(row)
+            work = work_from_row(row)
             self._add(work)
             if work.status in SENT:
                 work.lost, work.begun = True, work.status == "accepted"
@@ -121,7 +105,7 @@ class WorkLedger:
         if row is not None:
             self._check_same_work(row["fingerprint"], digest, fresh.id)
             self._metrics.count("replays")
-            return _record_from_row(row), True
+            return record_from_row(row), True
         return fresh.to_record(), False
 
     def _check_capacity(self, workspace: str, request: WorkRequest) -> None:
@@ -153,7 +137,7 @@ class WorkLedger:
             row = await asyncio.shield(admission)
             if row is not None:
                 self._check_same_work(row["fingerprint"], digest, work.id)
-                return _record_from_row(row)
+                return record_from_row(row)
         self._metrics.count("replays")
         return work.to_record() if work.active else await self.read(work.id)
 
@@ -291,7 +275,7 @@ class WorkLedger:
         row = await self._ledger_writer.read(work)
         if row is None:
             raise NotFound(f"there is no work {request_id!r}")
-        return _record_from_row(row)
+        return record_from_row(row)
 
     async def current_record(self, work: OpenWork) -> LedgerRecord:
         """The record of work that the caller holds: what was just written need not be read from the disk."""
@@ -301,23 +285,3 @@ class WorkLedger:
         """Store that a caller has got the end of the request."""
         if record.is_finished:
             self._ledger_writer.mark_delivered(record.request_id, self._clock.now_ms())
-
-
-def _work_from_row(row: RowMapping) -> OpenWork:
-    work = OpenWork(WorkRequest.model_validate_json(row["request"]), **{name: row[name] for name in _LOADED_COLUMNS})
-    work.next_is_attempt = work.attempts == 0
-    return work
-
-
-def _record_from_row(row: RowMapping | dict[str, Any]) -> LedgerRecord:
-    result = row["result"]
-    return LedgerRecord(
-        row["request_id"],
-        row["workspace"],
-        public_status(row["status"]),
-        row["attempts"],
-        WorkResult.model_validate_json(result) if result else None,
-        row["error"],
-        row["submitted_at"],
-        row["finished_at"],
-    )
