@@ -18,7 +18,7 @@ from .budget import DescriptorBudget
 from .database import HostDatabase, PruningLimits
 from .egress import EgressServer, egress_proxy
 from .fleet import EXTERNAL, Driver, ExternalDriver, Fleet, HostSockets, Supervisor, Workspaces, drivers_of
-from .fleet_bridge import FleetBridge, open_listener
+from .fleet_bridge import FleetBridge
 from .http import MOST_HELD, BodyLimit, problems
 from .listening_sockets import ListeningSockets
 from .proxy import (
@@ -149,10 +149,18 @@ async def _create_guard(settings: HostSettings, tokens: TokenStore, clock: Clock
 
 async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     """Fleet and listener, bound to each other. The fleet closes first: its runtimes say goodbye to the listener."""
-    opened = await open_listener(stack, work.settings, work.database, work.clock, work.mediation)
     guard: AccessGuard = app.state.guard
+    bond = FleetBridge(
+        work.fleet,
+        guard,
+        settings=work.settings,
+        database=work.database,
+        clock=work.clock,
+        bound=work.mediation,
+    )
+    await bond.listener.open()
+    stack.push_async_callback(bond.listener.close)
     guard.add_revocation_callback(partial(_end_connections, app))
-    bond = FleetBridge(work.fleet, opened, guard)
     await work.fleet.open()
     await bond.reconcile()
     stack.push_async_callback(work.fleet.close)
@@ -165,7 +173,7 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     )
     stack.push_async_callback(retention.close)
     retention.start()
-    app.state.fleet, app.state.listener = work.fleet, opened
+    app.state.fleet, app.state.listener = work.fleet, bond.listener
 
 
 async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 
 import structlog
+from sqlalchemy import Connection
 
 from agent_common.clock import Clock
 from agent_common.net import ListeningSocket
@@ -33,43 +33,43 @@ def limits_of(settings: HostSettings) -> ListenerLimits:
     )
 
 
-async def open_listener(
-    stack: AsyncExitStack, settings: HostSettings, database: HostDatabase, clock: Clock, bound: ListeningSocket | None
-) -> Listener:
-    """A listener that closes with the stack. Raises StartError."""
-    listener = Listener(
-        database,
-        settings.listener_url if settings.listener else None,
-        limits=limits_of(settings),
-        clock=clock,
-        bound=bound,
-    )
-    await listener.open()
-    stack.push_async_callback(listener.close)
-    return listener
-
-
 class FleetBridge:
-    """Between a fleet and a listener; `close` it before both."""
+    """Makes the listener of a fleet and joins the two, as the listener's `WorkspaceOwner`. `close` it before both."""
 
-    def __init__(self, fleet: Fleet, listener: Listener, guard: AccessGuard) -> None:
-        self._fleet, self._listener, self._guard = fleet, listener, guard
+    def __init__(
+        self,
+        fleet: Fleet,
+        guard: AccessGuard,
+        *,
+        settings: HostSettings,
+        database: HostDatabase,
+        clock: Clock,
+        bound: ListeningSocket | None,
+    ) -> None:
+        """`bound`: the listener's socket if it is bound already, else None."""
+        self._fleet, self._guard = fleet, guard
         self._tasks: set[asyncio.Task[None]] = set()
+        self.listener = Listener(
+            database,
+            settings.listener_url if settings.listener else None,
+            limits=limits_of(settings),
+            clock=clock,
+            bound=bound,
+            owner=self,
+        )
         fleet.launch_mediation, fleet.on_change, fleet.is_fenced = (
             self._mediation_settings,
-            listener.workspace_changed,
+            self.listener.workspace_changed,
             self.is_fenced,
         )
         fleet.on_revoked, guard.is_fenced = guard.notify_revoked, self.is_fenced
-        listener.set_fleet_callbacks(fleet.is_running, self._on_halt)
-        listener.set_token_callbacks(guard.revoke_in, guard.notify_revoked)
 
     async def reconcile(self) -> None:
         """Forgets channels whose workspaces never came to be: the host died between the two."""
         known = {workspace.id for workspace in await self._fleet.list()}
-        for name in [channel.workspace for channel in self._listener.parts.channels]:
+        for name in [channel.workspace for channel in self.listener.channels]:
             if name not in known:
-                await self._listener.delete_channel(name)
+                await self.listener.delete_channel(name)
 
     async def close(self) -> None:
         if self._tasks:
@@ -77,10 +77,10 @@ class FleetBridge:
 
     def _mediation_settings(self, workspace: str) -> Mediation:
         """What of a Launch leads a runtime to its channel."""
-        address = self._listener.address_of(workspace)
+        address = self.listener.address_of(workspace)
         if address is None:
             return {}
-        channel = self._listener.channel(workspace)
+        channel = self.listener.channel(workspace)
         given: Mediation = {
             "mediation_url": str(address),
             "mediation_dialect": channel.dialect,
@@ -92,16 +92,26 @@ class FleetBridge:
 
     def is_fenced(self, workspace: str) -> bool:
         """Whether it must not be started."""
-        return self._listener.has_channel(workspace) and self._listener.channel(workspace).fence is not None
+        return self.listener.has_channel(workspace) and self.listener.channel(workspace).fence is not None
 
-    def _on_halt(self, workspace: str) -> None:
+    def is_running(self, workspace: str) -> bool:
+        return self._fleet.is_running(workspace)
+
+    def revoke_tokens(self, connection: Connection, workspace: str) -> None:
+        self._guard.revoke_in(connection, workspace)
+
+    def on_fenced(self, workspace: str) -> None:
+        self._guard.notify_revoked(workspace)
+
+    def on_halt(self, workspace: str) -> None:
+        """Stop the workspace in the background."""
         self._guard.notify_revoked(workspace)  # the fence is in force, also before it is on the disk
         task = asyncio.get_running_loop().create_task(self._quarantine(workspace), name=f"halt-{workspace}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _quarantine(self, workspace: str) -> None:
-        self._listener.close_address(workspace)
+        self.listener.close_address(workspace)
         try:
             await self._fleet.quarantine(workspace)
         except AgentRuntimeError as error:

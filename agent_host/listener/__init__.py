@@ -1,14 +1,15 @@
 """The mediation listener: agents' connections, the dispatch gate, the durable ledger of work, retries and fencing."""
 
-from .connection.addresses import bind, parse_address
-from .dispatch.channel import Auth, Dialect, WorkspaceChannel
+from .addresses import bind, parse_address
+from .channels.channel import Auth, Dialect, WorkspaceChannel
 from .dispatch.readiness import GUEST_PORT, Readiness
-from .dispatch.work import LedgerRecord
 from .http.routes import router
 from .http.schemas import QuarantineWorkspace
 from .ledger.lock import ledger_lock
+from .ledger.work import LedgerRecord
 from .limits import ListenerLimits
 from .listener import Listener
+from .owner import NoOwner, WorkspaceOwner
 
 __all__ = [
     "GUEST_PORT",
@@ -17,9 +18,11 @@ __all__ = [
     "LedgerRecord",
     "Listener",
     "ListenerLimits",
+    "NoOwner",
     "QuarantineWorkspace",
     "Readiness",
     "WorkspaceChannel",
+    "WorkspaceOwner",
     "bind",
     "ledger_lock",
     "parse_address",

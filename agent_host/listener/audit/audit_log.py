@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import structlog
 
 from agent_common.clock import Clock
 
-from ..dispatch.timers import Timers
-from ..http.metrics import Direction, Metrics
-from ..ledger.ledger_writer import LedgerWriter
-from ..ledger.sql import Values
+from ..metrics import Direction, Metrics
+from ..timers import Timers
 from .tally import RepeatCounter
 
 log = structlog.get_logger(__name__)
 _MOST_DETAIL = 2000
+AuditRow = tuple[Any, ...]
+"""The values of a row, in the order of the table `work_audit` without its id."""
+
+
+class AuditWriter(Protocol):
+    """Writes rows of the trail. `LedgerWriter` is the one there is."""
+
+    def append_audit(self, row: AuditRow) -> None:
+        """Write the row soon, in order."""
+        ...
+
+    def is_behind(self, workspace: str) -> bool:
+        """Whether so many rows of the workspace wait that no more of them should come."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +41,11 @@ class _Alarm:
 
 
 class AuditLog:
-    """Writes behind the frames' backs: in order, and about a twentieth of a second later at most."""
+    """Writes rows in order, at most about 50 ms after their frames."""
 
-    def __init__(
-        self, ledger_writer: LedgerWriter, metrics: Metrics, clock: Clock, timers: Timers, *, content: bool
-    ) -> None:
-        self._ledger_writer, self._metrics, self._clock, self._content = ledger_writer, metrics, clock, content
+    def __init__(self, *, writer: AuditWriter, metrics: Metrics, clock: Clock, timers: Timers, content: bool) -> None:
+        """`content`: keep the text of frames, and not only their hash."""
+        self._writer, self._metrics, self._clock, self._content = writer, metrics, clock, content
         self._alarms: RepeatCounter[tuple[str, str | None], _Alarm] = RepeatCounter(timers, self._write_repeated)
 
     def make_row(
@@ -47,7 +59,7 @@ class AuditLog:
         connection: int,
         request_id: str | None = None,
         audit_ref: str | None = None,
-    ) -> Values:
+    ) -> AuditRow:
         """Count a frame that came (`in`) or goes (`out`), and return its row for `write`. `line` is without its end."""
         size, digest = len(line), hashlib.sha256(line).hexdigest()
         self._metrics.count_frame(direction, size + 1)
@@ -55,9 +67,13 @@ class AuditLog:
         now = self._clock.now_ms()
         return now, workspace, epoch, connection, direction, kind, request_id, audit_ref, size, digest, None, content
 
-    def write(self, row: Values) -> None:
-        """A row that `make_row` has made."""
-        self._ledger_writer.append_audit(row)
+    def write(self, row: AuditRow) -> None:
+        """Append a row that `make_row` has made."""
+        self._writer.append_audit(row)
+
+    def is_behind(self, workspace: str) -> bool:
+        """Whether the workspace's agent should not be listened to until more of its trail is written."""
+        return self._writer.is_behind(workspace)
 
     def event(
         self,
@@ -69,9 +85,9 @@ class AuditLog:
         connection: int = 0,
         request_id: str | None = None,
     ) -> None:
-        """What the host decides or notices."""
+        """Append a row for something that the host decides or notices."""
         now, detail = self._clock.now_ms(), _without_nul(detail)[:_MOST_DETAIL] if detail else None
-        self._ledger_writer.append_audit(
+        self._writer.append_audit(
             (now, workspace, epoch, connection, "host", kind, request_id, None, 0, None, detail, None)
         )
 
@@ -85,20 +101,24 @@ class AuditLog:
         connection: int = 0,
         request_id: str | None = None,
     ) -> None:
-        """What an operator should look at. Of a kind and workspace the first of a minute is written at once, and the
-        others as one row with their number: what an agent or a stranger repeats must not fill the disk."""
+        """Report something that an operator should look at.
+
+        The first alarm of a code and workspace in a minute is written at once, and the others as one row with their
+        number: an agent or a stranger that repeats itself must not fill the disk.
+        """
         self._metrics.count("alarms", code)
         alarm = _Alarm(detail[:_MOST_DETAIL], epoch, connection, request_id)
         if self._alarms.add((code, workspace), alarm):
             self._write_alarm(code, workspace, alarm)
 
     def flush(self) -> None:
-        """Write what was only counted so far."""
+        """Write the alarms that were only counted so far."""
         self._alarms.flush()
 
     def _write_repeated(self, key: tuple[str, str | None], more: int, last: _Alarm) -> None:
+        code, workspace = key
         detail = f"{more} more within a minute; the last: {last.detail}"
-        self._write_alarm(*key, _Alarm(detail, last.epoch, last.connection, last.request_id))
+        self._write_alarm(code, workspace, _Alarm(detail, last.epoch, last.connection, last.request_id))
 
     def _write_alarm(self, code: str, workspace: str | None, alarm: _Alarm) -> None:
         log.warning(
@@ -115,5 +135,5 @@ class AuditLog:
 
 
 def _without_nul(text: str) -> str:
-    """As every database takes it."""
+    """The text as every database takes it."""
     return text.replace("\0", "\\0")

@@ -1,4 +1,4 @@
-"""Counting what repeats: the first time is told at once, the others of the same minute together."""
+"""Count repetitions: the first is reported at once, the others of the same minute together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ..dispatch.timers import Timers
+from ..timers import Timers
 
 WINDOW_SECONDS = 60.0
 K = TypeVar("K")
@@ -20,9 +20,9 @@ class _Count(Generic[V]):
 
 
 class RepeatCounter(Generic[K, V]):
-    """By key. `report` is called with a key, how many times it came after the last report, and the last value.
+    """Counts by key. `report` is called with a key, how many times it came since the last report, and the last value.
 
-    What was counted and not told yet is lost if the process dies; that is at most a minute of repetitions.
+    A crash loses what was counted and not reported: at most a minute of repetitions.
     """
 
     def __init__(self, timers: Timers, report: Callable[[K, int, V], None]) -> None:
@@ -30,7 +30,7 @@ class RepeatCounter(Generic[K, V]):
         self._counts: dict[K, _Count[V]] = {}
 
     def add(self, key: K, value: V) -> bool:
-        """Count one. True: it is the first of its kind in this minute, and its caller tells it."""
+        """Count one, and return True if it is the first of its key in this minute: the caller then reports it."""
         known = self._counts.get(key)
         if known is None:
             self._counts[key] = _Count(0, value)
@@ -40,7 +40,7 @@ class RepeatCounter(Generic[K, V]):
         return False
 
     def _end_window(self, key: K) -> None:
-        """Tell what has come in the minute that is over; a quiet one ends the counting."""
+        """Report the repetitions of the minute that is over; without any the key is forgotten."""
         count = self._counts[key]
         if not count.more:
             del self._counts[key]
@@ -50,7 +50,7 @@ class RepeatCounter(Generic[K, V]):
         self._report(key, more, count.last)
 
     def flush(self) -> None:
-        """Tell everything now, before the end."""
+        """Report everything now, before the process ends."""
         for key, count in self._counts.items():
             if count.more:
                 more, count.more = count.more, 0

@@ -1,54 +1,97 @@
-"""Takes connections, never waits for one of them."""
+"""Accept connections, and keep those that have proved nothing few and short."""
 
 from __future__ import annotations
 
 import asyncio
 import weakref
+from collections.abc import Callable
+from functools import partial
 
 from agent_common.net import Endpoint, ListeningSocket, Tcp
 
-from ..dispatch.channel import WorkspaceChannel
-from ..parts import Parts
+from ..addresses import bind
+from ..channels.channel import WorkspaceChannel
+from ..channels.workspace_channels import WorkspaceChannels
+from .events import SessionServices
 from .handshake import Handshake
 from .socket import AgentConnection
 
 
 class Acceptor:
-    """Listens at one address; all agents' or one workspace's own."""
+    """Listens at one address."""
 
-    def __init__(
-        self, parts: Parts, pending: PendingConnections, listening: ListeningSocket, channel: WorkspaceChannel | None
-    ) -> None:
-        self._parts, self._pending, self._listening, self._channel = parts, pending, listening, channel
+    def __init__(self, listening: ListeningSocket, *, backlog: int, connect: Callable[[], AgentConnection]) -> None:
+        """`connect` makes the protocol of each new connection."""
+        self._listening, self._backlog, self._connect = listening, backlog, connect
         self._server: asyncio.Server | None = None
 
     @property
     def address(self) -> Endpoint:
-        """With the port that it got."""
+        """The address with the port that was taken."""
         return self._listening.endpoint
 
     async def open(self) -> None:
-        loop, bound, backlog = asyncio.get_running_loop(), self._listening.sock, self._parts.limits.backlog
+        loop, bound = asyncio.get_running_loop(), self._listening.sock
         if isinstance(self.address, Tcp):
-            self._server = await loop.create_server(self._make_connection, sock=bound, backlog=backlog)
+            self._server = await loop.create_server(self._connect, sock=bound, backlog=self._backlog)
         else:
-            self._server = await loop.create_unix_server(self._make_connection, sock=bound, backlog=backlog)
-
-    def _make_connection(self) -> AgentConnection:
-        return self._pending.make_connection(self._channel)
+            self._server = await loop.create_unix_server(self._connect, sock=bound, backlog=self._backlog)
 
     def close(self) -> None:
-        """No new connections; those that there are stay."""
+        """Accept no more connections; those that were accepted stay."""
         if self._server is not None:
             self._server.close()
         self._listening.close()
 
 
+class Acceptors:
+    """All addresses: the one that agents share, and those of single workspaces."""
+
+    def __init__(self, pending: PendingConnections, *, backlog: int) -> None:
+        self._pending, self._backlog = pending, backlog
+        self._by_workspace: dict[str | None, Acceptor] = {}
+
+    @property
+    def shared_address(self) -> Endpoint | None:
+        """The address that agents share, with the port that was taken; None if there is none."""
+        acceptor = self._by_workspace.get(None)
+        return acceptor.address if acceptor else None
+
+    async def open(
+        self, channel: WorkspaceChannel | None, address: Endpoint, bound: ListeningSocket | None = None
+    ) -> None:
+        """Listen at the address of one workspace; with None as channel, at the one that all share.
+
+        `bound`: a socket that is bound already. Raises StartError.
+        """
+        if bound is None:
+            bound = bind(address, self._backlog)
+        acceptor = Acceptor(bound, backlog=self._backlog, connect=lambda: self._pending.connect(channel))
+        await acceptor.open()
+        self._by_workspace[channel.workspace if channel else None] = acceptor
+        if channel is not None:
+            channel.address = acceptor.address
+
+    def is_open(self, workspace: str) -> bool:
+        """Whether the workspace's own address is listened at."""
+        return workspace in self._by_workspace
+
+    def close(self, workspace: str) -> None:
+        """Close the workspace's own address. Idempotent."""
+        acceptor = self._by_workspace.pop(workspace, None)
+        if acceptor is not None:
+            acceptor.close()
+
+    def close_all(self) -> None:
+        for acceptor in self._by_workspace.values():
+            acceptor.close()
+
+
 class PendingConnections:
     """Connections that have proved nothing: few, and not for long."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, services: SessionServices, channels: WorkspaceChannels) -> None:
+        self._services, self._channels = services, channels
         self._unproven: dict[int, Handshake] = {}
         self._connections: weakref.WeakSet[AgentConnection] = weakref.WeakSet()
         self._count = 0
@@ -56,32 +99,34 @@ class PendingConnections:
 
     @property
     def unproven(self) -> int:
+        """How many connections have proved nothing yet."""
         return len(self._unproven)
 
-    def make_connection(self, channel: WorkspaceChannel | None) -> AgentConnection:
-        """A new connection, at the address of that workspace or at that of all."""
+    def connect(self, channel: WorkspaceChannel | None) -> AgentConnection:
+        """Make the protocol of a new connection. `channel`: the workspace whose own address it came to, else None."""
         self._count += 1
         number = self._count
-        self._parts.metrics.count("connections")
-        hello = Handshake(self._parts, channel, lambda _: self._unproven.pop(number, None) and None)
-        hello.connection = AgentConnection(number, hello, self._parts.limits, self._parts.timers, self._parts.clock)
-        self._connections.add(hello.connection)
-        self._unproven[number] = hello
+        self._services.metrics.count("connections")
+        handshake = Handshake(
+            self._services, self._channels, channel, number, on_finished=partial(self._unproven.pop, number, None)
+        )
+        self._connections.add(handshake.connection)
+        self._unproven[number] = handshake
         if self._closed:
-            hello.refuse("closing")
-        if len(self._unproven) > self._parts.limits.unproven:
+            handshake.refuse("closing")
+        if len(self._unproven) > self._services.limits.unproven:
             self._unproven[next(iter(self._unproven))].refuse("too_many_unproven")
-        return hello.connection
+        return handshake.connection
 
     def close(self) -> None:
-        """Lets go of all that have proved nothing, those included that come at this moment."""
+        """Refuse all that have proved nothing, and those that still come."""
         self._closed = True
-        for hello in tuple(self._unproven.values()):
-            hello.refuse("closing")
+        for handshake in tuple(self._unproven.values()):
+            handshake.refuse("closing")
 
     async def abort_all(self) -> None:
-        """Ends what connections there still are."""
-        for wire in tuple(self._connections):
-            wire.abort("closing")
-        for _ in range(3):  # what ends is told so by the event loop, one turn later
+        """End all connections."""
+        for connection in tuple(self._connections):
+            connection.abort("closing")
+        for _ in range(3):  # the event loop reports an aborted connection in a later turn
             await asyncio.sleep(0)

@@ -1,10 +1,10 @@
 """Greet a new connection until the host knows which agent it is (docs/protocols/mediation.md#24-order).
 
 The host is silent until the guest's first line. A connection that closes without a byte is a readiness probe: it is
-counted, and disturbs nobody.
+counted and has no other effect.
 
-What a stranger does is counted and not written: its frames get their rows once it is attached, and a workspace's epoch
-is raised by an agent that has proved who it is.
+What a stranger does is counted and not written: its frames get their rows once it is attached, and only an agent that
+has proved who it is raises a workspace's epoch.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from agent_common.protocol.work import (
     verify_mac,
 )
 
-from ..dispatch.channel import WorkspaceChannel
-from ..dispatch.timers import Timer
-from ..http.metrics import Direction
-from ..ledger.sql import Values
-from ..parts import Parts
-from .parsing import kind_of, parse_line
-from .rate_limit import ATTACH_UNITS
-from .session import AgentSession
+from ..audit.audit_log import AuditRow
+from ..channels.channel import WorkspaceChannel
+from ..channels.rate_limit import ATTACH_UNITS
+from ..channels.workspace_channels import WorkspaceChannels
+from ..metrics import Direction
+from ..timers import Timer
+from .attach import ProvenAgent
+from .events import SessionServices
+from .parsing import kind_of
 from .socket import AgentConnection
 
 _MOST_EARLY = 64
-"""Lines before it is attached."""
+"""Lines that an agent may send before it is attached."""
 _MOST_BYTES = 256 << 10
-"""Of those lines."""
+"""Bytes of those lines."""
 
 
 class Handshake:
@@ -50,38 +51,45 @@ class Handshake:
         "_broken",
         "_challenge",
         "_channel",
+        "_channels",
         "_early_lines",
         "_epoch",
         "_finished",
         "_greeted",
         "_offer",
         "_on_finished",
-        "_parts",
+        "_services",
         "_timer",
         "connection",
     )
 
     def __init__(
-        self, parts: Parts, channel: WorkspaceChannel | None, on_finished: Callable[[Handshake], None]
+        self,
+        services: SessionServices,
+        channels: WorkspaceChannels,
+        channel: WorkspaceChannel | None,
+        number: int,
+        *,
+        on_finished: Callable[[], object],
     ) -> None:
-        self._parts = parts
-        self._channel = channel
-        """Whose address this is, if it is one workspace's own."""
+        """`channel`: the workspace whose own address the connection came to, else None. `number`: of the connection.
+        `on_finished` is called once the connection is attached, refused or lost."""
+        self._services, self._channels, self._channel = services, channels, channel
         self._on_finished = on_finished
-        """Told once it is no longer unproven, whatever it has become."""
         self._ack: ConstraintAck | None = None
         self._broken: str | None = None
+        """Why the agent's last connection broke, as it says."""
         self._early_lines: list[bytes] = []
+        """Lines that came before the agent was attached; read afterwards."""
         self._offer: Offer | None = None
         self._challenge: str | None = None
-        self._audit_rows: list[Values] = []
-        """Of the trail, written once it is attached."""
+        self._audit_rows: list[AuditRow] = []
+        """Written once the agent is attached."""
         self._epoch = 0
         self._greeted = self._finished = False
-        self._timer: Timer = parts.timers.call_later(
-            parts.limits.first_line_timeout, lambda: self.refuse("no_first_line")
-        )
-        self.connection: AgentConnection
+        limits, timers = services.limits, services.timers
+        self._timer: Timer = timers.call_later(limits.first_line_timeout, lambda: self.refuse("no_first_line"))
+        self.connection = AgentConnection(number, self, limits=limits, timers=timers, clock=services.clock)
 
     # ---------------------------------------------------------------- in
 
@@ -89,9 +97,9 @@ class Handshake:
         if self._finished:
             return
         try:
-            frame = parse_line(self._parts, self._channel, line)
+            frame = self._services.parser.parse(self._channel, line)
         except FrameFault as fault:
-            self._parts.metrics.count("bad_lines", fault.code)
+            self._services.metrics.count("bad_lines", fault.code)
             self.refuse("bad_first_line", str(fault))
             return
         assert isinstance(line, bytes)  # noqa: S101  a fault was raised
@@ -109,13 +117,13 @@ class Handshake:
             case Attach() if self._challenge is not None:
                 self._on_attach(frame)
             case _ if self._greeted:
-                self._early_lines.append(line)  # it did not wait for our greeting; heard when it has proved who it is
+                self._early_lines.append(line)  # it did not wait for our greeting: read once it is attached
             case _:
                 self.refuse("out_of_order", f"{kind_of(frame)} before it has said who it is")
 
     def _on_ready(self, ready: LifecycleSignal) -> None:
         self._greeted = True
-        channel = self._channel or self._parts.channels.find(ready.agent_id)
+        channel = self._channel or self._channels.find(ready.agent_id)
         if channel is None or (self._channel is None and channel.auth == "none"):
             self.refuse("unknown_agent", f"no workspace {ready.agent_id[:100]!r} is known at this address")
             return
@@ -137,7 +145,7 @@ class Handshake:
             self._claim_epoch(channel)
 
     def _send_welcome(self, channel: WorkspaceChannel) -> None:
-        limits = self._parts.limits
+        limits = self._services.limits
         self._send(
             Welcome(
                 workspace=channel.workspace,
@@ -171,68 +179,55 @@ class Handshake:
             self._claim_epoch(channel)
 
     def _claim_epoch(self, channel: WorkspaceChannel) -> None:
-        """It is who it says it is: the epoch is its own, on the disk before it is attached. An agent that attaches
-        again and again waits for its allowance."""
-        if not self._check_epoch(channel):
+        """The agent has proved who it is: store its epoch, then attach it. An agent that attaches again and again waits
+        for its allowance."""
+        agent = ProvenAgent(channel, self._epoch, self._offer, self._ack, self._broken)
+        if self._refuse_superseded(agent):
             return
         channel.epoch = self._epoch
         self.connection.hold()
         pause = channel.rate_limiter.spend(ATTACH_UNITS)
         if pause:
             self._timer.cancel()
-            self._timer = self._parts.timers.call_later(pause, lambda: self._save_epoch(channel))
+            self._timer = self._services.timers.call_later(pause, lambda: self._save_epoch(agent))
         else:
-            self._save_epoch(channel)
+            self._save_epoch(agent)
 
-    def _save_epoch(self, channel: WorkspaceChannel) -> None:
+    def _save_epoch(self, agent: ProvenAgent) -> None:
         self._set_timeout("no_epoch")
-        self._parts.ledger_writer.save_epoch(channel.workspace, self._epoch, lambda: self._start_session(channel))
+        self._channels.save_epoch(agent.channel, self._epoch, lambda: self._attach(agent))
+
+    def _attach(self, agent: ProvenAgent) -> None:
+        """Hand the connection over to a session: the epoch is on the disk."""
+        if self._finished or self.connection.closed or self._refuse_superseded(agent):
+            return
+        if agent.channel.auth == "none" and self._offer is not None:
+            self._send_welcome(agent.channel)
+        self._finish()
+        for row in self._audit_rows:
+            self._services.audit_log.write(row)
+        session = agent.start_session(self._services, self.connection)
+        for line in self._early_lines:
+            session.reader.on_line(line)
+        session.reader.resume()
 
     # ---------------------------------------------------------------- out
 
-    def _check_epoch(self, channel: WorkspaceChannel) -> bool:
-        """Whether no younger life of the workspace is or was attached; else it is refused."""
-        attached = channel.session
-        if self._epoch >= channel.epoch and (attached is None or not self._is_older_copy(attached)):
-            return True
-        self.refuse("superseded", f"epoch {channel.epoch} was attached already")
-        return False
-
-    def _start_session(self, channel: WorkspaceChannel) -> None:
-        """Its epoch is on the disk: it takes the place of the attachment before."""
-        if self._finished or self.connection.closed or not self._check_epoch(channel):
-            return
-        if channel.auth == "none" and self._offer is not None:
-            self._send_welcome(channel)
-        self._finish()
-        for row in self._audit_rows:
-            self._parts.audit_log.write(row)
-        elder = channel.session
-        if elder is not None:
-            self._parts.metrics.count("superseded")
-            elder.send(Nack(code="superseded", detail=f"epoch {self._epoch} is attached now"))
-            elder.end("superseded")
-        session = channel.session = AgentSession(self._parts, channel, self.connection, self._epoch, self._offer)
-        session.broken_before = self._broken
-        session.start(self._ack)
-        for line in self._early_lines:
-            session.on_line(line)
-        session.resume_reading()
-
-    def _is_older_copy(self, attached: AgentSession) -> bool:
-        """Whether the one that is attached is the younger life: of two copies of a guest, the elder says by its offer
-        that it has not heard of the epoch in which the other one works."""
-        known = self._offer.epoch if self._offer is not None else 0
-        return attached.confirmed and 0 < known < attached.epoch
+    def _refuse_superseded(self, agent: ProvenAgent) -> bool:
+        """Refuse the agent, and return True, if a newer copy of it is or was attached."""
+        if not agent.superseded:
+            return False
+        self.refuse("superseded", f"epoch {agent.channel.epoch} was attached already")
+        return True
 
     def refuse(self, code: str, detail: str | None = None) -> None:
-        """Ends it. Whoever sent something and is not who he should be is an alarm."""
+        """End the connection. It is an alarm if the peer has sent anything."""
         if self._finished:
             return
-        self._parts.metrics.count("refused_attachments", code)
+        self._services.metrics.count("refused_attachments", code)
         workspace = self._channel.workspace if self._channel else None
         if self.connection.received_bytes and code != "closing":
-            self._parts.audit_log.alarm(
+            self._services.audit_log.alarm(
                 code,
                 detail or "a connection was refused",
                 workspace=workspace,
@@ -251,7 +246,7 @@ class Handshake:
 
     def _add_audit_row(self, direction: Direction, kind: str, line: bytes) -> None:
         self._audit_rows.append(
-            self._parts.audit_log.make_row(
+            self._services.audit_log.make_row(
                 direction,
                 kind,
                 line,
@@ -263,20 +258,22 @@ class Handshake:
 
     def _set_timeout(self, code: str) -> None:
         self._timer.cancel()
-        self._timer = self._parts.timers.call_later(self._parts.limits.handshake_timeout, lambda: self.refuse(code))
+        self._timer = self._services.timers.call_later(
+            self._services.limits.handshake_timeout, lambda: self.refuse(code)
+        )
 
     def _finish(self) -> None:
         self._finished = True
         self._timer.cancel()
         if self._channel is not None:
             self._channel.offered_epochs.discard(self._epoch)
-        self._on_finished(self)
+        self._on_finished()
 
     def on_lost(self, reason: str) -> None:
         if self._finished:
             return
         if not self.connection.received_bytes:
-            self._parts.metrics.count("probes")
+            self._services.metrics.count("probes")
         else:
-            self._parts.metrics.count("refused_attachments", "gone_before_attached")
+            self._services.metrics.count("refused_attachments", "gone_before_attached")
         self._finish()

@@ -1,4 +1,4 @@
-"""From a line to a frame, in the dialect of the workspace that says it."""
+"""Parse lines as frames, name their kinds, count bad lines."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from agent_common.protocol.work import (
     to_rfc3339,
 )
 
-from ..dispatch.channel import WorkspaceChannel
-from ..parts import Parts
+from ..channels.channel import WorkspaceChannel
+from ..ledger.ledger import WorkLedger
 
 _MINUTE = 60.0
 _KINDS: dict[type, str] = {
@@ -42,16 +42,16 @@ _KINDS: dict[type, str] = {
 
 
 class BadLines:
-    """Counts lines that were no frames, over the last minute."""
+    """Counts the lines of the last minute that were no frames."""
 
     __slots__ = ("_clock", "_times")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._times: deque[float] | None = None  # most peers never send one
+        self._times: deque[float] | None = None  # most agents never send one
 
     def add_and_check(self) -> bool:
-        """One more; and whether that is more than may be endured."""
+        """Count one more, and return whether there were too many."""
         now = self._clock.monotonic()
         if self._times is None:
             self._times = deque()
@@ -62,7 +62,7 @@ class BadLines:
 
 
 def kind_of(frame: Control | BaseModel | UnknownControl) -> str:
-    """The frame's name in the trail."""
+    """The frame's name in the audit trail."""
     if isinstance(frame, LifecycleSignal):
         return f"signal.{frame.signal}"
     if isinstance(frame, (Control, UnknownControl)):
@@ -71,7 +71,7 @@ def kind_of(frame: Control | BaseModel | UnknownControl) -> str:
 
 
 def refs_of(frame: Control | BaseModel | UnknownControl) -> tuple[str | None, str | None]:
-    """`request_id` and `audit_ref` of a frame, where frames of its kind have them."""
+    """`request_id` and `audit_ref` of a frame; None where frames of its kind have no such field."""
     said: Any = frame
     request_id, audit_ref = _ref_fields(type(frame))
     return said.request_id if request_id else None, said.audit_ref if audit_ref else None
@@ -79,26 +79,32 @@ def refs_of(frame: Control | BaseModel | UnknownControl) -> tuple[str | None, st
 
 @cache
 def _ref_fields(kind: type) -> tuple[bool, bool]:
-    """To ask a model for what it has not is slow."""
+    """Whether a kind of frame has the two fields. Cached: asking a model for a missing attribute is slow."""
     fields = kind.model_fields if issubclass(kind, BaseModel) else {}
     return "request_id" in fields, "audit_ref" in fields
 
 
-def parse_line(parts: Parts, channel: WorkspaceChannel | None, line: bytes | FrameFault) -> WorkFrame:
-    """Raises FrameFault."""
-    if isinstance(line, FrameFault):
-        raise line
-    value = decode(line)
-    if channel is None or not channel.loose or "ctl" in value:
+class FrameParser:
+    """Reads lines as frames, in the dialect of their workspace."""
+
+    def __init__(self, *, ledger: WorkLedger, clock: Clock) -> None:
+        self._ledger, self._clock = ledger, clock
+
+    def parse(self, channel: WorkspaceChannel | None, line: bytes | FrameFault) -> WorkFrame:
+        """The frame of a line; `channel` is None until the agent has said who it is. Raises FrameFault."""
+        if isinstance(line, FrameFault):
+            raise line
+        value = decode(line)
+        if channel is None or not channel.loose or "ctl" in value:
+            return read_frame(value)
+        return self._parse_loose(channel, value)
+
+    def _parse_loose(self, channel: WorkspaceChannel, value: dict[str, Any]) -> WorkFrame:
+        now = to_rfc3339(self._clock.now_ms())
+        if "signal" in value:
+            return read_loose_signal(value, now=now, agent_id=channel.workspace)
+        if "request_id" in value and "principal" not in value and ("ok" in value or "status" in value):
+            work = self._ledger.active.get(str(value["request_id"]))
+            audit_ref = work.audit_ref() if work else str(value["request_id"])[:500]
+            return read_loose_result(value, now=now, audit_ref=audit_ref)
         return read_frame(value)
-    return _parse_loose(parts, channel, value)
-
-
-def _parse_loose(parts: Parts, channel: WorkspaceChannel, value: dict[str, Any]) -> WorkFrame:
-    now = to_rfc3339(parts.clock.now_ms())
-    if "signal" in value:
-        return read_loose_signal(value, now=now, agent_id=channel.workspace)
-    if "request_id" in value and "principal" not in value and ("ok" in value or "status" in value):
-        work = parts.ledger.active.get(str(value["request_id"]))
-        return read_loose_result(value, now=now, audit_ref=work.audit_ref() if work else str(value["request_id"])[:500])
-    return read_frame(value)

@@ -1,4 +1,4 @@
-"""One connection: bytes to lines, frames to bytes. Knows nothing of what they mean.
+"""One connection: bytes to lines, frames to bytes. It does not know what they mean.
 
 It never closes one direction only: the bridge between us and the guest tears down both when the host does that.
 """
@@ -14,15 +14,15 @@ from typing import Protocol, cast
 from agent_common.clock import Clock
 from agent_common.protocol.work import FrameFault, FrameTooLarge, Lines
 
-from ..dispatch.timers import Timer, Timers
 from ..limits import ListenerLimits
+from ..timers import Timer, Timers
 
 _HIGH_WATER = 256 << 10
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
-class Handler(Protocol):
-    """Whoever understands the lines."""
+class LineHandler(Protocol):
+    """Understands the lines of a connection."""
 
     def on_line(self, line: bytes | FrameFault) -> None: ...
 
@@ -57,7 +57,9 @@ class AgentConnection(asyncio.Protocol):
         "received_bytes",
     )
 
-    def __init__(self, number: int, handler: Handler, limits: ListenerLimits, timers: Timers, clock: Clock) -> None:
+    def __init__(
+        self, number: int, handler: LineHandler, *, limits: ListenerLimits, timers: Timers, clock: Clock
+    ) -> None:
         self.number, self.handler = number, handler
         self._limits, self._timers, self._clock = limits, timers, clock
         self._lines = Lines(limits.first_line_bytes)
@@ -70,17 +72,16 @@ class AgentConnection(asyncio.Protocol):
         self._reason: str | None = None
         self.closed = False
         self.received_bytes = 0
-        """Bytes so far."""
         self.last_received_at = clock.monotonic()
-        """When the last byte came."""
+        """When the last byte came, by the monotonic clock."""
 
     @property
     def queued_frames(self) -> int:
-        """Frames that wait to be written."""
+        """How many frames wait to be written."""
         return len(self._outbox)
 
     def set_max_line(self, max_line: int) -> None:
-        """The peer has proved who it is: lines may be as long as anybody's."""
+        """Allow longer lines: the peer has proved who it is."""
         self._lines.soft = max_line
 
     # ---------------------------------------------------------------- in
@@ -118,16 +119,17 @@ class AgentConnection(asyncio.Protocol):
 
     @property
     def holding(self) -> bool:
-        """Lines wait, and nothing is read."""
+        """Whether lines wait and nothing is read."""
         return self._holding
 
     def hold(self) -> None:
-        """Lines wait until `release`: the handler waits for the disk, or the peer says too much."""
+        """Keep lines until `release`: the handler waits for the disk, or the peer says too much."""
         self._holding = True
         if self._transport is not None and not self.closed:
             self._transport.pause_reading()
 
     def release(self) -> None:
+        """Deliver the kept lines, and read again."""
         self._holding = False
         while self._held_lines and not self._holding and not self.closed:
             self.handler.on_line(self._held_lines.popleft())
@@ -136,7 +138,7 @@ class AgentConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool | None:
         self._reason = self._reason or "the peer has closed it"
-        return False  # what it leaves open is of no use: close all of it
+        return False  # half a connection is of no use: close all of it
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -149,7 +151,7 @@ class AgentConnection(asyncio.Protocol):
     # ---------------------------------------------------------------- out
 
     def send(self, line: bytes, *, droppable: bool = False) -> None:
-        """Writes in order. Who reads too slowly loses droppable frames first, and then the connection."""
+        """Write in order. A peer that reads too slowly loses droppable frames first, and then the connection."""
         if self.closed:
             return
         self._outbox.append((line, droppable))
@@ -195,7 +197,7 @@ class AgentConnection(asyncio.Protocol):
         self._flush()
 
     def freeze(self) -> None:
-        """The peer's machine stands still: that it reads nothing does not count, until `thaw`."""
+        """The peer's machine is paused: until `thaw` it may read nothing."""
         self._frozen = True
         if self._stall_timer is not None:
             self._stall_timer.freeze()
@@ -211,21 +213,21 @@ class AgentConnection(asyncio.Protocol):
     # ---------------------------------------------------------------- end
 
     def close(self, reason: str) -> None:
-        """Ends it once what was sent is written, and in any case after a while."""
+        """Close once what was sent is written, at the latest after `close_timeout`."""
         if self.closed:
             return
         self._flush()
         self.closed = True
         self._reason = self._reason or reason
         if self._transport is None:
-            return  # it is not even there yet: `connection_made` ends it
+            return  # not connected yet: `connection_made` ends it
         self._transport.close()
         if self._transport.get_write_buffer_size():
             transport = self._transport
             self._timers.call_later(self._limits.close_timeout, transport.abort)
 
     def abort(self, reason: str) -> None:
-        """Ends it at once."""
+        """Close at once, and drop what is not written."""
         self.closed = True
         self._reason = self._reason or reason
         if self._transport is not None:

@@ -1,14 +1,16 @@
-"""Whether a workspace can be given work, from end to end: that somebody listens proves only half of it."""
+"""Report whether a workspace can be given work, from end to end: an open address proves only half of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agent_common.clock import Clock
 from agent_common.net import Endpoint
 from agent_common.protocol.work import to_rfc3339
 
-from ..parts import Parts
-from .channel import WorkspaceChannel
+from ..channels.channel import WorkspaceChannel
+from ..channels.workspace_channels import WorkspaceChannels
+from .gate import SendGate
 
 GUEST_PORT = 2048
 """The vsock port that guests dial."""
@@ -20,36 +22,40 @@ class Readiness:
     """`ready`, `detail` and `error` say what the microVM supervisor's own `mediationReady` does, in its words."""
 
     ready: bool
-    """All of what follows holds, and work would be sent."""
+    """Work would be sent now, but for a full window."""
     observed_at: str
     detail: str
-    """The declaration of the channel; how it stands."""
+    """The declaration of the channel, and its state."""
     error: str | None
-    """Only of a required channel that is not ready."""
+    """Set for a required channel that is not ready, else None."""
     code: str | None
-    """Why it is not ready, whether it is required or not; stable."""
+    """Why the channel is not ready, as a stable code; None when it is."""
     target: str | None
     target_reachable: bool
-    """Somebody listens: all that a supervisor can tell."""
+    """The address accepts connections: all that a supervisor can tell."""
     attached: bool
-    """An agent is there and has proved who it is."""
+    """An agent is connected and has proved who it is."""
     epoch: int
     acked_version: int | None
-    """The constraints that it has acknowledged."""
+    """The constraints that the agent has acknowledged; None if there are none."""
     heartbeat_age_s: float | None
-    """Seconds since its last byte."""
+    """Seconds since the agent's last byte; None when none is attached."""
     in_flight: int
     queued: int
 
 
-def build_readiness(parts: Parts, channel: WorkspaceChannel, address: Endpoint | None, reachable: bool) -> Readiness:
+def build_readiness(
+    channel: WorkspaceChannel, address: Endpoint | None, *, reachable: bool, gate: SendGate, clock: Clock
+) -> Readiness:
+    """The readiness of a workspace. `address`: where its agent comes to, None if nowhere. `reachable`: it
+    accepts connections."""
     session = channel.session
-    closed = parts.dispatcher.blocked_by(channel)
-    code = None if closed == "window_full" else closed
-    code = code if reachable or channel.fence else "target_unreachable"  # who is fenced has no address
+    blocked = gate.blocked_by(channel)
+    code = None if blocked == "window_full" else blocked
+    code = code if reachable or channel.fence else "target_unreachable"  # a fenced workspace has no address
     return Readiness(
         ready=code is None,
-        observed_at=to_rfc3339(parts.clock.now_ms()),
+        observed_at=to_rfc3339(clock.now_ms()),
         detail=_detail(channel, address, reachable, code),
         error=_ERRORS.get(code, "required mediation is not ready") if code and channel.required else None,
         code=code,
@@ -58,7 +64,7 @@ def build_readiness(parts: Parts, channel: WorkspaceChannel, address: Endpoint |
         attached=session is not None,
         epoch=session.epoch if session else channel.epoch,
         acked_version=session.acked.version if session and session.acked else None,
-        heartbeat_age_s=round(parts.clock.monotonic() - session.connection.last_received_at, 3) if session else None,
+        heartbeat_age_s=round(clock.monotonic() - session.last_received_at, 3) if session else None,
         in_flight=len(session.slots) if session else 0,
         queued=len(channel.queue) + len(channel.lost),
     )
@@ -73,14 +79,16 @@ def _detail(channel: WorkspaceChannel, address: Endpoint | None, reachable: bool
     return f"{declared}; {found}; {why}{agent}, dialect={channel.dialect} auth={channel.auth}"
 
 
-def gauges(parts: Parts, unproven: int) -> dict[str, tuple[str, float]]:
-    """What is so at this moment."""
-    sessions = [channel.session for channel in parts.channels if channel.session is not None]
+def gauges(
+    channels: WorkspaceChannels, *, unproven: int, open_requests: int, commits: int
+) -> dict[str, tuple[str, float]]:
+    """The metrics that are read at this moment: name to meaning and value."""
+    sessions = [channel.session for channel in channels if channel.session is not None]
     return {
         "attached": ("Agents that are attached.", len(sessions)),
         "ready": ("Agents that may be given work.", sum(session.state == "ready" for session in sessions)),
         "unproven": ("Connections that have proved nothing yet.", unproven),
-        "open_requests": ("Requests that are not over.", len(parts.ledger.active)),
+        "open_requests": ("Requests that are not over.", open_requests),
         "in_flight": ("Requests that agents have.", sum(len(session.slots) for session in sessions)),
-        "commits": ("Commits of the ledger in this life.", parts.ledger_writer.commits),
+        "commits": ("Commits of the ledger in this life.", commits),
     }

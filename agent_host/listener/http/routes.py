@@ -9,7 +9,6 @@ from fastapi.responses import JSONResponse, Response
 
 from ...access import require_operator
 from ...http import JsonRoute
-from ..audit.reader import read_audit
 from ..listener import Listener
 from .schemas import (
     REQUEST_ID,
@@ -43,7 +42,7 @@ async def submit(
     """Takes work. The same again: 200 with its record; other content under the same id: 409."""
     listener = _listener(request)
     request_id = body.request.request_id or idempotency_key or new_request_id()
-    filled = body.request.to_work_request(request_id, listener.parts.clock.now_ms())
+    filled = body.request.to_work_request(request_id, listener.clock.now_ms())
     pinned = body.request.constraints_version is not None
     record, replayed = await listener.submit(body.workspace, filled, pinned=pinned, expires_in=body.expires_in)
     if replayed:
@@ -101,8 +100,7 @@ async def audit(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many rows")] = 100,
 ) -> dict[str, Any]:
     """The audit trail, oldest first: every frame, and every decision."""
-    journal = _listener(request).parts.ledger_writer
-    rows = await journal.read(lambda connection: read_audit(connection, workspace, request_id, after, limit))
+    rows = await _listener(request).read_audit(workspace, request_id, after, limit)
     return {"entries": rows, "next": rows[-1]["id"] if len(rows) == limit else None}
 
 

@@ -24,8 +24,8 @@ from agent_common.protocol.work import (
 
 from ...errors import InvalidRequest
 from ...http import MAX_BODY
-from ..dispatch.work import LedgerRecord
 from ..ledger.states import ShownStatus
+from ..ledger.work import LedgerRecord
 
 VERIFIED_BY = "operator-token"
 REQUEST_ID = r"^[^\x00-\x1f\x7f/]+$"

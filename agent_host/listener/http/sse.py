@@ -11,7 +11,7 @@ from starlette.types import Message, Send
 
 from agent_common.protocol.work import Progress
 
-from ..dispatch.work import LedgerRecord
+from ..ledger.work import LedgerRecord
 from ..listener import Listener
 from .schemas import WorkRecord
 
@@ -36,7 +36,7 @@ class _Events(StreamingResponse):
 
 async def work_events(listener: Listener, request_id: str) -> StreamingResponse:
     """Raises NotFound."""
-    await listener.parts.ledger.read(request_id)
+    await listener.ledger.read(request_id)
     return _Events(_event_stream(listener, request_id), media_type="text/event-stream", headers=_HEADERS)
 
 

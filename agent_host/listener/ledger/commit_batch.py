@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..dispatch.work import OpenWork
 from .sql import Values
+from .work import OpenWork
 
 Row = dict[str, Any]
 Callback = Callable[[], None]

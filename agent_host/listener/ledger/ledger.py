@@ -1,6 +1,6 @@
 """The durable ledger of work. Each request id ends with exactly one recorded result, or a record that says why not.
 
-The rows are the truth after a crash; while the host lives, the active ones are in memory and the journal follows them.
+The rows are the truth after a crash. While the host runs, the active ones are in memory and the database follows them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from agent_common.protocol.work import WorkRequest, WorkResult
 from ...database import work as table
 from ...errors import Conflict, InvalidRequest, NotFound, RequestError, Unavailable
 from ..audit.audit_log import AuditLog
-from ..dispatch.work import LedgerRecord, OpenWork, fingerprint
-from ..http.metrics import Metrics
 from ..limits import ListenerLimits
+from ..metrics import Metrics
 from .ledger_writer import LedgerWriter
-from .states import SENT, public_status
+from .rows import record_from_row, work_from_row
+from .states import SENT, FinalStatus, Status
+from .work import LedgerRecord, OpenWork, fingerprint
 
 log = structlog.get_logger(__name__)
 _RECENT = 8192
+"""Requests that are over and whose workspace is still known without asking the database."""
 
 
 class LedgerFull(RequestError):
@@ -37,33 +39,34 @@ class LedgerFull(RequestError):
 
 
 class WorkLedger:
-    """All work that is not over, by id; what is over is read from the database."""
+    """Work that is not over, in memory by id; work that is over is read from the database."""
 
     def __init__(
-        self, ledger_writer: LedgerWriter, audit_log: AuditLog, metrics: Metrics, clock: Clock, limits: ListenerLimits
+        self,
+        *,
+        ledger_writer: LedgerWriter,
+        audit_log: AuditLog,
+        metrics: Metrics,
+        clock: Clock,
+        limits: ListenerLimits,
     ) -> None:
-        self._ledger_writer, self._audit_log, self._metrics, self._clock, self._limits = (
-            ledger_writer,
-            audit_log,
-            metrics,
-            clock,
-            limits,
-        )
+        self._ledger_writer, self._audit_log, self._metrics = ledger_writer, audit_log, metrics
+        self._clock, self._limits = clock, limits
         self.active: dict[str, OpenWork] = {}
         self._admissions: dict[str, asyncio.Future[Any]] = {}
         self._recent_owners: OrderedDict[str, str] = OrderedDict()
         self._bytes = 0
-        self.on_new_work: Callable[[OpenWork], None] = lambda _: None
-        """Takes new work to whoever sends it."""
+        """Of the open requests."""
 
     # ---------------------------------------------------------------- in
 
     async def load(self) -> list[OpenWork]:
-        """What an earlier life has left open. What was sent is lost until its agent tells what became of it."""
+        """The work that an earlier process has left open. Work that was sent counts as lost until its agent tells what
+        became of it."""
         query = select(table).where(table.c.finished_at.is_(None)).order_by(table.c.submitted_at)
         rows = await self._ledger_writer.run(lambda connection: list(connection.execute(query).mappings()))
         for row in rows:
-            work = _work_from_row(row)
+            work = work_from_row(row)
             self._add(work)
             if work.status in SENT:
                 work.lost, work.begun = True, work.status == "accepted"
@@ -71,11 +74,18 @@ class WorkLedger:
         return list(self.active.values())
 
     async def submit(
-        self, workspace: str, request: WorkRequest, *, pinned: bool, expires_ms: int
+        self,
+        workspace: str,
+        request: WorkRequest,
+        *,
+        pinned: bool,
+        expires_ms: int,
+        enqueue: Callable[[OpenWork], None],
     ) -> tuple[LedgerRecord, bool]:
-        """Takes the work, durably; the same work again gives what there is, and True.
+        """Store the work; the same work again returns its record, and True.
 
-        Raises Conflict for other work under the same id, Full, Unavailable.
+        `enqueue` is called with new work before it is on the disk, so that writing and sending share a commit.
+        Raises InvalidRequest, Conflict for other work under the same id, LedgerFull, Unavailable.
         """
         if not request.principal.verified:
             why = "is false: agents refuse work of principals that nobody has checked"
@@ -90,12 +100,12 @@ class WorkLedger:
         self._add(fresh)
         future = self._admissions[fresh.id] = self._ledger_writer.admit(fresh)
         future.add_done_callback(lambda ended: self._on_admitted(fresh, ended))
-        self.on_new_work(fresh)
+        enqueue(fresh)
         row = await asyncio.shield(future)
         if row is not None:
             self._check_same_work(row["fingerprint"], digest, fresh.id)
             self._metrics.count("replays")
-            return _record_from_row(row), True
+            return record_from_row(row), True
         return fresh.to_record(), False
 
     def _check_capacity(self, workspace: str, request: WorkRequest) -> None:
@@ -110,7 +120,7 @@ class WorkLedger:
             raise Unavailable(text, code="audit_full")
 
     def _on_admitted(self, work: OpenWork, ended: asyncio.Future[Any]) -> None:
-        """Runs before anybody who waits for it does."""
+        """Runs before the coroutines that wait for the admission."""
         self._admissions.pop(work.id, None)
         if ended.cancelled() or ended.exception() is not None or ended.result() is not None:
             work.refused = True
@@ -127,7 +137,7 @@ class WorkLedger:
             row = await asyncio.shield(admission)
             if row is not None:
                 self._check_same_work(row["fingerprint"], digest, work.id)
-                return _record_from_row(row)
+                return record_from_row(row)
         self._metrics.count("replays")
         return work.to_record() if work.active else await self.read(work.id)
 
@@ -147,7 +157,31 @@ class WorkLedger:
             del self.active[work.id]
             self._bytes -= work.size
 
-    # ---------------------------------------------------------------- out
+    # ---------------------------------------------------------------- changes
+
+    def change_status(self, work: OpenWork, status: Status) -> None:
+        """Set the status; the row is written soon, and nothing depends on when. Raises IllegalTransition."""
+        work.set_status(status, self._clock.now_ms())
+        self._ledger_writer.save_later(work)
+
+    def save_status(self, work: OpenWork, status: Status, callback: Callable[[], None]) -> None:
+        """Set the status, write the row, and call back once it is durable. Raises IllegalTransition."""
+        work.set_status(status, self._clock.now_ms())
+        self._ledger_writer.save(work, callback)
+
+    def save_later(self, work: OpenWork) -> None:
+        """Write the row soon; nothing depends on when."""
+        self._ledger_writer.save_later(work)
+
+    def save(self, work: OpenWork, callback: Callable[[], None]) -> None:
+        """Write the row, and call back once it is durable."""
+        self._ledger_writer.save(work, callback)
+
+    async def flush(self) -> None:
+        """Return once all that was handed in before is on the disk, or the database fails."""
+        await self._ledger_writer.flush()
+
+    # ---------------------------------------------------------------- ends
 
     def _log_failure(self, work: OpenWork) -> None:
         """Warn of work that did not end well. The audit trail has the end of all work."""
@@ -162,14 +196,14 @@ class WorkLedger:
     def finish(
         self,
         work: OpenWork,
-        status: str,
+        status: FinalStatus,
         *,
         result: WorkResult | None = None,
         error: str | None = None,
         on_saved: Callable[[], None] | None = None,
     ) -> None:
-        """The one end of the request. Durable first; then `on_saved` is called and whoever waits is told. Work of which
-        it is not known yet whether it is new ends once that is known."""
+        """End the request, once. When the end is durable `on_saved` is called, and then the watchers are notified. Work
+        that is not known yet to be new ends once that is known."""
         admission = self._admissions.get(work.id)
         if admission is not None:
             admission.add_done_callback(
@@ -181,14 +215,19 @@ class WorkLedger:
             )
             return
         now = self._clock.now_ms()
-        work.set_status(status, now)  # pyright: ignore[reportArgumentType]
+        work.set_status(status, now)
         work.result, work.error, work.finished_at, work.lost = result, error, now, False
         if status == "dead":
             self._metrics.count("dead", (error or "").split(":", 1)[0])
         if result is not None:
             self._metrics.count("results", result.status)
-        self._audit_log.event(status, error or (result.status if result else None), workspace=work.workspace,
-                          epoch=work.epoch, request_id=work.id)  # fmt: skip
+        self._audit_log.event(
+            status,
+            error or (result.status if result else None),
+            workspace=work.workspace,
+            epoch=work.epoch,
+            request_id=work.id,
+        )
         self._log_failure(work)
 
         def ended() -> None:
@@ -207,7 +246,7 @@ class WorkLedger:
             self._recent_owners.popitem(last=False)
 
     async def owner(self, request_id: str) -> str | None:
-        """The workspace that a request was given to, also when it is over."""
+        """The workspace of a request, also of one that is over; None if there is no such request."""
         known = self._recent_owners.get(request_id)
         if known is not None:
             return known
@@ -215,17 +254,17 @@ class WorkLedger:
         return await self._ledger_writer.read(lambda connection: connection.execute(query).scalar())
 
     def find_open(self, request_id: str) -> OpenWork | None:
-        """Work that was taken and is not over."""
+        """Work that was taken and is not over; None if there is none."""
         work = self.active.get(request_id)
         return work if work is not None and work.active and request_id not in self._admissions else None
 
     async def read(self, request_id: str) -> LedgerRecord:
-        """The request as it stands. Raises NotFound."""
+        """The record of a request as it is now. Raises NotFound."""
         known = self.active.get(request_id)
         if known is not None and request_id not in self._admissions:
             if known.active:
                 return known.to_record()
-            await self._ledger_writer.flush()  # nobody hears of an end that is not on the disk
+            await self._ledger_writer.flush()  # an end is reported only once it is on the disk
             if known.recorded:
                 return known.to_record()
         query = select(table).where(table.c.request_id == request_id)
@@ -236,37 +275,13 @@ class WorkLedger:
         row = await self._ledger_writer.read(work)
         if row is None:
             raise NotFound(f"there is no work {request_id!r}")
-        return _record_from_row(row)
+        return record_from_row(row)
 
     async def current_record(self, work: OpenWork) -> LedgerRecord:
-        """The same of work that somebody holds: the disk need not be asked for what was just written to it."""
+        """The record of work that the caller holds: what was just written need not be read from the disk."""
         return work.to_record() if work.recorded else await self.read(work.id)
 
     def mark_delivered(self, record: LedgerRecord) -> None:
-        """A caller has got the end of the request."""
+        """Store that a caller has got the end of the request."""
         if record.is_finished:
             self._ledger_writer.mark_delivered(record.request_id, self._clock.now_ms())
-
-
-def _work_from_row(row: RowMapping) -> OpenWork:
-    names = (
-        *("workspace", "fingerprint", "pinned", "submitted_at", "expires_at", "status", "attempts", "deliveries"),
-        *("epoch", "version", "not_before", "cancel_reason", "error", "updated_at"),
-    )
-    work = OpenWork(WorkRequest.model_validate_json(row["request"]), **{name: row[name] for name in names})
-    work.next_is_attempt = work.attempts == 0
-    return work
-
-
-def _record_from_row(row: RowMapping | dict[str, Any]) -> LedgerRecord:
-    result = row["result"]
-    return LedgerRecord(
-        row["request_id"],
-        row["workspace"],
-        public_status(row["status"]),
-        row["attempts"],
-        WorkResult.model_validate_json(result) if result else None,
-        row["error"],
-        row["submitted_at"],
-        row["finished_at"],
-    )

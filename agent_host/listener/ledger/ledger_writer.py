@@ -18,14 +18,13 @@ from typing import TypeVar
 
 import structlog
 from sqlalchemy import Connection
-from sqlalchemy.exc import DataError, IntegrityError
 
 from ...database import HostDatabase
 from ...errors import Unavailable
-from ..dispatch.work import OpenWork
-from . import sql
-from .commit_batch import MOST_UNWRITTEN, Callback, CommitBatch, Row, WaitingWrite
+from .commit import write_batch
+from .commit_batch import MOST_UNWRITTEN, Callback, Row, WaitingWrite
 from .sql import Values
+from .work import OpenWork
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -183,7 +182,7 @@ class LedgerWriter:
         if not self._waiting.has_pending:
             self._last_emptied = now
         try:
-            commit = self._thread.submit(self._commit, written.to_batch())
+            commit = self._thread.submit(write_batch, self._connection.run, written.to_batch())
         except RuntimeError as error:  # it is closed; nobody must wait for what will never be written
             self._on_failed(error, written)
             return
@@ -226,49 +225,6 @@ class LedgerWriter:
             self._schedule_now()
         else:
             self._schedule_later()
-
-    # ---------------------------------------------------------------- on the thread
-
-    def _commit(self, batch: CommitBatch) -> dict[str, Row]:
-        """Ids that are new, as nearly all are, need not be looked for first."""
-        try:
-            return self._connection.run(lambda connection: _apply(connection, batch))
-        except (DataError, IntegrityError, ArithmeticError):
-            pass
-        try:
-            return self._connection.run(lambda connection: _apply(connection, batch, check_known=True))
-        except (DataError, IntegrityError, ArithmeticError):
-            return self._commit_singly(batch)
-
-    def _commit_singly(self, batch: CommitBatch) -> dict[str, Row]:
-        """A value that no database takes must hold up no other: each row goes alone, and a bad one is left out."""
-        known: dict[str, Row] = {}
-        for name in ("admit", "change", "deliver", "audit", "epochs"):
-            for row in getattr(batch, name):
-                one = CommitBatch(**{name: [row]})
-                try:
-                    known.update(
-                        self._connection.run(lambda connection, one=one: _apply(connection, one, check_known=True))
-                    )
-                except (DataError, IntegrityError, ArithmeticError) as error:
-                    log.error("work_row_dropped", kind=name, why=str(error).splitlines()[0])
-        return known
-
-
-def _apply(connection: Connection, batch: CommitBatch, *, check_known: bool = False) -> dict[str, Row]:
-    """Gives the rows that had the ids of new work before. Without a look, a taken id is an IntegrityError."""
-    known = sql.existing_rows(connection, batch.admit) if check_known else {}
-    if fresh := [row for row in batch.admit if row[0] not in known]:
-        sql.insert_work(connection, fresh)
-    for rows, write in (
-        (batch.change, sql.update_work),
-        (batch.deliver, sql.mark_delivered),
-        (batch.epochs, sql.raise_epochs),
-    ):
-        if rows:
-            write(connection, rows)
-    sql.insert_audit(connection, batch.audit)
-    return known
 
 
 def _call_all(calls: list[Callback]) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Dialect, Table, bindparam, case, insert, sele
 from sqlalchemy.sql.dml import UpdateBase
 
 from ...database import channels, work, work_audit
-from ..dispatch.work import CHANGING_COLUMNS, COLUMNS
+from .work import CHANGING_COLUMNS, COLUMNS
 
 Values = tuple[Any, ...]
 T = TypeVar("T")

@@ -8,13 +8,14 @@ Status = Literal[
     "queued", "dispatched", "accepted", "retry_wait", "resulted", "delivered", "dead", "cancelled", "expired"
 ]
 ShownStatus = Literal["queued", "dispatched", "accepted", "resulted", "dead", "cancelled", "expired"]
+FinalStatus = Literal["resulted", "dead", "cancelled", "expired"]
 
 _FINAL: frozenset[Status] = frozenset({"resulted", "dead", "cancelled", "expired"})
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     "queued": frozenset({"dispatched", "dead", "cancelled", "expired"}),
     # Back to queued: the connection broke before the request was sent.
     "dispatched": frozenset({"queued", "accepted", "retry_wait", *_FINAL}),
-    # Accepted again: another attachment of the same agent goes on with it.
+    # Accepted again: another attachment of the same agent continues it.
     "accepted": frozenset({"accepted", "retry_wait", *_FINAL}),
     "retry_wait": frozenset({"dispatched", "accepted", *_FINAL}),
     "resulted": frozenset({"delivered"}),
@@ -28,17 +29,17 @@ SENT: frozenset[Status] = frozenset({"dispatched", "accepted"})
 
 
 class IllegalTransition(AssertionError):
-    """The ledger was about to lie; a fault of ours."""
+    """The ledger was about to record something impossible; an internal error."""
 
 
 def check_transition(before: Status, after: Status) -> None:
-    """Raises IllegalMove."""
+    """Raise IllegalTransition if the one may not follow the other."""
     if after not in TRANSITIONS[before]:
         raise IllegalTransition(f"a request that is {before} cannot become {after}")
 
 
 def public_status(status: Status) -> ShownStatus:
-    """The status as callers know it: they need not care about retries and who has read a result."""
+    """The status as callers see it, without retries and without whether the result was read."""
     if status == "retry_wait":
         return "queued"
     return "resulted" if status == "delivered" else status

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 
 from agent_common.protocol.work import Progress
 
-from ..dispatch.work import LedgerRecord, OpenWork
 from .ledger import WorkLedger
+from .work import LedgerRecord, OpenWork
 
 MOST_NEWS = 256
 """Changes that a reader may be behind; beyond that they are lost to him."""

@@ -16,7 +16,8 @@ import psutil
 from agent_common.protocol.work import Principal, WorkRequest, to_rfc3339
 from agent_host.database import open_database
 from agent_host.listener import Listener, ListenerLimits
-from agent_host.listener.dispatch.work import OpenWork, Progress
+from agent_host.listener.connection.session import AgentSession
+from agent_host.listener.ledger.work import OpenWork, Progress
 from agent_host.logs import configure_logs
 
 from .programs import obey, run
@@ -38,7 +39,7 @@ class Host:
 
     async def attached(self, least: int = 1) -> int:
         """Waits until so many agents are attached and may be given work."""
-        channels = self._listener.parts.channels
+        channels = self._listener.channels
         async with asyncio.timeout(_PATIENCE):
             while True:
                 ready = sum(one.session is not None and one.session.state == "ready" for one in channels)
@@ -93,11 +94,11 @@ class Host:
 
         submitting = asyncio.ensure_future(self._listener.submit(self._agents[0], request))
         await asyncio.sleep(0)
-        self._listener.parts.ledger.active[request.request_id].watchers.append(watch)
+        self._listener.ledger.active[request.request_id].watchers.append(watch)
         await submitting
 
     def _frames(self) -> int:
-        metrics = self._listener.parts.metrics
+        metrics = self._listener.metrics
         return metrics.total("frames_in") + metrics.total("frames_out")
 
     async def memory(self) -> float:
@@ -108,7 +109,7 @@ class Host:
         """Ends the connection under the first agent; milliseconds until it may be given work again."""
         channel = self._listener.channel(self._agents[0])
         elder = channel.session
-        assert elder is not None
+        assert isinstance(elder, AgentSession)
         began = time.perf_counter()
         elder.connection.abort("the bench breaks it")
         async with asyncio.timeout(_PATIENCE):

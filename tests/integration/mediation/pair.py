@@ -174,7 +174,7 @@ class Pair:
             before = now
             for guest in self._guests:
                 await guest.rest()
-            await self.listener.parts.ledger_writer.flush()
+            await self.listener.ledger_writer.flush()
             for _ in range(20):
                 await asyncio.sleep(0)
             await asyncio.sleep(0.001)
@@ -198,7 +198,7 @@ class Pair:
 
     @property
     def host_breaks(self) -> dict[str, int]:
-        return self.listener.parts.metrics.labels("breaks")
+        return self.listener.metrics.labels("breaks")
 
     async def submit(self, request_id: str = "r1", **more: Any) -> None:
         given: dict[str, Any] = {
@@ -238,7 +238,7 @@ class Pair:
         assert (record.result.status, record.result.content) == ("completed", "done")
         assert guest.begun.count(request_id) == 1
         await self.until(lambda: self._nothing_left(guest))
-        await self.listener.parts.ledger_writer.flush()
+        await self.listener.ledger_writer.flush()
         rows = await self.database.run(lambda connection: connection.execute(text(ENDS), {"id": request_id}).all())
         assert len(rows) == 1
         return record

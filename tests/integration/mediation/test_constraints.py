@@ -33,7 +33,7 @@ async def test_who_has_nothing_to_do_takes_them_at_once(pair: Pair, severity: Se
     assert guest.hands.pieces["r1"].request.constraints_version == 3
     await guest.hands.pieces["r1"].finish()
     await pair.once(guest)
-    assert pair.listener.parts.metrics.labels("alarms") == {}
+    assert pair.listener.metrics.labels("alarms") == {}
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from agent_common.protocol.work import Principal, WorkRequest, WorkResult, to_rfc3339
 from agent_host.database import HostDatabase, open_database
-from agent_host.listener import LedgerRecord, Listener, ListenerLimits
+from agent_host.listener import LedgerRecord, Listener, ListenerLimits, NoOwner, WorkspaceOwner
 from agent_host.listener.connection.session import AgentSession
 from agent_host.listener.dispatch.readiness import Readiness
 
@@ -32,13 +33,33 @@ class Ticking:
         return self.seconds
 
 
+class Owner(NoOwner):
+    """Notes what it is told. `fails`: it cannot delete tokens."""
+
+    def __init__(self) -> None:
+        self.halted: list[str] = []
+        self.revoked: list[str] = []
+        self.fails = False
+
+    def on_halt(self, workspace: str) -> None:
+        self.halted.append(workspace)
+
+    def revoke_tokens(self, connection: Connection, workspace: str) -> None:
+        self.revoked.append(workspace)
+        if self.fails:
+            raise OSError("the disk is full")
+
+    def on_fenced(self, workspace: str) -> None:
+        self.revoked.append(workspace)
+
+
 class Room:
     """A listener over all its lives, and what tests do with it."""
 
-    def __init__(self, folder: Path, limits: ListenerLimits | None = None) -> None:
+    def __init__(self, folder: Path, limits: ListenerLimits | None = None, owner: WorkspaceOwner | None = None) -> None:
         self.url = f"sqlite:///{folder / 'mesh.db'}"
         self.limits = limits or ListenerLimits(retry_min=0.0, retry_max=0.01, close_timeout=0.05)
-        self.clock = Ticking()
+        self.clock, self.owner = Ticking(), owner
         self.keys: dict[str, str] = {}
         self.database: HostDatabase
         self.listener: Listener
@@ -46,7 +67,9 @@ class Room:
 
     async def open(self) -> None:
         self.database = open_database(self.url)
-        self.listener = Listener(self.database, "tcp://127.0.0.1:0", limits=self.limits, clock=self.clock)
+        self.listener = Listener(
+            self.database, "tcp://127.0.0.1:0", limits=self.limits, clock=self.clock, owner=self.owner
+        )
         await self.listener.open()
 
     async def close(self) -> None:
@@ -143,36 +166,41 @@ class Room:
     async def readiness(self, name: str = "a") -> Readiness:
         """Asks for it, and waits until the connection that this takes has come and gone: asyncio's own server leaves
         one unclosed that it takes while it is being closed."""
-        gone = self.listener.parts.metrics.total("probes")
+        gone = self.listener.metrics.total("probes")
         ready = await self.listener.readiness(name)
         assert ready is not None
         if ready.target_reachable:
-            await self.until(lambda: self.listener.parts.metrics.total("probes") > gone)
+            await self.until(lambda: self.listener.metrics.total("probes") > gone)
         return ready
 
     @property
     def session(self) -> AgentSession:
         """That of the agent `a`."""
         session = self.listener.channel("a").session
-        assert session is not None
+        assert isinstance(session, AgentSession)
         return session
 
     def pass_time(self, seconds: float) -> None:
         """The clock goes on, and whatever is due then happens."""
         self.clock.seconds += seconds
         self.clock.wall += round(seconds * 1000)
-        self.listener.parts.timers.run_due()
+        self.listener.timers.run_due()
 
     def count(self, name: str) -> int:
-        return self.listener.parts.metrics.total(name)
+        return self.listener.metrics.total(name)
 
     def alarms(self) -> dict[str, int]:
-        return self.listener.parts.metrics.labels("alarms")
+        return self.listener.metrics.labels("alarms")
 
 
 @pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Room]:
-    room = Room(tmp_path)
+def owner() -> Owner:
+    return Owner()
+
+
+@pytest.fixture
+async def room(tmp_path: Path, owner: Owner) -> AsyncIterator[Room]:
+    room = Room(tmp_path, owner=owner)
     await room.open()
     await room.enrol()
     yield room

@@ -130,7 +130,7 @@ async def test_there_is_an_end_of_attempts(room: Room) -> None:
     for _ in range(3):
         agent = await room.attached()
         room.pass_time(0.1)
-        if room.listener.parts.ledger.active == {}:
+        if room.listener.ledger.active == {}:
             await room.submit()
         request = await agent.request()
         agent.accept(request)
@@ -356,7 +356,7 @@ async def test_work_that_is_handed_in_again_in_another_life_of_the_host_ends_onc
     await room.again()
     await room.attached()
     assert (await room.submit("large", content="x" * 2_000_000)).status == "dead"
-    journal, active = room.listener.parts.ledger_writer, room.listener.parts.ledger.active
+    journal, active = room.listener.ledger_writer, room.listener.ledger.active
     again = asyncio.create_task(room.submit())
     await asyncio.sleep(0)
     looks_new = active["r1"]
@@ -376,7 +376,7 @@ async def test_who_comes_after_the_close_is_told_so(room: Room) -> None:
     async with asyncio.timeout(5):
         with pytest.raises(Unavailable):
             await room.submit("late")
-        await room.listener.parts.ledger_writer.flush()
+        await room.listener.ledger_writer.flush()
     await room.open()
 
 

@@ -13,7 +13,7 @@ from agent_host.errors import Conflict
 from agent_host.listener import ListenerLimits
 
 from .agent import Agent, Frame
-from .conftest import Room
+from .conftest import Owner, Room
 from .test_breaks import begun
 
 PAYLOAD = json.dumps({"instructions": "Sag <b>„äöü“ & so</b> \u2028"}, ensure_ascii=False).encode()
@@ -78,12 +78,11 @@ async def test_a_wrong_hash_is_an_alarm_and_no_work(room: Room) -> None:
 async def test_a_late_acknowledgement_is_an_alarm_and_then_a_halt(
     tmp_path: Path, severity: Severity, alert: float, halt: float
 ) -> None:
-    room = Room(tmp_path, ListenerLimits(heartbeat=1000, close_timeout=0.05))
+    owner = Owner()
+    room = Room(tmp_path, ListenerLimits(heartbeat=1000, close_timeout=0.05), owner)
     await room.open()
     try:
         await room.enrol()
-        halted: list[str] = []
-        room.listener.set_fleet_callbacks(lambda _: True, halted.append)
         agent = await room.attached()
         await room.listener.push_constraints("a", 1, PAYLOAD, severity=severity)
         await pushed(agent)
@@ -94,7 +93,7 @@ async def test_a_late_acknowledgement_is_an_alarm_and_then_a_halt(
         assert room.alarms() == {"constraints_not_acked": 1}
         room.pass_time(halt - alert)
         assert await agent.ended()
-        await room.until(lambda: halted == ["a"])
+        await room.until(lambda: owner.halted == ["a"])
         assert room.alarms()["halted"] == 1
         late = await room.connected()
         late.ready()
@@ -134,7 +133,7 @@ async def test_an_agent_may_end_what_it_has_under_mild_ones(room: Room) -> None:
     agent.result(request)
     await agent.expect("ack")
     agent.complete(request)
-    await room.until(lambda: room.session.ack_timers)
+    await room.until(lambda: room.listener.channel("a").ack_timers)
     agent.acknowledge(frame)
     await room.until(lambda: room.session.state == "ready")
 

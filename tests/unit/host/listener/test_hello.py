@@ -17,7 +17,7 @@ from .conftest import Room
 
 async def refused(room: Room, agent: Agent, code: str) -> None:
     assert await agent.ended()
-    await room.until(lambda: room.listener.parts.metrics.labels("refused_attachments").get(code))
+    await room.until(lambda: room.listener.metrics.labels("refused_attachments").get(code))
 
 
 async def test_an_agent_is_welcomed_and_challenged(room: Room) -> None:
@@ -105,7 +105,7 @@ async def test_a_first_line_that_dribbles_in_has_no_more_time_than_any_other(roo
 async def test_who_does_not_finish_his_first_line_is_let_go(room: Room, part: bytes) -> None:
     agent = await room.connected()
     agent.raw(part)
-    await room.until(lambda: room.listener.parts.metrics.total("connections") == 1)
+    await room.until(lambda: room.listener.metrics.total("connections") == 1)
     room.pass_time(10.1)
     await refused(room, agent, "no_first_line")
 

@@ -11,10 +11,10 @@ import pytest
 
 from agent_common.protocol.work import Principal, WorkRequest, to_rfc3339
 from agent_host.database import HostDatabase, open_database
-from agent_host.listener.dispatch.work import OpenWork
 from agent_host.listener.ledger.commit_batch import MOST_ALONG, WaitingWrite
 from agent_host.listener.ledger.ledger_writer import GATHER_SECONDS, LedgerWriter
 from agent_host.listener.ledger.sql import AUDIT, Values
+from agent_host.listener.ledger.work import OpenWork
 
 MUCH = MOST_ALONG + 1
 MANY = 10 * MUCH

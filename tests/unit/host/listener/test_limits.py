@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import Connection
 
 from agent_common.protocol.work import Principal, Progress, WorkBounds
 from agent_host.errors import Conflict, InvalidRequest, Unavailable
 from agent_host.listener import LedgerRecord, ListenerLimits
 from agent_host.listener.ledger.subscriptions import MOST_NEWS
 
-from .conftest import Room
+from .conftest import Owner, Room
 from .test_breaks import begun, gone
 
 
@@ -22,7 +21,7 @@ async def test_an_agent_must_accept_in_time(room: Room) -> None:
     agent = await room.attached()
     await room.submit()
     await agent.request()
-    await room.until(lambda: room.listener.parts.ledger.active["r1"].timer is not None)
+    await room.until(lambda: room.listener.ledger.active["r1"].timer is not None)
     room.pass_time(10.1)
     assert await agent.ended()
     again = await room.attached(running=("r1",))
@@ -324,7 +323,7 @@ async def test_a_reader_who_fell_behind_loses_progress_and_never_the_end(room: R
     agent, request = await begun(room)
     changes = room.listener.follow("r1")
     first = await anext(changes)
-    work = room.listener.parts.ledger.active["r1"]
+    work = room.listener.ledger.active["r1"]
     for seq in range(1, MOST_NEWS + 10):
         work.notify(Progress(request_id="r1", seq=seq, kind="text", text="x"))
     agent.result(request)
@@ -335,18 +334,12 @@ async def test_a_reader_who_fell_behind_loses_progress_and_never_the_end(room: R
     assert sum(isinstance(change, Progress) for change in seen) < MOST_NEWS
 
 
-async def test_a_fence_takes_the_tokens_away_in_the_same_transaction(room: Room) -> None:
-    revoked: list[str] = []
-
-    def fails(_: Connection, workspace: str) -> None:
-        revoked.append(workspace)
-        raise OSError("the disk is full")
-
-    room.listener.set_token_callbacks(fails, revoked.append)
+async def test_a_fence_takes_the_tokens_away_in_the_same_transaction(room: Room, owner: Owner) -> None:
+    revoked, owner.fails = owner.revoked, True
     with pytest.raises(Unavailable):
         await room.listener.quarantine("a", "test")
     assert (revoked, room.listener.channel("a").fence) == (["a"], None)
-    room.listener.set_token_callbacks(lambda _, workspace: revoked.append(workspace), revoked.append)
+    owner.fails = False
     await room.listener.quarantine("a", "test")
     assert (revoked, room.listener.channel("a").fence) == (["a", "a", "a"], "quarantined")
     await room.listener.unquarantine("a")

@@ -90,7 +90,7 @@ async def test_a_database_that_fails_refuses_work_and_loses_no_result(room: Room
             await room.submit("r2")
         agent.result(request)
         assert room.listener.failing
-        await room.until(lambda: not room.listener.parts.ledger.active["r1"].active)
+        await room.until(lambda: not room.listener.ledger.active["r1"].active)
         assert [frame for frame in agent.seen if frame.get("ctl") == "ack"] == []
     await agent.expect("ack")
     assert (await room.ended("r1")).status == "resulted"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_host.listener.http.metrics import Metrics
+from agent_host.listener.metrics import Metrics
 
 
 def test_frames_are_counted_with_their_bytes() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_host.listener.dispatch.timers import Timer, Timers
+from agent_host.listener.timers import Timer, Timers
 
 from .conftest import Ticking
 

@@ -7,7 +7,7 @@ import socket
 
 from agent_common.net import Endpoint, ListeningSocket, Tcp, Unix, listen_at, parse_endpoint
 
-from ...errors import InvalidRequest, StartError
+from ..errors import InvalidRequest, StartError
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  looked up, not bound to
 _PROBE_SECONDS = 0.15

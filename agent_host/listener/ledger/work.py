@@ -1,4 +1,4 @@
-"""One request that is not over yet: its place in the ledger, and what is kept of it in memory."""
+"""One request that is not over yet: its row in the ledger, and its state in memory."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 from agent_common.protocol.work import Progress, WorkRequest, WorkResult
 
 from ...errors import InvalidRequest
-from ..ledger.states import ACTIVE, ShownStatus, Status, check_transition, public_status
-from .timers import Timer
+from ..timers import Timer, Timers
+from .states import ACTIVE, ShownStatus, Status, check_transition, public_status
 
 CHANGING_COLUMNS = (
-    *("status", "attempts", "deliveries", "epoch", "version", "not_before"),
-    *("cancel_reason", "error", "result", "updated_at", "finished_at"),
-)
+    "status", "attempts", "deliveries", "epoch", "version", "not_before",
+    "cancel_reason", "error", "result", "updated_at", "finished_at",
+)  # fmt: skip
 """Columns of the row that change while it is active."""
 COLUMNS = (
-    *("request_id", "workspace", "fingerprint", "request", "pinned", "status", "attempts", "deliveries", "epoch"),
-    *("version", "not_before", "expires_at", "cancel_reason", "error", "result", "submitted_at", "updated_at"),
+    "request_id", "workspace", "fingerprint", "request", "pinned", "status", "attempts", "deliveries", "epoch",
+    "version", "not_before", "expires_at", "cancel_reason", "error", "result", "submitted_at", "updated_at",
     "finished_at",
-)
-"""All that are written when the row is new, in the order of the table."""
+)  # fmt: skip
+"""Columns of a new row, in the order of the table."""
 Watcher = Callable[["OpenWork", "Progress | None"], None]
-"""Told of each change, and of progress."""
+"""Called with None when the record changes, and with each progress."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +36,7 @@ class OpenWork:
     workspace: str
     fingerprint: str
     pinned: bool
-    """The caller has named the version of the constraints."""
+    """Whether the caller has named the version of the constraints."""
     submitted_at: int
     expires_at: int
     """Epoch milliseconds, like the one above."""
@@ -45,7 +45,7 @@ class OpenWork:
     deliveries: int = 0
     epoch: int = 0
     version: int | None = None
-    """Of the constraints, as it was sent last; the guest knows the request by it."""
+    """Of the constraints, as the request was sent last; the guest knows the request by it. None before it was sent."""
     not_before: int | None = None
     """Epoch milliseconds."""
     cancel_reason: str | None = None
@@ -54,21 +54,21 @@ class OpenWork:
     updated_at: int = 0
     finished_at: int | None = None
 
-    # What a new life of the host finds out anew.
+    # Not in the row: a new process of the host finds these out again.
     expires_monotonic: float | None = None
-    """The same on the clock that does not jump: seconds."""
+    """`expires_at` on the monotonic clock, in seconds; None before it was first needed."""
     lost: bool = False
-    """The connection broke; the next attachment tells what has become of it."""
+    """The connection broke; the next attachment tells what has become of the work."""
     begun: bool = False
     """The guest has accepted this attempt."""
     next_is_attempt: bool = True
-    """The next time it is sent is a further attempt."""
+    """The next delivery counts as a further attempt."""
     abandoned: bool = False
-    """This attempt was given up: the guest must not go on with it."""
+    """This attempt was given up: the guest must not continue it."""
     refused: bool = False
-    """The ledger did not take it."""
+    """The ledger did not take the work."""
     recorded: bool = False
-    """Its end is on the disk."""
+    """The end of the work is on the disk."""
     timer: Timer | None = None
     watchers: list[Watcher] = field(default_factory=list[Watcher])
     id: str = field(init=False)
@@ -95,13 +95,20 @@ class OpenWork:
         if self.timer is not None:
             self.timer.cancel()
 
+    def arm(self, timers: Timers, seconds: float, call: Callable[[], None]) -> None:
+        """Set the one deadline that the work has; it replaces the one before."""
+        if self.timer is None:
+            self.timer = timers.call_later(max(0.0, seconds), call)
+        else:
+            self.timer.reschedule(max(0.0, seconds), call)
+
     def notify(self, progress: Progress | None = None) -> None:
-        """Tells whoever watches."""
+        """Call the watchers."""
         for watcher in tuple(self.watchers):
             watcher(self, progress)
 
     def audit_ref(self) -> str:
-        """What joins the records of both ends, with the number of the attempt: there is no other field for it."""
+        """The text that joins the records of both ends, with the attempt's number, for which there is no field."""
         ref = self.request.audit_ref
         return ref if self.attempts < 2 else f"{ref[:480]};attempt={self.attempts}"
 
@@ -110,14 +117,14 @@ class OpenWork:
         return self.request.model_copy(update={"constraints_version": version, "audit_ref": self.audit_ref()})
 
     def changed_values(self) -> tuple[Any, ...]:
-        """What of the row changes while it is active: a value for each of CHANGING_COLUMNS."""
+        """A value for each of CHANGING_COLUMNS."""
         return (
             self.status, self.attempts, self.deliveries, self.epoch, self.version, self.not_before,
             self.cancel_reason, self.error, _json(self.result), self.updated_at, self.finished_at,
         )  # fmt: skip
 
     def row(self) -> tuple[Any, ...]:
-        """The whole row: a value for each of COLUMNS."""
+        """A value for each of COLUMNS."""
         return (
             self.id, self.workspace, self.fingerprint, _json(self.request), self.pinned, self.status, self.attempts,
             self.deliveries, self.epoch, self.version, self.not_before, self.expires_at, self.cancel_reason,
@@ -167,7 +174,7 @@ def check_loose_request(request: WorkRequest) -> None:
 
 
 def fingerprint(request: WorkRequest, workspace: str, *, pinned: bool) -> str:
-    """SHA-256 over what makes it this work and no other. A version that the host has filled in is not part of it."""
+    """SHA-256 over the fields that tell work apart, without a version that the host has filled in."""
     same = {"principal", "content", "content_kind", "bounds"} | ({"constraints_version"} if pinned else set[str]())
     said = request.__pydantic_serializer__.to_json(request, include=same, exclude_none=True)
     return hashlib.sha256(b"%b\n%b" % (workspace.encode(), said)).hexdigest()

@@ -1,7 +1,9 @@
-"""All channels: made, loaded, fenced. The rows are the truth, what is in memory follows them."""
+"""All channels: create, load, fence. The rows are the truth, and memory follows them."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,24 +16,24 @@ from agent_common.protocol.work import Severity, payload_hash
 
 from ...database import channels, constraint_sets
 from ...errors import Conflict, InvalidRequest, NotFound
-from ..connection.addresses import parse_address
-from ..connection.rate_limit import FrameRateLimiter
+from ..addresses import parse_address
 from ..ledger.ledger_writer import LedgerWriter
+from ..owner import WorkspaceOwner
 from .channel import AckStatus, Auth, ConstraintSet, Dialect, Fence, WorkspaceChannel
+from .rate_limit import FrameRateLimiter
 
 MOST_PAYLOAD = 512 << 10
 """Bytes; base64 and the frame around it must fit into a line."""
 
 
 class WorkspaceChannels:
-    """By workspace."""
+    """Channels by workspace."""
 
-    def __init__(self, ledger_writer: LedgerWriter, clock: Clock) -> None:
-        self._ledger_writer, self._clock = ledger_writer, clock
+    def __init__(self, *, ledger_writer: LedgerWriter, clock: Clock, owner: WorkspaceOwner) -> None:
+        self._ledger_writer, self._clock, self._owner = ledger_writer, clock, owner
         self._all: dict[str, WorkspaceChannel] = {}
-        self.revoke_tokens: Callable[[Connection, str], None] = lambda _, __: None
-        """Takes a workspace's tokens away in the transaction that fences it."""
-        self.on_fenced: Callable[[str], None] = lambda _: None
+        self._detached = asyncio.Event()
+        """Set whenever an agent has detached."""
 
     def __iter__(self) -> Iterator[WorkspaceChannel]:
         return iter(self._all.values())
@@ -46,7 +48,26 @@ class WorkspaceChannels:
             raise NotFound(f"the workspace {workspace!r} has no mediation channel")
         return channel
 
+    @property
+    def attached(self) -> int:
+        """How many agents are attached."""
+        return sum(channel.session is not None for channel in self._all.values())
+
+    def on_detached(self) -> None:
+        """An agent has detached."""
+        self._detached.set()
+
+    async def wait_all_detached(self, seconds: float) -> None:
+        """Wait until no agent is attached, or the time is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.attached:
+                    self._detached.clear()
+                    await self._detached.wait()
+
     async def load(self) -> None:
+        """Read all channels and their newest constraints."""
+
         def read(connection: Connection) -> tuple[list[RowMapping], list[RowMapping]]:
             sets = select(*(column for column in constraint_sets.c if column.name != "payload"))
             return (
@@ -64,7 +85,7 @@ class WorkspaceChannels:
     async def create(
         self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None, *, required: bool
     ) -> WorkspaceChannel:
-        """A new channel; with `hmac` it has a key. Raises InvalidRequest and Conflict."""
+        """Make a channel; with `hmac` it gets a key. Raises InvalidRequest and Conflict."""
         self.check(workspace, dialect, auth, listen)
         row = {
             "workspace": workspace,
@@ -84,7 +105,7 @@ class WorkspaceChannels:
         return channel
 
     def check(self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None) -> None:
-        """Whether such a channel could be made. Raises InvalidRequest and Conflict."""
+        """Raise InvalidRequest or Conflict if such a channel cannot be made."""
         if dialect == "loose" and auth == "hmac":
             why = "must be none or left out: an agent that speaks the loose dialect can prove nothing"
             raise InvalidRequest(f"auth {why}", faults=[("auth", why)])
@@ -101,7 +122,7 @@ class WorkspaceChannels:
             raise Conflict(f"listen: {listen} is the address of the workspace {other!r}", code="address_taken")
 
     async def delete(self, workspace: str) -> None:
-        """Takes back a channel that could not be opened."""
+        """Delete a channel that could not be opened."""
         self._all.pop(workspace, None)
         gone = channels.delete().where(channels.c.workspace == workspace)
         await self._ledger_writer.run(lambda connection: connection.execute(gone) and None)
@@ -111,7 +132,11 @@ class WorkspaceChannels:
         await self._update(channel, fence=fence, fence_reason=reason)
         channel.fence, channel.fence_reason = fence, reason
         if fence is not None:
-            self.on_fenced(channel.workspace)
+            self._owner.on_fenced(channel.workspace)
+
+    def save_epoch(self, channel: WorkspaceChannel, epoch: int, callback: Callable[[], None]) -> None:
+        """Store the number of an attachment, and call back once it is durable."""
+        self._ledger_writer.save_epoch(channel.workspace, epoch, callback)
 
     async def set_drained(self, channel: WorkspaceChannel, drained: bool) -> None:
         await self._update(channel, drained=drained)
@@ -123,7 +148,7 @@ class WorkspaceChannels:
         def write(connection: Connection) -> None:
             connection.execute(query)
             if values.get("fence") is not None:
-                self.revoke_tokens(connection, channel.workspace)
+                self._owner.revoke_tokens(connection, channel.workspace)
 
         await self._ledger_writer.run(write)
 
@@ -139,7 +164,10 @@ class WorkspaceChannels:
         effective_at: str,
         payload_ref: str = "inline",
     ) -> tuple[ConstraintSet, bool]:
-        """New constraints, and whether they were there already. Raises InvalidRequest and Conflict."""
+        """Store new constraints, and return them and whether they were there already.
+
+        Raises InvalidRequest and Conflict.
+        """
         if len(payload) > MOST_PAYLOAD:
             why = f"is larger than {MOST_PAYLOAD} bytes"
             raise InvalidRequest(f"payload {why}", faults=[("payload", why)])
@@ -170,7 +198,7 @@ class WorkspaceChannels:
         return fresh, False
 
     async def read_payload(self, channel: WorkspaceChannel, version: int) -> bytes:
-        """Raises NotFound."""
+        """The payload of a version. Raises NotFound."""
         mine = (constraint_sets.c.workspace == channel.workspace) & (constraint_sets.c.version == version)
         query = select(constraint_sets.c.payload).where(mine)
         found = await self._ledger_writer.read(lambda connection: connection.execute(query).scalar())
@@ -179,7 +207,7 @@ class WorkspaceChannels:
         return bytes(found)
 
     async def save_ack_status(self, channel: WorkspaceChannel, constraints: ConstraintSet, status: AckStatus) -> None:
-        """Notes how the guest has answered."""
+        """Store how the guest has answered."""
         constraints.status = status
         at = self._clock.now_ms() if status == "acked" else None
         mine = (constraint_sets.c.workspace == channel.workspace) & (constraint_sets.c.version == constraints.version)

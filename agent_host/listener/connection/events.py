@@ -1,0 +1,72 @@
+"""Events of a session, and what all sessions of a listener share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent_common.clock import Clock
+from agent_common.protocol.work import ConstraintAck, LifecycleSignal, Nack, Resume, WorkResult
+
+from ..audit.audit_log import AuditLog
+from ..channels.channel import AttachedAgent
+from ..ledger.work import OpenWork
+from ..limits import ListenerLimits
+from ..metrics import Metrics
+from ..timers import Timers
+from .parsing import FrameParser
+
+
+class SessionEvents(Protocol):
+    """Decides what follows from the events of sessions. The methods are called directly and must not wait."""
+
+    def on_resume(self, session: AttachedAgent, resume: Resume) -> None:
+        """The agent has named the work that it still has; it waits for the verdicts."""
+        ...
+
+    def on_resumed(self, session: AttachedAgent) -> None:
+        """Both ends agree about the work of earlier connections."""
+        ...
+
+    def on_accepting(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
+        """The agent begins work."""
+        ...
+
+    def on_completed(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
+        """The agent has ended work, and its slot is free."""
+        ...
+
+    def on_result(self, session: AttachedAgent, result: WorkResult) -> None: ...
+
+    def on_nack(self, session: AttachedAgent, nack: Nack) -> None:
+        """The agent has refused a frame."""
+        ...
+
+    def on_constraint_ack(self, session: AttachedAgent, ack: ConstraintAck) -> None: ...
+
+    def on_constraints_outdated(self, session: AttachedAgent) -> None:
+        """The agent says that its constraints are not those in force."""
+        ...
+
+    def on_slot_freed(self, session: AttachedAgent) -> None: ...
+
+    def on_abandoned(self, session: AttachedAgent, work: OpenWork, why: str) -> None:
+        """An attempt was given up; the session ends next."""
+        ...
+
+    def on_detached(self, session: AttachedAgent, slots: dict[str, OpenWork]) -> None:
+        """The session is over. `slots`: the work that the agent still had."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionServices:
+    """One object for all connections of a listener, of which there may be thousands: each holds one reference."""
+
+    events: SessionEvents
+    parser: FrameParser
+    audit_log: AuditLog
+    metrics: Metrics
+    timers: Timers
+    clock: Clock
+    limits: ListenerLimits

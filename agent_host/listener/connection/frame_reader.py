@@ -1,0 +1,221 @@
+"""Read an attached agent's frames: pace, parse, record, and report each as an event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, ClassVar, cast
+
+import structlog
+
+from agent_common.json_reader import INLINE_BYTES, run_by_size
+from agent_common.protocol.work import (
+    ConstraintAck,
+    Control,
+    FrameFault,
+    IdentityRevision,
+    LifecycleSignal,
+    Nack,
+    Ping,
+    Pong,
+    Progress,
+    Resume,
+    UnknownControl,
+    WorkFrame,
+    WorkResult,
+)
+
+from ..channels.channel import AttachedAgent
+from ..channels.rate_limit import cost_of
+from ..timers import Timer
+from .events import SessionServices
+from .parsing import BadLines, kind_of, refs_of
+from .socket import AgentConnection
+
+log = structlog.get_logger(__name__)
+_SHORTEST_PAUSE_SECONDS = 0.02
+
+
+class FrameReader:
+    """Handles the lines of one attached agent."""
+
+    __slots__ = ("_bad_lines", "_channel", "_connection", "_frame_task", "_pause_timer", "_services", "_session")
+
+    def __init__(self, services: SessionServices, session: AttachedAgent, connection: AgentConnection) -> None:
+        self._services, self._session, self._connection = services, session, connection
+        self._channel = session.channel
+        self._bad_lines = BadLines(services.clock)
+        self._pause_timer: Timer | None = None
+        """Runs until the agent may be listened to again."""
+        self._frame_task: asyncio.Task[None] | None = None
+        """Must end before the next frame is heard."""
+
+    def close(self) -> None:
+        """Stop the pause and the task, if there are any."""
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
+        if self._frame_task is not None:
+            self._frame_task.cancel()
+
+    def on_lost(self, reason: str) -> None:
+        self._session.end(reason)
+
+    # ---------------------------------------------------------------- lines
+
+    def on_line(self, line: bytes | FrameFault) -> None:
+        if self._session.state == "gone":
+            return
+        if isinstance(line, bytes) and len(line) > INLINE_BYTES:
+            self.run_before_next_frame(self._parse_long(line))
+        else:
+            self._parse(line)
+        channel = self._channel
+        if channel.rate_limiter.spend(cost_of(line)) or self._services.audit_log.is_behind(channel.workspace):
+            self._pause()
+
+    def _parse(self, line: bytes | FrameFault) -> None:
+        try:
+            frame = self._services.parser.parse(self._channel, line)
+        except FrameFault as fault:
+            self._on_bad_line(fault)
+        else:
+            self._handle_frame(line, frame)
+
+    async def _parse_long(self, line: bytes) -> None:
+        """Read a long line in a thread, so that only this connection waits for it and not all agents."""
+        try:
+            frame = await run_by_size(len(line), partial(self._services.parser.parse, self._channel, line))
+        except FrameFault as fault:
+            self._on_bad_line(fault)
+        else:
+            self._handle_frame(line, frame)
+
+    def _handle_frame(self, line: bytes | FrameFault, frame: WorkFrame) -> None:
+        kind, session = kind_of(frame), self._session
+        if kind not in ("ping", "pong"):
+            request_id, audit_ref = refs_of(frame)
+            audit_log = self._services.audit_log
+            audit_log.write(
+                audit_log.make_row(
+                    "in",
+                    kind,
+                    cast(bytes, line),
+                    workspace=self._channel.workspace,
+                    epoch=session.epoch,
+                    connection=self._connection.number,
+                    request_id=request_id,
+                    audit_ref=audit_ref,
+                )
+            )
+        handle = self._HANDLERS.get(type(frame))
+        if handle is None:
+            self._on_bad_line(FrameFault("wrong_direction", f"{kind}: only a host sends this"))
+        elif isinstance(frame, Control) and not session.negotiated:
+            self._on_bad_line(FrameFault("not_negotiated", f"{kind}: no control frames were agreed on"))
+        else:
+            handle(self, frame)
+
+    def _on_bad_line(self, fault: FrameFault) -> None:
+        """Answer and count a line that is no frame. Too many of them end the session."""
+        self._services.metrics.count("bad_lines", fault.code)
+        self._session.record_event(f"bad_line.{fault.code}", str(fault), fault.request_id)
+        if self._bad_lines.add_and_check():
+            self._session.end("too_many_bad_lines")
+            return
+        self._session.send(Nack(code=fault.code, request_id=fault.request_id, detail=str(fault)[:4000]))
+
+    # ---------------------------------------------------------------- frames
+
+    def _on_signal(self, signal: LifecycleSignal) -> None:
+        match signal.signal:
+            case "accepting":
+                self._services.events.on_accepting(self._session, signal)
+            case "completed":
+                self._services.events.on_completed(self._session, signal)
+            case "quarantined":
+                detail = signal.detail or "only a host can say that; ignored"
+                self._session.alarm("guest_says_quarantined", detail)
+            case "constraints_outdated":
+                self._services.events.on_constraints_outdated(self._session)
+            case "mediation_broken" | "ready":
+                return
+
+    def _on_result(self, result: WorkResult) -> None:
+        self._services.events.on_result(self._session, result)
+
+    def _on_ack(self, ack: ConstraintAck) -> None:
+        self._services.events.on_constraint_ack(self._session, ack)
+
+    def _on_resume(self, resume: Resume) -> None:
+        if self._session.state == "resuming":
+            self._services.events.on_resume(self._session, resume)
+            self._session.mark_resumed()
+
+    def _on_progress(self, progress: Progress) -> None:
+        work = self._session.slots.get(progress.request_id)
+        if work is not None and work.active:
+            work.notify(progress)
+
+    def _on_ping(self, ping: Ping) -> None:
+        self._session.send(Pong(n=ping.n), droppable=True)
+
+    def _on_nack(self, nack: Nack) -> None:
+        if nack.request_id is not None:
+            self._services.events.on_nack(self._session, nack)
+
+    def _ignore(self, _: object) -> None:
+        """A frame of a newer protocol, or of no consequence; the audit trail has it."""
+
+    _HANDLERS: ClassVar[dict[type, Callable[[FrameReader, Any], None]]] = {
+        LifecycleSignal: _on_signal,
+        WorkResult: _on_result,
+        ConstraintAck: _on_ack,
+        Resume: _on_resume,
+        Progress: _on_progress,
+        Ping: _on_ping,
+        Nack: _on_nack,
+        Pong: _ignore,
+        IdentityRevision: _ignore,
+        UnknownControl: _ignore,
+    }
+    """The frames that an agent may send."""
+
+    # ---------------------------------------------------------------- pace
+
+    def _pause(self) -> None:
+        """Stop reading until the allowance is no longer overdrawn and the trail is written in time."""
+        if self._session.state == "gone":
+            return
+        wait = self._channel.rate_limiter.spend(0)
+        if wait and not self._connection.holding:
+            self._session.alarm("too_fast", "it says more than it may, and is listened to less often")
+        self._connection.hold()
+        wait = max(_SHORTEST_PAUSE_SECONDS, wait)
+        if self._pause_timer is None:
+            self._pause_timer = self._services.timers.call_later(wait, self.resume)
+        else:
+            self._pause_timer.reschedule(wait, self.resume)
+
+    def resume(self) -> None:
+        """Read again, unless there is still a reason not to."""
+        if self._session.state == "gone" or self._frame_task is not None:
+            return
+        channel = self._channel
+        if channel.rate_limiter.spend(0) or self._services.audit_log.is_behind(channel.workspace):
+            self._pause()
+        else:
+            self._connection.release()
+
+    def run_before_next_frame(self, job: Coroutine[Any, Any, None]) -> None:
+        """Run the job, and hold the connection's frames until it is done: a connection has one such job at a time."""
+        self._connection.hold()
+        self._frame_task = asyncio.create_task(job, name=f"frame-{self._channel.workspace}")
+        self._frame_task.add_done_callback(self._on_job_done)
+
+    def _on_job_done(self, job: asyncio.Task[None]) -> None:
+        if not job.cancelled() and (error := job.exception()) is not None:
+            log.error("frame_failed", workspace=self._channel.workspace, exc_info=error)
+        if self._frame_task is job:  # else the job has started another one
+            self._frame_task = None
+            self.resume()

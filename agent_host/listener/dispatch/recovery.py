@@ -1,0 +1,52 @@
+"""Take up the work that an earlier process of the host has left open."""
+
+from __future__ import annotations
+
+from agent_common.clock import Clock
+
+from ..channels.workspace_channels import WorkspaceChannels
+from ..ledger.ledger import WorkLedger
+from ..ledger.work import OpenWork
+from ..limits import ListenerLimits
+from .deadlines import WorkDeadlines
+from .dispatcher import Dispatcher
+from .retries import WorkRetries
+
+
+class WorkRecovery:
+    """Puts each open request where it was."""
+
+    def __init__(
+        self,
+        *,
+        ledger: WorkLedger,
+        channels: WorkspaceChannels,
+        dispatcher: Dispatcher,
+        retries: WorkRetries,
+        deadlines: WorkDeadlines,
+        clock: Clock,
+        limits: ListenerLimits,
+    ) -> None:
+        self._ledger, self._channels, self._dispatcher, self._retries = ledger, channels, dispatcher, retries
+        self._deadlines, self._clock, self._limits = deadlines, clock, limits
+
+    async def run(self) -> None:
+        """Read the open work, and queue it, wait for its agent, or end it."""
+        for work in await self._ledger.load():
+            self._restore(work)
+
+    def _restore(self, work: OpenWork) -> None:
+        channel = self._channels.find(work.workspace)
+        if channel is None:
+            self._ledger.finish(work, "dead", error="no_workspace: its workspace is gone")
+        elif work.lost:
+            if work.cancel_reason is not None:
+                self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
+            else:
+                self._retries.mark_lost(channel, work)
+        elif work.status == "retry_wait" and work.not_before is not None:
+            wait = (work.not_before - self._clock.now_ms()) / 1000
+            wait = max(0.0, min(wait, self._limits.retry_max))
+            self._deadlines.arm(work, wait, lambda: self._dispatcher.requeue(work))
+        else:
+            self._dispatcher.enqueue(work)

@@ -1,0 +1,134 @@
+"""Begin work again, or send it again, after a pause; or end it when it was tried often enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent_common.clock import Clock
+
+from ..audit.audit_log import AuditLog
+from ..channels.channel import WorkspaceChannel
+from ..ledger.ledger import WorkLedger
+from ..ledger.work import OpenWork
+from ..limits import ListenerLimits
+from ..metrics import Metrics
+from .deadlines import WorkDeadlines
+from .dispatcher import Dispatcher
+
+Draw = Callable[[float, float], float]
+"""A random number between two."""
+
+
+class RetryPauses:
+    """How long work waits before it goes out again."""
+
+    def __init__(self, *, limits: ListenerLimits, draw: Draw) -> None:
+        self._limits, self._draw = limits, draw
+
+    def before_retry(self, work: OpenWork) -> float | None:
+        """Seconds before the next attempt; None: there were enough."""
+        if work.attempts >= self._limits.attempts:
+            return None
+        most = min(self._limits.retry_max, max(self._limits.retry_min, 2.0**work.attempts))
+        return self._draw(self._limits.retry_min, most)
+
+    def before_resend(self, work: OpenWork) -> float | None:
+        """Seconds before the same attempt is sent again; None: it was sent often enough."""
+        if work.deliveries >= self._limits.deliveries:
+            return None
+        if work.deliveries < 2:
+            return 0.0
+        return self._draw(0.0, min(self._limits.resend_max, 0.02 * 2.0 ** min(work.deliveries, 12)))
+
+
+class WorkRetries:
+    """Decides what follows an attempt that came to nothing."""
+
+    def __init__(
+        self,
+        *,
+        ledger: WorkLedger,
+        dispatcher: Dispatcher,
+        deadlines: WorkDeadlines,
+        pauses: RetryPauses,
+        audit_log: AuditLog,
+        metrics: Metrics,
+        clock: Clock,
+    ) -> None:
+        self._ledger, self._dispatcher, self._deadlines, self._pauses = ledger, dispatcher, deadlines, pauses
+        self._audit_log, self._metrics, self._clock = audit_log, metrics, clock
+
+    # ---------------------------------------------------------------- once more
+
+    def retry(self, work: OpenWork, why: str) -> None:
+        """Begin a further attempt after a pause, or end the work when there were enough."""
+        if work.cancel_reason is not None:
+            self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
+            return
+        pause = self._pauses.before_retry(work)
+        if pause is None:
+            error = f"attempts_exhausted: {work.attempts} attempts, the last: {why}"
+            self._ledger.finish(work, "dead", error=error)
+            return
+        self._metrics.count("retries", why)
+        work.next_is_attempt = True
+        self._schedule(work, pause, why)
+
+    def resend(self, work: OpenWork, why: str) -> None:
+        """Send the same attempt again: the agent has not begun it."""
+        if work.cancel_reason is not None:
+            self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
+            return
+        pause = self._pauses.before_resend(work)
+        if pause is None:
+            self._ledger.finish(work, "dead", error=f"undeliverable: sent {work.deliveries} times, the last: {why}")
+            return
+        self._metrics.count("resends")
+        self._schedule(work, pause, why)
+
+    def _schedule(self, work: OpenWork, seconds: float, why: str) -> None:
+        work.lost, work.not_before = False, self._clock.now_ms() + round(seconds * 1000)
+        if work.status == "retry_wait":
+            self._ledger.save_later(work)
+        else:
+            self._ledger.change_status(work, "retry_wait")
+        self._audit_log.event("retry_wait", why, workspace=work.workspace, epoch=work.epoch, request_id=work.id)
+        work.notify()
+        self._deadlines.arm(work, seconds, lambda: self._dispatcher.requeue(work))
+
+    # ---------------------------------------------------------------- breaks
+
+    def on_detached(self, channel: WorkspaceChannel, slots: dict[str, OpenWork]) -> None:
+        """The connection broke. The agent may continue what it has begun: its next attachment tells."""
+        for work in slots.values():
+            if work.status not in ("dispatched", "accepted"):
+                continue
+            if work.cancel_reason is not None:
+                self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
+                continue
+            work.begun = work.status == "accepted"
+            self._ledger.change_status(work, "retry_wait")
+            self.mark_lost(channel, work)
+            work.notify()
+
+    def mark_lost(self, channel: WorkspaceChannel, work: OpenWork) -> None:
+        """Keep work until the next attachment tells what has become of it, or it expires."""
+        work.lost = True
+        channel.lost[work.id] = work
+        self._deadlines.arm_expiry(work)
+
+    def retry_lost(self, channel: WorkspaceChannel) -> None:
+        """The agent is back: it has lost the work that it has not named."""
+        lost, channel.lost = channel.lost, {}
+        for work in lost.values():
+            if work.status != "retry_wait" or not work.lost:
+                continue
+            if work.begun:
+                self.retry(work, "lost")
+            else:
+                self.resend(work, "lost")
+
+    def retry_if_lost(self, work: OpenWork, why: str) -> None:
+        """Retry work that is still lost; work whose result has come meanwhile is left alone."""
+        if work.status == "retry_wait" and work.lost:
+            self.retry(work, why)

@@ -1,0 +1,75 @@
+"""What follows from each event of a session, in one place. Implements `SessionEvents` of the connection."""
+
+from __future__ import annotations
+
+from agent_common.protocol.work import ConstraintAck, LifecycleSignal, Nack, Resume, WorkResult
+
+from ..channels.channel import AttachedAgent
+from ..channels.workspace_channels import WorkspaceChannels
+from ..ledger.work import OpenWork
+from .ack_watch import AckWatch
+from .constraints import ConstraintEnforcer
+from .dispatcher import Dispatcher
+from .results import ResultHandler
+from .resume import ResumeHandler
+from .retries import WorkRetries
+
+
+class SessionEventHandler:
+    """Hands each event to those who decide."""
+
+    def __init__(
+        self,
+        *,
+        channels: WorkspaceChannels,
+        dispatcher: Dispatcher,
+        retries: WorkRetries,
+        watch: AckWatch,
+        constraints: ConstraintEnforcer,
+        results: ResultHandler,
+        resume: ResumeHandler,
+    ) -> None:
+        self._channels, self._dispatcher, self._retries = channels, dispatcher, retries
+        self._watch, self._constraints, self._results, self._resume = watch, constraints, results, resume
+
+    # ---------------------------------------------------------------- states
+
+    def on_resume(self, session: AttachedAgent, resume: Resume) -> None:
+        self._resume.on_resume(session, resume)
+
+    def on_resumed(self, session: AttachedAgent) -> None:
+        self._retries.retry_lost(session.channel)
+        self._constraints.ensure_acknowledged(session)
+
+    def on_slot_freed(self, session: AttachedAgent) -> None:
+        self._watch.start_if_idle(session)
+        self._dispatcher.send_queued(session.channel)
+
+    def on_abandoned(self, session: AttachedAgent, work: OpenWork, why: str) -> None:
+        del session
+        self._retries.retry(work, why)
+
+    def on_detached(self, session: AttachedAgent, slots: dict[str, OpenWork]) -> None:
+        self._watch.pause(session.channel)
+        self._channels.on_detached()
+        self._retries.on_detached(session.channel, slots)
+
+    # ---------------------------------------------------------------- frames
+
+    def on_accepting(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
+        self._results.on_accepting(session, signal)
+
+    def on_completed(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
+        self._results.on_completed(session, signal)
+
+    def on_result(self, session: AttachedAgent, result: WorkResult) -> None:
+        self._results.on_result(session, result)
+
+    def on_nack(self, session: AttachedAgent, nack: Nack) -> None:
+        self._results.on_nack(session, nack)
+
+    def on_constraint_ack(self, session: AttachedAgent, ack: ConstraintAck) -> None:
+        self._constraints.on_ack(session, ack)
+
+    def on_constraints_outdated(self, session: AttachedAgent) -> None:
+        self._constraints.on_outdated(session)

@@ -1,0 +1,95 @@
+"""The classes that decide about work, wired from bottom to top."""
+
+from __future__ import annotations
+
+from agent_common.clock import Clock
+
+from ..audit.audit_log import AuditLog
+from ..background import BackgroundTasks
+from ..channels.workspace_channels import WorkspaceChannels
+from ..ledger.ledger import WorkLedger
+from ..limits import ListenerLimits
+from ..metrics import Metrics
+from ..owner import WorkspaceOwner
+from ..timers import Timers
+from .ack_watch import AckWatch
+from .cancellation import WorkCanceller
+from .constraints import ConstraintEnforcer
+from .deadlines import WorkDeadlines
+from .dispatcher import Dispatcher
+from .gate import SendGate
+from .recovery import WorkRecovery
+from .results import ResultHandler
+from .resume import ResumeHandler
+from .retries import Draw, RetryPauses, WorkRetries
+from .session_events import SessionEventHandler
+
+
+class Dispatch:
+    """Everything in this package, for the listener: it is the only one that sees more than one piece of it."""
+
+    def __init__(
+        self,
+        *,
+        ledger: WorkLedger,
+        channels: WorkspaceChannels,
+        owner: WorkspaceOwner,
+        audit_log: AuditLog,
+        metrics: Metrics,
+        timers: Timers,
+        clock: Clock,
+        limits: ListenerLimits,
+        draw: Draw,
+    ) -> None:
+        self._tasks = BackgroundTasks()
+        self.gate = SendGate(owner)
+        deadlines = WorkDeadlines(ledger=ledger, audit_log=audit_log, timers=timers, clock=clock, limits=limits)
+        self.dispatcher = Dispatcher(
+            ledger=ledger, channels=channels, gate=self.gate, deadlines=deadlines, metrics=metrics
+        )
+        retries = WorkRetries(
+            ledger=ledger,
+            dispatcher=self.dispatcher,
+            deadlines=deadlines,
+            pauses=RetryPauses(limits=limits, draw=draw),
+            audit_log=audit_log,
+            metrics=metrics,
+            clock=clock,
+        )
+        watch = AckWatch(
+            channels=channels, owner=owner, audit_log=audit_log, tasks=self._tasks, timers=timers, clock=clock
+        )
+        self.constraints = ConstraintEnforcer(
+            channels=channels, dispatcher=self.dispatcher, watch=watch, audit_log=audit_log, tasks=self._tasks
+        )
+        results = ResultHandler(
+            ledger=ledger,
+            retries=retries,
+            deadlines=deadlines,
+            constraints=self.constraints,
+            metrics=metrics,
+            limits=limits,
+        )
+        self.events = SessionEventHandler(
+            channels=channels,
+            dispatcher=self.dispatcher,
+            retries=retries,
+            watch=watch,
+            constraints=self.constraints,
+            results=results,
+            resume=ResumeHandler(ledger=ledger, retries=retries, deadlines=deadlines, limits=limits),
+        )
+        self.canceller = WorkCanceller(ledger=ledger, channels=channels, deadlines=deadlines, limits=limits)
+        self.recovery = WorkRecovery(
+            ledger=ledger,
+            channels=channels,
+            dispatcher=self.dispatcher,
+            retries=retries,
+            deadlines=deadlines,
+            clock=clock,
+            limits=limits,
+        )
+
+    async def close(self, seconds: float) -> None:
+        """Wait up to `seconds` for the rows that are being written in the background."""
+        await self._tasks.close(seconds)

@@ -1,0 +1,242 @@
+"""What an operator does with workspaces and their channels (docs/mediation-host.md#what-an-operator-does)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agent_common.clock import Clock
+from agent_common.net import Endpoint
+from agent_common.protocol.work import Severity, to_rfc3339
+
+from ..errors import Conflict, StartError
+from .addresses import is_reachable, parse_address
+from .audit.audit_log import AuditLog
+from .channels.channel import Auth, Dialect, WorkspaceChannel
+from .channels.workspace_channels import WorkspaceChannels
+from .connection.acceptor import Acceptors
+from .dispatch.constraints import ConstraintEnforcer
+from .dispatch.dispatcher import Dispatcher
+from .dispatch.gate import SendGate
+from .dispatch.readiness import Readiness, build_readiness
+from .ledger.ledger import WorkLedger
+
+
+class WorkspaceOperations:
+    """Creates, fences, drains and reports on workspaces' channels."""
+
+    def __init__(
+        self,
+        *,
+        channels: WorkspaceChannels,
+        acceptors: Acceptors,
+        ledger: WorkLedger,
+        gate: SendGate,
+        dispatcher: Dispatcher,
+        constraints: ConstraintEnforcer,
+        audit_log: AuditLog,
+        clock: Clock,
+        drain_timeout: float,
+    ) -> None:
+        self._channels, self._acceptors, self._ledger, self._gate = channels, acceptors, ledger, gate
+        self._dispatcher, self._constraints = dispatcher, constraints
+        self._audit_log, self._clock, self._drain_timeout = audit_log, clock, drain_timeout
+
+    # ---------------------------------------------------------------- channels
+
+    async def enrol(
+        self,
+        workspace: str,
+        *,
+        dialect: Dialect = "strict",
+        auth: Auth | None = None,
+        listen: str | None = None,
+        required: bool = False,
+    ) -> tuple[WorkspaceChannel, str | None]:
+        """Make a channel for the workspace; return it and its key, which is shown only now, or None if it has none.
+
+        `auth` None means `hmac` for a strict agent and `none` for a loose one. `listen`: an address of its own.
+        Raises InvalidRequest and Conflict.
+        """
+        auth = auth or ("none" if dialect == "loose" else "hmac")
+        channel = await self._channels.create(workspace, dialect, auth, listen, required=required)
+        if listen is not None:
+            try:
+                await self._acceptors.open(channel, parse_address(listen))
+            except StartError as error:
+                await self._channels.delete(workspace)
+                raise _address_taken(error) from error
+        self._audit_log.event("enrolled", f"{dialect} {auth} {listen or ''}".strip(), workspace=workspace)
+        return channel, channel.key.decode() if channel.key else None
+
+    async def delete_channel(self, workspace: str) -> None:
+        """Delete the channel of a workspace that could not be created."""
+        self.close_address(workspace)
+        await self._channels.delete(workspace)
+
+    def channel(self, workspace: str) -> WorkspaceChannel:
+        """Raises NotFound."""
+        return self._channels.get(workspace)
+
+    def has_channel(self, workspace: str) -> bool:
+        return self._channels.find(workspace) is not None
+
+    # ---------------------------------------------------------------- addresses
+
+    @property
+    def address(self) -> Endpoint | None:
+        """Where all agents may come, with the port that was taken; None if there is no such address."""
+        return self._acceptors.shared_address
+
+    def address_of(self, workspace: str) -> Endpoint | None:
+        """Where the workspace's agent must connect to, also while its own address is closed; None: it has no channel,
+        or there is no shared address."""
+        channel = self._channels.find(workspace)
+        if channel is None or channel.listen is None:
+            return self.address if channel else None
+        return channel.address or parse_address(channel.listen)
+
+    def close_address(self, workspace: str) -> None:
+        """Close the workspace's own address until it may attach again. Idempotent."""
+        self._acceptors.close(workspace)
+
+    async def _open_address(self, channel: WorkspaceChannel) -> None:
+        """Open the workspace's own address again, with the port that it had. Raises Conflict."""
+        if channel.listen is None or self._acceptors.is_open(channel.workspace):
+            return
+        try:
+            await self._acceptors.open(channel, channel.address or parse_address(channel.listen))
+        except StartError as error:
+            raise _address_taken(error) from error
+
+    async def readiness(self, workspace: str) -> Readiness | None:
+        """Whether the workspace can be given work; None if it has no channel."""
+        channel = self._channels.find(workspace)
+        if channel is None:
+            return None
+        address = self.address_of(workspace)
+        up = address is not None and await asyncio.to_thread(is_reachable, address)
+        return build_readiness(channel, address, reachable=up, gate=self._gate, clock=self._clock)
+
+    # ---------------------------------------------------------------- fences
+
+    async def quarantine(self, workspace: str, reason: str) -> None:
+        """Store a fence, then cut the channel without telling the guest. The work that it had is dead."""
+        channel = self.channel(workspace)
+        await self._channels.fence(channel, "quarantined", reason)
+        self.close_address(workspace)
+        self._audit_log.event("quarantined", reason, workspace=workspace, epoch=channel.epoch)
+        slots = dict(channel.session.slots) if channel.session is not None else {}
+        had = {**slots, **channel.lost}
+        for work in self._ledger.active.values():
+            if work.workspace == workspace and work.deliveries and work.status != "queued":
+                had[work.id] = work
+        for work in had.values():
+            if work.active:
+                self._ledger.finish(work, "dead", error=f"quarantined: {reason}")
+        channel.lost.clear()
+        if channel.session is not None:
+            channel.session.end("quarantined", abruptly=True)
+        await self._ledger.flush()
+
+    async def unquarantine(self, workspace: str) -> None:
+        """Let the agent attach again; queued work goes out. Raises Conflict if the workspace is not in quarantine."""
+        channel = self.channel(workspace)
+        if channel.fence != "quarantined":
+            raise Conflict(f"the workspace {workspace!r} is not in quarantine", code="not_quarantined")
+        await self._open_address(channel)
+        await self._channels.fence(channel, None, None)
+        self._audit_log.event("unquarantined", workspace=workspace, epoch=channel.epoch)
+
+    async def resume(self, workspace: str) -> None:
+        """Undo a drain or a halt, and open the workspace's own address if it is closed.
+
+        Raises Conflict while the workspace is in quarantine, or its address is taken.
+        """
+        channel = self.channel(workspace)
+        if channel.fence == "quarantined":
+            raise Conflict(
+                f"the workspace {workspace!r} is in quarantine: {channel.fence_reason}; "
+                f"POST /workspaces/{workspace}/unquarantine first",
+                code="quarantined",
+            )
+        await self._open_address(channel)
+        if channel.fence is not None:
+            await self._channels.fence(channel, None, None)
+            if channel.constraints is not None:
+                channel.constraints.owed_seconds, channel.constraints.alerted = 0.0, False
+        if channel.drained:
+            await self._channels.set_drained(channel, False)
+        self._dispatcher.send_queued(channel)
+
+    # ---------------------------------------------------------------- pace
+
+    def workspace_changed(self, workspace: str) -> None:
+        """The workspace has begun or ceased to run."""
+        channel = self._channels.find(workspace)
+        if channel is not None:
+            self._dispatcher.send_queued(channel)
+
+    def pause(self, workspace: str) -> None:
+        """The workspace's machine is paused: send nothing, and stop all its deadlines. Idempotent."""
+        channel = self.channel(workspace)
+        if channel.paused:
+            return
+        channel.paused = True
+        self._audit_log.event("paused", workspace=workspace, epoch=channel.epoch)
+        if channel.session is not None:
+            channel.session.freeze()
+            self._constraints.freeze(channel)
+
+    def unpause(self, workspace: str) -> None:
+        """The workspace's machine runs again: continue its deadlines, and send queued work. Idempotent."""
+        channel = self.channel(workspace)
+        if not channel.paused:
+            return
+        channel.paused = False
+        self._audit_log.event("unpaused", workspace=workspace, epoch=channel.epoch)
+        if channel.session is not None:
+            channel.session.thaw()
+            self._constraints.thaw(channel.session)
+        self._dispatcher.send_queued(channel)
+
+    async def drain(self, workspace: str, seconds: float | None = None) -> None:
+        """Send no new work until the workspace is resumed. Its agent ends what it has and closes, at the latest after
+        `seconds`; None means the listener's `drain_timeout`."""
+        channel = self.channel(workspace)
+        await self._channels.set_drained(channel, True)
+        self._audit_log.event("drained", workspace=workspace, epoch=channel.epoch)
+        if channel.session is not None:
+            channel.session.drain(self._drain_timeout if seconds is None else seconds)
+
+    async def push_constraints(
+        self,
+        workspace: str,
+        version: int,
+        payload: bytes,
+        *,
+        severity: Severity = "MEDIUM",
+        effective_at: str | None = None,
+        payload_ref: str = "inline",
+    ) -> str:
+        """Put new constraints in force, and return their hash. `effective_at` None means now.
+
+        Raises InvalidRequest and Conflict.
+        """
+        channel = self.channel(workspace)
+        current, known = await self._channels.save_constraints(
+            channel,
+            version,
+            payload,
+            severity=severity,
+            effective_at=effective_at or to_rfc3339(self._clock.now_ms()),
+            payload_ref=payload_ref,
+        )
+        if not known:
+            self._audit_log.event("constraints", f"{version} {severity} {current.hash}", workspace=workspace)
+            self._constraints.enforce_new(channel)
+            self._dispatcher.requeue_waiting(channel)
+        return current.hash
+
+
+def _address_taken(error: StartError) -> Conflict:
+    return Conflict(error.message.replace("MESH_LISTENER_URL", "listen"), code="address_taken")
