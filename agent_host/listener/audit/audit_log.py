@@ -12,7 +12,7 @@ from agent_common.clock import Clock
 
 from ..metrics import Direction, Metrics
 from ..timers import Timers
-from .tally import RepeatCounter
+from .repeat_counter import RepeatCounter
 
 log = structlog.get_logger(__name__)
 _MOST_DETAIL = 2000
