@@ -1,4 +1,4 @@
-"""Send queued work to agents (docs/mediation-host.md#when-work-goes-out): on the disk first, then on the wire."""
+"""Send queued work to agents (docs/mediation-host.md#workspaces-and-their-agents): on the disk first, then on the wire."""
 
 from __future__ import annotations
 
