@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs]
+from xdist.scheduler import LoadScopeScheduling  # pyright: ignore[reportMissingTypeStubs]
 
 from tests.measured import MEASURED
 
@@ -19,6 +22,26 @@ for name in MEASURED:
 # Whoever runs the tests in the background hands down that interrupts are ignored, and so would each server.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How fast examples come says something about the machine; pytest ends what hangs.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# How fast examples come says something about the machine; pytest ends what hangs. `dev` is what a change is tried
+# with, `ci` what the build server takes the time for.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", PATIENT, max_examples=25)
+settings.register_profile("ci", PATIENT, max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+class GroupOrFile(LoadScopeScheduling):
+    """Keeps the tests of a file in one worker, so that what its fixtures start is started once.
+
+    The groups that `xdist_group` names are kept together across files.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        group = nodeid.rfind("@")
+        return nodeid[group + 1 :] if group > nodeid.rfind("]") else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
+    """Replace what `--dist loadgroup` means, which would spread the tests of a file over the workers."""
+    return GroupOrFile(config, log) if config.getoption("dist") == "loadgroup" else None
