@@ -30,6 +30,12 @@ settings.register_profile("ci", PATIENT, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have coverage measure the workers too; this process hands the tests to them and runs none itself."""
+    if getattr(config.option, "numprocesses", None):
+        os.environ.update(MEASURED)
+
+
 class GroupOrFile(LoadScopeScheduling):
     """Keeps the tests of a file in one worker, so that what its fixtures start is started once.
 
