@@ -7,8 +7,6 @@ import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs]
-from xdist.scheduler import LoadScopeScheduling  # pyright: ignore[reportMissingTypeStubs]
 
 from tests.measured import MEASURED
 
@@ -34,20 +32,3 @@ def pytest_configure(config: pytest.Config) -> None:
     """Have coverage measure the workers too; this process hands the tests to them and runs none itself."""
     if getattr(config.option, "numprocesses", None):
         os.environ.update(MEASURED)
-
-
-class GroupOrFile(LoadScopeScheduling):
-    """Keeps the tests of a file in one worker, so that what its fixtures start is started once.
-
-    The groups that `xdist_group` names are kept together across files.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        group = nodeid.rfind("@")
-        return nodeid[group + 1 :] if group > nodeid.rfind("]") else nodeid.partition("::")[0]
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
-    """Replace what `--dist loadgroup` means, which would spread the tests of a file over the workers."""
-    return GroupOrFile(config, log) if config.getoption("dist") == "loadgroup" else None

@@ -20,7 +20,7 @@ from .conftest import chosen
 from .ground import held
 from .play import Outcome
 
-pytestmark = [pytest.mark.xdist_group("machine"), pytest.mark.timeout(480)]
+pytestmark = pytest.mark.timeout(480)
 
 RUNG = os.environ.get("REDTEAM_RUNG", "")
 SERVER = os.environ.get("REDTEAM_SERVER", "root")
@@ -45,7 +45,10 @@ def confined(request: pytest.FixtureRequest) -> dict[str, Outcome]:
 
 @pytest.mark.parametrize(
     "case",
-    [case if case.name in CORE else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
+    [
+        case if case.name in CORE else pytest.param(case, marks=[pytest.mark.slow, pytest.mark.machine])
+        for case in CASES
+    ],
     ids=lambda case: case.name,
 )
 def test_it_is_held(case: Case, confined: dict[str, Outcome]) -> None:

@@ -26,6 +26,7 @@ LOADED_BY_OTHERS = {
     "pyright",
     "pytest-asyncio",
     "pytest-timeout",
+    "pytest-xdist",
     "ruff",
     "uv",
 }
