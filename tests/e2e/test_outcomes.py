@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
 from agent_testing import Call, Drop, Fail, Garbage, Hang, Say, ScriptedProvider
+from tests.ports import free_port
 
 from .conftest import MODELS, Start
 from .live import Runtime, assert_problem, assignment, eventually, fresh
@@ -26,12 +25,6 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
         Runtime(provider, tmp_path_factory.mktemp("hasty"), **settings) as runtime,
     ):
         yield runtime
-
-
-def free_port() -> int:
-    """A port where nobody listens."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        return taken.getsockname()[1]
 
 
 # ---------------------------------------------------------------- answers
