@@ -79,6 +79,7 @@ def what_to_say(turn: int, planted: int) -> str:
     return "how many facts do you know?" if turn % 10 == 9 else f"turn {turn}: {prose(150, turn)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "most"), [(0.7, 40), (1.0, 42), (1.6, 85)])
 def test_three_hundred_turns_in_a_window_of_sixteen_thousand(
     start: Start, provider: ScriptedProvider, factor: float, most: int

@@ -18,6 +18,8 @@ from tests.integration.host.live import OPERATOR, PATIENCE, UP
 from tests.ports import free_port
 from tests.unit.host.listener.agent import Agent
 
+pytestmark = pytest.mark.slow
+
 LISTEN = [*UP[:-1], "listen"]
 GUIDE = Path(__file__).parents[1] / "mediation/seed_agent.py"
 
