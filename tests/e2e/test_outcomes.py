@@ -431,7 +431,7 @@ def test_a_command_that_fails_is_an_output_that_says_so(agent: Runtime) -> None:
 
 
 def test_a_tool_that_never_returns_meets_its_own_deadline(agent: Runtime) -> None:
-    agent.provider.script.replace([Call("bash", {"command": "echo on; sleep 300", "timeout_ms": 300}), Say("I see")])
+    agent.provider.script.replace([Call("bash", {"command": "echo on; sleep 300", "timeout_ms": 2000}), Say("I see")])
     [call] = agent.chat("go", session_id=fresh("s")).json()["tool_outputs"]
     assert call["state"] == "output-available"
     assert call["output"]["data"]["timed_out"] is True
