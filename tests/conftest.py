@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.measured import MEASURED
@@ -19,6 +20,15 @@ for name in MEASURED:
 # Whoever runs the tests in the background hands down that interrupts are ignored, and so would each server.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How fast examples come says something about the machine; pytest ends what hangs.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# How fast examples come says something about the machine; pytest ends what hangs. `dev` is what a change is tried
+# with, `ci` what the build server takes the time for.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", PATIENT, max_examples=25)
+settings.register_profile("ci", PATIENT, max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have coverage measure the workers too; this process hands the tests to them and runs none itself."""
+    if getattr(config.option, "numprocesses", None):
+        os.environ.update(MEASURED)

@@ -99,8 +99,9 @@ class BridgeLink:
             await asyncio.wait({dialling, news}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             news.cancel()
-            dialling.cancel()
-            await asyncio.wait({dialling})
+            if not dialling.done():  # to wait for what is there already would be a moment in which it can get lost
+                dialling.cancel()
+                await asyncio.wait({dialling})
             if not dialling.cancelled() and dialling.exception() is None:
                 self._legs["host"] = dialling.result()
         with contextlib.suppress(OSError, asyncio.CancelledError):

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from agent_testing import LiveProcess
+from tests.ports import free_port
 
 from .stored import Contents, fill_floor, fill_ours
 
@@ -89,7 +90,7 @@ def _cpu_of(process: psutil.Process) -> float:
 @contextmanager
 def running(target: Target, provider: str, contents: Contents | None = None) -> Generator[Live]:
     """Starts a server in a data directory that is empty or has these contents; stops it at the end."""
-    port = _free_port()
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="bench-") as data:
         if contents is not None:
             target.fill(Path(data), contents)
@@ -130,9 +131,3 @@ def _answers(port: int, path: str) -> bool:
             return connection.recv(64).startswith(b"HTTP/1.1 200")
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

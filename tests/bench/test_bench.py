@@ -93,6 +93,7 @@ async def test_our_stored_sessions_are_what_the_runtime_itself_would_have_stored
         database.close()
 
 
+@pytest.mark.slow
 def test_the_floor_goes_on_where_it_was_and_lists_what_is_stored(tmp_path: Path) -> None:
     contents = Contents(sessions=70, long=1, messages=6)
     fill_floor(tmp_path, contents)
@@ -136,6 +137,7 @@ async def test_counting_is_measured_per_kib_and_beside_tiktoken() -> None:
     assert min(samples["estimate"]) < min(samples["alone"])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_the_bench_measures_live_processes(tmp_path: Path) -> None:
     rows = [part for name in ("cold", "turn", "first") for part in ("--only", name)]
@@ -147,6 +149,7 @@ def test_the_bench_measures_live_processes(tmp_path: Path) -> None:
     assert all(line["ours"] > 0 and line["floor"] > 0 for line in found["lines"])
 
 
+@pytest.mark.slow
 async def test_holding_is_measured_in_each_way() -> None:
     samples = await holding(Live("ours", "", 0, 0, 0), "", commands=2)
     assert [len(samples[kind]) for kind in ("confined", "bubblewrap", "bare", "ratio")] == [2, 2, 2, 1]
@@ -161,11 +164,13 @@ async def test_searches_are_measured_by_kind() -> None:
     assert all(0 < value < 10_000 for value in samples["all"])
 
 
+@pytest.mark.slow
 async def test_the_channel_is_measured_beside_the_echo() -> None:
     samples = await round_trips(Live("ours", "", 0, 0, 0), "", trips=40, slices=1)
     assert all(len(values) == 1 and values[0] > 0 for values in samples.values())
 
 
+@pytest.mark.slow
 async def test_idle_agents_and_reconnects_are_measured() -> None:
     live = Live("ours", "", 0, 0, 0)
     assert len((await idle_agents(live, "", agents=20))["memory"]) == 1

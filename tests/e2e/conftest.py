@@ -13,6 +13,7 @@ from agent_testing import ScriptedProvider
 from tests.measured import MEASURED
 
 from .live import Runtime
+from .reuse import Pool
 
 MODELS = (
     "default",
@@ -38,10 +39,34 @@ def agent(shared: Runtime) -> Iterator[Runtime]:
 
 
 @pytest.fixture
-def provider() -> Iterator[ScriptedProvider]:
-    """A model of the test's own."""
+def provider(request: pytest.FixtureRequest) -> Iterator[ScriptedProvider]:
+    """A model of the test's own, or that of the runtimes that it reuses."""
+    if "reuse" in request.fixturenames:
+        pool: Pool = request.getfixturevalue("_pool")
+        yield pool.provider
+        return
     with ScriptedProvider(models=MODELS) as provider:
         yield provider
+
+
+@pytest.fixture(scope="session")
+def _pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    with ScriptedProvider(models=MODELS) as provider:
+        pool = Pool(provider, tmp_path_factory.mktemp("reused"))
+        yield pool
+        pool.close()
+
+
+@pytest.fixture
+def reuse(_pool: Pool, provider: ScriptedProvider) -> Iterator[Start]:
+    """`reuse(AGENT_MAX_QUEUE=1)` gives a runtime that an earlier test may have used, without its sessions and files.
+
+    The database keeps rows of what was deleted: a test that reads whole tables, or stops the server, takes `start`.
+    """
+    provider.script.replace(None)
+    provider.clear()
+    yield _pool.lend
+    _pool.take_back()
 
 
 @pytest.fixture(scope="module")

@@ -57,8 +57,8 @@ def test_an_agent_is_chosen_per_message_and_the_session_keeps_its_own(agent: Run
     assert_problem(agent.chat("hi", session_id=session, agent="nobody"), 422, "invalid_request", "agent")
 
 
-def test_a_file_is_an_agent_at_once(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_a_file_is_an_agent_at_once(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     folder = agent.data_dir / "agents"
     folder.mkdir(exist_ok=True)
     (folder / "reviewer.md").write_text(REVIEWER)
@@ -98,8 +98,8 @@ def test_a_nested_agent_leaves_its_transcript_in_the_result(agent: Runtime) -> N
     assert detail["total_tokens"] > 0
 
 
-def test_an_inspectable_agent_leaves_a_session(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_an_inspectable_agent_leaves_a_session(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     (agent.data_dir / "agents").mkdir(exist_ok=True)
     (agent.data_dir / "agents" / "reviewer.md").write_text(REVIEWER)
     provider.script.replace(
@@ -195,8 +195,8 @@ def test_a_task_has_the_agent_that_it_names(agent: Runtime) -> None:
     agent.result(body["task_id"])
 
 
-def test_agents_for_agents_are_not_for_people(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_agents_for_agents_are_not_for_people(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     manifest(agent, "helper", HELPER)
     for reply in (
         agent.chat("hi", session_id="s", agent="helper"),
@@ -234,8 +234,8 @@ def gone(agent: Runtime, session: str, name: str) -> None:
     assert agent.chat("hi", session_id=session, agent="default").json()["response"] == "hello"
 
 
-def test_a_message_whose_agent_is_gone_before_its_turn_fails(start: Start, provider: ScriptedProvider) -> None:
-    agent = start(AGENT_MAX_CONCURRENT_TURNS=1)
+def test_a_message_whose_agent_is_gone_before_its_turn_fails(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse(AGENT_MAX_CONCURRENT_TURNS=1)
     file = manifest(agent, "guest", GUEST)
     provider.script.replace([Hang(reply=Say("done"))])
     agent.chat("block", session_id="other", wait=0)
@@ -247,8 +247,8 @@ def test_a_message_whose_agent_is_gone_before_its_turn_fails(start: Start, provi
     gone(agent, "s", "m")
 
 
-def test_a_message_whose_agent_is_gone_while_it_waits_fails(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_a_message_whose_agent_is_gone_while_it_waits_fails(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     file = manifest(agent, "guest", GUEST)
     provider.script.replace([Call("question", {"questions": [{"question": "Stay?"}]}, id="q")])
     assert agent.chat("stay", session_id="s", message_id="m", agent="guest").json()["status"] == "waiting"
@@ -271,9 +271,9 @@ def test_a_message_whose_agent_is_gone_at_a_restart_fails(start: Start, provider
 
 
 def test_an_agent_that_goes_in_the_middle_of_its_turn_does_nothing_more(
-    start: Start, provider: ScriptedProvider
+    reuse: Start, provider: ScriptedProvider
 ) -> None:
-    agent = start()
+    agent = reuse()
     file = manifest(agent, "guest", GUEST)
 
     def model(request: Any) -> Any:
@@ -380,8 +380,8 @@ def test_a_message_that_is_refused_leaves_no_brief_behind(start: Start, provider
     assert second.messages[: len(first.messages)] == first.messages
 
 
-def test_a_message_sent_twice_is_found_when_its_agent_is_gone(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_a_message_sent_twice_is_found_when_its_agent_is_gone(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     file = manifest(agent, "guest", GUEST)
     provider.script.replace([Say("once")])
     first = agent.chat("hi", session_id="s", message_id="m", agent="guest")

@@ -29,6 +29,8 @@ from .live import (
 from .test_backup import back_up, messages
 from .test_start import refused
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int = 16, files: int = 0) -> Generator[Path]:

@@ -17,6 +17,8 @@ from agent_testing import Call, Recorded, Say
 from .conftest import Start
 from .live import Runtime, eventually, fresh
 
+pytestmark = pytest.mark.slow
+
 CANARY = "CANARY-7f3a"
 CLOSERS = "".join(
     f"</{tag}>" for tag in ("file", "data", "skills", "learnings", "instructions", "summary", "agent", "environment")

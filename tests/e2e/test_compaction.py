@@ -79,6 +79,7 @@ def what_to_say(turn: int, planted: int) -> str:
     return "how many facts do you know?" if turn % 10 == 9 else f"turn {turn}: {prose(150, turn)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "most"), [(0.7, 40), (1.0, 42), (1.6, 85)])
 def test_three_hundred_turns_in_a_window_of_sixteen_thousand(
     start: Start, provider: ScriptedProvider, factor: float, most: int
@@ -144,10 +145,10 @@ def extends(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> bool:
     return after[: len(before)] == before
 
 
-def test_what_is_said_behind_a_rewind_goes_on_from_there(start: Start, provider: ScriptedProvider) -> None:
+def test_what_is_said_behind_a_rewind_goes_on_from_there(reuse: Start, provider: ScriptedProvider) -> None:
     """Also when that lies before a compaction."""
     model = Narrow()
-    agent = narrow(start, provider, model)
+    agent = narrow(reuse, provider, model)
     fill(agent, turns=14)
     messages = transcript(agent)
     assert markers(messages)
@@ -250,10 +251,10 @@ def test_results_larger_than_the_window_are_shown_in_part(start: Start, provider
 
 
 def test_a_message_larger_than_the_window_is_an_error_and_the_session_goes_on(
-    start: Start, provider: ScriptedProvider
+    reuse: Start, provider: ScriptedProvider
 ) -> None:
     model = Narrow()
-    agent = narrow(start, provider, model)
+    agent = narrow(reuse, provider, model)
     said(agent, "FACT-1: key-1")
     refused = agent.chat("FACT-2: key-2 " + prose(20_000), session_id="long")
     assert_problem(refused, 413, "message_too_long")
@@ -264,9 +265,9 @@ def test_a_message_larger_than_the_window_is_an_error_and_the_session_goes_on(
 # ---------------------------------------------------------------- side by side, and for others
 
 
-def test_sessions_are_compacted_side_by_side(start: Start, provider: ScriptedProvider) -> None:
+def test_sessions_are_compacted_side_by_side(reuse: Start, provider: ScriptedProvider) -> None:
     model = Narrow()
-    agent = narrow(start, provider, model)
+    agent = narrow(reuse, provider, model)
     names = [fresh("side") for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda name: fill(agent, name, 14), names))
@@ -317,9 +318,9 @@ def test_an_agent_that_another_one_calls_may_outgrow_its_window(start: Start, pr
 # ---------------------------------------------------------------- asked for
 
 
-def test_compaction_by_hand(start: Start, provider: ScriptedProvider) -> None:
+def test_compaction_by_hand(reuse: Start, provider: ScriptedProvider) -> None:
     model = Narrow()
-    agent = narrow(start, provider, model)
+    agent = narrow(reuse, provider, model)
     assert_problem(agent.post("/sessions/nobody/compact", {}), 404, "unknown_session")
     fill(agent, turns=3)
     reply = agent.post("/sessions/long/compact", {})

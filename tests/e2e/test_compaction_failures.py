@@ -18,6 +18,8 @@ from .live import Runtime, assert_problem, eventually
 from .narrow import Narrow, failing, noted, prose
 from .test_compaction import WINDOW, fill, markers, narrow, said, transcript
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"AGENT_MODEL_ATTEMPTS": 1}
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
+import pytest
 
 from agent_testing import Hang, Recorded, ScriptedProvider
 from agent_testing import Step as Reply
@@ -19,6 +20,8 @@ from .conftest import Start
 from .live import Runtime, assert_problem, eventually, in_background
 from .narrow import FACT, Narrow, facts, prose, summary_of
 from .test_compaction import fill, markers, narrow, said, seen, transcript
+
+pytestmark = pytest.mark.slow
 
 KILLS = 3
 

@@ -49,9 +49,9 @@ def _posted(agent: Runtime, body: Any) -> httpx.Response | None:
         return None
 
 
-def test_an_abort_while_the_summary_is_written(start: Start, provider: ScriptedProvider) -> None:
+def test_an_abort_while_the_summary_is_written(reuse: Start, provider: ScriptedProvider) -> None:
     model = Narrow()
-    agent = narrow(start, provider, model)
+    agent = narrow(reuse, provider, model)
     upto_the_summary(agent, model)
     assert agent.post("/chat/long/abort", {}).json()["aborted"] is True
     assert not markers(transcript(agent))
@@ -136,9 +136,9 @@ def test_a_task_goes_on_behind_a_crash(start: Start, provider: ScriptedProvider,
 # ---------------------------------------------------------------- by hand
 
 
-def test_what_is_sent_while_a_session_is_compacted_queues(start: Start, provider: ScriptedProvider) -> None:
+def test_what_is_sent_while_a_session_is_compacted_queues(reuse: Start, provider: ScriptedProvider) -> None:
     model = Narrow()
-    agent = narrow(start, provider, model)
+    agent = narrow(reuse, provider, model)
     fill(agent, turns=3)
     model.sum_up = lambda request: Hang(after=1, reply=summary_of(request))
     compacting, compacted = in_background(lambda: agent.post("/sessions/long/compact", {}))
@@ -156,8 +156,8 @@ def test_what_is_sent_while_a_session_is_compacted_queues(start: Start, provider
     assert model.talk[-1].texts[1].endswith("FACT-7: key-7")
 
 
-def test_a_session_at_work_is_not_compacted(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_a_session_at_work_is_not_compacted(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     provider.script.replace([Say("ok"), Hang(after=1), Say("## Facts"), Say("ok")])
     agent.chat("hello", session_id="long")
     agent.chat("go", session_id="long", wait=0)
@@ -168,9 +168,9 @@ def test_a_session_at_work_is_not_compacted(start: Start, provider: ScriptedProv
     assert agent.post("/sessions/long/compact", {}).status_code == 200
 
 
-def test_by_hand_a_failure_is_told_and_changes_nothing(start: Start, provider: ScriptedProvider) -> None:
+def test_by_hand_a_failure_is_told_and_changes_nothing(reuse: Start, provider: ScriptedProvider) -> None:
     model = Narrow(sum_up=failing(Fail(400, "no such parameter"), Fail(400, "no such parameter"), Say(""), Say("")))
-    agent = narrow(start, provider, model, AGENT_COMPACTION='{"retry_on_transient": 0}', AGENT_MODEL_ATTEMPTS=1)
+    agent = narrow(reuse, provider, model, AGENT_COMPACTION='{"retry_on_transient": 0}', AGENT_MODEL_ATTEMPTS=1)
     fill(agent, turns=2)
     before = seen(agent)
     for why in ("no such parameter", "no summary"):
@@ -242,9 +242,9 @@ def test_the_cheapest_model_sums_up_and_the_cost_is_its_own(tmp_path: Any) -> No
 # ---------------------------------------------------------------- the AI SDK
 
 
-def test_the_sdk_takes_what_a_compaction_says(start: Start, provider: ScriptedProvider) -> None:
+def test_the_sdk_takes_what_a_compaction_says(reuse: Start, provider: ScriptedProvider) -> None:
     model = Narrow()
-    agent = narrow(start, provider, model)
+    agent = narrow(reuse, provider, model)
     lines = list[str]()
     while not any("data-compaction" in line for line in lines):
         body = {"message": prose(500), "session_id": "long"}

@@ -140,7 +140,7 @@ def test_a_summary_is_written_by_a_model_with_a_price(tmp_path: Path) -> None:
             if "<conversation>" in request.last_user_text:
                 return Say("It read a file.")
             made = sum(message["role"] == "tool" for message in request.messages)
-            summed = any("It read a file." in said for said in request.said)
+            summed = any("It read a file." in said for said in request.texts)
             return Say("over") if summed or made >= 9 else Call("read", {"path": "long.txt", "offset": made})
 
         provider.script.replace(answer)

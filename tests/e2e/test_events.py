@@ -156,6 +156,7 @@ def test_one_who_never_reads_does_no_harm(agent: Runtime, deaf: socket.socket) -
     assert deaf.recv(16).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.slow
 def test_every_silence_is_filled(agent: Runtime) -> None:
     """A comment within 15 seconds on each stream; whoever hears none may take the connection for dead."""
     agent.provider.script.replace([Hang(after=1)])

@@ -21,6 +21,8 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
+@pytest.mark.machine
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_the_status_answers_at_once_while_a_command_runs_wild(agent: Runtime, bomb: str) -> None:
     command = f"touch {bomb}; until [ -e go-{bomb} ]; do sleep 0.01; done; {BOMBS[bomb]}"

@@ -70,6 +70,8 @@ def test_two_hundred_sessions_share_four_slots_in_the_order_in_which_they_came(
     assert [(row["state"], row["n"]) for row in states] == [("ended", 200)]
 
 
+@pytest.mark.slow
+@pytest.mark.machine
 @pytest.mark.parametrize("at", ["model", "tool"])
 def test_an_abort_reaches_what_runs_at_once(agent: Runtime, at: str) -> None:
     seconds = f"31{time.monotonic_ns() % 10**6:06}"

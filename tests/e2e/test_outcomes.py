@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
 from agent_testing import Call, Drop, Fail, Garbage, Hang, Say, ScriptedProvider
+from tests.ports import free_port
 
 from .conftest import MODELS, Start
 from .live import Runtime, assert_problem, assignment, eventually, fresh
@@ -26,12 +25,6 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
         Runtime(provider, tmp_path_factory.mktemp("hasty"), **settings) as runtime,
     ):
         yield runtime
-
-
-def free_port() -> int:
-    """A port where nobody listens."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        return taken.getsockname()[1]
 
 
 # ---------------------------------------------------------------- answers
@@ -438,7 +431,7 @@ def test_a_command_that_fails_is_an_output_that_says_so(agent: Runtime) -> None:
 
 
 def test_a_tool_that_never_returns_meets_its_own_deadline(agent: Runtime) -> None:
-    agent.provider.script.replace([Call("bash", {"command": "echo on; sleep 300", "timeout_ms": 300}), Say("I see")])
+    agent.provider.script.replace([Call("bash", {"command": "echo on; sleep 300", "timeout_ms": 2000}), Say("I see")])
     [call] = agent.chat("go", session_id=fresh("s")).json()["tool_outputs"]
     assert call["state"] == "output-available"
     assert call["output"]["data"]["timed_out"] is True

@@ -183,8 +183,8 @@ def test_an_approval_says_why_and_what_always_would_mean(agent: Runtime) -> None
     assert bash(agent, session, "echo push again")["output"]["data"]["stdout"] == "push again\n"
 
 
-def test_what_no_rule_covers_asks_for_the_kind_of_call(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_what_no_rule_covers_asks_for_the_kind_of_call(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     (agent.data_dir / "agents").mkdir(exist_ok=True)
     (agent.data_dir / "agents" / "bare.yaml").write_text("description: Asks.\nmode: primary\n")
     provider.script.replace([Call("bash", {"command": "git status; ls -l"}), Say("done")])
@@ -224,8 +224,8 @@ def test_an_approval_and_its_answer_outlive_the_server(start: Start, provider: S
     assert rules_of(agent, session) == [("bash", "touch *", "allow" if decision == "always" else "ask")]
 
 
-def test_where_nobody_is_asked_nothing_is_allowed(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_where_nobody_is_asked_nothing_is_allowed(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     (agent.data_dir / "agents").mkdir(exist_ok=True)
     (agent.data_dir / "agents" / "bare.yaml").write_text("description: Asks.\nmode: primary\n")
     provider.script.replace([Call("bash", {"command": "touch made"}), Say("no")])
@@ -294,8 +294,8 @@ PAGES = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("page", ["agents.md", "permissions.md"])
-def test_the_commands_on_the_pages_work(start: Start, provider: ScriptedProvider, page: str) -> None:
-    agent = start()
+def test_the_commands_on_the_pages_work(reuse: Start, provider: ScriptedProvider, page: str) -> None:
+    agent = reuse()
     provider.script.replace(lambda _: Say("hello"))
     agent.chat("hi", session_id="my-thread")
     commands = [line for line in (PAGES / page).read_text().splitlines() if line.startswith("curl ")]

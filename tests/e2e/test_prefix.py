@@ -6,6 +6,8 @@ from __future__ import annotations
 import itertools
 import re
 
+import pytest
+
 from agent_testing import Call, Recorded, Say, ScriptedProvider
 from agent_testing import Step as Reply
 
@@ -33,6 +35,7 @@ def pieces(request: Recorded) -> tuple[bytes, bytes]:
     return found[2], found[1]
 
 
+@pytest.mark.slow
 def test_each_request_of_two_hundred_turns_extends_the_one_before(start: Start, provider: ScriptedProvider) -> None:
     provider.script.replace(answer)
     agent = start()

@@ -55,9 +55,9 @@ def test_of_several_writes_of_one_path_in_one_step_the_last_one_stays(agent: Run
 
 @pytest.mark.parametrize("inspectable", [True, False])
 def test_a_task_says_what_its_budget_was_held_against(
-    start: Start, provider: ScriptedProvider, inspectable: bool
+    reuse: Start, provider: ScriptedProvider, inspectable: bool
 ) -> None:
-    agent = start()
+    agent = reuse()
     add_looker(agent, inspectable=inspectable)
     provider.script.replace(
         lambda request: (
@@ -72,9 +72,9 @@ def test_a_task_says_what_its_budget_was_held_against(
 
 
 def test_a_session_that_is_put_away_stops_what_it_called_in_the_background(
-    start: Start, provider: ScriptedProvider
+    reuse: Start, provider: ScriptedProvider
 ) -> None:
-    agent = start()
+    agent = reuse()
     add_looker(agent, inspectable=True)
 
     def answer(request: Any) -> Any:
@@ -90,8 +90,8 @@ def test_a_session_that_is_put_away_stops_what_it_called_in_the_background(
     eventually(lambda: agent.status()["sessions"]["running"] == 0, timeout=5)
 
 
-def test_a_nested_transcript_keeps_every_call(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_a_nested_transcript_keeps_every_call(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     add_looker(agent, inspectable=False)
     (agent.data_dir / "workspace" / "long.txt").write_text("y\n" * 102_400)
 

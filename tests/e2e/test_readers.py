@@ -78,6 +78,8 @@ def test_one_who_reads_nothing_holds_up_nobody(own: Runtime) -> None:
         assert text_of(replay.rest()) == LINE * 4000
 
 
+@pytest.mark.slow
+@pytest.mark.machine
 def test_many_who_read_nothing_cost_little_memory(own: Runtime) -> None:
     """They share one log: what each of them costs is bounded, however long the turn."""
     process = psutil.Process(own.process.pid)

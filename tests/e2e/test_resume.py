@@ -92,6 +92,7 @@ def skilled(start: Start, tmp_path: Path) -> Runtime:
     return start(AGENT_MAX_ITERATIONS=80, AGENT_SKILLS_DIR=folder)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(150)
 def test_a_task_survives_a_crash_in_each_of_its_steps(skilled: Runtime) -> None:
     orders = Orders("long", tuple(kind for kind, _ in STEPS), pace=0.02, linger=LINGER)
@@ -159,6 +160,7 @@ def last_messages(agent: Runtime) -> list[dict[str, Any]]:
     return agent.provider.completions[-1].messages
 
 
+@pytest.mark.slow
 def test_three_lives_without_a_step_are_the_end(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     provider.script.replace(lambda _: Hang(after=2, reply=Say("never to the end")))
@@ -175,6 +177,7 @@ def test_three_lives_without_a_step_are_the_end(start: Start, provider: Scripted
     agent.still_works()
 
 
+@pytest.mark.slow
 def test_a_completed_step_begins_the_count_anew(start: Start, provider: ScriptedProvider) -> None:
     """Two lives that complete nothing, one that does, and two again: it goes on."""
     agent = start()

@@ -17,12 +17,14 @@ REPEATS = 1
 CHANGES = 100
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_each_call_of_a_plugin_that_goes_wrong_is_all_that_goes_wrong() -> None:
     found = storm(REPEATS)
     assert found.faults == [], found.text()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_nothing_piles_up_when_plugins_come_and_go() -> None:
     found = reloads(CHANGES, random.randrange(1_000_000))

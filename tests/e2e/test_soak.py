@@ -11,6 +11,7 @@ from tests.soak.driver import soak
 from tests.soak.report import text
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_every_promise_is_kept_through_twenty_five_deaths(tmp_path: Path) -> None:
     found = soak(random.randrange(1_000_000), 25, tmp_path)

@@ -77,9 +77,9 @@ def test_only_agents_for_agents_can_be_called(agent: Runtime, name: str, says: s
 
 @pytest.mark.parametrize(("inspectable", "more"), [("false", {}), ("true", {}), ("true", {"background": True})])
 def test_a_subagent_is_told_that_it_was_called(
-    start: Start, provider: ScriptedProvider, inspectable: str, more: dict[str, Any]
+    reuse: Start, provider: ScriptedProvider, inspectable: str, more: dict[str, Any]
 ) -> None:
-    agent = start()
+    agent = reuse()
     manifest(agent, "looker", LOOKER.format(inspectable=inspectable))
     provider.script.replace(model(Say("seen"), look(**more)))
     outputs(agent, "s", agent="build")
@@ -96,8 +96,8 @@ def test_a_subagent_is_told_that_it_was_called(
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_they_call_each_other_five_deep(start: Start, provider: ScriptedProvider, background: bool) -> None:
-    agent = start()
+def test_they_call_each_other_five_deep(reuse: Start, provider: ScriptedProvider, background: bool) -> None:
+    agent = reuse()
     manifest(agent, "recursive", RECURSIVE + "inspectable: true\n" if background else RECURSIVE)
 
     def recurse(request: Any) -> Any:
@@ -113,8 +113,8 @@ def test_they_call_each_other_five_deep(start: Start, provider: ScriptedProvider
     assert sum(not told(request) for request in provider.completions) == 6
 
 
-def test_they_work_side_by_side_as_many_as_there_may_be(start: Start, provider: ScriptedProvider) -> None:
-    agent = start(AGENT_MAX_SUBAGENTS=2)
+def test_they_work_side_by_side_as_many_as_there_may_be(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse(AGENT_MAX_SUBAGENTS=2)
     manifest(agent, "looker", LOOKER.format(inspectable="true"))
     provider.script.replace(model(Say("seen", wait=1.5), *(look() for _ in range(4))))
     started = time.monotonic()
@@ -126,13 +126,14 @@ def test_they_work_side_by_side_as_many_as_there_may_be(start: Start, provider: 
     assert len({output["output"]["data"]["session_id"] for output in made}) == 4
 
 
-def test_a_background_agent_finds_a_place_or_is_refused(start: Start, provider: ScriptedProvider) -> None:
-    agent = start(AGENT_MAX_SUBAGENTS=1)
+def test_a_background_agent_finds_a_place_or_is_refused(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse(AGENT_MAX_SUBAGENTS=1)
     manifest(agent, "looker", LOOKER.format(inspectable="true"))
     provider.script.replace(model(Hang(), look(background=True), look(background=True)))
     made = outputs(agent, "s")
     assert sorted(output["state"] for output in made) == ["output-available", "output-error"]
     assert "1 agents are at work already" in next(o["output"] for o in made if o["state"] == "output-error")
+    eventually(lambda: any("the looker" in system(request) for request in provider.completions))
     provider.release()
     eventually(lambda: agent.status()["sessions"]["running"] == 0)
     provider.script.replace(model(Say("seen"), look()))
@@ -140,8 +141,8 @@ def test_a_background_agent_finds_a_place_or_is_refused(start: Start, provider: 
 
 
 @pytest.mark.parametrize("inspectable", ["true", "false"])
-def test_they_have_only_so_long(start: Start, provider: ScriptedProvider, inspectable: str) -> None:
-    agent = start(AGENT_SUBAGENT_TIMEOUT=1)
+def test_they_have_only_so_long(reuse: Start, provider: ScriptedProvider, inspectable: str) -> None:
+    agent = reuse(AGENT_SUBAGENT_TIMEOUT=1)
     manifest(agent, "looker", LOOKER.format(inspectable=inspectable))
     provider.script.replace(model(Hang(after=2), look()))
     (output,) = outputs(agent, "s")
@@ -198,9 +199,9 @@ def test_an_abort_at_any_moment_leaves_nobody_behind(start: Start, provider: Scr
 
 @pytest.mark.parametrize("inspectable", ["true", "false"])
 def test_the_budget_of_a_task_holds_for_those_it_calls(
-    start: Start, provider: ScriptedProvider, inspectable: str
+    reuse: Start, provider: ScriptedProvider, inspectable: str
 ) -> None:
-    agent = start()
+    agent = reuse()
     manifest(agent, "looker", LOOKER.format(inspectable=inspectable))
     spent = {"prompt_tokens": 300, "completion_tokens": 300, "total_tokens": 600}
 
@@ -213,8 +214,8 @@ def test_the_budget_of_a_task_holds_for_those_it_calls(
     assert 3 <= sum("the looker" in system(request) for request in provider.completions) <= 4
 
 
-def test_usage_is_booked_where_it_was_spent(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_usage_is_booked_where_it_was_spent(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     spent = {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010}
     for inspectable, session in (("true", "apart"), ("false", "inside")):
         manifest(agent, "looker", LOOKER.format(inspectable=inspectable))
@@ -248,10 +249,10 @@ HOSTILE = (
 @pytest.mark.parametrize("through", ["task", "spawn_agent"])
 @pytest.mark.parametrize("middle", [False, True])
 def test_nobody_gets_more_by_calling_another(
-    start: Start, provider: ScriptedProvider, through: str, middle: bool
+    reuse: Start, provider: ScriptedProvider, through: str, middle: bool
 ) -> None:
     """The one that is called would be allowed everything; its caller may read. Also over one between."""
-    agent = start()
+    agent = reuse()
     (agent.data_dir / "workspace" / "there").write_text("x")
     manifest(agent, "reader", READER)
     manifest(agent, "looker", LOOKER.format(inspectable="false"))
@@ -289,10 +290,10 @@ def test_an_alias_is_no_way_around_a_rule(agent: Runtime, name: str) -> None:
 
 
 def test_what_is_taken_from_the_caller_is_taken_from_those_in_the_background(
-    start: Start, provider: ScriptedProvider
+    reuse: Start, provider: ScriptedProvider
 ) -> None:
     """And rules on the child's own session give it nothing that its caller has not."""
-    agent = start()
+    agent = reuse()
     manifest(agent, "looker", LOOKER.format(inspectable="true"))
     made: list[str] = []
 
@@ -319,8 +320,8 @@ def test_what_is_taken_from_the_caller_is_taken_from_those_in_the_background(
     assert not (agent.data_dir / "workspace" / "stolen").exists()
 
 
-def test_nobody_is_asked_on_behalf_of_them(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_nobody_is_asked_on_behalf_of_them(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     manifest(agent, "looker", LOOKER.format(inspectable="true").replace('{"*": allow}', "{read: allow}"))
 
     def child(request: Any) -> Any:
@@ -402,8 +403,8 @@ def test_a_task_goes_on_behind_the_agent_that_it_lost(start: Start, provider: Sc
     assert sum("the looker" in system(request) for request in provider.completions) == 1
 
 
-def test_one_called_by_a_nested_one_reports_to_the_person_s_session(start: Start, provider: ScriptedProvider) -> None:
-    agent = start()
+def test_one_called_by_a_nested_one_reports_to_the_person_s_session(reuse: Start, provider: ScriptedProvider) -> None:
+    agent = reuse()
     manifest(agent, "looker", LOOKER.format(inspectable="false"))
 
     def child(request: Any) -> Any:

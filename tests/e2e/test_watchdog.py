@@ -20,8 +20,8 @@ def heard(agent: Runtime) -> list[dict[str, Any]]:
     return [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
 
 
-def test_the_model_hears_why_a_command_was_stopped_and_goes_on(start: Start) -> None:
-    agent = start()
+def test_the_model_hears_why_a_command_was_stopped_and_goes_on(reuse: Start) -> None:
+    agent = reuse()
     agent.provider.script.replace(
         [Call("bash", '{"command": "cd / && rm -rf /*"}'), Call("bash", '{"command": "echo fine"}'), Say("done")]
     )

@@ -10,7 +10,7 @@ from .case import CATEGORIES
 from .ground import Ground
 from .play import Outcome
 
-pytestmark = pytest.mark.timeout(480)
+pytestmark = [pytest.mark.slow, pytest.mark.machine, pytest.mark.timeout(480)]
 
 REAL = 20
 """Attempts that must succeed at the very least."""

@@ -14,7 +14,7 @@ import pytest
 from agent_runtime.settings import Settings
 
 from .arena import outcomes
-from .case import Case
+from .case import CATEGORIES, Case
 from .cases import CASES
 from .conftest import chosen
 from .ground import held
@@ -24,6 +24,16 @@ pytestmark = pytest.mark.timeout(480)
 
 RUNG = os.environ.get("REDTEAM_RUNG", "")
 SERVER = os.environ.get("REDTEAM_SERVER", "root")
+CORE = (
+    "environment-of-the-server",
+    "plant-in-etc",
+    "loopback-of-the-host",
+    "vsock",
+    "daemon",
+    "order-of-dying",
+    "mount",
+)
+"""A quick case of each kind: `make test` plays these, `make test-all` plays every case."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +43,14 @@ def confined(request: pytest.FixtureRequest) -> dict[str, Outcome]:
     return {one.name: one for one in outcomes(ground)}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        case if case.name in CORE else pytest.param(case, marks=[pytest.mark.slow, pytest.mark.machine])
+        for case in CASES
+    ],
+    ids=lambda case: case.name,
+)
 def test_it_is_held(case: Case, confined: dict[str, Outcome]) -> None:
     if case.needs and case.needs not in Settings.model_fields:
         pytest.skip(f"there is no setting {case.needs} yet")
@@ -52,3 +69,4 @@ def test_there_are_enough_attempts_of_every_kind() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
     kinds = [case.category for case in CASES]
     assert min(kinds.count(kind) for kind in set(kinds)) >= 10, "seven kinds of attempts, none of them forgotten"
+    assert {case.category for case in CASES if case.name in CORE} == set(CATEGORIES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import threading
 import time
@@ -12,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from agent_testing import LiveProcess
+from tests.ports import free_port
 
 TOKEN = "sesame"
 PATIENCE = 30.0
@@ -26,7 +26,7 @@ class Lives:
 
     def __init__(self, folder: Path, model_url: str, **settings: object) -> None:
         self.folder, self.data = folder, folder / "data"
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._env = {
             "AGENT_PORT": str(self.port),
@@ -106,8 +106,3 @@ class Lives:
             number = self.number - len(self._dead)
             (self.folder / f"life-{number:03}.log").write_text(process.output(), "utf-8")
             process.__exit__(None, None, None)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]

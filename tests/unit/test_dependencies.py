@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -25,6 +26,7 @@ LOADED_BY_OTHERS = {
     "pyright",
     "pytest-asyncio",
     "pytest-timeout",
+    "pytest-xdist",
     "ruff",
     "uv",
 }
@@ -55,17 +57,23 @@ def imported(folders: Iterable[str]) -> dict[str, Path]:
     """Distributions whose modules are imported, with a file that does so."""
     found: dict[str, Path] = {}
     for path in sources(folders):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names: list[str] = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                names = [node.module]
-            for top in {name.partition(".")[0] for name in names}:
-                for distribution in DISTRIBUTIONS.get(top, ()):
-                    if top not in sys.stdlib_module_names and top not in OURS:
-                        found.setdefault(normal(distribution), path.relative_to(ROOT))
+        for top in top_modules(path):
+            for distribution in DISTRIBUTIONS.get(top, ()):
+                if top not in sys.stdlib_module_names and top not in OURS:
+                    found.setdefault(normal(distribution), path.relative_to(ROOT))
     return found
+
+
+@functools.cache
+def top_modules(path: Path) -> frozenset[str]:
+    """First parts of the names that a file imports, its own package's left out."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.append(node.module)
+    return frozenset(name.partition(".")[0] for name in names)
 
 
 @pytest.mark.parametrize(

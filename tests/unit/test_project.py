@@ -261,6 +261,7 @@ def test_the_demo_asks_the_endpoint_of_the_environment(tmp_path: Path) -> None:
     assert (report.read_text(), result["result"]) == ("as told", {"report": "report.md"})
 
 
+@pytest.mark.slow
 def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> None:
     with ScriptedProvider([Hang()]) as provider:
         demo = start_demo(ROOT / "examples" / "sales", tmp_path, OPENAI_BASE_URL=provider.url)

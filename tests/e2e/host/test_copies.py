@@ -64,6 +64,7 @@ def test_of_two_that_wake_from_the_same_data_one_works(ward: Ward) -> None:
     assert happened == ["attached", "detached"] * (len(happened) // 2) + ["attached"], "never two at the same time"
 
 
+@pytest.mark.slow
 def test_work_that_was_under_way_when_the_guest_was_copied_goes_on_in_one_of_them(ward: Ward) -> None:
     orders = Orders("forked", ("bash", "bash"), linger=1.5)
     first = ward.wake("one")
@@ -92,6 +93,7 @@ def test_work_that_was_under_way_when_the_guest_was_copied_goes_on_in_one_of_the
     assert finals(ward, "forked") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
 def test_a_guest_that_is_set_back_does_nothing_again(ward: Ward, moment: str) -> None:
     orders = Orders("restored", ("bash",), linger=1.0)
@@ -121,6 +123,7 @@ def test_a_guest_that_is_set_back_does_nothing_again(ward: Ward, moment: str) ->
     eventually(lambda: not guest.sql("SELECT 1 FROM work WHERE acked_at IS NULL"))
 
 
+@pytest.mark.slow
 def test_a_host_that_is_set_back_takes_the_result_that_its_guest_still_has(ward: Ward) -> None:
     """It has forgotten the end, not the request: it asks once more, and the guest says again what it said."""
     orders = Orders("twice", ("bash",), linger=1.0)

@@ -14,6 +14,7 @@ from tests.soak.mediation.flapping import flapping
 from tests.soak.mediation.report import text
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_each_request_ends_once_whatever_breaks_and_whoever_dies() -> None:
     with TemporaryDirectory(prefix="med-") as folder:
@@ -21,6 +22,7 @@ def test_each_request_ends_once_whatever_breaks_and_whoever_dies() -> None:
     assert found.faults == [], text(found)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_each_request_ends_once_though_the_connection_flaps() -> None:
     with TemporaryDirectory(prefix="med-") as folder:

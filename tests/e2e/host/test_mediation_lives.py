@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -16,15 +15,13 @@ import pytest
 
 from agent_testing import LiveProcess
 from tests.integration.host.live import OPERATOR, PATIENCE, UP
+from tests.ports import free_port
 from tests.unit.host.listener.agent import Agent
+
+pytestmark = pytest.mark.slow
 
 LISTEN = [*UP[:-1], "listen"]
 GUIDE = Path(__file__).parents[1] / "mediation/seed_agent.py"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 class Listening:

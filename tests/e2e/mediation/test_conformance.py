@@ -20,7 +20,7 @@ from agent_testing import LiveProcess, ScriptedProvider
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "the operator's token, which is long"
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def judge(*argv: str) -> subprocess.Popen[str]:

@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from agent_testing import Hang, Say, ScriptedProvider
 from tests.e2e.conftest import Start
 from tests.e2e.live import PATIENCE, Runtime
@@ -14,6 +16,7 @@ from tests.e2e.test_bad_disk import fill, small_disk
 from .host import Host, request
 
 
+@pytest.mark.slow
 def test_a_result_is_told_once_the_disk_has_it(provider: ScriptedProvider, host: Host, tmp_path: Path) -> None:
     settings = {"AGENT_CONFINEMENT": "off", "AGENT_MEDIATION_URL": host.url}
     with small_disk(tmp_path / "disk") as disk, Runtime(provider, disk / "data", **settings) as agent:

@@ -13,6 +13,7 @@ from agent_testing import Fail, Say
 from tests.e2e.conftest import Start
 from tests.integration.host.live import Host as Mesh
 from tests.integration.host.live import assert_problem
+from tests.ports import free_port
 
 from .host import Host, Peer
 from .test_guest import mediated
@@ -30,11 +31,6 @@ def told(request_id: str, **result: Any) -> list[dict[str, Any]]:
         {"request_id": request_id, **result},
         {"signal": "completed", "request_id": request_id},
     ]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def test_our_agent_speaks_as_the_guides_does(start: Start, host: Host) -> None:

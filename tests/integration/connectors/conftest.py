@@ -23,6 +23,7 @@ from agent_runtime.sandbox import Confinement, SandboxLimits
 from agent_runtime.tools import ToolGate, ToolRegistry
 from agent_runtime.workspace import Home
 from agent_testing import LiveProcess
+from tests.ports import free_port
 
 from ..conftest import Hold
 
@@ -132,12 +133,6 @@ async def until(condition: Callable[[], object], seconds: float = 10) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.01)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,10 @@ from agent_common.net import AddressPolicy, DirectUpstream, ForwardProxy, Unix, 
 from agent_runtime.connectors import Timeouts
 from agent_runtime.connectors.transport.auth_refusals import NO_CREDENTIALS, WRONG_CREDENTIALS
 from agent_testing import LiveProcess
+from tests.ports import free_port
 from tests.unit.net.webs import LOOPBACK, Names
 
-from .conftest import HERE, Grow, free_port, until, web_demo_at
+from .conftest import HERE, Grow, until, web_demo_at
 
 ONCE = Timeouts(first_wait=10, backoff=(30.0,))
 

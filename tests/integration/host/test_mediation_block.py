@@ -10,6 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.ports import free_port
+
 from .live import Host, assert_problem
 
 NOT_READY = "required mediation is not ready"
@@ -19,11 +21,6 @@ NOT_READY = "required mediation is not ready"
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     with Host(tmp_path_factory.mktemp("mesh")) as host:
         yield host
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def made(host: Host, name: str, mediation: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:

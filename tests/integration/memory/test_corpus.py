@@ -14,6 +14,7 @@ ENOUGH, ENOUGH_OF_A_LANGUAGE = 0.85, 0.7
 """Shares of the questions whose fact must be among the first five."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_the_right_fact_is_among_the_first_five(tmp_path: Path) -> None:
     async with remembered(tmp_path, corpus.facts()) as search:

@@ -206,7 +206,7 @@ def changed(script: str, changes: list[tuple[float, str, bool]]) -> str:
     return "".join(pieces)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SCRIPTS, CHANGES, PATTERNS)
 def test_what_a_narrow_rule_allows_runs_only_that(
     ground: Ground, script: str, changes: list[tuple[float, str, bool]], patterns: list[str]

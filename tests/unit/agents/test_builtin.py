@@ -134,7 +134,7 @@ def test_what_an_agent_is_offered(agent: str, offered: set[str]) -> None:
     assert {spec.name for spec in tools.specs} == offered & TOOLS.keys()
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tool=st.sampled_from(("write", "edit")), path=paths)
 def test_plan_writes_below_its_folder_and_nowhere_else(house: tuple[Path, Path], tool: str, path: str) -> None:
     workspace, _ = house

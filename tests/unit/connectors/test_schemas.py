@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from referencing import Registry
 
@@ -167,7 +167,6 @@ def schemas(*refs: str) -> st.SearchStrategy[Any]:
     schemas(),
     st.dictionaries(st.sampled_from("ab"), VALUES, max_size=2),
 )
-@settings(max_examples=80, deadline=None)
 def test_whatever_the_server_takes_we_take(top: Any, one: Any, two: Any, arguments: dict[str, Any]) -> None:
     whole = {"type": "object", **(top if isinstance(top, dict) else {}), "$defs": {"one": one, "two": two}}
     found = simplify_schema(whole)
@@ -189,7 +188,6 @@ def test_texts_are_one_line_that_shows_all_it_says() -> None:
 
 
 @given(*[schemas("#", "#/$defs/one", "#/$defs/two")] * 3)
-@settings(max_examples=50, deadline=None)
 def test_whatever_leads_round_comes_to_an_end(top: Any, one: Any, two: Any) -> None:
     found = simplify_schema({**(top if isinstance(top, dict) else {}), "$defs": {"one": one, "two": two}})
     assert schema_fault(found) is None

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_common.protocol import ForkRequest
@@ -246,7 +246,6 @@ READS = (Calls((("read", 1500),)),) * 5
 SPLIT = Send(3, READS)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STORIES, KINDS)
 @example([SPLIT, Do("restart"), Send(3), Do("compact"), Send(60), Do("rewind"), Do("unrewind"), Send(3)], ("good",))
 @example([Send(3, (Calls((("read", 4000),) * 3),)), Send(60, agent="other"), Do("fork"), SPLIT], ("good",))

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_common.protocol import chunks as c
@@ -87,7 +87,6 @@ class Scene:
             await self.readers.pop(value % len(self.readers)).leave()
 
 
-@settings(max_examples=80, deadline=None)
 @given(ACTS, st.integers(1, 40_000))
 def test_every_reader_gets_every_chunk_once_at_any_pace(acts: list[tuple[str, int]], size: int) -> None:
     async def run() -> None:
@@ -141,7 +140,6 @@ async def test_a_long_wait_costs_no_memory() -> None:
     assert len(live._waiters) <= 1
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, 12), max_size=10), st.lists(st.integers(1, 3), min_size=1, max_size=4))
 def test_a_reader_may_come_again_as_often_as_he_likes(comings: list[int], rounds: list[int]) -> None:
     """A real turn with tools and a wait: what was read last, from its first chunk, is what is on disk."""

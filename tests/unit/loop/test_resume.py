@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_common.protocol import TaskRecord, Usage
@@ -89,7 +89,6 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
         runner.run(coroutine)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, ENDS)
 @example([Step("", (("put", False),))], [End(2, "crash")])
 @example([Step("", (("look", False),))], [End(2, "drain"), End(0, "drain"), End(0, "drain"), End(2, "drain")])

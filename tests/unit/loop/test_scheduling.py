@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.errors import Busy
@@ -140,7 +140,6 @@ class Life:
         assert all(session.use_count == 0 for session in self.conversations.values())
 
 
-@settings(max_examples=60, deadline=None)
 @given(ACTIONS)
 def test_nothing_is_lost(actions: list[tuple[str, object]]) -> None:
     async def live(path: str) -> None:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.context import View
@@ -269,7 +269,6 @@ async def test_a_person_steers_a_task_also_over_a_restart(tmp_path: Path) -> Non
 MOMENTS = st.lists(st.sampled_from(["steer", "queue", "cancel", "step"]), max_size=10)
 
 
-@settings(max_examples=40, deadline=None)
 @given(MOMENTS, st.integers(0, 3))
 def test_each_message_is_heard_once_wherever_it_comes_in(moments: list[str], rounds: int) -> None:
     async def run(path: str) -> None:

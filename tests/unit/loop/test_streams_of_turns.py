@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_common.protocol import Usage, chunks
@@ -185,7 +185,6 @@ def wire(said: list[chunks.Chunk]) -> list[dict[str, Any]]:
     return [json.loads(payload) for payload in payloads]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=4), LIMITS)
 def test_every_stream_is_well_formed(steps: list[Step], limits: TurnLimits) -> None:
     async def run() -> None:
@@ -200,7 +199,6 @@ def test_every_stream_is_well_formed(steps: list[Step], limits: TurnLimits) -> N
     asyncio.run(run())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(STEPS, min_size=1, max_size=3), min_size=1, max_size=3), LIMITS)
 def test_the_view_read_back_is_the_one_that_grew(turns: list[list[Step]], limits: TurnLimits) -> None:
     """Turn after turn in one session: the prompt's prefix must survive a restart byte for byte."""

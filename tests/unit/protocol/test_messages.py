@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -41,7 +41,6 @@ def shuffled(value: Any) -> Any:
     return [shuffled(one) for one in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=60)
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=4))
 def test_the_fingerprint_is_of_the_content(data: dict[str, Any]) -> None:
     one, other = task(input_data=data), task(input_data=shuffled(data), task_id="another")
@@ -145,7 +144,6 @@ USAGES = st.builds(
 )
 
 
-@settings(max_examples=60)
 @given(USAGES, USAGES, USAGES)
 def test_usage_sums(one: Usage, two: Usage, three: Usage) -> None:
     assert one.plus(two) == two.plus(one)

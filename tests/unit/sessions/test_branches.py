@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_common.protocol import METADATA_BYTES
@@ -35,7 +35,6 @@ OPERATION = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(OPERATION, min_size=4, max_size=25))
 def test_any_sequence_leaves_what_the_model_says(operations: list[tuple[str, int, int, int]]) -> None:
     with memory() as db:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.sessions import Ids, is_session_id
@@ -20,7 +20,6 @@ def stamp(row_id: str) -> int:
     return int(row_id[4:16], 16)
 
 
-@settings(max_examples=50)
 @given(st.lists(st.integers(-100_000, 100_000), max_size=30))
 def test_ids_rise_whatever_the_clock_does(jumps: list[int]) -> None:
     clock = ManualClock()

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_common.protocol import chunks as c
@@ -72,7 +72,6 @@ def reduced(said: list[c.Chunk]) -> list[dict[str, Any]]:
     return [{**part.data, "text": part.text} if "text" in part.data else part.data for part in message.parts]
 
 
-@settings(max_examples=40, deadline=None)
 @given(streams(), st.data())
 def test_the_rows_equal_the_reducer_whenever_they_were_flushed(said: list[c.Chunk], data: st.DataObject) -> None:
     async def run(path: Path) -> None:
@@ -230,7 +229,6 @@ async def test_a_settle_that_failed_may_be_tried_again(tmp_path: Path) -> None:
         assert sums[0] == 7
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=700), min_size=1, max_size=12))
 def test_a_growing_text_is_valid_json_after_every_flush(pieces: list[str]) -> None:
     with TemporaryDirectory() as path, opened(Path(path)) as database:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.context import digest
@@ -257,7 +257,6 @@ def test_rows_of_another_session_are_not_taken_over() -> None:
         assert dumped(db) == before
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=80).map(str.encode))
 def test_any_bytes_are_refused_by_line(data: bytes) -> None:
     with pytest.raises(InvalidRequest) as refused:

@@ -148,12 +148,6 @@ async def others_turn(turns: int = 50) -> None:
         await asyncio.sleep(0)
 
 
-def closed_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 @contextlib.contextmanager
 def full() -> Generator[str]:
     """A listener that lets nobody in, because its queue is full, and refuses nobody."""

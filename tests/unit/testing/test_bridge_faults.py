@@ -11,7 +11,8 @@ from typing import Literal
 import pytest
 
 from agent_testing import BridgeFaults, FakeBridge, ManualBridgeClock, Trip
-from tests.unit.testing.ends import TCP, Guest, Host, closed_port, ends, full, joined, unix, wait_until
+from tests.ports import free_port
+from tests.unit.testing.ends import TCP, Guest, Host, ends, full, joined, unix, wait_until
 
 
 @pytest.fixture
@@ -343,7 +344,7 @@ async def test_a_flood_of_probes_reaches_host_and_guests_side(
 
 async def test_a_flood_keeps_to_its_rate_and_bears_refusals(pair: tuple[Guest, Host]) -> None:
     pace = ManualBridgeClock()
-    async with FakeBridge(TCP, f"tcp://127.0.0.1:{closed_port()}", clock=pace) as bridge:
+    async with FakeBridge(TCP, f"tcp://127.0.0.1:{free_port()}", clock=pace) as bridge:
         flooding = asyncio.create_task(bridge.flood(3, rate=10))
         for expected in (1, 2, 3):
             await wait_until(lambda expected=expected: bridge.counts.probes == expected)
@@ -354,7 +355,7 @@ async def test_a_flood_keeps_to_its_rate_and_bears_refusals(pair: tuple[Guest, H
 
 
 async def test_waiting_on_counts_has_a_deadline_and_shows_them() -> None:
-    async with FakeBridge(TCP, f"tcp://127.0.0.1:{closed_port()}") as bridge:
+    async with FakeBridge(TCP, f"tcp://127.0.0.1:{free_port()}") as bridge:
         with pytest.raises(TimeoutError, match="accepted=0"):
             await bridge.until(lambda counts: counts.accepted == 1, 0.01)
 

@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from agent_testing import BridgeChannel, FakeBridge, ManualBridgeClock
-from tests.unit.testing.ends import TCP, Guest, Host, Peer, closed_port, ends, full, joined, unix
+from tests.ports import free_port
+from tests.unit.testing.ends import TCP, Guest, Host, Peer, ends, full, joined, unix
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ async def test_bytes_pass_both_ways_without_a_header(pair: tuple[Guest, Host], t
 
 async def test_a_guest_is_accepted_before_the_host_is_dialled(pair: tuple[Guest, Host]) -> None:
     guest, _ = pair
-    async with FakeBridge(TCP, f"tcp://127.0.0.1:{closed_port()}") as bridge:
+    async with FakeBridge(TCP, f"tcp://127.0.0.1:{free_port()}") as bridge:
         inner = await guest.dial(bridge.url)  # succeeds, and proves nothing
         assert await inner.end() == (b"", "fin")
         counts = await bridge.until(lambda counts: counts.open == 0)
@@ -251,7 +252,7 @@ async def test_readiness_is_one_connect_to_the_host_and_nothing_else(pair: tuple
 
 
 async def test_readiness_says_what_is_wrong_in_the_platforms_words(tmp_path: Path) -> None:
-    port = closed_port()
+    port = free_port()
     async with FakeBridge(TCP, f"tcp://127.0.0.1:{port}") as bridge:
         found = await bridge.probe()
         assert (found.ready, found.error) == (False, "required mediation target is unreachable")
@@ -270,7 +271,7 @@ async def test_readiness_says_what_is_wrong_in_the_platforms_words(tmp_path: Pat
 
 async def test_an_optional_channel_is_not_ready_without_an_error() -> None:
     channel = BridgeChannel(port=7, required=False, fail_closed=False)
-    async with FakeBridge(TCP, f"tcp://127.0.0.1:{closed_port()}", channel=channel) as bridge:
+    async with FakeBridge(TCP, f"tcp://127.0.0.1:{free_port()}", channel=channel) as bridge:
         found = (await bridge.probe()).to_json()
         assert found["ready"] is False
         assert "error" not in found
@@ -281,7 +282,7 @@ async def test_an_optional_channel_is_not_ready_without_an_error() -> None:
 
 async def test_a_host_that_comes_later_gets_the_next_connection(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
-    async with FakeBridge(TCP, f"tcp://127.0.0.1:{closed_port()}") as bridge:
+    async with FakeBridge(TCP, f"tcp://127.0.0.1:{free_port()}") as bridge:
         assert await (await guest.dial(bridge.url)).end() == (b"", "fin")
         bridge.target = host.url
         inner, outer = await joined(guest, host, bridge)

@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.tools.shell.programs import suggested_pattern
@@ -342,7 +342,6 @@ def test_what_a_script_writes_into_files_is_not_suggested_as_a_kind() -> None:
 PIECES = st.sampled_from([*"ab $`'\"\\\n;&|(){}<>#=[]!*?~-", "$(", "<<E\n", "\nE\n", "if ", "case ", "((", "\0", "é"])
 
 
-@settings(max_examples=300)
 @given(st.text(max_size=40) | st.lists(PIECES, max_size=25).map("".join))
 def test_no_text_breaks_it(script: str) -> None:
     assert isinstance(parse_commands(script), ScriptCommands)

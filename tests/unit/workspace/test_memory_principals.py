@@ -163,4 +163,5 @@ class Principals(RuleBasedStateMachine):
 
 
 TestPrincipals = Principals.TestCase
-TestPrincipals.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
+# An example is a database with 25 changes: fifteen of them take as long as hundreds of most others.
+TestPrincipals.settings = settings(max_examples=15, stateful_step_count=25)

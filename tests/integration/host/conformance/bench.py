@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,6 @@ from .swift import run_swiftly
 
 KEY = b"the key of the workspace"
 SOUND = "sound"
-Runs = dict[str, list[Finding]]
 LINE = 1 << 16
 """Bytes: lines that are too long are short for it."""
 OPTIONS = Options(key=KEY, timeout=3.0, slow="sleep:2", tool="tool", wait=20)
@@ -68,16 +67,25 @@ async def try_listener(
         return await judge_listener(guest)
 
 
-def try_agents(folder: Path, faults: Iterable[str]) -> Runs:
-    """A sound one and these."""
-    return {fault: run_swiftly(try_agent(folder / f"{at}", fault)) for at, fault in enumerate((SOUND, *faults))}
+class Runs:
+    """What the tester finds, by fault; each is tried once, when it is asked for first."""
+
+    def __init__(self, judge: Callable[[str, Path], Coroutine[Any, Any, list[Finding]]], folder: Path) -> None:
+        self._judge, self._folder = judge, folder
+        self._found: dict[str, list[Finding]] = {}
+
+    def __getitem__(self, fault: str) -> list[Finding]:
+        if fault not in self._found:
+            self._found[fault] = run_swiftly(self._judge(fault, self._folder / f"{len(self._found)}"))
+        return self._found[fault]
 
 
-def try_listeners(folder: Path, faults: Iterable[str]) -> Runs:
-    """A sound one and these."""
-    return {
-        fault: run_swiftly(try_listener(fault, url=f"unix:{folder}/{at}")) for at, fault in enumerate((SOUND, *faults))
-    }
+def try_agents(folder: Path) -> Runs:
+    return Runs(lambda fault, socket: try_agent(socket, fault), folder)
+
+
+def try_listeners(folder: Path) -> Runs:
+    return Runs(lambda fault, socket: try_listener(fault, url=f"unix:{socket}"), folder)
 
 
 def failed(findings: Sequence[Finding]) -> set[str]:

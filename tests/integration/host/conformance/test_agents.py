@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -76,9 +77,9 @@ RULES: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture(scope="module")
-def runs() -> Runs:
+def runs() -> Iterator[Runs]:
     with tempfile.TemporaryDirectory() as folder:  # paths of sockets must be short
-        return try_agents(Path(folder), RULES)
+        yield try_agents(Path(folder))
 
 
 def test_there_is_an_agent_for_each_rule() -> None:
@@ -91,6 +92,7 @@ def test_a_sound_agent_keeps_every_rule(runs: Runs) -> None:
     assert [one.id for one in runs[SOUND]] == sorted(rule.id for rule in AGENT_RULES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", RULES)
 def test_a_broken_agent_fails_at_its_rule_and_no_other(runs: Runs, fault: str) -> None:
     findings = runs[fault]

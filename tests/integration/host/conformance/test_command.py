@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from agent_conformance import AGENT_RULES, LISTENER_RULES, Options
 from agent_testing import LiveProcess
+from tests.ports import free_port
 
 from .bench import failed, skipped, try_agent
 from .swift import run_swiftly
@@ -50,12 +50,6 @@ class Judge(subprocess.Popen[str]):
         assert output, errors
         report = json.loads(output)
         return code, {rule["id"]: rule["state"] for rule in report["rules"]}, report
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_the_guides_agent_keeps_what_the_guide_promises() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,9 @@ TCP = "tcp://127.0.0.1:0"
 
 
 @pytest.fixture(scope="module")
-def runs() -> Runs:
+def runs() -> Iterator[Runs]:
     with tempfile.TemporaryDirectory() as folder:  # paths of sockets must be short
-        return try_listeners(Path(folder), RULES.keys() - {RESETS})
+        yield try_listeners(Path(folder))
 
 
 def test_there_is_a_listener_for_each_rule() -> None:
@@ -78,6 +79,7 @@ def test_a_sound_listener_keeps_every_rule(runs: Runs) -> None:
     assert [one.id for one in runs[SOUND]] == sorted(rule.id for rule in LISTENER_RULES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [fault for fault in RULES if fault != RESETS])
 def test_a_broken_listener_fails_at_its_rule_and_no_other(runs: Runs, fault: str) -> None:
     findings = runs[fault]
@@ -85,6 +87,7 @@ def test_a_broken_listener_fails_at_its_rule_and_no_other(runs: Runs, fault: str
     assert all(one.seen for one in findings if one.state == "failed")
 
 
+@pytest.mark.slow
 async def test_what_only_tcp_has_is_found_over_tcp() -> None:
     """A unix socket knows no RST."""
     sound, broken = await asyncio.gather(try_listener(url=TCP), try_listener(RESETS, url=TCP))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.context.tokens import EncodingName, encoding_of
@@ -73,14 +73,12 @@ TEXTS = st.text(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(TEXTS)
 def test_any_text_counts_as_with_tiktoken(theirs: dict[str, Any], text: str) -> None:
     for name in NAMES:
         assert encoder(name).count(text) == len(theirs[name].encode(text, disallowed_special=()))
 
 
-@settings(max_examples=300, deadline=None)
 @given(TEXTS)
 def test_no_token_lies_across_a_seam(text: str) -> None:
     for name in NAMES:

@@ -320,6 +320,7 @@ async def test_a_wall_clock_that_jumps_ends_nothing(room: Room, days: int) -> No
     assert (await room.ended("waiting")).status == "expired"
 
 
+@pytest.mark.slow
 async def test_flapping_loses_nothing(room: Room) -> None:
     for number in range(20):
         await room.submit(f"r{number}")

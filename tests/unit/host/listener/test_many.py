@@ -21,6 +21,7 @@ from .conftest import Room
 MANY = 500
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_five_hundred_agents(tmp_path: Path) -> None:
     room = Room(tmp_path, ListenerLimits(unproven=MANY + 10, close_timeout=0.5))
@@ -45,6 +46,8 @@ async def _stop(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+@pytest.mark.slow
+@pytest.mark.machine
 @pytest.mark.timeout(120)
 async def test_memory_stays_flat_while_agents_come_and_go(room: Room) -> None:
     async def come_and_go(times: int) -> None:

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_host.fleet.vsock import mux, packet
@@ -216,7 +216,6 @@ noise = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(noise)
 def test_no_packets_make_it_fall(packets: list) -> None:
     with tempfile.TemporaryDirectory(prefix="v") as folder, closing(Guest(Path(folder))) as guest:
@@ -229,7 +228,6 @@ def test_no_packets_make_it_fall(packets: list) -> None:
         assert works(guest)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 0x2_8000), st.binary(min_size=1, max_size=64)), max_size=30))
 def test_no_memory_makes_it_fall(writes: list) -> None:
     """The guest's whole memory is the guest's, the rings too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 
 from agent_common.protocol import Folders, Net, Program, RequirementSet
 from agent_common.protocol.authority import ALL_GRANTED, VARIABLES, expand_variables, requirements_fault
@@ -22,6 +22,11 @@ def both(one: RequirementSet, other: RequirementSet) -> RequirementSet:
     )
 
 
+# Few wishes are covered by a grant that was drawn beside them.
+SPARSE = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+
+
+@SPARSE
 @given(requirements, requirements, requirements)
 def test_a_larger_grant_covers_no_less(grant: RequirementSet, more: RequirementSet, wanted: RequirementSet) -> None:
     assume(missing_grant(grant, wanted, VALUES) is None)
@@ -37,6 +42,7 @@ def test_a_larger_wish_is_granted_no_sooner(
         assert missing_grant(grant, both(more, wanted), VALUES) is not None
 
 
+@SPARSE
 @given(requirements, requirements, requirements)
 def test_who_has_less_covers_no_more(wide: RequirementSet, narrow: RequirementSet, wanted: RequirementSet) -> None:
     """A grant that lies within another one covers nothing that the other does not."""

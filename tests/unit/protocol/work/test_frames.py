@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_common.protocol.work import (
@@ -178,7 +178,6 @@ values = st.dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(values)
 def test_no_object_crashes_the_reader(value: dict[str, Any]) -> None:
     told = "nothing"
@@ -227,7 +226,6 @@ def twice(value: object) -> bool:
     return isinstance(value, list) and any(twice(one) for one in cast("list[object]", value))
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.lists(st.tuples(texts, written), max_size=4), gaps, st.booleans())
 def test_an_object_is_read_as_it_is_written_or_has_a_key_twice(
     pairs: list[tuple[str, object]], gap: str, ascii_only: bool

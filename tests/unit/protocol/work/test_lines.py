@@ -6,7 +6,7 @@ import tracemalloc
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -98,7 +98,6 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[one:other] for one, other in pairwise(edges)]
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(frames, max_size=4), st.lists(st.integers(0, 10_000), max_size=12))
 def test_any_frame_survives_any_cutting(sent: list[BaseModel], places: list[int]) -> None:
     stream = b"".join(encode(frame) for frame in sent)
@@ -106,7 +105,6 @@ def test_any_frame_survives_any_cutting(sent: list[BaseModel], places: list[int]
     assert received == sent
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.binary(max_size=60) | st.sampled_from([b"\n", b"\r\n", b"{", b'"', b"}", b"[[", b"\xff"]), max_size=9)
 )

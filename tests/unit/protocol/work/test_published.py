@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from pydantic import BaseModel
 
 from agent_common.protocol.work import (
@@ -33,7 +33,6 @@ def test_the_pages_are_up_to_date() -> None:
         assert path.read_text(encoding="utf-8") == text, "run: make docs"
 
 
-@settings(max_examples=100, deadline=None)
 @given(frames)
 def test_every_frame_that_we_write_fits_its_schema(frame: BaseModel) -> None:
     value = decode(encode(frame).strip())

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.skills.library import front_matter
@@ -106,7 +106,6 @@ others = st.dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(names, words, others, st.sampled_from([None, "'", '"', "|", ">"]), st.integers(20, 200))
 def test_what_yaml_wrote_is_read_back(name: str, said: str, other: dict[str, object], style: str, width: int) -> None:
     written = yaml.safe_dump({**other, "name": name, "description": said}, default_style=style, width=width)
@@ -118,7 +117,6 @@ def test_what_yaml_wrote_is_read_back(name: str, said: str, other: dict[str, obj
     assert found == FrontMatter(name, front_matter.one_line(said))
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_whatever_stands_there_is_harmless_or_refused(name: str, said: str) -> None:
     for text in (f"---\nname: {name}\ndescription: {said}\n---\n", f"---\nname: a\ndescription: {said}\n---\n", said):
