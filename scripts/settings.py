@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the settings themselves: `python -m scripts.settings`."""
+"""Writes docs/reference/settings.md from the settings themselves: `python -m scripts.settings`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from agent_common.protocol import field_docs
 from agent_runtime.settings import PREFIX, Settings, secret_fields
 
-PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
 HEAD = """\
 # Settings of the runtime
 

@@ -39,7 +39,7 @@ def test_every_setting_is_a_line_of_help() -> None:
 
 def test_every_route_is_on_the_page_of_the_http_face(tmp_path: Path) -> None:
     app = create_app(AppState(load_settings(data_dir=tmp_path), 0.0, EventBus(SystemClock())), SystemClock())
-    text = (DOCS / "http.md").read_text()
+    text = (DOCS / "reference/http.md").read_text()
     paths = app.openapi()["paths"]
     assert "/task" in paths
     for path, methods in paths.items():
@@ -152,12 +152,12 @@ def test_whatever_is_cited_is_there() -> None:
         ("scripts/a.py", '"""One answer for each (E12)."""'),
         ("scripts/a.py", '"""Rows are copied (E1 to E8)."""'),
         ("scripts/a.py", '"""See agent_runtime/loop/nowhere.py."""'),
-        ("scripts/a.py", '"""See docs/mediation.md#nowhere."""'),
+        ("scripts/a.py", '"""See docs/reference/mediation.md#nowhere."""'),
         ("agent_host/a.py", 'raise ValueError("see docs/nowhere.md")'),
         ("scripts/a.sh", "# see docs/nowhere.md"),
-        ("docs/a.md", "See `loop/nowhere.py`."),
-        ("docs/a.md", "See [there](nowhere.md)."),
-        ("docs/a.md", "See [there](mediation.md#nowhere)."),
+        ("docs/reference/a.md", "See `loop/nowhere.py`."),
+        ("docs/reference/a.md", "See [there](nowhere.md)."),
+        ("docs/reference/a.md", "See [there](mediation.md#nowhere)."),
     ],
 )
 def test_a_citation_of_nothing_is_found(name: str, text: str) -> None:
@@ -168,10 +168,10 @@ def test_a_citation_of_nothing_is_found(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("scripts/a.py", '"""See docs/mediation.md#breaks, A30 and loop/turn/turn.py (A10, L32)."""'),
+        ("scripts/a.py", '"""See docs/reference/mediation.md#breaks, A30 and loop/turn/turn.py (A10, L32)."""'),
         ("scripts/a.py", 'path = "spec/data.md"'),
         (
-            "docs/a.md",
+            "docs/reference/a.md",
             "[There](mediation.md#breaks), in `loop/turn/turn.py`, beside `SOUL.md`.\n\n```sh\ncat nowhere.md\n```\n",
         ),
     ],

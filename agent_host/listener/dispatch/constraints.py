@@ -1,4 +1,6 @@
-"""Push constraints, and send no work until the agent has acknowledged those in force (docs/mediation-host.md).
+"""Push constraints, and send no work until the agent has acknowledged those in force.
+
+See docs/reference/mediation-host.md.
 
 An agent that does not acknowledge in time raises an alarm and is then halted. Only the time in which it is attached and
 owes the acknowledgement counts: a break does not set it back, and an unreachable host is not the agent's fault.

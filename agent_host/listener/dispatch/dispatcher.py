@@ -1,4 +1,7 @@
-"""Decide when an agent gets work, and how long each state of a request may last (docs/mediation-host.md#limits)."""
+"""Decide when an agent gets work, and how long each state of a request may last.
+
+See docs/reference/mediation-host.md#limits.
+"""
 
 from __future__ import annotations
 

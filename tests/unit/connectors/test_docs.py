@@ -1,4 +1,4 @@
-"""docs/mcp.md, held to the code."""
+"""docs/how-to/mcp.md, held to the code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent_runtime.connectors.transport import auth_refusals, rate_limit
 from agent_runtime.tools.agent import tool_search
 from agent_runtime.tools.catalog import registry
 
-PAGE = (Path(__file__).parents[3] / "docs" / "mcp.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "mcp.md").read_text()
 LIMITS = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PAGE.partition("## Limits")[2], re.MULTILINE))
 
 

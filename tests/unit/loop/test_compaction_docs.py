@@ -12,7 +12,7 @@ from agent_runtime.context.window import MAX_RESERVE, SUMMARY_CAP
 from agent_runtime.loop.turn.context_budget import MAX_SUMMARY_SHARE, RETRY_GROWTH, TARGET_SHARE
 from agent_runtime.settings import DEFAULT_CONTEXT
 
-PAGE = (Path(__file__).parents[3] / "docs" / "compaction.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "explanation" / "compaction.md").read_text()
 
 
 def test_the_settings_on_the_page_are_the_defaults() -> None:

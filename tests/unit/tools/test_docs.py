@@ -1,4 +1,4 @@
-"""docs/tools.md, docs/skills.md and docs/confinement.md, held to the code."""
+"""docs/reference/tools.md, docs/how-to/skills.md and docs/explanation/confinement.md, held to the code."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from agent_runtime.tools.web.fetch import FETCH_LIMIT
 from scripts.tools import page as tools_page
 
 DOCS = Path(__file__).parents[3] / "docs"
-TOOLS, SKILLS, CONFINEMENT = ((DOCS / f"{name}.md").read_text() for name in ("tools", "skills", "confinement"))
+TOOLS, SKILLS, CONFINEMENT = (
+    (DOCS / f"{name}.md").read_text() for name in ("reference/tools", "how-to/skills", "explanation/confinement")
+)
 ROWS = {row[1]: row[0] for row in re.finditer(r"^\| `(\w+)` \|.*$", TOOLS, re.MULTILINE)}
 
 
 def test_the_table_is_the_one_that_the_tools_give() -> None:
-    assert tools_page() == (DOCS / "tools.md").read_text(), "run make docs"
+    assert tools_page() == (DOCS / "reference/tools.md").read_text(), "run make docs"
     assert sorted(ROWS) == sorted((*LOCKED_TOOL_NAMES, *OTHER_TOOL_NAMES))
 
 
