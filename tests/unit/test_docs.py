@@ -178,3 +178,20 @@ def test_a_citation_of_nothing_is_found(name: str, text: str) -> None:
 )
 def test_a_citation_of_something_is_let_be(name: str, text: str) -> None:
     assert dead(name, text) == []
+
+
+# ---------------------------------------------------------------- the four kinds
+
+KINDS = ("tutorials", "how-to", "reference", "explanation")
+PAGES = sorted(page for page in DOCS.rglob("*.md") if "node_modules" not in page.parts)
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "index.md").read_text("utf-8")
+    linked = {(DOCS / found[1]).resolve() for found in LINK.finditer(index)}
+    assert [str(page.relative_to(DOCS)) for page in PAGES if page.name != "index.md" and page not in linked] == []
+
+
+def test_every_page_is_of_one_kind() -> None:
+    at_the_top = {"index.md", "glossary.md"}
+    assert {page.relative_to(DOCS).parts[0] for page in PAGES} - at_the_top == {*KINDS, "protocols"}
