@@ -59,7 +59,7 @@ RETIRED = re.compile(r"\b[Ss]pec (?:[A-Z]{0,2}\d|section)|\(spec[ :][^)]*|\((?:[
 """Ids of rules that stand in no document of the repository."""
 ELSEWHERE = re.compile(
     r"(?:SOUL|USER|MEMORY|CLAUDE|CONTEXT|CHANGELOG|report|notes|corrections)\.md"
-    r"|(?:notes|plans|memory|learnings|secrets|skills|NAME|\.backups)/.+|weather\.py|disk/guest\.py|.*/node_modules/.*"
+    r"|(?:notes|plans|memory|learnings|secrets|skills|my-skills|NAME|\.backups)/.+|weather\.py|disk/guest\.py|.*/node_modules/.*"
 )
 """Files of a workspace, an example or a build, which pages may name though they are not in the repository."""
 
