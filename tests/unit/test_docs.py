@@ -195,3 +195,15 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_page_is_of_one_kind() -> None:
     at_the_top = {"index.md", "glossary.md"}
     assert {page.relative_to(DOCS).parts[0] for page in PAGES} - at_the_top == {*KINDS, "protocols"}
+
+
+def test_the_map_of_the_code_has_every_package() -> None:
+    """Also those below: `loop/turn` is a row in the section of `agent_runtime`."""
+    page = (DOCS / "explanation/architecture.md").read_text("utf-8")
+    mapped: set[str] = set()
+    for heading, body in re.findall(r"(?ms)^### (`agent_.*?)\n(.*?)(?=^##)", page):
+        rows = re.findall(r"(?m)^\| `([\w/]+)` \|", body)
+        mapped |= {row if row.startswith("agent_") else f"{heading.strip('`')}/{row}" for row in rows}
+    folders = [name.removesuffix("/__init__.py") for name in tracked() if re.fullmatch(r"agent_.+/__init__\.py", name)]
+    assert len(folders) > 90
+    assert sorted(folder for folder in folders if "/" in folder and folder not in mapped) == []
