@@ -18,7 +18,12 @@ from .live import PATIENCE, SERVE
 from .transcript import Exchange, exchanges, shell
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"README.md": 5, "docs/tutorials/first-conversation.md": 8, "docs/tutorials/first-skill.md": 5}
+PAGES = {
+    "README.md": 5,
+    "docs/tutorials/first-conversation.md": 8,
+    "docs/tutorials/first-skill.md": 5,
+    "docs/reference/http.md": 2,
+}
 """Each page with the number of commands that it shows at least."""
 HOST = [sys.executable, "-m", "agent_host"]
 

@@ -207,3 +207,11 @@ def test_the_map_of_the_code_has_every_package() -> None:
     folders = [name.removesuffix("/__init__.py") for name in tracked() if re.fullmatch(r"agent_.+/__init__\.py", name)]
     assert len(folders) > 90
     assert sorted(folder for folder in folders if "/" in folder and folder not in mapped) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_page_opens_with_an_example(page: Path) -> None:
+    """A command, a request, a snippet or a picture; the index of protocols and pages of tables may show a table."""
+    opening = page.read_text("utf-8").partition("\n## ")[0]
+    assert "```" in opening or page == DOCS / "protocols/README.md"
+    assert opening.index("```" if "```" in opening else "| `") < 1200
