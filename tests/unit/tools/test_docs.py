@@ -24,9 +24,8 @@ from agent_runtime.tools.web.fetch import FETCH_LIMIT
 from scripts.tools import page as tools_page
 
 DOCS = Path(__file__).parents[3] / "docs"
-TOOLS, SKILLS, CONFINEMENT = (
-    (DOCS / f"{name}.md").read_text() for name in ("reference/tools", "how-to/skills", "explanation/confinement")
-)
+TOOLS, CONFINEMENT = ((DOCS / f"{name}.md").read_text() for name in ("reference/tools", "explanation/confinement"))
+SKILLS = "\n".join((DOCS / kind / "skills.md").read_text() for kind in ("how-to", "reference"))
 ROWS = {row[1]: row[0] for row in re.finditer(r"^\| `(\w+)` \|.*$", TOOLS, re.MULTILINE)}
 
 
@@ -68,7 +67,7 @@ def test_the_examples_are_skills(tmp_path: Path) -> None:
     for number, code in enumerate(examples):
         (tmp_path / f"example{number}.py").write_text(code)
         names += [one.name for one in load_plugin(tmp_path / f"example{number}.py").skills]
-    assert names == ["word_count", "your_tool", "summarise"]
+    assert names == ["word_count", "your_tool", "summarise", "area"]
     assert {4: "four"}[MAX_WORKERS] in SKILLS
     assert {16: "sixteen"}[MAX_IDLE] in SKILLS
     assert {30.0: "half a minute"}[LINGER_SECONDS] in SKILLS
