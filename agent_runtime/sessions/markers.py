@@ -1,5 +1,5 @@
 """Compaction markers: a message that holds the summary and says where the verbatim rest begins
-(docs/explanation/compaction.md#on-the-wire). Nothing before it is hidden or deleted: the latest visible marker decides
+(docs/reference/compaction.md#on-the-wire). Nothing before it is hidden or deleted: the latest visible marker decides
 what the model sees.
 """
 

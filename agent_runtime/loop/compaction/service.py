@@ -113,7 +113,7 @@ class CompactionService:
     # -- when somebody asks for it
 
     async def compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
-        """Summarize the whole conversation and keep nothing verbatim (docs/explanation/compaction.md#asked-for). The
+        """Summarize the whole conversation and keep nothing verbatim (docs/reference/compaction.md#asked-for). The
         caller must keep the session from running. Raises Conflict `nothing_to_compact`, ModelError, StoreError,
         NotReady."""
         patience = asyncio.timeout(None)
