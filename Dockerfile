@@ -1,6 +1,6 @@
 # The guest image. Three layers of ours above the base: the system's programs, the dependencies, the agent's source.
 # `make image` builds it with docker, podman or buildah, on a Debian base of its own; `docker build .` builds it on the
-# image below. docs/image.md says what is in it and how it is held.
+# image below. docs/reference/image.md says what is in it and how it is held.
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
 FROM ${BASE_IMAGE} AS system

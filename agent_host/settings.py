@@ -1,7 +1,7 @@
 """Settings of the host: environment variables, `MESH_` ones and the ecosystem's own `OPENAI_` ones.
 
-Each field's docstring is its line in `--help` and its row in `docs/host.md`. A secret also has a `_FILE` form,
-which names a file that holds it.
+Each field's docstring is its line in `--help` and its row in `docs/reference/host.md`. A secret also has a `_FILE`
+form, which names a file that holds it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Settings of the runtime: environment variables with the prefix `AGENT_`.
 
-Each field's docstring is its line in `--help` and its row in `docs/settings.md`. A secret also has a `_FILE` form,
-which names a file that holds it.
+Each field's docstring is its line in `--help` and its row in `docs/reference/settings.md`. A secret also has a `_FILE`
+form, which names a file that holds it.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Settings(BaseModel):
     backup_minutes: float = Field(default=60, ge=0, le=525_600)
     """Minutes between backups of the database, of which {AGENT_DATA_DIR}/backups keeps the newest two; 0 makes none."""
     daily_log_days: int = Field(default=30, ge=0, le=36_500)
-    """Days that the daily log of turns is kept (docs/workspace.md); 0 writes none."""
+    """Days that the daily log of turns is kept (docs/reference/workspace.md); 0 writes none."""
     retention_days: int = Field(default=90, ge=0, le=36_500)
     """Days without activity after which a session is deleted with all that belongs to it, at least 7; 0: never
-    (docs/storage.md)."""
+    (docs/reference/storage.md)."""
     retention_rows: int = Field(default=5_000_000, ge=0)
     """Parts of messages that are kept; beyond them the sessions go that were idle for longest; 0: all."""
     token: SecretStr | None = Field(default=None, min_length=1, validate_default=True)
@@ -72,18 +72,20 @@ class Settings(BaseModel):
     model: str = Field(default="default", min_length=1)
     """Model used unless a message names another."""
     embedding_model: str | None = Field(default=None, min_length=1)
-    """Embedding model of the mesh that memory also searches by (docs/memory.md); unset it searches by words."""
+    """Embedding model of the mesh that memory also searches by (docs/reference/memory.md); unset it searches by
+    words."""
     skills_dir: Path | None = None
     """Folder of @skill plugins; unset it is {AGENT_DATA_DIR}/skills."""
     mcp_file: Path | None = None
-    """JSON file that names MCP servers (docs/mcp.md); unset it is {AGENT_DATA_DIR}/mcp.json, which need not exist."""
+    """JSON file that names MCP servers (docs/how-to/mcp.md); unset it is {AGENT_DATA_DIR}/mcp.json, which need not
+    exist."""
     skill_paths: tuple[Path, ...] | None = None
-    """Further folders of skill packages (docs/skill-packages.md), with a colon between two of them."""
+    """Further folders of skill packages (docs/how-to/skill-packages.md), with a colon between two of them."""
     skill_memory_mb: int = Field(default=512, ge=64)
     """Memory limit of the skill worker in MiB."""
     skill_dependencies: Literal["off", "people", "all"] = "people"
     """Whose plugins may have dependencies installed: those that people put into the folder, also those of
-    `create_skill`, or none (docs/skills.md)."""
+    `create_skill`, or none (docs/how-to/skills.md)."""
     skill_index: str | None = Field(default=None, pattern=r"^https?://\S+$")
     """Index of Python packages for dependencies of skills (PEP 503); unset it is uv's own default."""
     scratch_mb: int = Field(default=100, ge=1)
@@ -93,7 +95,7 @@ class Settings(BaseModel):
     confinement: Literal["auto", "required", "off"] = "auto"
     """How commands and skills are held: best rung there is, refuse to start without one, or bare."""
     watchdog: str = "reference"
-    """Rules for calls of tools: the reference policy, `off`, or the path of a policy file (docs/tools.md)."""
+    """Rules for calls of tools: the reference policy, `off`, or the path of a policy file (docs/reference/tools.md)."""
     max_iterations: int = Field(default=20, ge=1, le=500)
     """Steps in a task."""
     max_rounds: int = Field(default=30, ge=1, le=500)
@@ -139,7 +141,7 @@ class Settings(BaseModel):
     mediation_max_line: int = Field(default=1 << 20, ge=1024, le=16 << 20)
     """Bytes of the longest line that is taken from the channel."""
     constraints_file: Path | None = None
-    """JSON file with the constraints that the image has (docs/mediation.md)."""
+    """JSON file with the constraints that the image has (docs/reference/mediation.md)."""
     drain_grace: float = Field(default=10, ge=0)
     """Seconds running steps get when the server is told to stop."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -1,7 +1,9 @@
-"""Writes docs/settings.md from the settings themselves: `python -m scripts.settings`."""
+"""Writes docs/reference/settings.md from the settings themselves: `python -m scripts.settings`."""
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -11,9 +13,13 @@ from pydantic.fields import FieldInfo
 from agent_common.protocol import field_docs
 from agent_runtime.settings import PREFIX, Settings, secret_fields
 
-PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
 HEAD = """\
 # Settings of the runtime
+
+```sh
+AGENT_PORT=8401 AGENT_TOKEN_FILE=/run/secrets/agent_token AGENT_RETENTION_DAYS=30 agent-runtime serve
+```
 
 Every setting is an environment variable. `agent-runtime serve --help` lists them too. A wrong one, or an `AGENT_` name
 that is no setting, stops the start with every fault named. A secret also has a `_FILE` form that names a file which
@@ -28,7 +34,7 @@ SHOWN = {"data_dir": "`/data` where it can be written, else `~/.local/share/agen
 
 def page() -> str:
     """The whole page."""
-    docs, secrets = field_docs(Settings), secret_fields(Settings)
+    docs, secrets = {name: _linked(text) for name, text in field_docs(Settings).items()}, secret_fields(Settings)
     return HEAD + "".join(
         f"| `{PREFIX}{name.upper()}`{' (secret)' if name in secrets else ''} | {_default(name)}"
         f" | {allowed(field)} | {docs[name]} |\n"
@@ -46,6 +52,15 @@ def allowed(field: FieldInfo) -> str:
     if isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel):
         name = "JSON"
     return " ".join((name, *(_bound(one) for one in field.metadata if _bound(one))))
+
+
+def _linked(text: str) -> str:
+    """The description with `(docs/...)` as a link from the page."""
+
+    def link(cited: re.Match[str]) -> str:
+        return f"([page]({os.path.relpath(PAGE.parents[2] / cited[1], PAGE.parent)}))"
+
+    return re.sub(r"\((docs/[\w/-]+\.md)\)", link, text)
 
 
 def _bound(one: object) -> str:

@@ -1,4 +1,4 @@
-"""Writes the table of docs/tools.md from the tools themselves: `python -m scripts.tools`."""
+"""Writes the table of docs/reference/tools.md from the tools themselves: `python -m scripts.tools`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillManager, authoring_tools
 from agent_runtime.tools import Tool, builtin_tools
 
-PAGE = Path(__file__).parent.parent / "docs" / "tools.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "tools.md"
 BEGIN, END = "<!-- made by scripts/tools.py -->\n", "<!-- end -->\n"
 HEAD = """\
 | tool | parameters | answers with | bounds | deadline | a repeated call |

@@ -1,4 +1,4 @@
-"""Chat request and reply (docs/http.md), and the body that the AI SDK's `useChat` sends."""
+"""Chat request and reply (docs/reference/http.md), and the body that the AI SDK's `useChat` sends."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class SmartRecovery(Inbound):
 
 
 class CompactionPolicy(Inbound):
-    """When and how conversations are compacted (docs/compaction.md#settings)."""
+    """When and how conversations are compacted (docs/reference/compaction.md#settings)."""
 
     reserve_tokens: int | None = Field(default=None, ge=256, le=1_000_000)
     """Tokens of the window that stay free for an answer; unset 20000, never more than a quarter of the window."""

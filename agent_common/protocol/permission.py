@@ -1,4 +1,4 @@
-"""Permission rules and requirement sets: how authority is written down (docs/permissions.md)."""
+"""Permission rules and requirement sets: how authority is written down (docs/reference/permissions.md)."""
 
 from __future__ import annotations
 

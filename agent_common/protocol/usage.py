@@ -1,4 +1,4 @@
-"""Token accounting (docs/design.md#tokens-are-counted-in-five-buckets)."""
+"""Token accounting (docs/explanation/design.md#tokens-are-counted-in-five-buckets)."""
 
 from __future__ import annotations
 

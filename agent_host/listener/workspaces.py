@@ -1,4 +1,4 @@
-"""What an operator does with workspaces and their channels (docs/mediation-host.md#what-an-operator-does)."""
+"""What an operator does with workspaces and their channels (docs/reference/mediation-host.md#what-an-operator-does)."""
 
 from __future__ import annotations
 

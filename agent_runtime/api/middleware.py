@@ -29,7 +29,10 @@ class AuthMiddleware:
     """
 
     def __init__(self, app: ASGIApp, token: str | None, *, refuse_remote_work: bool = False) -> None:
-        """`mediated`: refuse work over HTTP unless the caller is on this machine (docs/mediation.md#failing-closed)."""
+        """`mediated`: refuse work over HTTP unless the caller is on this machine.
+
+        See docs/reference/mediation.md#failing-closed.
+        """
         self._app = app
         self._expected = token.encode() if token else None
         self._refuse_remote_work = refuse_remote_work

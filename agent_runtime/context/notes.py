@@ -1,5 +1,5 @@
 """Write facts of the moment below a user's message when its turn starts. They stay out of the prompt, whose bytes must
-never change (docs/design.md#the-prompt-prefix-never-changes).
+never change (docs/explanation/design.md#the-prompt-prefix-never-changes).
 
 Every message says when it was sent: that is on record anyway. Further notes are composed once, when the turn starts,
 and kept with the message (`kept`, `notes_of`), so that every later request holds the same block. Text that the runtime

@@ -1,8 +1,8 @@
-"""Build the system prompt: once per session, then frozen (docs/design.md#the-prompt-prefix-never-changes).
+"""Build the system prompt: once per session, then frozen (docs/explanation/design.md#the-prompt-prefix-never-changes).
 
-Its sections and their order are fixed (docs/context.md): who the agent is, the rules, the manifest's prompt, project
-instructions, the files of its home, what it has learnt, its skill packages, MCP servers, the environment. There is no
-clock in here: each message says when it was sent.
+Its sections and their order are fixed (docs/explanation/context.md): who the agent is, the rules, the manifest's
+prompt, project instructions, the files of its home, what it has learnt, its skill packages, MCP servers, the
+environment. There is no clock in here: each message says when it was sent.
 """
 
 from __future__ import annotations

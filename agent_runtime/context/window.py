@@ -1,4 +1,7 @@
-"""Compute how much fits into a model's window, and what is cut where it no longer fits (docs/compaction.md#when)."""
+"""Compute how much fits into a model's window, and what is cut where it no longer fits.
+
+See docs/explanation/compaction.md#when.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 It speaks HTTP itself instead of through the `openai` client, whose typed path walks every message of a request and
 builds a model of every streamed token; on a long conversation that costs more than the rest of a turn together
-(docs/performance.md). What is sent is already bytes, what comes back is parsed once.
+(docs/reference/performance.md). What is sent is already bytes, what comes back is parsed once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Convert a provider's usage report to our five buckets, and compute its cost
-(docs/design.md#tokens-are-counted-in-five-buckets)."""
+(docs/explanation/design.md#tokens-are-counted-in-five-buckets)."""
 
 from __future__ import annotations
 

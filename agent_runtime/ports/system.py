@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 class SideEffectGate(Protocol):
     """Holds back side effects while the host could not be told of them
-    (docs/design.md#a-required-channel-fails-closed)."""
+    (docs/explanation/design.md#a-required-channel-fails-closed)."""
 
     async def wait_open(self) -> None:
         """Returns as soon as a model call or a tool call may begin: at once, unless the gate is closed."""

@@ -90,7 +90,10 @@ class ToolContext:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the folders that the variables of requirement sets stand for (docs/permissions.md#grants)."""
+        """Return the folders that the variables of requirement sets stand for.
+
+        See docs/reference/permissions.md#grants.
+        """
         return {"workspace": str(self.workspace), "ad-hoc": str(self.scratch)}
 
 

@@ -1,4 +1,6 @@
-"""Rewind and fork: rows are hidden and copied, never deleted or rewritten (docs/sessions.md#going-back-branching-off).
+"""Rewind and fork: rows are hidden and copied, never deleted or rewritten.
+
+See docs/reference/sessions.md#going-back-branching-off.
 
 Each function is a unit of work or a part of one. The caller must keep the session from running.
 """

@@ -1,6 +1,6 @@
 """Compaction markers: a message that holds the summary and says where the verbatim rest begins
-(docs/compaction.md#on-the-wire). Nothing before it is hidden or deleted: the latest visible marker decides what the
-model sees.
+(docs/reference/compaction.md#on-the-wire). Nothing before it is hidden or deleted: the latest visible marker decides
+what the model sees.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def note_import(connection: sqlite3.Connection, session_id: str, now: int) -> No
 
 def read_clock(connection: sqlite3.Connection, wall: int) -> int:
     """The time by which sessions were aged last, moved on by what has passed between two lives of the server. See
-    `docs/storage.md`: a wall clock that has jumped counts for a week, however often the server starts."""
+    `docs/reference/storage.md`: a wall clock that has jumped counts for a week, however often the server starts."""
     row = connection.execute("SELECT seen_at, reached FROM retention_clock").fetchone()
     if row is None:
         newest: int | None = connection.execute("SELECT max(updated_at) FROM chat_sessions").fetchone()[0]

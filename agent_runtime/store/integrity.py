@@ -107,7 +107,7 @@ def damaged_error(database: Path, found: str | sqlite3.Error) -> StartError:
     return StartError(f"the database {database} is damaged: {found}\n{text}")
 
 
-_WAY_BACK = "docs/storage.md tells how to put back a backup"
+_WAY_BACK = "docs/reference/storage.md tells how to put back a backup"
 _RESTORE = """\
 Its newest backup is {backup}, made {made}. What came later is not in it. To put it back:
 1. Stop whatever else uses the database.

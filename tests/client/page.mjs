@@ -1,4 +1,4 @@
-// `node page.mjs AGENT.MJS` is the page of docs/frontend.md without React: it chats, comes back, stops and answers.
+// `node page.mjs AGENT.MJS` is the page of docs/how-to/frontend.md without React: it chats, comes back, stops and answers.
 import assert from "node:assert/strict";
 import { api, asJson, call, Chat, eventually, hang, release, say, script, textOf } from "./support.mjs";
 

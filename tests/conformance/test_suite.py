@@ -1,6 +1,6 @@
 """The official conformance suite plays its servers, and the runtime's connectors are the client.
 
-`docs/mcp.md` lists what is played here and what is left out, and why.
+`docs/reference/mcp.md` lists what is played here and what is left out, and why.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = HERE.parents[1]
 SUITE = HERE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 CLIENT = f"{sys.executable} {HERE / 'client.py'}"
 SECONDS = 60
-PAGE = (ROOT / "docs" / "mcp.md").read_text("utf-8").partition("## Conformance")[2]
+PAGE = (ROOT / "docs" / "reference" / "mcp.md").read_text("utf-8").partition("## Conformance")[2]
 PLAYED = [
     (version, name)
     for versions, names in re.findall(r"^\| played, ([0-9, -]+) \| (.+) \|$", PAGE, re.MULTILINE)
@@ -41,7 +41,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_page_lists_every_scenario() -> None:
     listed = set(re.findall(r"^  - (\S+) \[", run("list", "--client").stdout, re.MULTILINE))
     played = {name for _, name in PLAYED}
-    assert played, "docs/mcp.md lists no scenario that is played"
+    assert played, "docs/reference/mcp.md lists no scenario that is played"
     assert not played & LEFT_OUT
     assert played | LEFT_OUT == listed
 

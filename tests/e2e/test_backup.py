@@ -18,7 +18,7 @@ from .conftest import Start
 from .live import Runtime, eventually, fresh
 from .test_start import refused
 
-PAGE = Path(__file__).parents[2] / "docs" / "storage.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "storage.md"
 BACKUP = [sys.executable, "-m", "agent_runtime", "backup"]
 
 

@@ -36,7 +36,7 @@ def test_a_missing_table_is_named_at_the_start(start: Start, table: str) -> None
     change(agent, f"DROP TABLE {table}")
     said = refused(agent.data_dir)
     assert f"no such table: {table}" in said
-    assert "docs/storage.md" in said
+    assert "docs/reference/storage.md" in said
 
 
 def test_a_table_that_only_some_feature_needs_is_missed_at_the_start_too(start: Start) -> None:
@@ -45,7 +45,7 @@ def test_a_table_that_only_some_feature_needs_is_missed_at_the_start_too(start: 
     change(agent, "DROP TABLE memory_terms")
     said = refused(agent.data_dir)
     assert "no such table: memory_terms" in said
-    assert "docs/storage.md" in said
+    assert "docs/reference/storage.md" in said
 
 
 def test_a_folder_in_the_place_of_the_database_is_called_one(start: Start) -> None:

@@ -1,4 +1,4 @@
-"""The programs of docs/frontend.md do what the page says."""
+"""The programs of docs/how-to/frontend.md do what the page says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .live import PATIENCE, TOKEN, Runtime, fresh
 from .node import CLIENT, NODE, PACKAGES, run_node
 
 ROOT = CLIENT.parents[1]
-PAGE = (ROOT / "docs" / "frontend.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "frontend.md").read_text("utf-8")
 PROGRAMS = re.findall(r"```js\n// (\S+\.mjs)\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -72,4 +72,4 @@ def test_what_the_page_shows_of_the_example_is_the_example() -> None:
     shown += [(f"examples/chat-page/src/{name}", text) for name, text in PROGRAMS if name == "agent.mjs"]
     assert len(shown) == 4
     for path, text in shown:
-        assert text in (ROOT / path).read_text("utf-8"), f"docs/frontend.md and {path} differ"
+        assert text in (ROOT / path).read_text("utf-8"), f"docs/how-to/frontend.md and {path} differ"

@@ -290,7 +290,7 @@ def test_the_watchdog_has_the_last_word_and_the_model_hears_it(agent: Runtime) -
     assert json.loads(told["content"])["error_text"] == said
 
 
-PAGES = Path(__file__).parents[2] / "docs"
+PAGES = Path(__file__).parents[2] / "docs" / "reference"
 
 
 @pytest.mark.parametrize("page", ["agents.md", "permissions.md"])

@@ -1,5 +1,5 @@
 """In a session each request begins with the bytes of the one before, so the provider's cache stays useful
-(docs/design.md#the-prompt-prefix-never-changes)."""
+(docs/explanation/design.md#the-prompt-prefix-never-changes)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's transcript, run word for word against a live mesh and a live agent."""
+"""The transcripts of the README and the tutorial, run word for word against a live mesh and a live agent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,13 @@ from .live import PATIENCE, SERVE
 from .transcript import Exchange, exchanges, shell
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text("utf-8")
+PAGES = {
+    "README.md": 5,
+    "docs/tutorials/first-conversation.md": 8,
+    "docs/tutorials/first-skill.md": 5,
+    "docs/reference/http.md": 2,
+}
+"""Each page with the number of commands that it shows at least."""
 HOST = [sys.executable, "-m", "agent_host"]
 
 SAMPLE = """
@@ -130,15 +137,26 @@ def ports(tmp_path: Path) -> Iterator[dict[str, str]]:
             yield {"8420": mesh_port, "8400": agent_port}
 
 
-def test_the_readme_is_true_to_the_letter(ports: dict[str, str], tmp_path: Path) -> None:
-    found = exchanges(_on(ports, README))
-    assert len(found) >= 5
-    commands = " ".join(exchange.command for exchange in found)
+def test_the_pages_show_every_way_to_give_work() -> None:
+    commands = " ".join(one.command for page in PAGES for one in exchanges((ROOT / page).read_text("utf-8")))
     for route in ("/status", "/task", "/result", "/chat", "/chat/stream"):
         assert route in commands
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_transcript_is_true_to_the_letter(ports: dict[str, str], tmp_path: Path, page: str) -> None:
+    found = exchanges(_on(ports, (ROOT / page).read_text("utf-8")))
+    assert len(found) >= PAGES[page]
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / ".venv").symlink_to(Path(sys.executable).parents[1])
+    if plugin := re.search(r"```python\n(@skill.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL):
+        (tmp_path / "my-skills").mkdir()
+        (tmp_path / "my-skills/add_tax.py").write_text(plugin[1], encoding="utf-8")
     for exchange in found:
         printed = shell(exchange.command, tmp_path, {"HOME": str(tmp_path)})
+        until = time.monotonic() + PATIENCE
+        while "/capabilities" in exchange.command and not exchange.fits(printed) and time.monotonic() < until:
+            printed = shell(exchange.command, tmp_path, {"HOME": str(tmp_path)})  # a save is taken up within a second
         assert exchange.fits(printed), exchange.first_fault(printed)
 
 

@@ -23,7 +23,7 @@ from .conftest import Start
 from .live import TOKEN, Runtime, assert_problem, eventually, fresh
 from .transcript import exchanges, shell
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "workspace.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "workspace.md"
 ALICE = {"X-Agent-User": "alice"}
 MIB = 1024 * 1024
 

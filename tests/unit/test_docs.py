@@ -39,7 +39,7 @@ def test_every_setting_is_a_line_of_help() -> None:
 
 def test_every_route_is_on_the_page_of_the_http_face(tmp_path: Path) -> None:
     app = create_app(AppState(load_settings(data_dir=tmp_path), 0.0, EventBus(SystemClock())), SystemClock())
-    text = (DOCS / "http.md").read_text()
+    text = (DOCS / "reference/http.md").read_text()
     paths = app.openapi()["paths"]
     assert "/task" in paths
     for path, methods in paths.items():
@@ -59,7 +59,7 @@ RETIRED = re.compile(r"\b[Ss]pec (?:[A-Z]{0,2}\d|section)|\(spec[ :][^)]*|\((?:[
 """Ids of rules that stand in no document of the repository."""
 ELSEWHERE = re.compile(
     r"(?:SOUL|USER|MEMORY|CLAUDE|CONTEXT|CHANGELOG|report|notes|corrections)\.md"
-    r"|(?:notes|plans|memory|learnings|secrets|skills|NAME|\.backups)/.+|weather\.py|disk/guest\.py|.*/node_modules/.*"
+    r"|(?:notes|plans|memory|learnings|secrets|skills|my-skills|NAME|\.backups)/.+|weather\.py|disk/guest\.py|.*/node_modules/.*"
 )
 """Files of a workspace, an example or a build, which pages may name though they are not in the repository."""
 
@@ -152,12 +152,12 @@ def test_whatever_is_cited_is_there() -> None:
         ("scripts/a.py", '"""One answer for each (E12)."""'),
         ("scripts/a.py", '"""Rows are copied (E1 to E8)."""'),
         ("scripts/a.py", '"""See agent_runtime/loop/nowhere.py."""'),
-        ("scripts/a.py", '"""See docs/mediation.md#nowhere."""'),
+        ("scripts/a.py", '"""See docs/reference/mediation.md#nowhere."""'),
         ("agent_host/a.py", 'raise ValueError("see docs/nowhere.md")'),
         ("scripts/a.sh", "# see docs/nowhere.md"),
-        ("docs/a.md", "See `loop/nowhere.py`."),
-        ("docs/a.md", "See [there](nowhere.md)."),
-        ("docs/a.md", "See [there](mediation.md#nowhere)."),
+        ("docs/reference/a.md", "See `loop/nowhere.py`."),
+        ("docs/reference/a.md", "See [there](nowhere.md)."),
+        ("docs/reference/a.md", "See [there](mediation.md#nowhere)."),
     ],
 )
 def test_a_citation_of_nothing_is_found(name: str, text: str) -> None:
@@ -168,13 +168,50 @@ def test_a_citation_of_nothing_is_found(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("scripts/a.py", '"""See docs/mediation.md#breaks, A30 and loop/turn/turn.py (A10, L32)."""'),
+        ("scripts/a.py", '"""See docs/reference/mediation.md#breaks, A30 and loop/turn/turn.py (A10, L32)."""'),
         ("scripts/a.py", 'path = "spec/data.md"'),
         (
-            "docs/a.md",
+            "docs/reference/a.md",
             "[There](mediation.md#breaks), in `loop/turn/turn.py`, beside `SOUL.md`.\n\n```sh\ncat nowhere.md\n```\n",
         ),
     ],
 )
 def test_a_citation_of_something_is_let_be(name: str, text: str) -> None:
     assert dead(name, text) == []
+
+
+# ---------------------------------------------------------------- the four kinds
+
+KINDS = ("tutorials", "how-to", "reference", "explanation")
+PAGES = sorted(page for page in DOCS.rglob("*.md") if "node_modules" not in page.parts)
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "index.md").read_text("utf-8")
+    linked = {(DOCS / found[1]).resolve() for found in LINK.finditer(index)}
+    assert [str(page.relative_to(DOCS)) for page in PAGES if page.name != "index.md" and page not in linked] == []
+
+
+def test_every_page_is_of_one_kind() -> None:
+    at_the_top = {"index.md", "glossary.md"}
+    assert {page.relative_to(DOCS).parts[0] for page in PAGES} - at_the_top == {*KINDS, "protocols"}
+
+
+def test_the_map_of_the_code_has_every_package() -> None:
+    """Also those below: `loop/turn` is a row in the section of `agent_runtime`."""
+    page = (DOCS / "explanation/architecture.md").read_text("utf-8")
+    mapped: set[str] = set()
+    for heading, body in re.findall(r"(?ms)^### (`agent_.*?)\n(.*?)(?=^##)", page):
+        rows = re.findall(r"(?m)^\| `([\w/]+)` \|", body)
+        mapped |= {row if row.startswith("agent_") else f"{heading.strip('`')}/{row}" for row in rows}
+    folders = [name.removesuffix("/__init__.py") for name in tracked() if re.fullmatch(r"agent_.+/__init__\.py", name)]
+    assert len(folders) > 90
+    assert sorted(folder for folder in folders if "/" in folder and folder not in mapped) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_page_opens_with_an_example(page: Path) -> None:
+    """A command, a request, a snippet or a picture; the index of protocols and pages of tables may show a table."""
+    opening = page.read_text("utf-8").partition("\n## ")[0]
+    assert "```" in opening or page == DOCS / "protocols/README.md"
+    assert opening.index("```" if "```" in opening else "| `") < 1200

@@ -1,4 +1,4 @@
-"""Check requirement sets against grants (docs/permissions.md#grants).
+"""Check requirement sets against grants (docs/reference/permissions.md#grants).
 
 Both have the same shape. A tool's requirements ask for authority, only a grant gives it. A call outside its grant is an
 error; no person is asked about it.

@@ -1,4 +1,4 @@
-"""Decide which rule holds for a call (docs/permissions.md#which-rule-holds).
+"""Decide which rule holds for a call (docs/reference/permissions.md#which-rule-holds).
 
 Of the rules that match, the most specific hold: a rule gives way to one that names the tool at least as exactly and
 whose pattern covers no more. Between equally specific rules the narrower scope holds: session over project over

@@ -1,4 +1,4 @@
-"""Deadlines for the acknowledgement of constraints (docs/mediation-host.md#what-an-operator-does).
+"""Deadlines for the acknowledgement of constraints (docs/reference/mediation-host.md#what-an-operator-does).
 
 An agent that does not acknowledge in time raises an alarm and is then halted. Only the time in which it is attached and
 owes the acknowledgement counts: a break does not reset it, and an unreachable host is not the agent's fault.

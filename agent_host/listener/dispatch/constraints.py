@@ -1,4 +1,7 @@
-"""Push constraints, and send no work until the agent has acknowledged those in force (docs/mediation-host.md)."""
+"""Push constraints, and send no work until the agent has acknowledged those in force.
+
+See docs/reference/mediation-host.md.
+"""
 
 from __future__ import annotations
 

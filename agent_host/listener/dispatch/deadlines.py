@@ -1,4 +1,7 @@
-"""How long each state of a request may last (docs/mediation-host.md#limits). A request has one deadline at a time."""
+"""How long each state of a request may last. A request has one deadline at a time.
+
+See docs/reference/mediation-host.md#limits.
+"""
 
 from __future__ import annotations
 

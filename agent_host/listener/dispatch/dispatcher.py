@@ -1,4 +1,7 @@
-"""Send queued work to agents (docs/mediation-host.md#workspaces-and-their-agents): on the disk first, then on the wire."""
+"""Send queued work to agents: on the disk first, then on the wire.
+
+See docs/reference/mediation-host.md#limits.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Run the agent that summarizes conversations: on the same loop, for no principal, without tools
-(docs/compaction.md#who-sums-up)."""
+(docs/explanation/compaction.md#who-sums-up)."""
 
 from __future__ import annotations
 

@@ -113,8 +113,9 @@ class CompactionService:
     # -- when somebody asks for it
 
     async def compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
-        """Summarize the whole conversation and keep nothing verbatim (docs/compaction.md#asked-for). The caller must
-        keep the session from running. Raises Conflict `nothing_to_compact`, ModelError, StoreError, NotReady."""
+        """Summarize the whole conversation and keep nothing verbatim (docs/reference/compaction.md#asked-for). The
+        caller must keep the session from running. Raises Conflict `nothing_to_compact`, ModelError, StoreError,
+        NotReady."""
         patience = asyncio.timeout(None)
         self._request_timeouts.add(patience)
         try:

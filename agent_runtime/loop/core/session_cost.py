@@ -1,5 +1,5 @@
 """Compute what sessions have cost, on request, and check which models a cost limit admits
-(docs/design.md#tokens-are-counted-in-five-buckets)."""
+(docs/explanation/design.md#tokens-are-counted-in-five-buckets)."""
 
 from __future__ import annotations
 

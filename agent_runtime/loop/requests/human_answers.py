@@ -1,5 +1,5 @@
 """Take answers to a turn's pending requests: matched by id, recorded before they count, one per request
-(docs/waits.md)."""
+(docs/reference/waits.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Recover the turns of the previous process at start: queued ones queue again, waiting ones wait again, tasks continue
-from their last step, and interrupted chats end as such (docs/design.md#a-crash-costs-at-most-one-step)."""
+from their last step, and interrupted chats end as such (docs/explanation/design.md#a-crash-costs-at-most-one-step)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Compute the status of a session, one of six states, from its turn and the ledger (docs/sessions.md#how-it-stands)."""
+"""Compute the status of a session, one of six states, from its turn and the ledger.
+
+See docs/reference/sessions.md#how-it-stands.
+"""
 
 from __future__ import annotations
 

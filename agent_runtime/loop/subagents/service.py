@@ -1,4 +1,6 @@
-"""Run subagents on the same loop, with no more authority than their caller (docs/agents.md#agents-that-call-agents).
+"""Run subagents on the same loop, with no more authority than their caller.
+
+See docs/reference/agents.md#agents-that-call-agents.
 
 An inspectable or background subagent gets a session of its own; any other runs inside the call and leaves its
 transcript in the call's result. No subagent can ask a person.

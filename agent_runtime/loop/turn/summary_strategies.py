@@ -1,5 +1,5 @@
 """Summarize a conversation that is too long, with fallbacks from the plain attempt to the last resort
-(docs/compaction.md#who-sums-up)."""
+(docs/explanation/compaction.md#who-sums-up)."""
 
 from __future__ import annotations
 

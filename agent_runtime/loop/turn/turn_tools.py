@@ -25,7 +25,7 @@ SaveOrder = Callable[[tuple[str, ...]], object]
 
 class TurnTools:
     """The tools that a session's model sees. The list only grows, at its end
-    (docs/design.md#the-prompt-prefix-never-changes)."""
+    (docs/explanation/design.md#the-prompt-prefix-never-changes)."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Choose how long to wait before dialing again (docs/mediation.md#switching-it-on)."""
+"""Choose how long to wait before dialing again (docs/reference/mediation.md#switching-it-on)."""
 
 from __future__ import annotations
 

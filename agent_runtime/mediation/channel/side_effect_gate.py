@@ -1,4 +1,7 @@
-"""The gate that closes while a required channel is broken (docs/design.md#a-required-channel-fails-closed)."""
+"""The gate that closes while a required channel is broken.
+
+See docs/explanation/design.md#a-required-channel-fails-closed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constraints: the rules that a host gives its agent (docs/mediation.md#constraints).
+"""Constraints: the rules that a host gives its agent (docs/reference/mediation.md#constraints).
 
 They come as a file of the image or over the channel. Either way the hash is that of the payload's raw bytes, and the
 version is acknowledged only once they hold. The payload is text for the agent, or a JSON object

@@ -1,4 +1,4 @@
-"""What comes before what. The formula is in `docs/memory.md` for people; here it stands for itself.
+"""What comes before what. The formula is in `docs/reference/memory.md` for people; here it stands for itself.
 
     relevance = sum over the terms that a text shares with the query of weight x rarity, x shortness
     score     = relevance x kind x (1 + RECENCY_WEIGHT x recency + USE_WEIGHT x use)

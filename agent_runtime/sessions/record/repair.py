@@ -1,4 +1,4 @@
-"""Close the records that a crash left open (docs/design.md#a-crash-costs-at-most-one-step)."""
+"""Close the records that a crash left open (docs/explanation/design.md#a-crash-costs-at-most-one-step)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Row ids: `ses_`, `msg_`, `prt_` + 12 hex + 14 base62 characters (docs/design.md#rows-are-ordered-by-time-then-id).
+"""Row ids: `ses_`, `msg_`, `prt_` + 12 hex + 14 base62 characters.
+
+See docs/explanation/design.md#rows-are-ordered-by-time-then-id.
 
 The 12 hex digits are milliseconds times 4096 plus a counter, in 48 bits, so they wrap every 795 days: rows are
 ordered by `(created_at, id)`, never by id alone.

@@ -1,4 +1,4 @@
-"""Pages of sessions and of messages, found by key and never by offset (docs/sessions.md)."""
+"""Pages of sessions and of messages, found by key and never by offset (docs/reference/sessions.md)."""
 
 from __future__ import annotations
 

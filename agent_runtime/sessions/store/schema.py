@@ -1,4 +1,5 @@
-"""The three tables of a fixed shape (docs/design.md#three-tables-have-a-fixed-shape) and our own around them.
+"""The three tables of a fixed shape (docs/explanation/design.md#three-tables-have-a-fixed-shape) and our own around
+them.
 
 `turns` is the ledger of everything that was ever admitted: it gives idempotency, finds unfinished work after a
 restart without a scan, and links a user message to its reply. The queue itself is the user rows with `queued_at`.

@@ -1,4 +1,6 @@
-"""Export and import sessions: rows as lines of JSON, from which equal rows are made (docs/sessions.md#carrying).
+"""Export and import sessions: rows as lines of JSON, from which equal rows are made.
+
+See docs/reference/sessions.md#carrying.
 
 The lines: the session, then each message followed by its parts, then the prompt. `*_json` columns stay strings.
 """

@@ -1,4 +1,4 @@
-"""The folders that skill packages are looked for in, in order (docs/skill-packages.md#where-they-are-found)."""
+"""The folders that skill packages are looked for in, in order (docs/how-to/skill-packages.md#where-they-are-found)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Forks and restores of live guests: never two of them work, and nothing runs twice (docs/mediation.md#breaks)."""
+"""Forks and restores of live guests: never two of them work, and nothing runs twice.
+
+See docs/reference/mediation.md#breaks.
+"""
 
 from __future__ import annotations
 

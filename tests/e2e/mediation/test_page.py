@@ -16,7 +16,7 @@ from agent_host.listener import Listener, ledger_lock
 from tests.e2e.conftest import Start
 from tests.e2e.live import eventually
 
-PAGE = Path(__file__).parents[3] / "docs/mediation.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/mediation.md"
 
 
 def test_the_other_end_in_ten_lines(start: Start, tmp_path: Path) -> None:

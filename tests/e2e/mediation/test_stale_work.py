@@ -1,5 +1,5 @@
 """Work that the host has given up must not take effect in a guest that was disconnected
-(docs/mediation.md#failing-closed)."""
+(docs/reference/mediation.md#failing-closed)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers of the built image, held as docs/image.md says: by podman and runc, without a network."""
+"""Containers of the built image, held as docs/reference/image.md says: by podman and runc, without a network."""
 
 from __future__ import annotations
 

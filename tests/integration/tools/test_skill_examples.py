@@ -1,4 +1,4 @@
-"""The skills of docs/skills.md and the one that everybody begins with, in real workers."""
+"""The skills of docs/how-to/skills.md and the one that everybody begins with, in real workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from .school import SEED, School
 
-PAGE = (Path(__file__).parents[3] / "docs" / "skills.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "skills.md").read_text("utf-8")
 EXAMPLES = [
     code
     for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -1,4 +1,4 @@
-"""docs/agents.md and docs/permissions.md, held to the code."""
+"""docs/reference/agents.md and docs/reference/permissions.md, held to the code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent_runtime.loop.subagents.service import MAX_DEPTH
 from agent_runtime.loop.subagents.transcript import MAX_BYTES as MOST_TRANSCRIPT
 from agent_runtime.settings import Settings
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "reference"
 AGENTS, PERMISSIONS = (DOCS / "agents.md").read_text(), (DOCS / "permissions.md").read_text()
 EXAMPLES = re.findall(
     r"^\| ((?:(?:manifest|project|session): .*?|none)) \| (allow|ask|deny)\b", PERMISSIONS, re.MULTILINE

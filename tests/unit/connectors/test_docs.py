@@ -1,4 +1,4 @@
-"""docs/mcp.md, held to the code."""
+"""docs/how-to/mcp.md and docs/reference/mcp.md, held to the code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent_runtime.connectors.transport import auth_refusals
 from agent_runtime.tools.agent import tool_search
 from agent_runtime.tools.catalog import registry
 
-PAGE = (Path(__file__).parents[3] / "docs" / "mcp.md").read_text()
+PAGE = "\n".join((Path(__file__).parents[3] / "docs" / kind / "mcp.md").read_text() for kind in ("how-to", "reference"))
 LIMITS = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PAGE.partition("## Limits")[2], re.MULTILINE))
 
 
@@ -31,9 +31,11 @@ def test_the_examples_are_taken() -> None:
     found = [
         server
         for text in examples("json")
-        for server in parse_servers(json.loads(text), Path("/data"), {"NOTES_TOKEN": "a", "DOCS_KEY": "b"})
+        for server in parse_servers(
+            json.loads(text), Path("/data"), {"NOTES_TOKEN": "a", "DOCS_KEY": "b", "WIKI_SECRET": "c"}
+        )
     ]
-    assert [server.name for server in found] == ["notes", "docs"]
+    assert [server.name for server in found] == ["notes", "docs", "wiki"]
 
 
 def test_the_rules_are_taken(tmp_path: Path) -> None:

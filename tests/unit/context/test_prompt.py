@@ -169,7 +169,7 @@ def test_what_cannot_be_seen_is_spelled_out() -> None:
 
 
 def test_the_page_has_every_section_with_its_cap() -> None:
-    page = (DOCS / "context.md").read_text()
+    page = (DOCS / "explanation/context.md").read_text()
     rows = re.findall(r"^\| ([^|]+) \| (\d+|none) \|", page, re.MULTILINE)
     assert rows == [
         ("who the agent is, and the rules", "none"),
@@ -180,7 +180,7 @@ def test_the_page_has_every_section_with_its_cap() -> None:
         ("`MEMORY.md`", str(PROMPT_CAPS["MEMORY.md"])),
         ("learnings", str(CORRECTIONS_BUDGET + ERRORS_BUDGET)),
         ("skill packages", str(SKILLS_CAP)),
-        ("[MCP servers](mcp.md#what-a-model-sees)", str(SERVERS_CAP)),
+        ("[MCP servers](../how-to/mcp.md#what-a-model-sees)", str(SERVERS_CAP)),
         ("environment", "none"),
     ]
     assert f"{OPERATOR_SHARE} characters" in page

@@ -22,7 +22,7 @@ DEFAULTS = {"data_dir": "`~/.local/share/agent-mesh`"}
 
 
 def settings_table() -> Iterator[str]:
-    """The rows that docs/host.md must have."""
+    """The rows that docs/reference/host.md must have."""
     for name, field in HostSettings.model_fields.items():
         default = DEFAULTS.get(name) or ("none" if field.default is None else f"`{field.default}`")
         secret = " (secret)" if is_secret(field) else ""
@@ -30,7 +30,7 @@ def settings_table() -> Iterator[str]:
 
 
 def test_the_page_of_the_host_has_every_setting_as_it_is() -> None:
-    page = (DOCS / "host.md").read_text()
+    page = (DOCS / "reference/host.md").read_text()
     listed = [line for line in page[page.index("## Settings") :].splitlines() if line.startswith("| `")]
     assert listed == list(settings_table())
 
@@ -43,7 +43,7 @@ def test_every_setting_is_a_line_of_help() -> None:
 
 
 def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:
-    page = (DOCS / "host.md").read_text()
+    page = (DOCS / "reference/host.md").read_text()
     with closing(open_database("sqlite://")) as database:
         app = create_app(HostSettings(data_dir=tmp_path), database, "http://host", budget_of(1024), lambda _token: None)
     paths = app.openapi()["paths"]
@@ -54,7 +54,7 @@ def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:
 
 
 def test_the_catalog_on_the_page_of_models_is_one() -> None:
-    page = (DOCS / "models.md").read_text()
+    page = (DOCS / "how-to/models.md").read_text()
     (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     file = _File.model_validate(yaml.safe_load(example))
     assert list(file.models) == ["default", "cheap", "embedding"]

@@ -12,7 +12,8 @@ from agent_runtime.context.window import MAX_RESERVE, SUMMARY_CAP
 from agent_runtime.loop.turn.context_budget import MAX_SUMMARY_SHARE, RETRY_GROWTH, TARGET_SHARE
 from agent_runtime.settings import DEFAULT_CONTEXT
 
-PAGE = (Path(__file__).parents[3] / "docs" / "compaction.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = "\n".join((DOCS / kind / "compaction.md").read_text() for kind in ("explanation", "reference"))
 
 
 def test_the_settings_on_the_page_are_the_defaults() -> None:

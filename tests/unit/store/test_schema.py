@@ -1,5 +1,5 @@
 """The schema as a whole: the tables of a fixed shape, and the way to it from every released one
-(docs/design.md#three-tables-have-a-fixed-shape)."""
+(docs/explanation/design.md#three-tables-have-a-fixed-shape)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/tools.md, docs/skills.md and docs/confinement.md, held to the code."""
+"""docs/reference/tools.md, docs/how-to/skills.md and docs/explanation/confinement.md, held to the code."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from agent_runtime.tools.web.fetch import FETCH_LIMIT
 from scripts.tools import page as tools_page
 
 DOCS = Path(__file__).parents[3] / "docs"
-TOOLS, SKILLS, CONFINEMENT = ((DOCS / f"{name}.md").read_text() for name in ("tools", "skills", "confinement"))
-ROWS = {row[1]: row[0] for row in re.finditer(r"^\| `(\w+)` \|.*$", TOOLS, re.MULTILINE)}
+TOOLS, CONFINEMENT = ((DOCS / f"{name}.md").read_text() for name in ("reference/tools", "explanation/confinement"))
+SKILLS = "\n".join((DOCS / kind / "skills.md").read_text() for kind in ("how-to", "reference"))
+MADE = TOOLS.partition("<!-- end -->")[0]
+ROWS = {row[1]: row[0] for row in re.finditer(r"^\| `(\w+)` \|.*$", MADE, re.MULTILINE)}
 
 
 def test_the_table_is_the_one_that_the_tools_give() -> None:
-    assert tools_page() == (DOCS / "tools.md").read_text(), "run make docs"
+    assert tools_page() == (DOCS / "reference/tools.md").read_text(), "run make docs"
     assert sorted(ROWS) == sorted((*LOCKED_TOOL_NAMES, *OTHER_TOOL_NAMES))
 
 
@@ -66,7 +68,7 @@ def test_the_examples_are_skills(tmp_path: Path) -> None:
     for number, code in enumerate(examples):
         (tmp_path / f"example{number}.py").write_text(code)
         names += [one.name for one in load_plugin(tmp_path / f"example{number}.py").skills]
-    assert names == ["word_count", "your_tool", "summarise"]
+    assert names == ["word_count", "your_tool", "summarise", "area"]
     assert {4: "four"}[MAX_WORKERS] in SKILLS
     assert {16: "sixteen"}[MAX_IDLE] in SKILLS
     assert {30.0: "half a minute"}[LINGER_SECONDS] in SKILLS

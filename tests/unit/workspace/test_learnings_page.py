@@ -1,4 +1,4 @@
-"""docs/learnings.md says what the code does."""
+"""docs/reference/learnings.md says what the code does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent_runtime.learnings.notes import RECORDED_KINDS
 from agent_runtime.learnings.notes_file import MAX_BYTES, MAX_ENTRIES, MAX_FILE_BYTES, NotesFile
 from agent_runtime.learnings.section import CORRECTIONS_BUDGET, ERRORS_BUDGET
 
-PAGE = (Path(__file__).parents[3] / "docs" / "learnings.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "learnings.md").read_text()
 
 
 def test_the_numbers_are_those_of_the_code() -> None:

@@ -12,7 +12,7 @@ from agent_runtime.skills.library import files, front_matter, library, scanner
 from agent_runtime.skills.library.sources import BUNDLED, BUNDLED_NEEDS, SKILL_FOLDERS
 from agent_runtime.skills.worker.loading import load_plugin
 
-PAGE = (Path(__file__).parents[4] / "docs" / "skill-packages.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "skill-packages.md").read_text()
 TEXT = (BUNDLED / "write-a-skill" / "SKILL.md").read_text()
 
 
