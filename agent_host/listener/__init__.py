@@ -1,4 +1,4 @@
-"""The mediation listener: agents' connections, the dispatch gate, the durable ledger of work, retries and fencing."""
+"""The mediation listener: agents' connections, dispatch of work, its durable ledger, fences and the audit trail."""
 
 from .addresses import bind, parse_address
 from .channels.channel import Auth, Dialect, WorkspaceChannel

@@ -1,4 +1,4 @@
-"""Where a listener listens: `tcp://host:port`, `unix:/path`, `vsock://:port`; port 0 takes a free one."""
+"""Addresses to listen at: `tcp://host:port`, `unix:/path`, `vsock://:port`; port 0 takes a free one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from agent_common.net import Endpoint, ListeningSocket, Tcp, Unix, listen_at, pa
 
 from ..errors import InvalidRequest, StartError
 
-_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  looked up, not bound to
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  looked up, not bound
 _PROBE_SECONDS = 0.15
 
 
 def parse_address(text: str, field: str = "listen") -> Endpoint:
-    """Raises InvalidRequest that names the field."""
+    """Parse an address. Raises InvalidRequest that names the field."""
     try:
         return parse_endpoint(text, listening=True)
     except ValueError as error:
@@ -22,7 +22,7 @@ def parse_address(text: str, field: str = "listen") -> Endpoint:
 
 
 def bind(endpoint: Endpoint, backlog: int = 1024, setting: str = "MESH_LISTENER_URL") -> ListeningSocket:
-    """Listens there. Raises StartError that names the setting."""
+    """Listen at the address. Raises StartError that names the setting."""
     try:
         listening = listen_at(endpoint, backlog=backlog)
     except OSError as error:
@@ -35,7 +35,7 @@ def bind(endpoint: Endpoint, backlog: int = 1024, setting: str = "MESH_LISTENER_
 
 
 def is_reachable(endpoint: Endpoint) -> bool:
-    """Connects and closes, as whoever computes the readiness of the channel does."""
+    """Whether the address accepts connections. Connects and closes, as a supervisor's readiness probe does."""
     if isinstance(endpoint, Tcp):
         family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
         where: object = (_ANY.get(endpoint.host, endpoint.host), endpoint.port)

@@ -1,4 +1,4 @@
-"""What the listener counts, in the text format that Prometheus reads."""
+"""The listener's metrics, in the text format that Prometheus reads."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ Direction = Literal["in", "out"]
 
 
 class Metrics:
-    """Counters; a label tells the kinds of one apart."""
+    """Counters by name and label."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._frames: dict[Direction, list[int]] = {"in": [0, 0], "out": [0, 0]}
-        """Frames and their bytes: these are counted far more often than anything else."""
+        """Frames and their bytes, apart from the others because they are counted most often."""
 
     def count(self, name: str, label: str = "", by: int = 1) -> None:
         self._counts[name, label] += by
 
     def count_frame(self, direction: Direction, size: int) -> None:
-        """A frame that came or went, with its bytes."""
+        """Count a frame that came or went, and its bytes."""
         counts = self._frames[direction]
         counts[0] += 1
         counts[1] += size
@@ -61,7 +61,7 @@ class Metrics:
         return {label: value for (counter, label), value in self._counts.items() if counter == name}
 
     def render(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        """Everything, with the gauges: name to meaning and value."""
+        """All metrics as text. `gauges`: name to meaning and value."""
         lines: list[str] = []
         for name, meaning in COUNTERS.items():
             full = f"{PREFIX}{name}_total"

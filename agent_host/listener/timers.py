@@ -1,4 +1,4 @@
-"""Deadlines by the host's clock: one heap, one wake-up call. Tests move the clock and call `run_due`."""
+"""Timers by the injected clock: one heap, one wake-up call. Tests move the clock and call `run_due`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_STALE = 1024
 
 
 class Timer:
-    """Calls once, unless it is cancelled."""
+    """Calls a function once, unless it is cancelled first."""
 
     __slots__ = ("_call", "_due", "_frozen", "_owner", "heap_due")
 
@@ -24,9 +24,9 @@ class Timer:
         self._owner, self._due = owner, due
         self._call: Callable[[], None] | None = call
         self._frozen: tuple[float, Callable[[], None]] | None = None
-        """What is left of its time, and what it is to call, while it stands still."""
+        """The seconds that are left and the call, while the timer is frozen; else None."""
         self.heap_due: float | None = None
-        """Where its owner looks at it next: when it is due, or before."""
+        """The time of its place in the heap, which may be before `due`; None if it has no place."""
 
     @property
     def due(self) -> float:
@@ -37,7 +37,7 @@ class Timer:
         return self._call is not None
 
     def reschedule(self, seconds: float, call: Callable[[], None]) -> None:
-        """From now on it is another one: calls that in so many seconds, whatever it was to do before."""
+        """Call `call` in `seconds` from now, in place of the call before. Works on a timer that has fired, too."""
         revived = self._call is None and self.heap_due is not None
         self._call, self._frozen, self._due = call, None, self._owner.now() + seconds
         self._owner.on_rescheduled(self, revived=revived)
@@ -49,14 +49,14 @@ class Timer:
             self._owner.on_cancelled()
 
     def freeze(self) -> None:
-        """Stands still until `thaw`."""
+        """Stop the time until `thaw`."""
         if self._call is not None:
             frozen = self._due - self._owner.now(), self._call
             self.cancel()
             self._frozen = frozen
 
     def thaw(self) -> None:
-        """Goes on with the time that was left."""
+        """Continue with the time that was left."""
         if self._frozen is not None:
             self.reschedule(*self._frozen)
 
@@ -67,30 +67,33 @@ class Timer:
 
 
 class Timers:
-    """All timers of a listener. One that is put off, as the deadlines of work are again and again, keeps its place in
-    the heap, and is put where it belongs when that comes up."""
+    """All timers of a listener.
+
+    A timer that is put off keeps its place in the heap, and gets its right place when that one comes up: the deadlines
+    of work are put off again and again.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._heap: list[tuple[float, int, Timer]] = []
         self._count = 0
         self._stale = 0
-        """Places in the heap that are of no use any more."""
+        """Places in the heap whose timers were cancelled or moved."""
         self._wake: asyncio.TimerHandle | None = None
         self._closed = False
 
     def now(self) -> float:
-        """Seconds; what timers are due by."""
+        """The clock that timers are due by, in seconds."""
         return self._clock.monotonic()
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
-        """Calls in so many seconds from now."""
+        """Call `call` in `seconds` from now."""
         timer = Timer(self, self._clock.monotonic() + seconds, call)
         self._push(timer)
         return timer
 
     def on_rescheduled(self, timer: Timer, *, revived: bool) -> None:
-        """One is due at another time. Revived: it was cancelled, and its place is of use again."""
+        """A timer is due at another time. `revived`: it was cancelled, and its place is used again."""
         self._stale -= revived
         if timer.heap_due is None:
             self._push(timer)
@@ -106,11 +109,11 @@ class Timers:
             self._schedule_wake_up()
 
     def run_due(self) -> None:
-        """Calls whatever is due by the clock."""
+        """Run the calls that are due by the clock."""
         now = self._clock.monotonic()
         while self._heap and self._heap[0][0] <= now and not self._closed:
             at, _, timer = heapq.heappop(self._heap)
-            if timer.heap_due != at:  # it stands nearer to the front by now, or has gone
+            if timer.heap_due != at:  # it has another place by now, or none
                 self._stale -= 1
                 continue
             timer.heap_due = None
@@ -126,10 +129,10 @@ class Timers:
         try:
             timer.fire()
         except Exception as error:
-            log.exception("timer_failed", why=repr(error))  # the others must go on
+            log.exception("timer_failed", why=repr(error))  # the other timers must run
 
     def on_cancelled(self) -> None:
-        """One was cancelled. Its place in the heap is given back some time."""
+        """A timer was cancelled. Its place in the heap is dropped later, with others."""
         self._stale += 1
         if self._stale > _MOST_STALE and self._stale > len(self._heap) // 2:
             self._drop_stale()

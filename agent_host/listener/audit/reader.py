@@ -1,4 +1,4 @@
-"""Reads the audit trail."""
+"""Read the audit trail."""
 
 from __future__ import annotations
 

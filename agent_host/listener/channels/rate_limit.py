@@ -1,4 +1,4 @@
-"""A rate limit for the frames of attached agents: a faster one waits in its connection, and delays no other.
+"""Rate limit for the frames of attached agents: a faster agent waits in its connection, and delays no other.
 
 An allowance belongs to the workspace, so a new connection does not renew it. Work that is sent to the agent adds what
 its answer takes: however fast work is done, that never runs out.
@@ -10,20 +10,20 @@ from agent_common.clock import Clock
 from agent_common.protocol.work import FrameFault
 
 BURST, RATE = 2000.0, 1000.0
-"""Units that are kept for a burst, and that are added each second. A unit is about what a small frame costs."""
+"""Most units that are saved for a burst, and units added each second. A unit is about the cost of a small frame."""
 MOST_DEBT = 10_000.0
-"""Units that may be owed: the longest that anything waits is ten seconds."""
+"""Most units that may be owed, so that nothing waits longer than ten seconds."""
 ANSWER_UNITS = 8.0
 """Added for each request that goes out: its answer is three frames, and some progress."""
 ATTACH_UNITS = 50.0
 LOOKUP_UNITS = 10.0
-"""For a question to the database."""
+"""Cost of a query to the database."""
 PUSH_UNITS = 100.0
-"""For sending the constraints once more."""
+"""Cost of sending the constraints again."""
 _FAULT_UNITS = 100.0
 _BYTES_PER_UNIT = 4096
 _VALUES_PER_UNIT = 128
-"""Bytes, and values of JSON, of a long line that cost as much as one small frame."""
+"""Bytes and JSON values of a long line that cost as much as one small frame."""
 
 
 class FrameRateLimiter:
@@ -38,7 +38,7 @@ class FrameRateLimiter:
     def spend(self, units: float) -> float:
         """Take units and return the seconds until the allowance is no longer overdrawn."""
         self._left -= units
-        if self._left >= 0:  # the clock need not be asked
+        if self._left >= 0:  # no need to read the clock
             return 0.0
         now = self._clock.monotonic()
         left = self._left + (now - self._at) * RATE

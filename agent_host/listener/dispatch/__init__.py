@@ -1,1 +1,1 @@
-"""Decides which agent gets work, when, and what its answers mean."""
+"""Decisions about work: when it is sent, what an agent's answers mean, when it is tried again."""

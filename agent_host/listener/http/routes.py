@@ -1,4 +1,4 @@
-"""The listener's HTTP face, for the operator: work in, results out, and what may be done to a channel."""
+"""HTTP routes of the listener for the operator: submit work, read results, act on channels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def submit(
     body: SubmitWork,
     idempotency_key: Annotated[str | None, Header(max_length=200, pattern=REQUEST_ID)] = None,
 ) -> Response:
-    """Takes work. The same again: 200 with its record; other content under the same id: 409."""
+    """Take work. The same work again: 200 with its record; other content under the same id: 409."""
     listener = _listener(request)
     request_id = body.request.request_id or idempotency_key or new_request_id()
     filled = body.request.to_work_request(request_id, listener.clock.now_ms())
@@ -52,32 +52,32 @@ async def submit(
 
 @router.get("/work/{request_id}")
 async def work(request: Request, request_id: str) -> WorkRecord:
-    """How it stands, and its result."""
+    """The status of a request, and its result."""
     return WorkRecord.from_record(await _listener(request).get(request_id))
 
 
 @router.get("/work/{request_id}/stream")
 async def stream(request: Request, request_id: str) -> Response:
-    """Server-sent events: `status` at each change, `progress`, and `result` at the end."""
+    """Send server-sent events: `status` at each change, `progress`, and `result` at the end."""
     return await work_events(_listener(request), request_id)
 
 
 @router.post("/work/{request_id}/cancel")
 async def cancel(request: Request, request_id: str, body: CancelWork = _CANCEL) -> WorkRecord:
-    """Stops it. When it is over already: nothing."""
+    """Cancel a request. No effect if it is over."""
     return WorkRecord.from_record(await _listener(request).cancel(request_id, body.reason))
 
 
 @router.post("/workspaces/{workspace_id}/drain")
 async def drain(request: Request, workspace_id: str, body: DrainWorkspace = _DRAIN) -> dict[str, Any]:
-    """No new work until the workspace is started again; its agent ends what it has."""
+    """Send no new work until the workspace is started again; its agent ends what it has."""
     await _listener(request).drain(workspace_id, body.deadline_s)
     return {"workspace": workspace_id, "drained": True}
 
 
 @router.post("/workspaces/{workspace_id}/constraints")
 async def constraints(request: Request, workspace_id: str, body: PushConstraints) -> ConstraintsView:
-    """New constraints: pushed at once, and no more work until they are acknowledged."""
+    """Put new constraints in force: they are pushed at once, and no work goes out until they are acknowledged."""
     listener = _listener(request)
     digest = await listener.push_constraints(
         workspace_id,
@@ -99,14 +99,14 @@ async def audit(
     after: Annotated[int, Query(ge=0, le=_LAST_ROW, description="Rows with a larger id")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many rows")] = 100,
 ) -> dict[str, Any]:
-    """The audit trail, oldest first: every frame, and every decision."""
+    """Read the audit trail, oldest first: every frame, and every decision of the host."""
     rows = await _listener(request).read_audit(workspace, request_id, after, limit)
     return {"entries": rows, "next": rows[-1]["id"] if len(rows) == limit else None}
 
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """What the listener counts, for Prometheus."""
+    """The listener's metrics, for Prometheus."""
     return Response(_listener(request).render_metrics(), media_type=_METRICS)
 
 

@@ -1,4 +1,4 @@
-"""What callers send and get over HTTP."""
+"""Bodies of requests and answers over HTTP."""
 
 from __future__ import annotations
 
@@ -32,51 +32,51 @@ REQUEST_ID = r"^[^\x00-\x1f\x7f/]+$"
 """No slash: it becomes part of a path."""
 _WEEK = 7 * 86_400
 Text = Annotated[str, StringConstraints(max_length=MAX_BODY)]
-"""Any text. Halves of surrogate pairs are refused: a string without a limit is taken unread."""
+"""Any text. The limit makes pydantic read it, so that halves of surrogate pairs are refused."""
 
 
 class Given(Inbound):
-    """Strict as all that callers send; built at once, as FastAPI wants its bodies."""
+    """A strict body. Its model is built at once, as FastAPI requires."""
 
     model_config = ConfigDict(defer_build=False)
 
 
 class GivenPrincipal(Given):
-    """Who asks, as the operator says. The host has checked the operator by his token, and vouches for it."""
+    """Who asks, as the operator says. The host has checked the operator's token, and vouches for it."""
 
     name: Id = "operator"
-    """How the principal is called."""
+    """Name of the principal."""
     kind: PrincipalKind = "user"
-    """What asks."""
+    """Kind of the principal."""
     verified: bool = True
     """False is refused: no agent takes such work."""
     verified_by: str | None = Field(default=VERIFIED_BY, max_length=500)
-    """How it was checked."""
+    """How the principal was checked."""
     authorization_scope: tuple[Annotated[str, StringConstraints(max_length=500)], ...] = Field(
         default=(), strict=False, max_length=256
     )
-    """What the work may use at most."""
+    """The most that the work may use."""
 
 
 class GivenRequest(Given):
-    """A WorkRequest; what is missing is filled in."""
+    """A WorkRequest; missing fields are filled in."""
 
     request_id: Id | None = Field(default=None, pattern=REQUEST_ID)
     """Names the work; the same id and content again is the same work. No slash: it becomes part of a path."""
     principal: GivenPrincipal = GivenPrincipal()
     """Who asks, or only the name; missing, it is the operator."""
     content: Text
-    """What to do."""
+    """The task."""
     content_kind: ContentKind = "text"
-    """What the content is."""
+    """Kind of the content."""
     constraints_version: Version | None = None
-    """The constraints that must be in force; missing, it is those that are when the work is sent."""
+    """The constraints that must be in force; None: those in force when the work is sent."""
     submitted_at: Stamp | None = None
-    """When it was handed in; missing, it is now."""
+    """When the work was submitted; None: now."""
     audit_ref: str | None = Field(default=None, max_length=400)
     """Joins the records of both ends."""
     bounds: WorkBounds | None = None
-    """What it may use."""
+    """Limits of time, tokens and tool calls; None: no limits of its own."""
 
     @field_validator("principal", mode="before")
     @classmethod
@@ -103,25 +103,25 @@ class SubmitWork(Given):
     """Body of `POST /work`."""
 
     workspace: str = Field(min_length=1, max_length=100)
-    """Who is to do it."""
+    """The workspace that does the work."""
     request: GivenRequest
-    """What is to be done."""
+    """The work."""
     expires_in: float | None = Field(default=None, gt=0, le=_WEEK, strict=False)
-    """Seconds that it may wait to be begun; missing, it is a day."""
+    """Seconds that the work may wait to be begun; None: a day."""
 
 
 class CancelWork(Given):
     """Body of `POST /work/{id}/cancel`; may be left out."""
 
     reason: str = Field(default="cancelled", max_length=2000)
-    """Why; the agent is told."""
+    """Why; sent to the agent."""
 
 
 class DrainWorkspace(Given):
     """Body of `POST /workspaces/{id}/drain`; may be left out."""
 
     deadline_s: float | None = Field(default=None, ge=0, le=_WEEK, strict=False)
-    """Seconds that its agent may finish what it has; missing, it is a minute."""
+    """Seconds that the agent may take to end its work; None: a minute."""
 
 
 class QuarantineWorkspace(Given):
@@ -135,15 +135,15 @@ class PushConstraints(Given):
     """Body of `POST /workspaces/{id}/constraints`."""
 
     version: Version
-    """Larger than any before."""
+    """Larger than any version before."""
     payload: str | dict[str, Any]
     """The rules: text as it is, or an object that is written as JSON once and never again."""
     severity: Severity = "MEDIUM"
-    """How long the acknowledgement may take, and whether work that runs is stopped for it."""
+    """Decides how long the acknowledgement may take, and whether running work is stopped for it."""
     effective_at: Stamp | None = None
-    """From when on; missing, it is now."""
+    """When the constraints take effect; None: now."""
     payload_ref: str = Field(default="inline", min_length=1, max_length=4000)
-    """Where an agent finds the payload that takes none on the channel: a path in the guest."""
+    """A path in the guest, for agents that take no payload on the channel."""
 
     def payload_bytes(self) -> bytes:
         """The payload as it is hashed and pushed. Raises InvalidRequest."""

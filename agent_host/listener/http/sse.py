@@ -1,4 +1,4 @@
-"""A request as server-sent events, for a reader who keeps up."""
+"""Server-sent events of a request. A reader that does not keep up is dropped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 class _Events(StreamingResponse):
-    """Drops a reader who takes nothing for too long."""
+    """Ends when the reader takes nothing for too long."""
 
     async def stream_response(self, send: Send) -> None:
         async def in_time(message: Message) -> None:
@@ -35,7 +35,7 @@ class _Events(StreamingResponse):
 
 
 async def work_events(listener: Listener, request_id: str) -> StreamingResponse:
-    """Raises NotFound."""
+    """The events of a request. Raises NotFound."""
     await listener.ledger.read(request_id)
     return _Events(_event_stream(listener, request_id), media_type="text/event-stream", headers=_HEADERS)
 
@@ -66,8 +66,8 @@ def _render_change(change: LedgerRecord | Progress) -> bytes:
     shown = WorkRecord.from_record(change)
     if change.is_finished:
         return _sse_event("result", shown.model_dump_json())
-    return _sse_event("status", json.dumps({"request_id": shown.request_id, "status": shown.status,
-                                          "attempts": shown.attempts}))  # fmt: skip
+    status = {"request_id": shown.request_id, "status": shown.status, "attempts": shown.attempts}
+    return _sse_event("status", json.dumps(status))
 
 
 def _sse_event(name: str, data: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What was handed in for the next commit of the ledger, and whom to tell of it."""
+"""Rows that wait for the next commit of the ledger, and the callbacks to run after it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Row = dict[str, Any]
 Callback = Callable[[], None]
 
 MOST_AUDIT_ROWS = 50_000
-"""Rows of the audit trail that wait; with more of them, workspaces with more than the average are not listened to."""
+"""Waiting rows of the audit trail, above which workspaces with more than the average are not listened to."""
 MOST_SHARE = 4096
-"""Rows of one workspace that wait; with more of them it is not listened to."""
+"""Waiting rows of one workspace, above which it is not listened to."""
 MOST_UNWRITTEN = 4 * MOST_SHARE
-"""Rows of one workspace that wait; with more of them it gets no new work."""
+"""Waiting rows of one workspace, above which it gets no new work."""
 MOST_ALONG = 64
-"""Rows that nobody waits for and that go along with what somebody waits for. More of them would hold it up."""
+"""Most unawaited rows that share a commit with awaited ones. More of them would delay it."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class CommitBatch:
 
 @dataclass(slots=True)
 class WaitingWrite:
-    """Rows as they lie in memory: they are taken when the commit begins."""
+    """What the next commit writes. Values are read from the objects when the commit begins."""
 
     new: dict[str, tuple[OpenWork, asyncio.Future[Row | None]]] = field(
         default_factory=dict[str, tuple[OpenWork, asyncio.Future["Row | None"]]]
@@ -46,20 +46,20 @@ class WaitingWrite:
     delivered: dict[str, int] = field(default_factory=dict[str, int])
     audit: list[Values] = field(default_factory=list[Values])
     audit_counts: Counter[str | None] = field(default_factory=Counter[str | None])
-    """How many rows of the trail each workspace has."""
+    """Waiting rows of the audit trail by workspace."""
     epochs: dict[str, int] = field(default_factory=dict[str, int])
     callbacks: list[Callback] = field(default_factory=list[Callback])
     flush_all: bool = False
-    """Somebody waits for everything."""
+    """Write unawaited rows too, however many there are."""
 
     @property
     def urgent(self) -> bool:
-        """Somebody waits."""
+        """Whether a caller waits for the commit."""
         return bool(self.new or self.callbacks)
 
     @property
     def has_many_unawaited(self) -> bool:
-        """Of what nobody waits for."""
+        """Whether there are too many unawaited rows to share a commit."""
         return len(self.audit) + len(self.delivered) > MOST_ALONG
 
     @property
@@ -67,19 +67,19 @@ class WaitingWrite:
         return bool(self.new or self.callbacks or self.dirty or self.delivered or self.audit or self.epochs)
 
     def append_audit(self, row: Values) -> None:
-        """One more row of the trail."""
+        """Add a row of the audit trail."""
         self.audit.append(row)
         self.audit_counts[row[1]] += 1
 
     def is_behind(self, workspace: str) -> bool:
-        """Whether so much of the workspace's trail waits that no more of it should come."""
+        """Whether so many rows of the workspace wait that no more of them should come."""
         mine = self.audit_counts.get(workspace, 0)
         return mine >= MOST_SHARE or (
             len(self.audit) >= MOST_AUDIT_ROWS and mine * len(self.audit_counts) >= len(self.audit)
         )
 
     def split_unawaited(self) -> WaitingWrite:
-        """Takes out what nobody waits for, where it would hold up those who wait."""
+        """Take out the unawaited rows, if they would delay the awaited ones, and return them."""
         behind = WaitingWrite()
         if self.has_many_unawaited and self.urgent and not self.flush_all:
             behind.audit, self.audit = self.audit, []
@@ -88,10 +88,10 @@ class WaitingWrite:
         return behind
 
     def to_batch(self) -> CommitBatch:
-        """As it is now."""
+        """The values of all rows as they are now."""
         return CommitBatch(
             admit=[work.row() for work, _ in self.new.values()],
-            # What was refused has no row: the one with its id is of work that came before it.
+            # Refused work has no row: the row with its id belongs to earlier work.
             change=[
                 (work.id, *work.changed_values())
                 for work in self.dirty.values()
@@ -103,7 +103,7 @@ class WaitingWrite:
         )
 
     def merge_failed(self, earlier: WaitingWrite) -> None:
-        """What did not get to the disk comes before what is younger. New work does not come back: it was refused."""
+        """Put the rows of a failed commit before newer ones. New work is left out: it was refused."""
         self.dirty = {**{name: work for name, work in earlier.dirty.items() if name not in earlier.new}, **self.dirty}
         self.delivered = {**earlier.delivered, **self.delivered}
         self.audit = (earlier.audit + self.audit)[:MOST_AUDIT_ROWS]

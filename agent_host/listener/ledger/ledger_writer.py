@@ -1,11 +1,11 @@
-"""The one writer of the ledger: what is handed in at the same moment shares one commit (group commit).
+"""The one writer of the ledger. Rows that are handed in at the same moment share one commit (group commit).
 
 Rows are taken from memory when a commit begins, so a request that changes twice meanwhile is written once. One thread
-writes; the event loop never waits for the disk. Where much is going on, rows that nobody waits for (the trail above
-all) do not hold up those that somebody waits for: they are written in the next lull, or with them when none comes.
+writes; the event loop never waits for the disk. Under load, rows that no caller waits for (the audit trail above all)
+do not delay rows that one waits for: they are written in the next lull, or with those when no lull comes.
 
-What if we die here: a commit is whole or not at all, and nobody is told before it. What is only noted is written about
-`GATHER_SECONDS` later; a host that is killed before has lost nothing that was promised.
+After a crash a commit is there as a whole or not at all, and no caller was told of it before. Unawaited rows are
+written about `GATHER_SECONDS` later; a host that is killed before has lost nothing that it had promised.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 GATHER_SECONDS = 0.05
-"""Seconds that what nobody waits for may wait."""
+"""How long unawaited rows may wait."""
 LULL_SECONDS = 0.003
-"""Seconds without anybody who waits, after which there is time for what nobody waits for, if it is much."""
+"""Seconds without awaited rows, after which many unawaited ones are written."""
 MAX_DELAY_SECONDS = 0.02
-"""Seconds without such a lull; then it goes along with what somebody waits for."""
+"""Seconds without such a lull, after which unawaited rows go along with awaited ones."""
 RETRY_SECONDS = 1.0
 
 
 class LedgerWriter:
-    """Takes rows, writes them in order, tells when they are on the disk."""
+    """Takes rows, writes them in order, and calls back when they are on the disk."""
 
     def __init__(self, database: HostDatabase) -> None:
         self._database, self._connection = database, database.open_connection()
         self._thread = ThreadPoolExecutor(1, "work-journal")
         self._waiting = WaitingWrite()
         self._handle: asyncio.Handle | None = None
-        """Of the next commit."""
+        """Starts the next commit."""
         self._scheduled = self._more_came = False
-        """It comes once the event loop has come round without more for it."""
+        """The commit starts after a turn of the event loop that brings no more rows."""
         self._committing: asyncio.Future[None] | None = None
-        """A commit is on its way."""
+        """Done when the current commit is; None when there is none."""
         self._closing = False
         self._last_emptied = 0.0
-        """When a commit last left nothing behind, by the event loop's clock."""
+        """When a commit last took all rows that waited, by the event loop's clock."""
         self.failure: str | None = None
-        """Why the last write failed; None when it did not."""
+        """Why the last write failed; None if it did not."""
         self.commits = 0
 
     def is_full(self, workspace: str) -> bool:
@@ -67,41 +67,41 @@ class LedgerWriter:
         return self._waiting.is_behind(workspace)
 
     def admit(self, work: OpenWork) -> asyncio.Future[Row | None]:
-        """Durable once the future is done. It gives the row that has the id already, and then nothing was written.
-        Raises Unavailable by the future when the database refuses."""
+        """Write new work. The future is done once it is durable; it gives None, or the row that has the id already, and
+        then nothing was written. It raises Unavailable when the database refuses."""
         future: asyncio.Future[Row | None] = asyncio.get_running_loop().create_future()
         self._waiting.new[work.id] = work, future
         self._schedule_now()
         return future
 
     def save(self, work: OpenWork, callback: Callback) -> None:
-        """Calls once it is durable. A database that fails is tried again until it does not."""
+        """Write the row, and call back once it is durable. A failing database is tried until it works."""
         self._waiting.dirty[work.id] = work
         self._call_when_durable(callback)
 
     def save_later(self, work: OpenWork) -> None:
-        """Is written soon; nothing depends on it."""
+        """Write the row soon; nothing depends on when."""
         self._waiting.dirty[work.id] = work
         self._schedule_later()
 
     def mark_delivered(self, request_id: str, at: int) -> None:
-        """A caller has read how the request has ended."""
+        """Store that a caller has read the end of the request."""
         self._waiting.delivered.setdefault(request_id, at)
         self._schedule_later()
 
     def append_audit(self, row: Values) -> None:
-        """Values in the order of `sql.AUDIT`."""
+        """Write a row of the audit trail soon. Values in the order of `sql.AUDIT`."""
         self._waiting.append_audit(row)
         self._schedule_later()
 
     def save_epoch(self, workspace: str, newest: int, callback: Callback) -> None:
-        """Calls once it is durable."""
+        """Store the newest epoch, and call back once it is durable."""
         epochs = self._waiting.epochs
         epochs[workspace] = max(newest, epochs.get(workspace, 0))
         self._call_when_durable(callback)
 
     async def run(self, unit: Callable[[Connection], T]) -> T:
-        """A transaction of its own, in its place in the order. Raises Unavailable."""
+        """Run `unit` in a transaction of its own, after all rows that were handed in before. Raises Unavailable."""
         await self.flush()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.run, unit)
@@ -109,14 +109,14 @@ class LedgerWriter:
             raise _unavailable(error) from error
 
     async def read(self, unit: Callable[[Connection], T]) -> T:
-        """What is on the disk, without waiting for what is not. Raises Unavailable."""
+        """Read what is on the disk, without waiting for rows that are not. Raises Unavailable."""
         try:
             return await self._database.run(unit)
         except Exception as error:
             raise _unavailable(error) from error
 
     async def flush(self) -> None:
-        """Returns when all that was handed in before is on the disk, or the database fails."""
+        """Return once all that was handed in before is on the disk, or the database fails."""
         if self._waiting.has_pending or self._committing is not None:
             settled = asyncio.Event()
             self._waiting.flush_all = True
@@ -127,14 +127,14 @@ class LedgerWriter:
                         await settled.wait()
 
     async def close(self) -> None:
-        """Writes what waits, then ends the thread. What a failing database does not take is lost, and said."""
+        """Write the rows that wait, then end the thread. Rows that a failing database refuses are lost, and logged."""
         self._closing = True
         while self._committing is not None:
             await asyncio.wait([self._committing])
         self._start_commit()
         while self._committing is not None:
             await asyncio.wait([self._committing])
-            if self.failure is None:  # those who were told have handed in more
+            if self.failure is None:  # callbacks have handed in more
                 self._start_commit()
         if self._handle is not None:
             self._handle.cancel()
@@ -148,7 +148,7 @@ class LedgerWriter:
         self._schedule_now()
 
     def _schedule_now(self) -> None:
-        """After this turn of the event loop, so that what it brings goes together."""
+        """Commit after this turn of the event loop, so that its rows share a commit."""
         self._more_came = True
         if self._committing is None and self.failure is None and not self._scheduled:
             if self._handle is not None:
@@ -183,7 +183,7 @@ class LedgerWriter:
             self._last_emptied = now
         try:
             commit = self._thread.submit(write_batch, self._connection.run, written.to_batch())
-        except RuntimeError as error:  # it is closed; nobody must wait for what will never be written
+        except RuntimeError as error:  # it is closed: fail those that wait, for these rows are never written
             self._on_failed(error, written)
             return
         self._committing = loop.create_future()
@@ -198,9 +198,7 @@ class LedgerWriter:
             for name, (_, future) in written.new.items():
                 if not future.done():
                     future.set_result(known.get(name))
-            asyncio.get_running_loop().call_soon(
-                _call_all, written.callbacks
-            )  # behind those who asked whether it is new
+            asyncio.get_running_loop().call_soon(_call_all, written.callbacks)  # after those that wait for an admission
         else:
             self._on_failed(error, written)
         busy, self._committing = self._committing, None
@@ -231,7 +229,7 @@ def _call_all(calls: list[Callback]) -> None:
     for call in calls:
         try:
             call()
-        except Exception as error:  # the others must hear too
+        except Exception as error:  # the other callbacks must run
             log.exception("work_journal_call_failed", why=repr(error))
 
 

@@ -1,4 +1,4 @@
-"""One listener works on a ledger: what it knows is in its memory, and a second one would give the same work twice."""
+"""Lock a ledger for one listener: it keeps state in memory, and a second one would send the same work again."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sqlalchemy import create_engine, make_url, text
 from ...errors import StartError
 
 _ADVISORY = 0x6D65642F31
-"""`med/1` in hex; any number that nobody else takes would do."""
+"""`med/1` in hex; any number that no other program uses would do."""
 
 
 @contextmanager
 def ledger_lock(url: str) -> Generator[None]:
-    """Holds the ledger in the database of that URL for this process alone; it ends with the process, whatever ends it.
+    """Lock the ledger in the database of that URL for this process. A crash releases the lock, too.
 
     Raises StartError when another one has it.
     """

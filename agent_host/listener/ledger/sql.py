@@ -1,8 +1,8 @@
-"""The SQL of the ledger, made once per database and run without a detour.
+"""SQL of the ledger, compiled once per database.
 
-The journal's thread shares the interpreter with the event loop, and gives it away at each step of the database: what
-counts is how few steps a commit takes and how little stands between them. So statements are compiled by SQLAlchemy, for
-whatever database there is, and their text is kept; rows go out as plain values, and on SQLite many to a statement.
+Each SQLite step releases the GIL, which the writer's thread shares with the event loop, so commit latency depends on
+the number of statements and on the Python between them. Statements are therefore compiled by SQLAlchemy once and kept
+as text, rows are plain values, and on SQLite one statement takes many rows.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _MOST_IDS = 500
 
 
 class _Change:
-    """Changes rows. On SQLite many go into one statement; elsewhere the columns of VALUES would need types."""
+    """Changes rows: many with one statement on SQLite; elsewhere one by one, as columns of VALUES would need types."""
 
     def __init__(self, statement: UpdateBase, names: Sequence[str], table: str, sets: str, where: str) -> None:
-        """`names`: of the values of a row; in `sets` and `where` the first one is `v.column1`."""
+        """`names`: of the values of a row. `sets` and `where` call the first of them `v.column1`."""
         self._statement, self._names = statement, tuple(names)
         blank = f"({', '.join('?' * len(self._names))})"
         self._texts = {
-            rows: f"UPDATE {table} SET {sets} FROM (VALUES {', '.join([blank] * rows)}) AS v WHERE {where}"  # noqa: S608  names of ours
+            rows: f"UPDATE {table} SET {sets} FROM (VALUES {', '.join([blank] * rows)}) AS v WHERE {where}"  # noqa: S608  our own names
             for rows in _CHUNK_SIZES
         }
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> None:
-        """Each row has a value for each of the names, in their order."""
+        """Change the rows. Each has a value for each of the names, in their order."""
         if connection.dialect.name != "sqlite":
             connection.execute(self._statement, [dict(zip(self._names, row, strict=True)) for row in rows])
             return
@@ -47,10 +47,10 @@ class _Change:
 
 
 class _Insert:
-    """New rows of a table; each has a value for each of the columns, in their order."""
+    """Inserts rows; each has a value for each of the columns, in their order."""
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
-        """Raises ValueError where they do not stand in the table's order, which the compiler goes by."""
+        """Raises ValueError if the columns are not in the table's order, which the compiler uses."""
         self._table, self.columns = table, tuple(columns)
         if self.columns != tuple(column.name for column in table.c if column.name in columns):
             raise ValueError(f"the columns of {table.name} are in another order")
@@ -114,7 +114,7 @@ _EPOCH = _Change(
 
 
 def existing_rows(connection: Connection, rows: Sequence[Values]) -> dict[str, dict[str, Any]]:
-    """The rows that have the ids of these already."""
+    """The rows in the table with the same ids, by id."""
     known: dict[str, dict[str, Any]] = {}
     ids = [row[0] for row in rows]
     for begin in range(0, len(ids), _MOST_IDS):
@@ -124,25 +124,25 @@ def existing_rows(connection: Connection, rows: Sequence[Values]) -> dict[str, d
 
 
 def insert_work(connection: Connection, rows: Sequence[Values]) -> None:
-    """Each row has a value for each of COLUMNS. Raises IntegrityError when an id is taken."""
+    """Insert rows with a value for each of COLUMNS. Raises IntegrityError when an id is taken."""
     _INSERT.run(connection, rows)
 
 
 def update_work(connection: Connection, rows: Sequence[Values]) -> None:
-    """Each row has the id, and a value for each of CHANGES."""
+    """Change rows: the id, and a value for each of CHANGING_COLUMNS."""
     _UPDATE.run(connection, rows)
 
 
 def mark_delivered(connection: Connection, rows: Sequence[Values]) -> None:
-    """Notes that callers have read the ends of requests; each row has the id, and when that was."""
+    """Store that callers have read the ends of requests: the id, and when."""
     _DELIVER.run(connection, rows)
 
 
 def insert_audit(connection: Connection, rows: Sequence[Values]) -> None:
-    """Each row has a value for each of AUDIT."""
+    """Insert rows with a value for each of AUDIT."""
     _AUDIT.run(connection, rows)
 
 
 def raise_epochs(connection: Connection, rows: Sequence[Values]) -> None:
-    """Each row has the workspace and its newest epoch. An epoch never goes down."""
+    """Store newest epochs: the workspace, and its epoch. An epoch never goes down."""
     _EPOCH.run(connection, rows)

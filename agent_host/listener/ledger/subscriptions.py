@@ -1,4 +1,4 @@
-"""Those who wait for work: told from memory once its end is on the disk."""
+"""Wait for work and follow it, from memory, once its end is on the disk."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .ledger import WorkLedger
 from .work import LedgerRecord, OpenWork
 
 MOST_NEWS = 256
-"""Changes that a reader may be behind; beyond that they are lost to him."""
+"""Changes that a reader may be behind; older ones are dropped."""
 MOST_TEXT = 1 << 20
 """Characters of progress that a reader may be behind."""
 
 
 async def read_as_delivered(ledger: WorkLedger, request_id: str) -> LedgerRecord:
-    """The record as it stands, which its caller has then seen. Raises NotFound."""
+    """The record as it is now; an end counts as delivered. Raises NotFound."""
     record = await ledger.read(request_id)
     ledger.mark_delivered(record)
     return record
 
 
 async def wait(ledger: WorkLedger, request_id: str, seconds: float) -> LedgerRecord:
-    """The record once it is over, or as it is when the time is up. Raises NotFound."""
+    """The record once the work is over, or as it is when the time is up. Raises NotFound."""
     work = ledger.find_open(request_id)
     if work is None:
         return await read_as_delivered(ledger, request_id)
@@ -55,7 +55,7 @@ async def wait(ledger: WorkLedger, request_id: str, seconds: float) -> LedgerRec
 
 
 async def follow(ledger: WorkLedger, request_id: str) -> AsyncGenerator[LedgerRecord | Progress]:
-    """Each change of the record, and progress, until it is over. A slow reader loses progress. Raises NotFound."""
+    """Each change of the record, and progress, until the work is over. Slow readers lose progress. Raises NotFound."""
     news: asyncio.Queue[Progress | None] = asyncio.Queue(MOST_NEWS)
     behind = 0
     """Characters in the queue."""
@@ -65,7 +65,7 @@ async def follow(ledger: WorkLedger, request_id: str) -> AsyncGenerator[LedgerRe
         size = _size(progress)
         if progress is not None and (news.full() or behind + size > MOST_TEXT):
             return
-        if news.full():  # a change of the record must reach him, or he would wait for the end in vain
+        if news.full():  # drop the oldest: without this change the reader would wait for the end for ever
             behind -= _size(news.get_nowait())
         behind += size
         news.put_nowait(progress)
