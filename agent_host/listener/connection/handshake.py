@@ -18,11 +18,7 @@ from agent_common.protocol.work import (
     FrameFault,
     LifecycleSignal,
     Nack,
-    Offer,
-    Welcome,
     encode,
-    new_challenge,
-    verify_mac,
 )
 
 from ..audit.audit_log import AuditRow
@@ -31,7 +27,7 @@ from ..channels.rate_limit import ATTACH_UNITS
 from ..channels.workspace_channels import WorkspaceChannels
 from ..metrics import Direction
 from ..timers import Timer
-from .attach import ProvenAgent
+from .attach import AttachClaim, AttachRefused
 from .events import SessionServices
 from .parsing import kind_of
 from .socket import AgentConnection
@@ -48,15 +44,13 @@ class Handshake:
     __slots__ = (
         "_ack",
         "_audit_rows",
-        "_broken",
-        "_challenge",
+        "_broken_before",
         "_channel",
         "_channels",
+        "_claim",
         "_early_lines",
-        "_epoch",
         "_finished",
         "_greeted",
-        "_offer",
         "_on_finished",
         "_services",
         "_timer",
@@ -77,15 +71,14 @@ class Handshake:
         self._services, self._channels, self._channel = services, channels, channel
         self._on_finished = on_finished
         self._ack: ConstraintAck | None = None
-        self._broken: str | None = None
+        self._broken_before: str | None = None
         """Why the agent's last connection broke, as it says."""
         self._early_lines: list[bytes] = []
         """Lines that came before the agent was attached; read afterwards."""
-        self._offer: Offer | None = None
-        self._challenge: str | None = None
+        self._claim: AttachClaim | None = None
+        """None until the agent has said who it is."""
         self._audit_rows: list[AuditRow] = []
         """Written once the agent is attached."""
-        self._epoch = 0
         self._greeted = self._finished = False
         limits, timers = services.limits, services.timers
         self._timer: Timer = timers.call_later(limits.first_line_timeout, lambda: self.refuse("no_first_line"))
@@ -111,114 +104,86 @@ class Handshake:
             case LifecycleSignal(signal="ready") if not self._greeted:
                 self._on_ready(frame)
             case LifecycleSignal() if not self._greeted:
-                self._broken = frame.detail or frame.error or frame.signal
+                self._broken_before = frame.detail or frame.error or frame.signal
             case ConstraintAck() if not self._greeted:
                 self._ack = frame
-            case Attach() if self._challenge is not None:
-                self._on_attach(frame)
+            case Attach() if self._claim is not None and self._claim.challenge is not None:
+                self._on_attach(self._claim, frame)
             case _ if self._greeted:
                 self._early_lines.append(line)  # it did not wait for our greeting: read once it is attached
             case _:
                 self.refuse("out_of_order", f"{kind_of(frame)} before it has said who it is")
 
     def _on_ready(self, ready: LifecycleSignal) -> None:
+        """The agent has said who it is: challenge it, unless its address is the proof."""
         self._greeted = True
         channel = self._channel or self._channels.find(ready.agent_id)
         if channel is None or (self._channel is None and channel.auth == "none"):
             self.refuse("unknown_agent", f"no workspace {ready.agent_id[:100]!r} is known at this address")
             return
         self._channel = channel
-        if channel.fence is not None:
-            self.refuse(f"attach_while_{channel.fence}", channel.fence_reason)
+        try:
+            self._claim = claim = AttachClaim.from_ready(channel, ready)
+        except AttachRefused as refused:
+            self.refuse(refused.code, refused.detail)
             return
-        self._offer = None if channel.loose else Offer.parse(ready.detail)
-        if channel.auth == "hmac" and self._offer is None:
-            self.refuse("unauthenticated", "it offers no extensions, so that it can prove nothing")
-            return
-        self._epoch = max(channel.epoch, *channel.offered_epochs, 0) + 1
-        channel.offered_epochs.add(self._epoch)
-        if channel.auth == "hmac":
-            self._challenge = new_challenge()
-            self._send_welcome(channel)
-            self._set_timeout("no_attach")
-        else:  # its address is the proof
-            self._claim_epoch(channel)
-
-    def _send_welcome(self, channel: WorkspaceChannel) -> None:
-        limits = self._services.limits
-        self._send(
-            Welcome(
-                workspace=channel.workspace,
-                agent_id=channel.workspace,
-                epoch=self._epoch,
-                heartbeat_s=limits.heartbeat,
-                max_line=limits.max_line,
-                challenge=self._challenge,
-            )
-        )
-
-    def _on_attach(self, attach: Attach) -> None:
-        channel, offer, challenge = self._channel, self._offer, self._challenge
-        assert channel is not None  # noqa: S101  it was challenged
-        assert offer is not None  # noqa: S101
-        assert challenge is not None  # noqa: S101
-        good = attach.sid == offer.sid and verify_mac(
-            attach.mac,
-            channel.key or b"",
-            challenge=challenge,
-            sid=offer.sid,
-            agent_id=channel.workspace,
-            epoch=self._epoch,
-        )
-        self._challenge = None
-        if not good or not channel.key:
-            self.refuse("wrong_mac", "the answer to the challenge is not that of this workspace's key")
-        elif channel.fence is not None:
-            self.refuse(f"attach_while_{channel.fence}", channel.fence_reason)
+        if claim.challenge is None:
+            self._take_epoch(claim)
         else:
-            self._claim_epoch(channel)
+            self._send(claim.welcome(self._services.limits))
+            self._set_timeout("no_attach")
 
-    def _claim_epoch(self, channel: WorkspaceChannel) -> None:
+    def _on_attach(self, claim: AttachClaim, attach: Attach) -> None:
+        try:
+            claim.verify(attach)
+        except AttachRefused as refused:
+            self.refuse(refused.code, refused.detail)
+        else:
+            self._take_epoch(claim)
+
+    # ---------------------------------------------------------------- proved
+
+    def _take_epoch(self, claim: AttachClaim) -> None:
         """The agent has proved who it is: store its epoch, then attach it. An agent that attaches again and again waits
         for its allowance."""
-        agent = ProvenAgent(channel, self._epoch, self._offer, self._ack, self._broken)
-        if self._refuse_superseded(agent):
+        try:
+            claim.check_newest()
+        except AttachRefused as refused:
+            self.refuse(refused.code, refused.detail)
             return
-        channel.epoch = self._epoch
+        claim.channel.epoch = claim.epoch
         self.connection.hold()
-        pause = channel.rate_limiter.spend(ATTACH_UNITS)
+        pause = claim.channel.rate_limiter.spend(ATTACH_UNITS)
         if pause:
             self._timer.cancel()
-            self._timer = self._services.timers.call_later(pause, lambda: self._save_epoch(agent))
+            self._timer = self._services.timers.call_later(pause, lambda: self._save_epoch(claim))
         else:
-            self._save_epoch(agent)
+            self._save_epoch(claim)
 
-    def _save_epoch(self, agent: ProvenAgent) -> None:
+    def _save_epoch(self, claim: AttachClaim) -> None:
         self._set_timeout("no_epoch")
-        self._channels.save_epoch(agent.channel, self._epoch, lambda: self._attach(agent))
+        self._channels.save_epoch(claim.channel, claim.epoch, lambda: self._attach(claim))
 
-    def _attach(self, agent: ProvenAgent) -> None:
+    def _attach(self, claim: AttachClaim) -> None:
         """Hand the connection over to a session: the epoch is on the disk."""
-        if self._finished or self.connection.closed or self._refuse_superseded(agent):
+        if self._finished or self.connection.closed:
             return
-        if agent.channel.auth == "none" and self._offer is not None:
-            self._send_welcome(agent.channel)
+        try:
+            claim.check_newest()
+        except AttachRefused as refused:
+            self.refuse(refused.code, refused.detail)
+            return
+        if claim.channel.auth == "none" and claim.offer is not None:
+            self._send(claim.welcome(self._services.limits))
         self._finish()
         for row in self._audit_rows:
             self._services.audit_log.write(row)
-        session = agent.start_session(self._services, self.connection)
+        session = claim.start_session(self._services, self.connection, ack=self._ack, broken_before=self._broken_before)
         for line in self._early_lines:
             session.reader.on_line(line)
         session.reader.resume()
 
     # ---------------------------------------------------------------- out
-
-    def _refuse_superseded(self, agent: ProvenAgent) -> bool:
-        """Refuse the agent, and return True, if a newer copy of it is or was attached."""
-        if not agent.superseded:
-            return False
-        self.refuse("superseded", f"epoch {agent.channel.epoch} was attached already")
-        return True
 
     def refuse(self, code: str, detail: str | None = None) -> None:
         """End the connection. It is an alarm if the peer has sent anything."""
@@ -231,10 +196,10 @@ class Handshake:
                 code,
                 detail or "a connection was refused",
                 workspace=workspace,
-                epoch=self._epoch,
+                epoch=self._claim.epoch if self._claim else 0,
                 connection=self.connection.number,
             )
-        if self._offer is not None and self._epoch:
+        if self._claim is not None and self._claim.offer is not None:
             self._send(Nack(code=code, detail=detail))
         self._finish()
         self.connection.close(code)
@@ -251,7 +216,7 @@ class Handshake:
                 kind,
                 line,
                 workspace=self._channel.workspace if self._channel else None,
-                epoch=self._epoch,
+                epoch=self._claim.epoch if self._claim else 0,
                 connection=self.connection.number,
             )
         )
@@ -265,8 +230,8 @@ class Handshake:
     def _finish(self) -> None:
         self._finished = True
         self._timer.cancel()
-        if self._channel is not None:
-            self._channel.offered_epochs.discard(self._epoch)
+        if self._claim is not None:
+            self._claim.release()
         self._on_finished()
 
     def on_lost(self, reason: str) -> None:
