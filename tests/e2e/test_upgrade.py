@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 from agent_testing import Call, Say, ScriptedProvider
+from tests.integration.host.live import Host
 
-from .live import Runtime, fresh, types
+from .live import Runtime, eventually, fresh, types
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "schema_v2.sql"
 ID = re.compile(r"(ses|msg|prt)_[0-9a-f]{12}[0-9A-Za-z]{14}")
@@ -97,3 +99,48 @@ def test_what_was_said_before_there_was_a_memory_is_found(provider: ScriptedProv
         assert agent.chat("Remember it", user="ada", session_id=fresh("s")).json()["response"] == "saved"
         assert "The bridge is painted blue." in found("ada")
         assert agent.sql("PRAGMA user_version")[0][0] == 9
+
+
+def test_a_database_of_the_version_before_opens_and_its_work_continues(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    """Version 9 holds a compacted conversation, memory, a task, a turn that waits for an answer, two turns that were
+    cut off, and one that was queued when the server was killed."""
+    agent = Runtime(provider, tmp_path / "data", AGENT_MAX_CONCURRENT_TURNS=2)
+    agent.data_dir.mkdir()
+    _unpack("agent_v9.db.gz", agent.data_dir / "agent.db")
+    provider.script.replace(lambda _: Say("done by the new program"))
+    with agent:
+        assert agent.result("complete")["result"] == {"text": '{"answer": 42}'}
+        for task_id in ("cut-off", "cut-off-2", "queued"):
+            assert agent.result(task_id)["status"] in ("complete", "timeout"), task_id
+        answered = agent.http.post(
+            "/chat/paint/answer", json={"id": "q", "answers": [["blue"]]}, headers={"X-Agent-User": "ada"}
+        )
+        assert answered.status_code == 200, answered.text
+        painted = {"message": "Paint it", "session_id": "paint", "user": "ada", "message_id": "m-9"}
+        assert agent.chat(**painted).json()["response"] == "done by the new program"
+        assert agent.chat("And now?", session_id="talk", user="ada").status_code == 200
+        assert "In 1887 the bridge was built; it is blue." in str(provider.completions[-1].messages)
+        provider.script.replace([Call("memory_search", {"query": "colour of the bridge"}), Say("over")])
+        [output] = agent.chat("search", user="ada", session_id=fresh("s")).json()["tool_outputs"]
+        assert "The bridge is painted blue." in {one["text"] for one in output["output"]["data"]["results"]}
+        agent.still_works()
+
+
+def test_a_host_database_of_the_version_before_opens_and_its_work_continues(tmp_path: Path) -> None:
+    """Revision 5 holds work that was done, work that is queued, acknowledged constraints and a quarantine."""
+    _unpack("host_r0005.db.gz", tmp_path / "mesh.db")
+    with Host(tmp_path) as host:
+        done = host.operator.get("/work/hello").json()
+        assert (done["status"], done["result"]["status"]) == ("resulted", "completed")
+        assert host.operator.get("/usage").json()["sums"][0]["usage"]["input"] == 4496
+        assert {entry["type"] for entry in host.operator.get("/audit").json()["entries"]} >= {"request", "result"}
+        assert host.operator.post("/workspaces/q/start").json()["code"] == "quarantined"
+        assert host.operator.post("/workspaces/b/start").status_code == 200
+        eventually(lambda: host.operator.get("/work/later").json()["status"] == "resulted")
+        assert host.operator.get("/work/later").json()["result"]["status"] == "completed"
+
+
+def _unpack(fixture: str, database: Path) -> None:
+    database.write_bytes(gzip.decompress(FIXTURE.with_name(fixture).read_bytes()))
