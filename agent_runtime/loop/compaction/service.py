@@ -23,7 +23,6 @@ from ...errors import Conflict, ModelError, NotReady
 from ...ports import Memory
 from ...sessions import Marker, MessageRow, Recorder, history, listing, markers, past_steps
 from ..core.live_sessions import LiveSession
-from ..core.model_windows import ModelWindows
 from ..core.turn_state import Turn
 from ..notes.memory import NullMemory, durable_facts
 from ..services import LoopServices
@@ -51,10 +50,6 @@ class CompactionService:
     _request_timeouts: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
     """The deadlines of the compactions that people wait for."""
 
-    @property
-    def windows(self) -> ModelWindows:
-        return self.models.windows
-
     # -- while a turn is at work
 
     def open_budget(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
@@ -70,7 +65,7 @@ class CompactionService:
             after.add_reply(past_steps(recorder.current_parts()))
             return row.id, after
 
-        conversation.context_usage.switch_calibration(self.windows.calibrations.for_model(turn.model))
+        conversation.context_usage.switch_calibration(self.models.windows.calibrations.for_model(turn.model))
         if conversation.compaction_history.model != turn.model:
             conversation.compaction_history = CompactionHistory(turn.model)
         return self._auto_compaction(turn, view, conversation.context_usage, conversation.compaction_history, keep)
@@ -79,7 +74,7 @@ class CompactionService:
         self, turn: Turn, view: View, rebuild_view: Callable[[Marker], View] | None
     ) -> ContextBudget:
         """Of a turn without rows: its compactions are remembered as long as it runs."""
-        gauge = ContextUsage(self.windows.calibrations.for_model(turn.model))
+        gauge = ContextUsage(self.models.windows.calibrations.for_model(turn.model))
         if rebuild_view is None:
             return ObserveOnly(view, gauge)
 
@@ -91,7 +86,7 @@ class CompactionService:
     def _auto_compaction(
         self, turn: Turn, view: View, context_usage: ContextUsage, history: CompactionHistory, save_marker: SaveMarker
     ) -> ContextBudget:
-        windows = partial(self.windows.configured, turn.model)
+        windows = partial(self.models.windows.configured, turn.model)
         sum_up = self._build_summarize(turn.session, turn.model, history, turn)
         switched = turn.model != turn.session.model
         return AutoCompaction(
@@ -122,7 +117,7 @@ class CompactionService:
     async def _compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
         view, last = await self._read_whole(session)
         gauge = session.context_usage
-        gauge.switch_calibration(self.windows.calibrations.for_model(session.model))
+        gauge.switch_calibration(self.models.windows.calibrations.for_model(session.model))
         cut = cut_all(view.cut_points, len(view.messages))
         if cut is None:
             raise Conflict("nothing was said since the last compaction", code="nothing_to_compact")
@@ -131,7 +126,7 @@ class CompactionService:
         try:
             sum_up = self._build_summarize(session, session.model, session.compaction_history)
             summary = await sum_up(
-                [view.messages[at] for at in cut.head], self.windows.window(session.model).max_summary
+                [view.messages[at] for at in cut.head], self.models.windows.window(session.model).max_summary
             )
         except NoSummary as failure:
             raise ModelError(f"the conversation could not be compacted: {failure}") from failure

@@ -91,6 +91,18 @@ class TurnRequest:
 
 
 @dataclass(slots=True)
+class TurnAdmission:
+    """How far a turn has been admitted."""
+
+    queued: bool = False
+    """It could not start when it was admitted."""
+    write: asyncio.Future[None] | None = None
+    """The write that makes it durable."""
+    done: bool = False
+    """It is on the disk."""
+
+
+@dataclass(slots=True)
 class TurnStart:
     """When a turn started, and how far that is recorded."""
 
@@ -150,6 +162,10 @@ class Turn:
     """One user message on its way to a finished reply."""
 
     request: TurnRequest
+    session: LiveSession = field(init=False)
+    """The request's."""
+    message_id: str = field(init=False)
+    """The request's."""
     budget: UsageBudget
     model: str
     state: State = "queued"
@@ -160,14 +176,9 @@ class Turn:
     """The host's snapshot of the machine as it was before this message."""
     notes: tuple[Note, ...] | None = None
     """What else the model is told below the message; None until the turn starts."""
-    was_queued: bool = False
-    """It could not start when it was admitted."""
     has_run_before: bool = False
     """It has run in an earlier process, or until it had to wait for a person."""
-    admission_write: asyncio.Future[None] | None = None
-    """The write that makes it durable."""
-    admitted: bool = False
-    """Its admission is on the disk."""
+    admission: TurnAdmission = field(default_factory=TurnAdmission)
     start: TurnStart = field(default_factory=TurnStart)
     human_wait: HumanWait = field(default_factory=HumanWait)
     retry: ModelRetry = field(default_factory=ModelRetry)
@@ -180,13 +191,8 @@ class Turn:
     """Set while the turn waits for a person, and once it has ended."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    @property
-    def session(self) -> LiveSession:
-        return self.request.session
-
-    @property
-    def message_id(self) -> str:
-        return self.request.message_id
+    def __post_init__(self) -> None:
+        self.session, self.message_id = self.request.session, self.request.message_id
 
     def transition(self, state: State) -> None:
         """Change the state. Raises RuntimeError for a change that `TRANSITIONS` does not have."""
@@ -202,12 +208,12 @@ class Turn:
 
     @property
     def could_start(self) -> bool:
-        return self.state in ("queued", "resuming") and self.admitted
+        return self.state in ("queued", "resuming") and self.admission.done
 
     def would_join(self, running: Turn) -> bool:
         """Whether this message steers that turn. One for another agent does not: that agent may have less authority."""
         same_agent = self.request.agent == running.request.agent
-        return self.request.steers and self.state == "queued" and self.admitted and same_agent
+        return self.request.steers and self.state == "queued" and self.admission.done and same_agent
 
     def is_called_from(self, session: LiveSession) -> bool:
         """Whether it was called, directly or not, by a turn of that session."""

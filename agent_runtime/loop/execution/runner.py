@@ -124,7 +124,7 @@ class TurnRunner:
             if turn.request.on_start is not None:
                 turn.request.on_start(connection, turn, started)
 
-        if turn.has_run_before or turn.was_queued:
+        if turn.has_run_before or turn.admission.queued:
             turn.start.unrecorded, turn.start.write = unit, self.services.database.write(unit)
             turn.start.write.add_done_callback(lambda written: _on_start_written(turn, written))
         return started

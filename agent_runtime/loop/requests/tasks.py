@@ -182,7 +182,7 @@ class TaskService:
 
     def _unit(self, assignment: TaskAssignment, turn: Turn) -> Unit[None]:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
-        conversation, queued, task_id = turn.session, turn.was_queued, assignment.task_id
+        conversation, queued, task_id = turn.session, turn.admission.queued, assignment.task_id
         record = TaskRecord(
             task_id=task_id,
             status="queued" if queued else "running",

@@ -56,7 +56,7 @@ async def test_a_stop_during_admission_waits_for_it(tmp_path: Path) -> None:
         await until(lambda: world.admission.queues.head_turn(first.session) is not None)
         turn = world.admission.queues.head_turn(first.session)
         assert turn is not None
-        assert not turn.admitted
+        assert not turn.admission.done
         async with asyncio.timeout(PATIENCE / 2):
             await world.admission.stop(turn)
         assert await sending is turn
@@ -135,7 +135,7 @@ async def test_a_refused_admission_leaves_no_trace(tmp_path: Path) -> None:
         await world.ended(first)
         extra = await world.send("two")
         await world.ended(extra)
-        extra.state, extra.admitted = "queued", False
+        extra.state, extra.admission.done = "queued", False
         extra.ended.clear()
         with pytest.raises(sqlite3.IntegrityError):
             await world.admission.admit(extra, refuse)

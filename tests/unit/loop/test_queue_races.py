@@ -99,7 +99,9 @@ class Queues(RuleBasedStateMachine):
             return False
         inside = {turn.request.message_name for turn in turns if turn.state == "running"}
         before_the_model = {name.strip("<>") for name in self.model.open}
-        return inside == before_the_model and all(one.admitted and one.state in ("queued", "running") for one in turns)
+        return inside == before_the_model and all(
+            one.admission.done and one.state in ("queued", "running") for one in turns
+        )
 
     def _busy(self, session: str) -> Turn | None:
         known = self.world.conversations._known.get(self.world.conversations._aliases.get(("operator", session), ""))

@@ -52,7 +52,7 @@ class Life:
 
     async def run(self, turn: Turn, _: object) -> None:
         session = turn.session.id
-        assert turn.admitted
+        assert turn.admission.done
         assert all(other.session.id != session for other in self.running)
         self.started[session].append(turn)
         told = self.running[turn] = asyncio.get_running_loop().create_future()
