@@ -15,7 +15,7 @@ from .bridge import (
     Trip,
     schedule,
 )
-from .channel import AGENT_FAULTS, LISTENER_FAULTS, LOOSE_AGENT_FAULTS, LOOSE_LISTENER_FAULTS, StubAgent, StubListener
+from .channel import PeerConnection, StubAgent, StubListener, StubSession
 from .clock import ManualClock
 from .process import LiveProcess
 from .provider import (
@@ -35,10 +35,6 @@ from .provider import (
 )
 
 __all__ = [
-    "AGENT_FAULTS",
-    "LISTENER_FAULTS",
-    "LOOSE_AGENT_FAULTS",
-    "LOOSE_LISTENER_FAULTS",
     "BridgeChannel",
     "BridgeClock",
     "BridgeFaults",
@@ -55,6 +51,7 @@ __all__ = [
     "ManualBridgeClock",
     "ManualClock",
     "MediationReady",
+    "PeerConnection",
     "Recorded",
     "Reply",
     "Say",
@@ -63,6 +60,7 @@ __all__ = [
     "Step",
     "StubAgent",
     "StubListener",
+    "StubSession",
     "SystemBridgeClock",
     "Trip",
     "schedule",

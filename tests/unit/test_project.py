@@ -85,8 +85,6 @@ KNOWN_CIRCLES = {
         f"agent_runtime.skills.worker.{name}" for name in ("pydantic_hints", "record_types", "signature", "type_schema")
     ),
     frozenset({"agent_testing.bridge.fake", "agent_testing.bridge.scripted_faults"}),
-    frozenset(f"agent_testing.channel.{name}" for name in ("agent", "agent_connection", "agent_work")),
-    frozenset({"agent_testing.channel.listener", "agent_testing.channel.listener_connection"}),
 }
 """Circles that are still to be cut. No new one is added here."""
 
