@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+
+from agent_common.clock import ScheduledCall
 
 
 class HandLoop(asyncio.SelectorEventLoop):
@@ -33,3 +36,6 @@ class Hours:
 
     def monotonic(self) -> float:
         return self._loop.time()
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> ScheduledCall:
+        return self._loop.call_later(seconds, call)

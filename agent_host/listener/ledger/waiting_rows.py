@@ -1,4 +1,4 @@
-"""Rows that wait for the next commit of the ledger, and the callbacks to run after it."""
+"""Rows that wait for the next commit of the ledger, and those who wait for them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from .sql import Values
+from .sql import Batch, Row, Values
 from .work import OpenWork
 
-Row = dict[str, Any]
 Callback = Callable[[], None]
 
 MOST_AUDIT_ROWS = 50_000
@@ -20,23 +18,10 @@ MOST_SHARE = 4096
 """Waiting rows of one workspace, above which it is not listened to."""
 MOST_UNWRITTEN = 4 * MOST_SHARE
 """Waiting rows of one workspace, above which it gets no new work."""
-MOST_ALONG = 64
-"""Most unawaited rows that share a commit with awaited ones. More of them would delay it."""
 
 
 @dataclass(slots=True)
-class CommitBatch:
-    """Rows of one commit."""
-
-    admit: list[Values] = field(default_factory=list[Values])
-    change: list[Values] = field(default_factory=list[Values])
-    deliver: list[Values] = field(default_factory=list[Values])
-    audit: list[Values] = field(default_factory=list[Values])
-    epochs: list[Values] = field(default_factory=list[Values])
-
-
-@dataclass(slots=True)
-class WaitingWrite:
+class WaitingRows:
     """What the next commit writes. Values are read from the objects when the commit begins."""
 
     new: dict[str, tuple[OpenWork, asyncio.Future[Row | None]]] = field(
@@ -49,22 +34,19 @@ class WaitingWrite:
     """Waiting rows of the audit trail by workspace."""
     epochs: dict[str, int] = field(default_factory=dict[str, int])
     callbacks: list[Callback] = field(default_factory=list[Callback])
-    flush_all: bool = False
-    """Write unawaited rows too, however many there are."""
+    """Called once the rows are durable."""
+    flushes: list[asyncio.Future[None]] = field(default_factory=list[asyncio.Future[None]])
+    """Done once the commit has succeeded or failed."""
 
     @property
     def urgent(self) -> bool:
         """Whether a caller waits for the commit."""
-        return bool(self.new or self.callbacks)
+        return bool(self.new or self.callbacks or self.flushes)
 
     @property
-    def has_many_unawaited(self) -> bool:
-        """Whether there are too many unawaited rows to share a commit."""
-        return len(self.audit) + len(self.delivered) > MOST_ALONG
-
-    @property
-    def has_pending(self) -> bool:
-        return bool(self.new or self.callbacks or self.dirty or self.delivered or self.audit or self.epochs)
+    def pending(self) -> bool:
+        """Whether there is anything to write."""
+        return self.urgent or bool(self.dirty or self.delivered or self.audit or self.epochs)
 
     def append_audit(self, row: Values) -> None:
         """Add a row of the audit trail."""
@@ -78,31 +60,22 @@ class WaitingWrite:
             len(self.audit) >= MOST_AUDIT_ROWS and mine * len(self.audit_counts) >= len(self.audit)
         )
 
-    def split_unawaited(self) -> WaitingWrite:
-        """Take out the unawaited rows, if they would delay the awaited ones, and return them."""
-        behind = WaitingWrite()
-        if self.has_many_unawaited and self.urgent and not self.flush_all:
-            behind.audit, self.audit = self.audit, []
-            behind.audit_counts, self.audit_counts = self.audit_counts, behind.audit_counts
-            behind.delivered, self.delivered = self.delivered, {}
-        return behind
-
-    def to_batch(self) -> CommitBatch:
+    def to_batch(self) -> Batch:
         """The values of all rows as they are now."""
-        return CommitBatch(
-            admit=[work.row() for work, _ in self.new.values()],
+        return {
+            "admit": [work.row() for work, _ in self.new.values()],
             # Refused work has no row: the row with its id belongs to earlier work.
-            change=[
+            "change": [
                 (work.id, *work.changed_values())
                 for work in self.dirty.values()
                 if work.id not in self.new and not work.refused
             ],
-            deliver=list(self.delivered.items()),
-            audit=self.audit,
-            epochs=list(self.epochs.items()),
-        )
+            "deliver": list(self.delivered.items()),
+            "audit": self.audit,
+            "epochs": list(self.epochs.items()),
+        }
 
-    def merge_failed(self, earlier: WaitingWrite) -> None:
+    def merge_failed(self, earlier: WaitingRows) -> None:
         """Put the rows of a failed commit before newer ones. New work is left out: it was refused."""
         self.dirty = {**{name: work for name, work in earlier.dirty.items() if name not in earlier.new}, **self.dirty}
         self.delivered = {**earlier.delivered, **self.delivered}
@@ -110,4 +83,3 @@ class WaitingWrite:
         self.audit_counts = Counter(row[1] for row in self.audit)
         self.epochs = {**earlier.epochs, **self.epochs}
         self.callbacks = earlier.callbacks + self.callbacks
-        self.flush_all = earlier.flush_all or self.flush_all
