@@ -81,6 +81,8 @@ class ToolContext:
     """None: nothing counts what is sent out."""
     model_meter: ModelMeter | None = None
     """None: nothing counts what the tool asks of models."""
+    spawner: Spawner | None = None
+    """Runs the agents that the call asks for; None: no agent can be called."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Skill packages that the agent was told of when it entered the session: name -> where it was found."""
 
@@ -136,15 +138,11 @@ class SubagentRequest:
 
 
 class Spawner(Protocol):
-    """Runs agents that help others."""
-
-    def callable_agents(self) -> Sequence[tuple[str, str]]:
-        """Name and description of the agents that may be called."""
-        ...
+    """Runs subagents."""
 
     async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
-        """What came of it, as the data of the call's result. Raises ToolFailure. A caller who is cancelled takes the
-        agent with it; one in the background ends with an abort of the turn that called it, or goes on beyond it."""
+        """Run an agent and return the data of the call's result. Raises ToolFailure. Cancelling the caller stops the
+        agent. An agent in the background outlives the turn that called it, unless that turn is aborted."""
         ...
 
 

@@ -14,9 +14,7 @@ from agent_common.protocol import CompactionPolicy, CompactReply
 from ...context import (
     CompactionHistory,
     ContextUsage,
-    ContextWindow,
     CurrentTurn,
-    TokenCalibrations,
     View,
     cut_all,
     read_view,
@@ -25,9 +23,10 @@ from ...errors import Conflict, ModelError, NotReady
 from ...ports import Memory
 from ...sessions import Marker, MessageRow, Recorder, history, listing, markers, past_steps
 from ..core.live_sessions import LiveSession
+from ..core.model_windows import ModelWindows
 from ..core.turn_state import Turn
 from ..notes.memory import NullMemory, durable_facts
-from ..scheduling.runner import TurnRunner
+from ..services import LoopServices
 from ..turn.context_budget import AutoCompaction, CompactionDeps, ContextBudget, ObserveOnly
 from ..turn.summary_strategies import FallbackSummarizer, NoSummary, Summary
 from .agent import AGENT_NAME, SummarizerAgent, SummarizerModels
@@ -43,29 +42,18 @@ SaveMarker = Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
 
 @dataclass(slots=True)
 class CompactionService:
-    """Fills runner.Rooms. `attach` it before the first turn runs."""
+    """Opens the context budgets of turns (`ContextBudgets`), and compacts a session when a person asks for it."""
 
+    services: LoopServices
     models: SummarizerModels
     policy: CompactionPolicy
     memory: Memory = field(default_factory=NullMemory)
-    calibrations: TokenCalibrations = field(init=False)
     _request_timeouts: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
-    """How long those are waited for that somebody has asked for."""
-    _runner: TurnRunner = field(init=False)
+    """The deadlines of the compactions that people wait for."""
 
-    def __post_init__(self) -> None:
-        self.calibrations = TokenCalibrations(self.models.upstream_name)
-
-    def attach(self, runner: TurnRunner) -> None:
-        self._runner = runner
-
-    def window(self, model: str) -> ContextWindow:
-        """That model's window, as far as is known: the model may have told of it when it refused a request."""
-        return self.models.window_of(model).narrowed(self.calibrations.for_model(model).limit)
-
-    def usable(self, model: str) -> int:
-        """Tokens of that model's window that a conversation may take before it is compacted, as far as is known."""
-        return self.window(model).usable
+    @property
+    def windows(self) -> ModelWindows:
+        return self.models.windows
 
     # -- while a turn is at work
 
@@ -74,7 +62,7 @@ class CompactionService:
 
         async def keep(marker: Marker, summary: Summary) -> tuple[str, View]:
             await self._save_facts(conversation, summary)
-            row, part_id = self._row(conversation, summary), self._runner.ids.new("prt")
+            row, part_id = self._row(conversation, summary), self.services.ids.new("prt")
             await recorder.save(lambda connection, _: markers.insert(connection, row, part_id, marker))
             after = await self._read(conversation, own)
             after.begin_with(prompt)
@@ -82,7 +70,7 @@ class CompactionService:
             after.add_reply(past_steps(recorder.current_parts()))
             return row.id, after
 
-        conversation.context_usage.switch_calibration(self.calibrations.for_model(turn.model))
+        conversation.context_usage.switch_calibration(self.windows.calibrations.for_model(turn.model))
         if conversation.compaction_history.model != turn.model:
             conversation.compaction_history = CompactionHistory(turn.model)
         return self._auto_compaction(turn, view, conversation.context_usage, conversation.compaction_history, keep)
@@ -91,19 +79,19 @@ class CompactionService:
         self, turn: Turn, view: View, rebuild_view: Callable[[Marker], View] | None
     ) -> ContextBudget:
         """Of a turn without rows: its compactions are remembered as long as it runs."""
-        gauge = ContextUsage(self.calibrations.for_model(turn.model))
+        gauge = ContextUsage(self.windows.calibrations.for_model(turn.model))
         if rebuild_view is None:
             return ObserveOnly(view, gauge)
 
         async def keep(marker: Marker, _: Summary) -> tuple[str, View]:
-            return self._runner.ids.new("msg"), rebuild_view(marker)
+            return self.services.ids.new("msg"), rebuild_view(marker)
 
         return self._auto_compaction(turn, view, gauge, CompactionHistory(turn.model), keep)
 
     def _auto_compaction(
         self, turn: Turn, view: View, context_usage: ContextUsage, history: CompactionHistory, save_marker: SaveMarker
     ) -> ContextBudget:
-        windows = partial(self.models.window_of, turn.model)
+        windows = partial(self.windows.configured, turn.model)
         sum_up = self._build_summarize(turn.session, turn.model, history, turn)
         switched = turn.model != turn.session.model
         return AutoCompaction(
@@ -134,7 +122,7 @@ class CompactionService:
     async def _compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
         view, last = await self._read_whole(session)
         gauge = session.context_usage
-        gauge.switch_calibration(self.calibrations.for_model(session.model))
+        gauge.switch_calibration(self.windows.calibrations.for_model(session.model))
         cut = cut_all(view.cut_points, len(view.messages))
         if cut is None:
             raise Conflict("nothing was said since the last compaction", code="nothing_to_compact")
@@ -142,11 +130,13 @@ class CompactionService:
         around = max(0, session.context_tokens - before)  # the tools, as the last call had them
         try:
             sum_up = self._build_summarize(session, session.model, session.compaction_history)
-            summary = await sum_up([view.messages[at] for at in cut.head], self.window(session.model).max_summary)
+            summary = await sum_up(
+                [view.messages[at] for at in cut.head], self.windows.window(session.model).max_summary
+            )
         except NoSummary as failure:
             raise ModelError(f"the conversation could not be compacted: {failure}") from failure
         await self._save_facts(session, summary)
-        row, part_id = self._row(session, summary), self._runner.ids.new("prt")
+        row, part_id = self._row(session, summary), self.services.ids.new("prt")
 
         def unit(connection: sqlite3.Connection) -> None:
             came = history.first_shown_after(connection, session.id, last)  # a report of an agent in the background
@@ -154,12 +144,12 @@ class CompactionService:
             markers.insert(connection, row, part_id, marker)
 
         session.view = None  # whatever becomes of this call: the disk knows from here on
-        await self._runner.database.write(unit, durable=True)
+        await self.services.database.write(unit, durable=True)
         session.view = after = await self._read(session)
         gauge.reset()
         session.compaction_history.not_before = 0
         session.context_tokens = gauge.occupancy(after.messages) + around
-        counters = self._runner.counters
+        counters = self.services.counters
         counters.model, counters.context_tokens = session.model, session.context_tokens
         return CompactReply(
             session_id=name,
@@ -180,7 +170,7 @@ class CompactionService:
 
     async def _read(self, session: LiveSession, own: CurrentTurn | None = None) -> View:
         prompt, agent = session.prompt, session.agent
-        return await self._runner.database.read(
+        return await self.services.database.read(
             lambda connection: read_view(connection, session.id, prompt, agent, own)
         )
 
@@ -192,11 +182,11 @@ class CompactionService:
                 view = read_view(connection, session.id, session.prompt, session.agent)
                 return view, history.last_shown_position(connection, session.id)
 
-        return await self._runner.database.read(unit)
+        return await self.services.database.read(unit)
 
     def _row(self, session: LiveSession, summary: Summary) -> MessageRow:
         """The message that a marker is stored as: behind all others."""
-        now = session.next_timestamp(self._runner.clock.now_ms())
+        now = session.next_timestamp(self.services.clock.now_ms())
         session.next_timestamp(now + 1)  # what is said next comes behind it, also in the same millisecond
         metadata: dict[str, Any] = {
             "compaction": True,
@@ -206,7 +196,7 @@ class CompactionService:
         }
         if summary.model:
             metadata["model"] = {"provider_id": "mesh", "model_id": summary.model}
-        return MessageRow(self._runner.ids.new("msg"), session.id, "assistant", metadata, now, now)
+        return MessageRow(self.services.ids.new("msg"), session.id, "assistant", metadata, now, now)
 
     def _build_summarize(
         self, session: LiveSession, model: str, history: CompactionHistory, turn: Turn | None = None
@@ -232,13 +222,13 @@ class CompactionService:
         """Raises NoSummary where there is nobody who could do it."""
         try:
             return SummarizerAgent(
-                runner=self._runner,
+                services=self.services,
+                context_budgets=self,
                 models=self.models,
                 session=session,
                 session_model=model,
                 needed_tokens=sum(map(len, messages)) // BYTES_PER_TOKEN,
                 max_tokens=max_tokens,
-                calibrations=self.calibrations,
                 history=history,
                 retries=self.policy.retry_on_transient,
                 parent=turn,

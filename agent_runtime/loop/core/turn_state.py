@@ -194,6 +194,12 @@ class Turn:
             raise RuntimeError(f"turn {self.message_id} cannot go from {self.state} to {state}")
         self.state = state
 
+    def seconds_left(self, now: float) -> float:
+        """Return the seconds until the deadline; `now` is monotonic. A task's deadline runs on through restarts; for a
+        chat the time that it waited for a person does not count."""
+        used = now - (self.start.monotonic or 0.0) if self.request.task_id else 0.0
+        return max(0.0, self.budget.limits.seconds - used)
+
     @property
     def could_start(self) -> bool:
         return self.state in ("queued", "resuming") and self.admitted

@@ -15,7 +15,6 @@ from ...errors import Conflict, NotFound
 from ...sessions import Message, NewTurn, history, rows
 from ...store import Migration, Unit
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
-from ..core.session_cost import PriceCheck
 from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
 from ..services import LoopServices
 from .task_result import finished_record, task_message
@@ -68,10 +67,8 @@ class _DuplicateTask(Exception):
 class TaskService:
     """Admits assignments and answers for them."""
 
-    def __init__(
-        self, services: LoopServices, limits: Callable[[TaskAssignment], TurnLimits], price_check: PriceCheck
-    ) -> None:
-        self._services, self._limits, self._price_check = services, limits, price_check
+    def __init__(self, services: LoopServices, limits: Callable[[TaskAssignment], TurnLimits]) -> None:
+        self._services, self._limits = services, limits
 
     async def assign(
         self,
@@ -88,7 +85,7 @@ class TaskService:
             return known
         turn = self._turn(assignment, principal, external_work)
         try:
-            await self._price_check.require(turn.model, turn.budget)
+            await self._services.require_price(turn)
             await self._services.require_fit(turn)
             await self._services.admission.admit(turn, lambda admitted: self._unit(assignment, admitted))
         except _DuplicateTask:

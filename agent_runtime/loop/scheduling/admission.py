@@ -41,20 +41,24 @@ class Admission:
     def __init__(
         self,
         database: Database,
-        run: RunTurn,
-        cancel: RunTurn,
         events: Events,
         *,
         slots: int,
         queue_limit: int,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
-        self._database, self._run, self._cancel, self._events = database, run, cancel, events
+        self._database, self._events = database, events
+        self._run: RunTurn
+        self._cancel: RunTurn
         self.free_slots, self._queue_limit, self._answer_seconds = slots, queue_limit, answer_seconds
         self.queues = TurnQueues()
         self._draining = False
 
-    # -- doors
+    def start(self, run: RunTurn, cancel: RunTurn) -> None:
+        """Name what runs a turn, and what ends one that never ran. Call this before the first turn is admitted."""
+        self._run, self._cancel = run, cancel
+
+    # -- entry points
 
     async def admit(self, turn: Turn, unit: Callable[[Turn], Unit[None]]) -> None:
         """Makes the turn durable and sees to it that it runs. `unit` stores it, given whether it must queue.

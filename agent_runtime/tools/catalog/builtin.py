@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent_common.clock import SystemClock
 
-from ...ports import Learnings, Search, SkillIndex, Spawner
+from ...ports import Learnings, Search, SkillIndex
 from ...sandbox import Confinement, SandboxLimits
 from ...workspace import FileBackups, PathLocks
 from ..agent.correction import learn_tool
@@ -42,7 +43,7 @@ def builtin_tools(
     engine: Engine = "ripgrep",
     egress: WebClient | None = None,
     search: Search | None = None,
-    spawner: Spawner | None = None,
+    callable_agents: Sequence[tuple[str, str]] | None = None,
     agent_timeout: float = AGENT_TIMEOUT,
     skills: SkillIndex | None = None,
     learnings: Learnings | None = None,
@@ -63,7 +64,7 @@ def builtin_tools(
         bash_tool(confinement, timeout=timeout, limits=limits, upstream=egress.upstream if egress else None),
         *((web_fetch_tool(egress, PageReader(confinement)),) if egress else ()),
         *((web_search_tool(search),) if search else ()),
-        *((task_tool(spawner, timeout=agent_timeout),) if spawner else ()),
+        *((task_tool(callable_agents, timeout=agent_timeout),) if callable_agents is not None else ()),
         question_tool(),
         todo_tool(),
         skill_tool(skills or NoSkills()),

@@ -71,7 +71,7 @@ async def test_there_is_a_bound_to_all_of_it() -> None:
 async def test_a_warning_stands_in_a_message_and_changes_nothing_before_it(tmp_path: Path) -> None:
     stage = Stage(model := Talker())
     async with stage.open(tmp_path, note_takers=[taker := Relay()]) as world:
-        taker.to = Warnings(world.compactions.usable, lambda: ())
+        taker.to = Warnings(world.compactions.windows.usable, lambda: ())
         turns = [await say(stage, 60) for _ in range(40)]
         marks = await marked(world, turns[0].session.id)
         requests = [sent for _, sent in model.requests if not is_summary(sent)]

@@ -222,7 +222,7 @@ async def test_a_guess_at_the_usage_teaches_nothing(tmp_path: Path) -> None:
     async with stage.open(tmp_path) as world:
         turn = await say(stage, 400)
         assert turn.session.context_tokens > 3000
-        assert world.compactions.calibrations.for_model(turn.model).factor == 1.0
+        assert world.compactions.windows.calibrations.for_model(turn.model).factor == 1.0
 
 
 async def test_a_message_larger_than_the_window_is_an_error_and_the_session_goes_on(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ async def test_a_window_that_was_told_wrongly_is_not_believed_for_long(tmp_path:
         await fill(stage, 4)
         turn = await world.send("quote me", session=stage.session)
         await world.ended(turn)
-        meter = world.compactions.calibrations.for_model(turn.model)
+        meter = world.compactions.windows.calibrations.for_model(turn.model)
         assert meter.limit == 1100
         after = await say(stage, 900)
         assert after.end.outcome is not None

@@ -63,9 +63,7 @@ class Queues(RuleBasedStateMachine):
         self.folder = TemporaryDirectory()
         self.model = Gates()
         self.world = World(Path(self.folder.name), self.model, slots=SLOTS, queue=QUEUE)
-        self.sessions = SessionService(
-            self.world.hallway, self.world.tools, self.world.powers, no_card, self.world.compactions
-        )
+        self.sessions = SessionService(self.world.hallway, no_card, self.world.compactions)
         self.accepted: dict[str, tuple[str, Turn]] = {}
         """By name, in the order of admission: session and turn."""
         self.cancelled: set[str] = set()

@@ -41,9 +41,8 @@ class Life:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.admission = Admission(
-            database, self.run, self.cancel, EventBus(ManualClock()), slots=SLOTS, queue_limit=QUEUE
-        )
+        self.admission = Admission(database, EventBus(ManualClock()), slots=SLOTS, queue_limit=QUEUE)
+        self.admission.start(self.run, self.cancel)
         self.conversations = {name: conversation(name) for name in "abc"}
         self.numbers = itertools.count()
         self.running: dict[Turn, asyncio.Future[str]] = {}

@@ -12,10 +12,11 @@ from ...context import View, sent_note
 from ...ports import ToolContext
 from ...sessions import Marker, MessageParts, past_steps
 from ..core.turn_state import Turn
+from ..services import LoopServices
+from ..turn.context_budget import ContextBudgets
 from ..turn.deps import TurnDeps
 from ..turn.turn import run_turn
 from ..turn.turn_tools import TurnTools
-from .runner import TurnRunner
 
 
 class NoSteering:
@@ -29,15 +30,20 @@ class NoSteering:
 
 
 async def run_inline(
-    turn: Turn, runner: TurnRunner, context: ToolContext, *, without_compaction: bool = False
+    turn: Turn,
+    services: LoopServices,
+    context_budgets: ContextBudgets,
+    context: ToolContext,
+    *,
+    without_compaction: bool = False,
 ) -> list[dict[str, Any]]:
-    """Runs the turn to its end and gives the parts of its reply; `turn.outcome` says how it ended. Whoever is cancelled
-    while he waits stops the turn. `whole`: what it is told is not compacted, however long it is."""
+    """Run the turn to its end and return the parts of its reply; `turn.end.outcome` says how it ended. Cancelling the
+    caller stops the turn. `without_compaction`: its context is never compacted, however long it is."""
     turn.transition("running")
-    turn.start.monotonic = runner.clock.monotonic()
-    parts = MessageParts(runner.ids.new)
-    kit = _build_deps(turn, runner, context, None if without_compaction else parts)
-    turn.run_task = asyncio.create_task(_drive(turn, kit, parts), name=f"turn {turn.message_id}")
+    turn.start.monotonic = services.clock.monotonic()
+    parts = MessageParts(services.ids.new)
+    deps = _build_deps(turn, services, context_budgets, context, None if without_compaction else parts)
+    turn.run_task = asyncio.create_task(_drive(turn, deps, parts), name=f"turn {turn.message_id}")
     alarm = asyncio.get_running_loop().call_later(turn.budget.limits.seconds, turn.stop, "deadline")
     try:
         await asyncio.shield(turn.run_task)
@@ -61,8 +67,14 @@ def _folded_parts(parts: MessageParts) -> list[dict[str, Any]]:
     return [part.data for part in parts.parts]
 
 
-def _build_deps(turn: Turn, runner: TurnRunner, context: ToolContext, parts: MessageParts | None) -> TurnDeps:
-    conversation, notes = turn.session, (sent_note(runner.clock.now_ms()), *(turn.notes or ()))
+def _build_deps(
+    turn: Turn,
+    services: LoopServices,
+    context_budgets: ContextBudgets,
+    context: ToolContext,
+    parts: MessageParts | None,
+) -> TurnDeps:
+    conversation, notes = turn.session, (sent_note(services.clock.now_ms()), *(turn.notes or ()))
 
     def seen(marker: Marker | None = None) -> View:
         view = View(conversation.prompt, conversation.agent, marker)
@@ -72,8 +84,8 @@ def _build_deps(turn: Turn, runner: TurnRunner, context: ToolContext, parts: Mes
 
     view = seen()
     return TurnDeps(
-        runner.model,
-        TurnTools(runner.tool_catalog, conversation.tools, partial(runner.authority_resolver.resolve, turn)),
+        services.model,
+        TurnTools(services.tool_catalog, conversation.tools, partial(services.authority_resolver.resolve, turn)),
         view,
         replace(
             context,
@@ -83,15 +95,15 @@ def _build_deps(turn: Turn, runner: TurnRunner, context: ToolContext, parts: Mes
             approved=False,
             packages=conversation.packages,
         ),
-        partial(runner.authority_resolver.resolve, turn),
-        runner.parallel_tools,
+        partial(services.authority_resolver.resolve, turn),
+        services.parallel_tools,
         before_tools=lambda: None,
         checkpoint=_nothing_to_save,
         save=_nothing_to_save,
         steering=NoSteering(),
-        learnings=runner.learnings,
-        price_check=runner.price_check,
-        context_budget=runner.context_budgets.open_inline_budget(turn, view, seen if parts is not None else None),
+        learnings=services.learnings,
+        price_check=services.price_check,
+        context_budget=context_budgets.open_inline_budget(turn, view, seen if parts is not None else None),
     )
 
 

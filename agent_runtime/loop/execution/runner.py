@@ -1,4 +1,4 @@
-"""Runs one turn: feeds its chunks to the recorder and to the live stream, and settles it before its end is told."""
+"""Run a turn: feed its chunks to the recorder and to the live stream, and record its end before it is announced."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_common.protocol import Usage
@@ -16,22 +15,20 @@ from agent_common.telemetry import logger
 
 from ...context import CurrentTurn, View, read_view
 from ...errors import BrokenRecord, StoreError
-from ...learnings import NoLearnings
-from ...ports import Clock, Events, Learnings, Model, NoteProvider, OpenGate, SideEffectGate, ToolCatalog, ToolContext
-from ...sessions import Ids, Message, MessageParts, MessageRow, Recorder, history, markers, rows, tool_name
-from ...store import Database, Unit
-from ...workspace import Home
-from ..core.authority import AuthorityResolver, UnknownAgent
+from ...ports import NoteProvider, Spawner, ToolContext
+from ...sessions import Message, MessageParts, MessageRow, Recorder, history, markers, rows, tool_name
+from ...store import Unit
+from ..core.authority import UnknownAgent
 from ..core.corrections import detect_correction
 from ..core.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
 from ..core.pending_requests import QUESTION_TOOL, pending_requests_of
-from ..core.session_cost import PriceCheck
 from ..core.steering import SessionQueue, SteeringInbox
 from ..core.turn_state import Turn
 from ..notes.compose import compose_notes
 from ..notes.daily_log import DailyLog, NoDailyLog, log_turn
+from ..services import LoopServices
 from ..turn.chunk_writer import ChunkWriter
-from ..turn.context_budget import ContextBudgets, NoContextBudgets
+from ..turn.context_budget import ContextBudgets
 from ..turn.deps import TurnDeps
 from ..turn.resume_state import ResumeState
 from ..turn.tool_model_calls import TurnMeter
@@ -44,53 +41,22 @@ T = TypeVar("T")
 _TERMINAL_CHUNKS = (c.ErrorChunk, c.Finish, c.Abort)
 
 
-@dataclass(slots=True)
-class Counters:
-    """What the agent has done since it started."""
-
-    steps: int = 0
-    completed_tasks: int = 0
-    failed_tasks: int = 0
-    last_step_ms: int | None = None
-    context_tokens: int = 0
-    """In the window of `model`, as of its last call in that session."""
-    model: str | None = None
-    """Of the turn that began last; none before the first one. Subagents do not count."""
-
-    def update_model(self, turn: Turn) -> None:
-        """Notes which model works, and how full its window is."""
-        if turn.request.parent is None:
-            self.model, self.context_tokens = turn.model, turn.session.context_tokens
-
-
 @dataclass(frozen=True, slots=True)
 class TurnRunner:
-    """Everything a turn needs, wired once."""
+    """Runs turns that have rows of their own in the database."""
 
-    database: Database
-    ids: Ids
-    clock: Clock
-    model: Model
-    tool_catalog: ToolCatalog
-    home: Home
-    authority_resolver: AuthorityResolver
-    parallel_tools: int
-    counters: Counters
-    events: Events
+    services: LoopServices
     finalizer: TurnFinalizer
-    learnings: Learnings = field(default_factory=NoLearnings)
-    context_budgets: ContextBudgets = field(default_factory=NoContextBudgets)
+    context_budgets: ContextBudgets
+    spawner: Spawner | None = None
+    """Runs the agents that tools call; None: no agent can be called."""
     note_providers: Sequence[NoteProvider] = ()
-    """Who is asked for notes when a turn starts, in the order of the block."""
+    """They are asked for notes when a turn starts, in the order in which the model reads them."""
     daily_log: DailyLog = field(default_factory=NoDailyLog)
-    side_effect_gate: SideEffectGate = field(default_factory=OpenGate)
-    price_check: PriceCheck | None = None
-    skills_folder: Path | None = None
-    """The folder of plugins."""
 
     async def run(self, turn: Turn, queue: SessionQueue) -> None:
-        """The turn from where it stands to its settled end, or to the point where only a person can help."""
-        started = self._begin(turn)
+        """Run the turn from its present state to its recorded end, or until it has to wait for a person."""
+        services, started = self.services, self._begin(turn)
         try:
             progress = await self._load_resume_state(turn) if turn.has_run_before else ResumeState()
         except Exception:
@@ -98,9 +64,11 @@ class TurnRunner:
             await self.finalizer.finalize_unreadable(turn)
             return
         row = MessageRow(turn.request.reply_id, turn.session.id, "assistant", {}, started, started)
-        recorder = Recorder(self.database, self.ids, self.clock, row, progress.parts)
+        recorder = Recorder(services.database, services.ids, services.clock, row, progress.parts)
         recorder.message.metadata.update(turn.reply_metadata())
-        deadline = asyncio.get_running_loop().call_later(self.seconds_left(turn), turn.stop, "deadline")
+        deadline = asyncio.get_running_loop().call_later(
+            turn.seconds_left(services.clock.monotonic()), turn.stop, "deadline"
+        )
         try:
             await self._drive(turn, recorder, await self._build_deps(turn, queue, recorder, progress))
         except BrokenRecord as error:
@@ -126,9 +94,7 @@ class TurnRunner:
                 turn.human_wait.answerable_ids |= {chunk.approvalId, chunk.toolCallId}
             if isinstance(chunk, c.FinishStep):
                 turn.human_wait.answerable_ids.clear()
-                self.counters.update_model(turn)
-                self.counters.steps += 1
-                self.counters.last_step_ms = self.clock.now_ms()
+                self.services.counters.count_step(turn, self.services.clock.now_ms())
             if isinstance(chunk, _TERMINAL_CHUNKS) and turn.state == "running":
                 await self._finalize(turn, recorder)  # many stop reading at an error, and may ask again at once
             turn.stream.publish(chunk)
@@ -139,16 +105,16 @@ class TurnRunner:
 
     def _begin(self, turn: Turn) -> int:
         """Notes the start; that of a turn that had to wait is also written down. Its time in epoch milliseconds."""
-        now = turn.session.next_timestamp(self.clock.now_ms())
+        now = turn.session.next_timestamp(self.services.clock.now_ms())
         already = max(0, now - turn.start.at_ms) / 1000 if turn.has_run_before and turn.start.at_ms else 0.0
         started = turn.start.at_ms = turn.start.at_ms or now
         if turn.request.model_chosen_by == "session" and not turn.has_run_before:
             turn.model = turn.session.model
-        turn.start.monotonic = self.clock.monotonic() - already
-        self.counters.update_model(turn)
+        turn.start.monotonic = self.services.clock.monotonic() - already
+        self.services.counters.update_model(turn)
         if not turn.start.announced:
             turn.start.announced = True
-            self.events.emit("turn-started", turn.session.principal, **turn.public_ids())
+            self.services.events.emit("turn-started", turn.session.principal, **turn.public_ids())
 
         def unit(connection: sqlite3.Connection) -> None:
             if turn.has_run_before:
@@ -159,14 +125,9 @@ class TurnRunner:
                 turn.request.on_start(connection, turn, started)
 
         if turn.has_run_before or turn.was_queued:
-            turn.start.unrecorded, turn.start.write = unit, self.database.write(unit)
+            turn.start.unrecorded, turn.start.write = unit, self.services.database.write(unit)
             turn.start.write.add_done_callback(lambda written: _on_start_written(turn, written))
         return started
-
-    def seconds_left(self, turn: Turn) -> float:
-        """The deadline of a task counts on over restarts; a person who was waited for costs a chat nothing."""
-        used = self.clock.monotonic() - (turn.start.monotonic or 0.0) if turn.request.task_id else 0.0
-        return max(0.0, turn.budget.limits.seconds - used)
 
     async def _load_resume_state(self, turn: Turn) -> ResumeState:
         def unit(connection: sqlite3.Connection) -> tuple[Message | None, list[str], Usage]:
@@ -182,7 +143,7 @@ class TurnRunner:
             turn.budget.add_helper_usage(helpers)
         if reply is None:
             return ResumeState()
-        progress = ResumeState.from_reply(reply, MessageParts.from_reply(self.ids.new, ids, reply))
+        progress = ResumeState.from_reply(reply, MessageParts.from_reply(self.services.ids.new, ids, reply))
         if progress.usage is not None and not turn.budget.steps:
             turn.budget.usage, turn.budget.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
         turn.budget.steps = progress.completed_steps
@@ -196,64 +157,69 @@ class TurnRunner:
         """A disk that stumbles must not end a turn that has come so far."""
         for wait in RETRY_SECONDS:
             try:
-                return await self.database.read(unit)
+                return await self.services.database.read(unit)
             except BrokenRecord:
                 raise  # to read it again does not help
             except StoreError as error:
                 log.warning("a turn could not be read yet", error=str(error))
                 await asyncio.sleep(wait)
-        return await self.database.read(unit)
+        return await self.services.database.read(unit)
 
     async def _build_deps(
         self, turn: Turn, queue: SessionQueue, recorder: Recorder, resume_state: ResumeState
     ) -> TurnDeps:
-        conversation, brief = turn.session, turn.session.prompt_of(turn.request.agent)
+        services, conversation = self.services, turn.session
+        brief = conversation.prompt_of(turn.request.agent)
         assert brief is not None  # noqa: S101  it was made when the turn was admitted
         if conversation.view is None:
             conversation.view = await self._read_view(turn)
             conversation.context_usage.reset()
         conversation.view.begin_with(brief.prompt)
-        detect_correction(turn, conversation.view, self.learnings)
-        await compose_notes(turn, conversation.view, self)
+        detect_correction(turn, conversation.view, services.learnings)
+        await compose_notes(turn, conversation.view, services.database, services.clock, self.note_providers)
         conversation.view.add_user(turn.request.parts, turn.request.agent, turn.all_notes, turn.message_id)
         for step in resume_state.past_steps:
             conversation.view.add_step(step)
         context = ToolContext(
             session_id=conversation.id,
             call_id="",
-            workspace=self.home.workspace,
-            scratch=self.home.scratch(conversation.id),
+            workspace=services.home.workspace,
+            scratch=services.home.scratch(conversation.id),
             message_id=turn.message_id,
             principal=conversation.principal,
             agent=turn.request.agent,
             interactive=turn.request.interactive,
             packages=brief.packages,
-            skills=self.skills_folder,
+            skills=services.skills_folder,
             egress=turn.budget.egress,
-            model_meter=TurnMeter(turn.budget, self.price_check),
+            spawner=self.spawner,
+            model_meter=TurnMeter(turn.budget, services.price_check),
         )
         tools = await open_turn_tools(
-            turn, self.tool_catalog, partial(self.authority_resolver.resolve, turn), self.database
+            turn,
+            services.tool_catalog,
+            partial(services.authority_resolver.resolve, turn),
+            services.database,
         )
         return TurnDeps(
-            self.model,
+            services.model,
             tools,
             conversation.view,
             context,
-            partial(self.authority_resolver.resolve, turn),
-            self.parallel_tools,
-            before_tools=partial(self.home.make_scratch, conversation.id),
+            partial(services.authority_resolver.resolve, turn),
+            services.parallel_tools,
+            before_tools=partial(services.home.make_scratch, conversation.id),
             checkpoint=recorder.save,
             save=partial(recorder.save, durable=False),
-            steering=SteeringInbox(queue, turn, recorder, self.learnings),
+            steering=SteeringInbox(queue, turn, recorder, services.learnings),
             resume_state=resume_state,
-            learnings=self.learnings,
+            learnings=services.learnings,
             context_budget=self.context_budgets.open_budget(turn, conversation.view, recorder, brief.prompt),
-            side_effect_gate=self.side_effect_gate,
-            has_call=lambda call: self.database.read(
+            side_effect_gate=services.side_effect_gate,
+            has_call=lambda call: services.database.read(
                 lambda connection: history.has_call(connection, conversation.id, call)
             ),
-            price_check=self.price_check,
+            price_check=services.price_check,
         )
 
     async def _read_view(self, turn: Turn) -> View:
@@ -274,7 +240,7 @@ class TurnRunner:
         """The turn waits for a person. That is durable before anybody is told."""
         turn.transition("finalizing")
         turn.end.reply_parts = recorder.current_parts()
-        turn.human_wait.since_ms = self.clock.now_ms()
+        turn.human_wait.since_ms = self.services.clock.now_ms()
         turn.session.view = None
         await self.finalizer.save_with_retries(turn, recorder, _record_pause)
         turn.has_run_before = True
@@ -287,18 +253,18 @@ class TurnRunner:
         log.info("turn waits", session_id=turn.session.id, message_id=turn.message_id, pending=kinds)
         for wait in turn.human_wait.requests.values():
             facts = {**turn.public_ids(), "id": wait.id, "kind": wait.kind}
-            self.events.emit("approval-requested", turn.session.principal, **facts)
+            self.services.events.emit("approval-requested", turn.session.principal, **facts)
 
     async def _finalize(self, turn: Turn, recorder: Recorder) -> None:
         """The end of the turn and all that hangs on it, in one transaction; only then anyone is told."""
         turn.transition("finalizing")
         turn.end.reply_parts = recorder.current_parts()
-        turn.end.duration_ms = round((self.clock.monotonic() - (turn.start.monotonic or 0.0)) * 1000)
+        turn.end.duration_ms = round((self.services.clock.monotonic() - (turn.start.monotonic or 0.0)) * 1000)
         if turn.end.outcome is None or turn.end.outcome.status != "complete":
             turn.session.view = None
         await self.finalizer.finalize(turn, recorder)
         turn.end.recorded = True
-        self._count(turn)
+        self.services.counters.count_end(turn)
         log_turn(turn, self.daily_log)
 
     async def _fail(self, turn: Turn, recorder: Recorder, outcome: TurnOutcome) -> None:
@@ -318,13 +284,6 @@ class TurnRunner:
             self.finalizer.finalize_later(turn, recorder)
         for chunk in end:
             turn.stream.publish(chunk)
-
-    def _count(self, turn: Turn) -> None:
-        self.counters.update_model(turn)
-        if turn.request.task_id is not None:
-            complete = turn.end.outcome is not None and turn.end.outcome.status == "complete"
-            self.counters.completed_tasks += complete
-            self.counters.failed_tasks += not complete
 
 
 def _is_open(part: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Refuses messages that cannot fit into the window of the model in use, before anything is written or sent."""
+"""Refuse messages that cannot fit the window of their model, before anything is written or sent."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from ...context import View, serialize_tools, too_long
 from ...errors import TooLarge
 from ...ports import ToolCatalog
 from ..core.authority import AuthorityResolver
+from ..core.model_windows import ModelWindows
 from ..core.turn_state import Turn
-from .service import CompactionService
 
 SKIP_FACTOR = 8
-"""A message with fewer bytes than the window has tokens, divided by this, is not looked at."""
+"""A message with fewer bytes than the window has tokens, divided by this, is not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSizeCheck:
-    """Looks at messages before they are admitted, at every entry point."""
+    """Checks messages before they are admitted, at every entry point."""
 
-    compaction: CompactionService
+    windows: ModelWindows
     tool_catalog: ToolCatalog
     authority_resolver: AuthorityResolver
 
     async def require(self, turn: Turn) -> None:
-        """Raises TooLarge for a message that would not fit even if nothing had been said before. Where nothing is known
-        of the window, or prompt and tools alone do not fit, the provider has the word."""
-        window = self.compaction.window(turn.model)
+        """Raises TooLarge if the message would not fit an empty conversation. The provider decides where the window is
+        unknown, or where the prompt and the tools alone do not fit."""
+        window = self.windows.window(turn.model)
         limit, brief = window.limit, turn.session.prompt_of(turn.request.agent)
         if (
             brief is None
@@ -37,7 +37,7 @@ class MessageSizeCheck:
         view = View(brief.prompt, turn.request.agent)
         view.add_user(turn.request.parts, turn.request.agent, (), turn.message_id)
         tools = serialize_tools(self.tool_catalog.snapshot(brief.tools, self.authority_resolver.resolve(turn)).specs)
-        sizes = await too_long(self.compaction.calibrations.for_model(turn.model), view.messages, tools, limit)
+        sizes = await too_long(self.windows.calibrations.for_model(turn.model), view.messages, tools, limit)
         if sizes is None:
             return
         tokens, room = sizes
