@@ -11,8 +11,9 @@ import typing
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ..validation.schema_keywords import KEYWORDS
-from .type_schema import Form, NoSchema, Reader, hint_text
+from ...validation.schema_keywords import KEYWORDS
+from .arguments import Reader
+from .form import Form, NoSchema, hint_text
 
 MAX_FAULTS = 5
 

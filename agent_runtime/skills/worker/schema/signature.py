@@ -1,44 +1,26 @@
-"""From a function to the JSON Schema of its arguments: what its author says about them, and what its signature says."""
+"""From a function to its arguments: what its author describes, and what its signature says."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from .arguments import Arguments, object_schema
 
 INJECTED = ("mesh_client", "workspace")
-"""Keywords that the runtime fills in, for functions that take them."""
+"""Keywords that the runtime passes to functions that take them."""
 
 Function = Callable[..., Any]
 Described = Mapping[str, Any]
 
 
-class Arguments(NamedTuple):
-    """What a skill takes, and how it is handed over."""
-
-    schema: Mapping[str, Any]
-    """JSON Schema of the arguments object."""
-    defaults: Mapping[str, Any]
-    """Of arguments whose description has one."""
-    readers: Mapping[str, Callable[[Any], Any]]
-    """Of arguments that come as their hint says; the others come as plain JSON values."""
-
-    def convert(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call as the function takes them. Raises ValueError naming the one that cannot be read."""
-        complete = {**self.defaults, **given}
-        if not self.readers:
-            return complete
-        from .record_types import read_members
-
-        return read_members(self.readers, complete)
-
-
 def build_arguments(function: Function, described: Described | None, about: Mapping[str, str]) -> Arguments:
-    """`described` maps arguments to schemas, or is a schema of `type: object`; `about` is what the docstring says.
+    """Return the arguments of a function. Raises TypeError that names what does not fit.
 
-    Without `described` every argument is derived from its hint. With it, the model sees those and what the function
-    cannot do without: a required argument that is not described is derived, an optional one stays the function's own.
-    Raises TypeError naming what does not fit.
+    `described` maps arguments to schemas, or is a schema of `type: object`; `about` is what the docstring says of each.
+    Without `described` every argument is derived from its hint. With it, the model sees the described arguments, and
+    the required ones that are not described, which are derived; an optional one is left to the function.
     """
     if described is None:
         wanted = list(_accepted_parameters(function, {}).values())
@@ -49,17 +31,13 @@ def build_arguments(function: Function, described: Described | None, about: Mapp
         raise TypeError(f"parameters: must be a dict from arguments to their schemas, not {described!r:.80}")
     if described.get("type") == "object" and isinstance(described.get("properties"), Mapping):
         return _from_full_schema(function, described)
-    taken = _accepted_parameters(function, described)
-    derived = _derive_arguments(function, _undescribed_required(taken, described), about)
+    accepted = _accepted_parameters(function, described)
+    derived = _derive_arguments(function, _undescribed_required(accepted, described), about)
     defaults = _defaults(described)
-    optional = {name for name, one in taken.items() if one.default is not one.empty} | defaults.keys()
+    optional = {name for name, one in accepted.items() if one.default is not one.empty} | defaults.keys()
     properties = {**described, **derived.schema["properties"]}
     required = [name for name in described if name not in optional] + derived.schema["required"]
     return Arguments(object_schema(properties, required), defaults, derived.readers)
-
-
-def object_schema(properties: Described, required: list[str]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def function_name(function: Function) -> str:
@@ -74,25 +52,25 @@ def _from_full_schema(function: Function, schema: Described) -> Arguments:
 
 
 def _accepted_parameters(function: Function, described: Described) -> dict[str, inspect.Parameter]:
-    """The arguments that a call may give. Raises TypeError unless the function takes what is described."""
-    taken = inspect.signature(function).parameters
-    anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())
+    """Return the parameters that a call may give. Raises TypeError unless the function takes what is described."""
+    parameters = inspect.signature(function).parameters
+    anything = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     for name, schema in described.items():
         if not isinstance(schema, Mapping):
             raise TypeError(f"parameters: {name} must be described by a dict such as {{'type': 'string'}}")
         if name in INJECTED:
             raise TypeError(f"parameters: {name} is filled in by the runtime; leave it out")
-        if name not in taken and not anything:
+        if name not in parameters and not anything:
             raise TypeError(f"parameters: {function_name(function)} has no argument {name}")
-    for name, one in taken.items():
+    for name, one in parameters.items():
         if one.kind is one.POSITIONAL_ONLY:
             raise TypeError(f"{function_name(function)} must take {name} by keyword")
     collecting = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    return {name: one for name, one in taken.items() if name not in INJECTED and one.kind not in collecting}
+    return {name: one for name, one in parameters.items() if name not in INJECTED and one.kind not in collecting}
 
 
-def _undescribed_required(taken: Mapping[str, inspect.Parameter], described: Described) -> list[inspect.Parameter]:
-    return [one for name, one in taken.items() if one.default is one.empty and name not in described]
+def _undescribed_required(accepted: Mapping[str, inspect.Parameter], described: Described) -> list[inspect.Parameter]:
+    return [one for name, one in accepted.items() if one.default is one.empty and name not in described]
 
 
 def _defaults(described: Described) -> dict[str, Any]:
@@ -102,12 +80,8 @@ def _defaults(described: Described) -> dict[str, Any]:
 def _derive_arguments(function: Function, wanted: list[inspect.Parameter], about: Mapping[str, str]) -> Arguments:
     if not wanted:
         return Arguments(object_schema({}, []), {}, {})
-    from .record_types import (  # a skill that describes all is spared these
-        Member,
-        NoSchema,
-        build_members,
-        resolve_hint,
-    )
+    from .hints import NoSchema, build_form, resolve_hint  # a skill that describes all its arguments needs none of it
+    from .records import Member, build_members
 
     names = getattr(inspect.unwrap(function), "__globals__", {})
     members: list[Member] = []
@@ -118,7 +92,7 @@ def _derive_arguments(function: Function, wanted: list[inspect.Parameter], about
             raise TypeError(f"{function_name(function)}: the argument {one.name}: {fault}") from None
         members.append(Member(one.name, hint, one.default, about.get(one.name, "")))
     try:
-        made = build_members(members)
+        made = build_members(members, build_form)
     except NoSchema as fault:
         raise TypeError(
             f"{function_name(function)}: the argument {fault}. Describe it in parameters, or take str, int, float, "
