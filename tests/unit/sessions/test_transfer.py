@@ -16,7 +16,7 @@ from agent_runtime.context import digest
 from agent_runtime.errors import Conflict, InvalidRequest, NotFound
 from agent_runtime.sessions import NewSession, branches, rows, transfer
 from agent_runtime.sessions.store.rows import PartRow
-from tests.unit.sessions.log import Log, memory
+from tests.unit.sessions.message_log import Log, memory
 
 TABLES = ("chat_sessions", "chat_messages", "chat_parts", "system_prompts")
 SECRET = 'sk-"canary"\\ä-123'
