@@ -1,20 +1,7 @@
 """Doubles for tests of this package and of programs that use it: a provider, a bridge, the two ends of
 the mediation channel, live processes, a clock."""
 
-from .bridge import (
-    BridgeChannel,
-    BridgeClock,
-    BridgeFaults,
-    BridgeLink,
-    Counts,
-    Event,
-    FakeBridge,
-    ManualBridgeClock,
-    MediationReady,
-    SystemBridgeClock,
-    Trip,
-    schedule,
-)
+from .bridge import BridgeFaults, BridgeLink, Counts, Event, FakeBridge, Trip, schedule
 from .channel import PeerConnection, StubAgent, StubListener, StubSession
 from .clock import ManualClock
 from .process import LiveProcess
@@ -35,8 +22,6 @@ from .provider import (
 )
 
 __all__ = [
-    "BridgeChannel",
-    "BridgeClock",
     "BridgeFaults",
     "BridgeLink",
     "Call",
@@ -48,9 +33,7 @@ __all__ = [
     "Garbage",
     "Hang",
     "LiveProcess",
-    "ManualBridgeClock",
     "ManualClock",
-    "MediationReady",
     "PeerConnection",
     "Recorded",
     "Reply",
@@ -61,7 +44,6 @@ __all__ = [
     "StubAgent",
     "StubListener",
     "StubSession",
-    "SystemBridgeClock",
     "Trip",
     "schedule",
     "step_from_json",
