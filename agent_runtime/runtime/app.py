@@ -46,7 +46,7 @@ from .agent_tools import AgentTools, AgentToolsBuilder
 from .mediation_setup import MediationSetup
 from .migrations import MIGRATIONS
 from .retention import RetentionLimits, SessionData, SessionRetention
-from .secrets import bearer_headers, mesh_token, secrets
+from .secrets import bearer_headers, mesh_token, redactor
 from .session_prompt import SessionPromptBuilder
 from .storage_services import Closable, StorageServices, T
 from .turn_limits import TurnLimitPolicy
@@ -135,7 +135,7 @@ class Runtime:
             chats=chats,
             human_answers=HumanAnswers(services),
             tasks=tasks,
-            sessions=SessionService(services, catalog.card, compaction, secrets(settings)),
+            sessions=SessionService(services, catalog.card, compaction, redactor(settings)),
             files=storage.files,
             tools=tools,
             mcp_servers=agent_tools.connectors.servers,

@@ -14,7 +14,6 @@ from ..mediation import (
     Identity,
     MediationChannel,
     Outbox,
-    Redactor,
     TurnWorker,
     WorkRules,
     WorkService,
@@ -23,7 +22,7 @@ from ..mediation import (
     write_result,
 )
 from ..settings import Settings
-from .secrets import secrets
+from .secrets import redactor, secrets
 
 
 class MediationSetup:
@@ -78,7 +77,7 @@ class MediationSetup:
         request = await asyncio.to_thread(
             read_request, source, self.work_service.clock, self.work_service.constraints.active.version
         )
-        result = await run_file_request(self.work_service, request, Redactor(secrets(self._settings)))
+        result = await run_file_request(self.work_service, request, redactor(self._settings))
         await asyncio.to_thread(write_result, target, result)
         return result.status == "completed"
 

@@ -25,6 +25,7 @@ from agent_common.protocol import (
     UIMessage,
     UnrewindReply,
 )
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ...context import read_view, tool_definition
@@ -64,10 +65,10 @@ class SessionService:
         services: LoopServices,
         find_card: FindCard,
         compaction: CompactionService,
-        secrets: Sequence[str] = (),
+        redactor: Redactor | None = None,
     ) -> None:
         self._services, self._find_card, self._compaction = services, find_card, compaction
-        self._secrets = tuple(secrets)
+        self._redactor = redactor or Redactor()
         """Texts that no export may contain."""
 
     # -- looking
@@ -243,7 +244,7 @@ class SessionService:
             file = tempfile.SpooledTemporaryFile(MAX_EXPORT_IN_MEMORY, dir=str(self._services.home.data_dir))  # noqa: SIM115  it is handed on
             try:
                 out = cast(BinaryIO, file)
-                transfer.export(connection, conversation.id, out, self._secrets, whole=whole)
+                transfer.export(connection, conversation.id, out, self._redactor, whole=whole)
                 file.seek(0)
             except BaseException as error:
                 file.close()

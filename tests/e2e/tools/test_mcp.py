@@ -193,7 +193,7 @@ def test_secrets_of_a_server_are_in_no_log_and_no_answer(start: Start, data: Pat
     [output] = call(agent, "demo_die", words=f"wrong key: {secret[:2]}... {secret}")["tool_outputs"]
     assert output["state"] == "output-error"
     # What the model says itself is its own affair; what the server says of its death is not.
-    assert "wrong key: k-... [hidden]" in output["output"]
+    assert "wrong key: k-... [redacted]" in output["output"]
     eventually(lambda: "mcp server not connected" in agent.process.output())
     lines = [json.loads(line) for line in agent.process.output().splitlines() if line.startswith("{")]
     assert not any(

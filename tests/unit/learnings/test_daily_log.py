@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_common.redaction import Redactor
 from agent_runtime.errors import ToolFailure
 from agent_runtime.learnings import DailyLogWriter
 from agent_runtime.learnings.daily_log import MAX_FILE_BYTES, MAX_WAITING, format_line, remove_old
@@ -45,7 +46,7 @@ async def no_room(place: SafePath, size: int) -> None:
 
 
 def keeper_of(home: Home, clock: ManualClock, **more: object) -> DailyLogWriter:
-    settings: dict[str, object] = {"days": 30, "secrets": ["sesame-open"], "pause": 0.01, **more}
+    settings: dict[str, object] = {"days": 30, "redactor": Redactor(["sesame-open"]), "pause": 0.01, **more}
     admit = settings.pop("admit", room_for_all)
     locks = settings.pop("locks", PathLocks())
     return DailyLogWriter(home, clock, locks, admit, **settings)  # type: ignore[arg-type]
@@ -79,16 +80,16 @@ def log_of(home: Home, day: str = "2026-11-05") -> Path:
 
 
 def test_a_line_says_when_who_how_and_what() -> None:
-    assert format_line(entry(), NOON).decode() == (
+    assert format_line(entry(), NOON, Redactor()).decode() == (
         "- 12:03 · `main` · complete · asked: `What is it?` · answered: `It is this.`\n"
     )
-    assert format_line(entry(answered="", status="cancelled"), NOON).decode() == (
+    assert format_line(entry(answered="", status="cancelled"), NOON, Redactor()).decode() == (
         "- 12:03 · `main` · cancelled · asked: `What is it?`\n"
     )
 
 
 def test_long_texts_keep_their_beginning() -> None:
-    line = format_line(entry("x" * 160, "y" * 161, who="c" * 65), NOON).decode()
+    line = format_line(entry("x" * 160, "y" * 161, who="c" * 65), NOON, Redactor()).decode()
     assert f"`{'x' * 160}`" in line
     assert f"`{'y' * 159}…`" in line
     assert f"`{'c' * 63}…`" in line, "although it looks like a secret"
@@ -97,16 +98,16 @@ def test_long_texts_keep_their_beginning() -> None:
 def test_secrets_are_left_out_also_where_the_text_is_cut() -> None:
     token = "sk-" + "Ab3" * 20
     line = format_line(
-        entry(f"use {token}", "x" * 140 + " password=hunter22 sesame-open"), NOON, ["sesame-open"]
+        entry(f"use {token}", "x" * 140 + " password=hunter22 sesame-open"), NOON, Redactor(["sesame-open"])
     ).decode()
     assert "Ab3Ab3" not in line
     assert "hunter22" not in line
-    assert "use [secret]" in line
+    assert "use [redacted]" in line
 
 
 @given(st.text(), st.text(), st.text())
 def test_whatever_the_texts_are_it_is_one_line(asked: str, answered: str, who: str) -> None:
-    line = format_line(entry(asked, answered, who=who), NOON).decode()
+    line = format_line(entry(asked, answered, who=who), NOON, Redactor()).decode()
     assert line.startswith("- 12:03 · `")
     assert line.endswith("\n")
     assert len(line.splitlines()) == 1

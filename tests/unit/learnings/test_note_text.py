@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_common.line_text import comparable_text, note_key, one_line, truncate_middle
-from agent_common.redaction import REDACTED, redact
+from agent_common.redaction import REDACTED, Redactor
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ TOKEN = base64.b64encode(RANDOM.randbytes(48)).decode().replace("/", "A").replac
     ],
 )
 def test_secrets_are_taken_out(text: str, secret: str) -> None:
-    clean = redact(text, ("sesame-open", "tiny"))
+    clean = Redactor(("sesame-open", "tiny")).redact_note(text)
     assert secret not in clean
     assert REDACTED in clean
 
@@ -119,7 +119,7 @@ def test_secrets_are_taken_out(text: str, secret: str) -> None:
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
-    assert redact(text, ("sesame-open", "tiny")) == text
+    assert Redactor(("sesame-open", "tiny")).redact_note(text) == text
 
 
 @pytest.mark.parametrize(
@@ -128,6 +128,6 @@ def test_what_is_no_secret_stays(text: str) -> None:
 def test_no_text_takes_long(piece: str) -> None:
     started = time.process_time()
     text = truncate_middle(piece * 5000)
-    comparable_text(redact(text))
+    comparable_text(Redactor().redact_note(text))
     one_line(text, 300)
     assert time.process_time() - started < 2

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent_common.redaction import Redactor
 from agent_runtime.errors import ToolFailure
 from agent_runtime.learnings import LearningService
 from agent_runtime.learnings.notes_file import MAX_ENTRIES, MAX_FILE_BYTES, NotesFile
@@ -31,7 +32,7 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def keeper(workspace: Path) -> AsyncIterator[LearningService]:
-    keeper = LearningService(workspace, ManualClock(), ["sesame-open"], pause=0.01)
+    keeper = LearningService(workspace, ManualClock(), Redactor(["sesame-open"]), pause=0.01)
     keeper.start()
     yield keeper
     async with asyncio.timeout(PATIENCE):
@@ -95,7 +96,7 @@ async def test_a_command_that_ran_out_of_time_is_a_failure(keeper: LearningServi
     await keeper.close()
     (entry,) = book(workspace).entries
     assert entry.get("error") == "timeout"
-    assert entry.get("text") == "the command was ended at its deadline: npm run dev --token=[secret]"
+    assert entry.get("text") == "the command was ended at its deadline: npm run dev --token=[redacted]"
 
 
 async def test_secrets_stay_out(keeper: LearningService, workspace: Path) -> None:
@@ -104,7 +105,7 @@ async def test_secrets_stay_out(keeper: LearningService, workspace: Path) -> Non
     await keeper.close()
     for name in ("errors.md", "corrections.md"):
         text = (workspace / "learnings" / name).read_text()
-        assert "[secret]" in text
+        assert "[redacted]" in text
         assert not any(secret in text for secret in ("sesame-open", "abcdefghijk", "12345"))
 
 

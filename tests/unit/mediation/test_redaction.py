@@ -5,7 +5,8 @@ import json
 import pytest
 
 from agent_common.protocol.work import LifecycleSignal, Nack, Progress, WorkResult
-from agent_runtime.mediation import Redactor
+from agent_common.redaction import Redactor
+from agent_runtime.mediation.redaction import redact_frame
 
 SECRETS = ("sesame-42", 'with"quote\\', "mit Umläut", "abc")
 
@@ -22,30 +23,30 @@ def test_a_secret_is_taken_out_at_every_depth_of_json(secret: str, levels: int, 
     text = secret
     for _ in range(levels):
         text = json.dumps({"told": text}, ensure_ascii=ascii_only)
-    clean = Redactor(SECRETS).redact(result(text)).content or ""
+    clean = redact_frame(result(text), Redactor(SECRETS)).content or ""
     for _ in range(levels):
         clean = json.loads(clean)["told"]
     assert clean == "[redacted]"
 
 
 def test_names_and_words_that_are_no_secrets_stay() -> None:
-    veil = Redactor(SECRETS)
-    assert veil.redact(result("abcdef")).content == "abcdef", "too short for a secret"
-    assert veil.redact(result("x")).request_id == "sesame-42", "the host's own"
-    assert Redactor().redact(result("sesame-42")).content == "sesame-42"
+    redactor = Redactor(SECRETS)
+    assert redact_frame(result("abcdef"), redactor).content == "abcdef", "too short for a secret"
+    assert redact_frame(result("x"), redactor).request_id == "sesame-42", "the host's own"
+    assert redact_frame(result("sesame-42"), Redactor()).content == "sesame-42"
 
 
 def test_all_that_is_said_in_words_is_looked_at() -> None:
-    veil, said = Redactor(SECRETS), "it is sesame-42"
+    redactor, said = Redactor(SECRETS), "it is sesame-42"
     signal = {"signal": "ready", "agent_id": "a", "observed_at": "2026-11-22T02:00:00Z"}
-    told = veil.redact(LifecycleSignal.model_validate({**signal, "detail": said, "error": said}))
+    told = redact_frame(LifecycleSignal.model_validate({**signal, "detail": said, "error": said}), redactor)
     assert (told.detail, told.error) == ("it is [redacted]", "it is [redacted]")
-    assert veil.redact(Nack(code="x", detail=said)).detail == "it is [redacted]"
-    assert veil.redact(Progress(request_id="r", seq=1, kind="text", text=said)).text == "it is [redacted]"
+    assert redact_frame(Nack(code="x", detail=said), redactor).detail == "it is [redacted]"
+    assert redact_frame(Progress(request_id="r", seq=1, kind="text", text=said), redactor).text == "it is [redacted]"
 
 
 def test_an_end_that_could_be_the_beginning_of_a_secret_waits() -> None:
-    veil = Redactor(SECRETS)
-    assert veil.split_releasable("it is ses") == ("it is ", "ses")
-    assert veil.split_releasable("sesame-42") == ("sesame-42", "")
-    assert veil.split_releasable("nothing at all") == ("nothing at all", "")
+    redactor = Redactor(SECRETS)
+    assert redactor.split_releasable("it is ses") == ("it is ", "ses")
+    assert redactor.split_releasable("sesame-42") == ("sesame-42", "")
+    assert redactor.split_releasable("nothing at all") == ("nothing at all", "")

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from agent_common.protocol.work import Cancel, Nack, Progress, ResumeOk, encode
-from agent_runtime.mediation import Redactor, WorkRefused
+from agent_common.redaction import Redactor
+from agent_runtime.mediation import WorkRefused
 from agent_runtime.mediation.ledger import ledger as book
+from agent_runtime.mediation.redaction import redact_frame
 
 from .support import Office, office, request
 
@@ -281,5 +283,5 @@ async def test_a_secret_does_not_go_out_in_pieces(room: Office) -> None:
     room.hands.pieces["req-1"].said = ["it is ses", "ame", "-42, and sesa", "me too"]
     room.clerk.attach(wire, ResumeOk())
     await room.until(lambda: len([one for one in wire.said if isinstance(one, Progress)]) >= 4)
-    said = [wire.redactor.redact(one).text or "" for one in wire.said if isinstance(one, Progress)]
+    said = [redact_frame(one, wire.redactor).text or "" for one in wire.said if isinstance(one, Progress)]
     assert "".join(said) == "it is [redacted], and sesame too"

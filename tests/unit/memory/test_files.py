@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.redaction import Redactor
 from agent_runtime.learnings.daily_log import format_line
 from agent_runtime.memory.index.schema import make_scope
 from agent_runtime.memory.sources import file_scan, files
@@ -138,7 +139,7 @@ async def test_each_principal_finds_his_own_notes_and_no_others(here: World) -> 
 
 async def test_the_daily_log_itself_is_left_to_the_sessions_and_what_people_add_is_not(here: World) -> None:
     entry = DailyLogEntry("operator", "main", "complete", "Where is the walnut tree?", "Behind the house.")
-    line = format_line(entry, here.clock.now_ms()).decode()
+    line = format_line(entry, here.clock.now_ms(), Redactor()).decode()
     here.file("memory/2026-11-20.md", f"# 2026-11-20\n\n{line}{line}\nThe hazel bush was cut.\n{line}")
     here.file("memory/log.md", line)
     assert await sources(here, "walnut house", principal="operator") == {"memory/log.md"}
@@ -154,7 +155,7 @@ async def test_only_files_that_the_agent_may_read_are_told(here: World) -> None:
 
 async def test_secrets_do_not_get_into_the_index(here: World) -> None:
     here.file("notes.md", "The walnut password: hunter2-hunter2 and sesame-open \x1b[31m.")
-    assert await here.texts("walnut") == ["The walnut password: [secret] and [secret] \\x1b[31m."]
+    assert await here.texts("walnut") == ["The walnut password: [redacted] and [redacted] \\x1b[31m."]
 
 
 async def test_floods_are_bounded(here: World) -> None:

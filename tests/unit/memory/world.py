@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_common.redaction import Redactor
 from agent_runtime.memory import MemoryAnswer, MemoryService, SavedFact
 from agent_runtime.ports import MemoryHit
 from agent_runtime.runtime import MIGRATIONS
@@ -133,7 +134,7 @@ async def world(folder: Path, clock: ManualClock | None = None, **more: Any) -> 
     home.prepare()
     database = Database(home.database, MIGRATIONS)
     database.open()
-    memory = MemoryService(database, home, clock, ["sesame-open"], **more)
+    memory = MemoryService(database, home, clock, Redactor(["sesame-open"]), **more)
     memory.start()
     try:
         yield World(database, home, clock, memory)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_common.redaction import Redactor
 from agent_runtime.context import digest
 from agent_runtime.errors import Conflict, InvalidRequest, NotFound
 from agent_runtime.sessions import NewSession, branches, rows, transfer
@@ -47,7 +48,7 @@ def told(log: Log, prompt: str = "a prompt") -> str:
 
 def exported(db: sqlite3.Connection, session: str, *secrets: str, whole: bool = False) -> bytes:
     out = io.BytesIO()
-    transfer.export(db, session, out, secrets, whole=whole)
+    transfer.export(db, session, out, Redactor(secrets), whole=whole)
     return out.getvalue()
 
 
