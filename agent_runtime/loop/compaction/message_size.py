@@ -1,4 +1,4 @@
-"""Refuses messages that cannot fit into the window of the model in use, before anything is written or sent."""
+"""Refuse messages that cannot fit into the model's window, before anything is written or sent."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ..core.turn_state import Turn
 from .service import CompactionService
 
 SKIP_FACTOR = 8
-"""A message with fewer bytes than the window has tokens, divided by this, is not looked at."""
+"""A message with fewer bytes than the window's tokens divided by this is not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSizeCheck:
-    """Looks at messages before they are admitted, at every entry point."""
+    """Checks messages before they are admitted, at every entry point."""
 
     compaction: CompactionService
     tool_catalog: ToolCatalog
     authority_resolver: AuthorityResolver
 
     async def require(self, turn: Turn) -> None:
-        """Raises TooLarge for a message that would not fit even if nothing had been said before. Where nothing is known
-        of the window, or prompt and tools alone do not fit, the provider has the word."""
+        """Raise TooLarge for a message that would not fit even into an empty conversation. If the window is unknown, or
+        prompt and tools alone do not fit, the message passes and the provider decides."""
         window = self.compaction.window(turn.model)
         limit, brief = window.limit, turn.session.prompt_of(turn.request.agent)
         if (

@@ -1,4 +1,4 @@
-"""Compacting conversations: while a turn is at work in one, and when somebody asks for it."""
+"""Compact conversations, during a turn or on request."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from ..turn.summary_strategies import FallbackSummarizer, NoSummary, Summary
 from .agent import AGENT_NAME, SummarizerAgent, SummarizerModels
 
 TIMEOUT_SECONDS = 600.0
-"""For all calls of the model that one summary takes."""
+"""Seconds for all model calls of one summary."""
 BYTES_PER_TOKEN = 3
-"""Rather too few: a window that seems too small is passed over for a larger one."""
+"""Deliberately low: the size is then overestimated, and a larger window is chosen."""
 
 Summarize = Callable[[Sequence[bytes], int], Awaitable[Summary]]
 SaveMarker = Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
@@ -43,14 +43,14 @@ SaveMarker = Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
 
 @dataclass(slots=True)
 class CompactionService:
-    """Fills runner.Rooms. `attach` it before the first turn runs."""
+    """Implements ContextBudgets and compactions on request. Call `attach` before the first turn runs."""
 
     models: SummarizerModels
     policy: CompactionPolicy
     memory: Memory = field(default_factory=NullMemory)
     calibrations: TokenCalibrations = field(init=False)
     _request_timeouts: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
-    """How long those are waited for that somebody has asked for."""
+    """Timeouts of the compactions on request that are under way."""
     _runner: TurnRunner = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,14 +60,14 @@ class CompactionService:
         self._runner = runner
 
     def window(self, model: str) -> ContextWindow:
-        """That model's window, as far as is known: the model may have told of it when it refused a request."""
+        """Return the model's window as known so far, including what its refusals have revealed."""
         return self.models.window_of(model).narrowed(self.calibrations.for_model(model).limit)
 
     def usable(self, model: str) -> int:
-        """Tokens of that model's window that a conversation may take before it is compacted, as far as is known."""
+        """Return the tokens of the model's window that a conversation may fill before it is compacted."""
         return self.window(model).usable
 
-    # -- while a turn is at work
+    # -- during a turn
 
     def open_budget(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
         conversation, own = turn.session, CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=True)
@@ -90,7 +90,7 @@ class CompactionService:
     def open_inline_budget(
         self, turn: Turn, view: View, rebuild_view: Callable[[Marker], View] | None
     ) -> ContextBudget:
-        """Of a turn without rows: its compactions are remembered as long as it runs."""
+        """Open the budget of a turn without rows. Its compactions are kept in memory while it runs."""
         gauge = ContextUsage(self.calibrations.for_model(turn.model))
         if rebuild_view is None:
             return ObserveOnly(view, gauge)
@@ -110,26 +110,27 @@ class CompactionService:
             CompactionDeps(view, context_usage, windows, self.policy, sum_up, save_marker, history, switched)
         )
 
-    # -- when somebody asks for it
+    # -- on request
 
     async def compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
-        """Summarize the whole conversation and keep nothing verbatim (docs/reference/compaction.md#asked-for). The
-        caller must keep the session from running. Raises Conflict `nothing_to_compact`, ModelError, StoreError,
-        NotReady."""
-        patience = asyncio.timeout(None)
-        self._request_timeouts.add(patience)
+        """Summarize the whole conversation and keep nothing verbatim (docs/reference/compaction.md#asked-for).
+
+        The caller must keep the session idle. Raises Conflict `nothing_to_compact`, ModelError, StoreError, NotReady.
+        """
+        timeout = asyncio.timeout(None)
+        self._request_timeouts.add(timeout)
         try:
-            async with patience:
+            async with timeout:
                 return await self._compact_on_request(session, name)
         except TimeoutError:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"}) from None
         finally:
-            self._request_timeouts.discard(patience)
+            self._request_timeouts.discard(timeout)
 
     def drain(self, grace: float) -> None:
-        """Whoever waits for a compaction that he asked for does so for so many seconds more."""
-        for patience in self._request_timeouts:
-            patience.reschedule(asyncio.get_running_loop().time() + grace)
+        """Give the compactions on request `grace` more seconds."""
+        for timeout in self._request_timeouts:
+            timeout.reschedule(asyncio.get_running_loop().time() + grace)
 
     async def _compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
         view, last = await self._read_whole(session)
@@ -149,11 +150,11 @@ class CompactionService:
         row, part_id = self._row(session, summary), self._runner.ids.new("prt")
 
         def unit(connection: sqlite3.Connection) -> None:
-            came = history.first_shown_after(connection, session.id, last)  # a report of an agent in the background
+            came = history.first_shown_after(connection, session.id, last)  # e.g. a background agent's report
             marker = Marker(summary.text, summary.tokens, auto=False, tail_start_id=came, spoken_to=view.spoken_to)
             markers.insert(connection, row, part_id, marker)
 
-        session.view = None  # whatever becomes of this call: the disk knows from here on
+        session.view = None  # even if this call is cancelled, the marker may be stored
         await self._runner.database.write(unit, durable=True)
         session.view = after = await self._read(session)
         gauge.reset()
@@ -173,8 +174,8 @@ class CompactionService:
     # -- helpers
 
     async def _save_facts(self, session: LiveSession, summary: Summary) -> None:
-        """Before what was said goes out of sight. A crash behind it has the next compaction say it again, and memory
-        keeps it once."""
+        """Save durable facts before compacting. After a crash the next compaction saves them again; memory ignores the
+        duplicates."""
         if facts := durable_facts(summary.text):
             await self.memory.save_facts(facts, principal=session.principal, session_id=session.id)
 
@@ -185,7 +186,7 @@ class CompactionService:
         )
 
     async def _read_whole(self, session: LiveSession) -> tuple[View, tuple[int, str]]:
-        """The view as it is on disk, and the place of the last message in it."""
+        """Return the view as stored, and the position of its last message."""
 
         def unit(connection: sqlite3.Connection) -> tuple[View, tuple[int, str]]:
             with listing.read_transaction(connection):
@@ -195,9 +196,9 @@ class CompactionService:
         return await self._runner.database.read(unit)
 
     def _row(self, session: LiveSession, summary: Summary) -> MessageRow:
-        """The message that a marker is stored as: behind all others."""
+        """Return the message row in which a marker is stored, after all other messages."""
         now = session.next_timestamp(self._runner.clock.now_ms())
-        session.next_timestamp(now + 1)  # what is said next comes behind it, also in the same millisecond
+        session.next_timestamp(now + 1)  # the next message follows it, even in the same millisecond
         metadata: dict[str, Any] = {
             "compaction": True,
             "agent": AGENT_NAME,
@@ -217,7 +218,7 @@ class CompactionService:
                 async with asyncio.timeout(TIMEOUT_SECONDS):
                     return await FallbackSummarizer(writer, self.policy).summarize(messages)
             except BaseException as failure:
-                if turn is not None and session.stored:  # there is no marker to say what it has cost
+                if turn is not None and session.stored:  # no marker records its cost
                     turn.budget.adopt_helper_usage(writer.total_usage)
                 if isinstance(failure, TimeoutError):
                     raise NoSummary(f"there was no summary within {TIMEOUT_SECONDS:g} s") from None
@@ -229,7 +230,7 @@ class CompactionService:
         self, messages: Sequence[bytes], max_tokens: int, session: LiveSession, model: str, history: CompactionHistory,
         turn: Turn | None,
     ) -> SummarizerAgent:  # fmt: skip
-        """Raises NoSummary where there is nobody who could do it."""
+        """Create the summarizer. Raises NoSummary if no agent or model is available."""
         try:
             return SummarizerAgent(
                 runner=self._runner,

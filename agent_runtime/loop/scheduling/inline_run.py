@@ -1,4 +1,4 @@
-"""A turn inside another turn's tool call: the same loop, without rows of its own. A crash ends both."""
+"""Run a turn inside another turn's tool call: the same loop without rows of its own, so that a crash ends both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .runner import TurnRunner
 
 
 class NoSteering:
-    """No message joins such a turn."""
+    """The steering of a turn that no message can join."""
 
     def claim_messages(self) -> Sequence[Turn]:
         return ()
@@ -31,8 +31,8 @@ class NoSteering:
 async def run_inline(
     turn: Turn, runner: TurnRunner, context: ToolContext, *, without_compaction: bool = False
 ) -> list[dict[str, Any]]:
-    """Runs the turn to its end and gives the parts of its reply; `turn.outcome` says how it ended. Whoever is cancelled
-    while he waits stops the turn. `whole`: what it is told is not compacted, however long it is."""
+    """Run the turn to its end and return the parts of its reply; `turn.end.outcome` has its outcome. Cancelling the
+    caller stops the turn. With `without_compaction`, its messages are never compacted."""
     turn.transition("running")
     turn.start.monotonic = runner.clock.monotonic()
     parts = MessageParts(runner.ids.new)
@@ -96,4 +96,4 @@ def _build_deps(turn: Turn, runner: TurnRunner, context: ToolContext, parts: Mes
 
 
 async def _nothing_to_save() -> None:
-    """The call that it is inside of is on disk."""
+    """Do nothing: the enclosing call is already recorded."""

@@ -1,4 +1,4 @@
-"""What a turn works with: its tools, its view, and its ways to the disk and to those who steer it."""
+"""The dependencies of one turn: its tools, its view, the database and the messages that steer it."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ async def _no_call(_: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TurnDeps:
-    """Wired by the runner for one run of a turn."""
+    """Dependencies that the runner wires for one run of a turn."""
 
     model: Model
     tools: TurnTools
     view: View
     context: ToolContext
     authority: Callable[[], Authority]
-    """What may be done right now."""
+    """Returns the authority of the turn at this moment."""
     parallel_tools: int
     before_tools: Callable[[], object]
-    """Makes ready what tools need; most turns call none and pay nothing for it."""
+    """Prepares what tools need; most turns call no tool and skip this cost."""
     checkpoint: Callable[[], Awaitable[None]]
-    """Returns once every chunk so far would survive a power cut."""
+    """Returns once all chunks so far would survive a power failure."""
     save: Callable[[], Awaitable[None]]
-    """Returns once every chunk so far would survive a crash."""
+    """Returns once all chunks so far would survive a crash."""
     steering: Steering
     resume_state: ResumeState = field(default_factory=ResumeState)
-    """How far the turn has come before."""
+    """Progress of the turn before this run."""
     learnings: Learnings = field(default_factory=NoLearnings)
     context_budget: ContextBudget = field(default_factory=NoCompaction)
     side_effect_gate: SideEffectGate = field(default_factory=OpenGate)
     has_call: Callable[[str], Awaitable[bool]] = _no_call
     """Whether an earlier reply of the session has a tool call of that id."""
     price_check: PriceCheck | None = None
-    """None: no model needs a price."""
+    """None: the price of the model is not checked."""
 
 
 class Steering(Protocol):
     """The messages that want to join the turn."""
 
     def claim_messages(self) -> Sequence[Turn]:
-        """Those that wait now; they are the turn's from here on."""
+        """Take the waiting messages, which belong to this turn from now on."""
         ...
 
     async def record_joined(self, messages: Sequence[Turn]) -> None:
-        """Writes down that they have joined, together with the chunks that say so. Raises StoreError."""
+        """Record that they have joined, together with the chunks that say so. Raises StoreError."""
         ...
