@@ -1,4 +1,4 @@
-"""The dependencies of one turn: its tools, its view, the database and the messages that steer it."""
+"""What a turn works with: its tools, its view, and its ways to the disk and to those who steer it."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ async def _no_call(_: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TurnDeps:
-    """Dependencies that the runner wires for one run of a turn."""
+    """Wired by the runner for one run of a turn."""
 
     model: Model
     tools: TurnTools
     view: View
     context: ToolContext
     authority: Callable[[], Authority]
-    """Returns the authority of the turn at this moment."""
+    """What may be done right now."""
     parallel_tools: int
     before_tools: Callable[[], object]
-    """Prepares what tools need; most turns call no tool and skip this cost."""
+    """Makes ready what tools need; most turns call none and pay nothing for it."""
     checkpoint: Callable[[], Awaitable[None]]
-    """Returns once all chunks so far would survive a power failure."""
+    """Returns once every chunk so far would survive a power cut."""
     save: Callable[[], Awaitable[None]]
-    """Returns once all chunks so far would survive a crash."""
+    """Returns once every chunk so far would survive a crash."""
     steering: Steering
     resume_state: ResumeState = field(default_factory=ResumeState)
-    """Progress of the turn before this run."""
+    """How far the turn has come before."""
     learnings: Learnings = field(default_factory=NoLearnings)
     context_budget: ContextBudget = field(default_factory=NoCompaction)
     side_effect_gate: SideEffectGate = field(default_factory=OpenGate)
     has_call: Callable[[str], Awaitable[bool]] = _no_call
     """Whether an earlier reply of the session has a tool call of that id."""
     price_check: PriceCheck | None = None
-    """None: the price of the model is not checked."""
+    """None: no model needs a price."""
 
 
 class Steering(Protocol):
     """The messages that want to join the turn."""
 
     def claim_messages(self) -> Sequence[Turn]:
-        """Take the waiting messages, which belong to this turn from now on."""
+        """Those that wait now; they are the turn's from here on."""
         ...
 
     async def record_joined(self, messages: Sequence[Turn]) -> None:
-        """Record that they have joined, together with the chunks that say so. Raises StoreError."""
+        """Writes down that they have joined, together with the chunks that say so. Raises StoreError."""
         ...
