@@ -11,14 +11,14 @@ from pydantic import BaseModel
 
 REDACTED = "[redacted]"
 MIN_SECRET_CHARACTERS = 4
-"""Characters; a shorter one would take ordinary words out of every text, and is nobody's secret."""
+"""Shorter secrets are ignored: redacting them would remove ordinary words from every text."""
 _WORDS = ("content", "error", "detail", "text")
-"""Fields of frames that hold what a model or an error says. Ids and names are the host's own."""
+"""Fields of frames with text of a model or an error. Ids and names come from the host itself."""
 Frame = TypeVar("Frame", bound=BaseModel)
 
 
 class Redactor:
-    """Takes secrets out of frames."""
+    """Redacts secrets in frames."""
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
         self._secrets = [secret for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS]
@@ -26,7 +26,7 @@ class Redactor:
         self._forms = sorted(forms, key=len, reverse=True)
 
     def redact(self, frame: Frame) -> Frame:
-        """The frame without them: in plain text, in JSON, and in JSON inside JSON."""
+        """Return the frame with redacted secrets: in plain text, in JSON, and in JSON inside JSON."""
         if not self._forms:
             return frame
         hidden: dict[str, str] = {}
@@ -42,20 +42,20 @@ class Redactor:
         return text
 
     def split_releasable(self, text: str) -> tuple[str, str]:
-        """A text that comes in pieces: what may go out, and an end that must wait for the next piece, for it could be
-        the beginning of a secret."""
+        """Split a text that arrives in pieces: into the part that may be sent, and an end that must wait for the next
+        piece because it could be the beginning of a secret."""
         held = max((_overlap(text, secret) for secret in self._secrets), default=0)
         return text[: len(text) - held], text[len(text) - held :]
 
 
 @cache
 def _words(kind: type[BaseModel]) -> tuple[str, ...]:
-    """Those of the fields that frames of this kind have."""
+    """Return the text fields that frames of this type have."""
     return tuple(name for name in _WORDS if name in kind.model_fields)
 
 
 def _overlap(text: str, secret: str) -> int:
-    """Characters at the end of the text with which the secret begins, without all of it being there."""
+    """Return the number of characters at the text's end that are an incomplete beginning of the secret."""
     for length in range(min(len(text), len(secret) - 1), 0, -1):
         if text.endswith(secret[:length]):
             return length
@@ -63,7 +63,7 @@ def _overlap(text: str, secret: str) -> int:
 
 
 def _forms(secret: str) -> set[str]:
-    """As it may stand in a text; a quote or a backslash in it is escaped once more at each level."""
+    """Return the forms of a secret in a text; quotes and backslashes are escaped once more at each level of JSON."""
     forms, newest = {secret}, {secret}
     for _ in range(2):
         newest = {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in newest for ascii_only in (True, False)}
