@@ -80,6 +80,7 @@ def test_no_room_is_reached_past_its_face() -> None:
 
 # ---------------------------------------------------------------- circles
 
+
 def import_graph() -> dict[str, set[str]]:
     """Each of our modules, and those that it imports anywhere, under TYPE_CHECKING too."""
     names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in SOURCES}

@@ -1,4 +1,4 @@
-"""The product's own tools, in the order in which a model is best told about them."""
+"""The product's own tools, in the order that suits models best."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def builtin_tools(
     locks: PathLocks | None = None,
     backups: FileBackups | None = None,
 ) -> tuple[Tool, ...]:
-    """Return the product's own tools. `timeout` is the default deadline of a command, in seconds. Whatever else changes
-    files of the workspace must use the same `locks`."""
+    """Return the built-in tools. `timeout` is the default deadline of a command in seconds. Other code that changes
+    files of the workspace must share the `locks`."""
     limits, locks, backups = limits or SandboxLimits(), locks or PathLocks(), backups or FileBackups(SystemClock())
     finder, space = FileSearch(confinement), QuotaCheck(confinement, limits)
     return (

@@ -229,7 +229,7 @@ def gone(agent: Runtime, session: str, name: str) -> None:
         lambda: (it := agent.chat("stay", session_id=session, message_id=name, wait=5)).status_code == 500 and it
     )
     assert_problem(reply, 500, "unknown_agent")
-    assert reply.json()["detail"] == "agent guest does not exist any more"
+    assert reply.json()["detail"] == "agent guest no longer exists"
     agent.provider.script.replace([Say("hello")])
     assert agent.chat("hi", session_id=session, agent="default").json()["response"] == "hello"
 

@@ -132,7 +132,7 @@ def test_a_background_agent_finds_a_place_or_is_refused(reuse: Start, provider: 
     provider.script.replace(model(Hang(), look(background=True), look(background=True)))
     made = outputs(agent, "s")
     assert sorted(output["state"] for output in made) == ["output-available", "output-error"]
-    assert "1 agents are at work already" in next(o["output"] for o in made if o["state"] == "output-error")
+    assert "1 agents are running already" in next(o["output"] for o in made if o["state"] == "output-error")
     eventually(lambda: any("the looker" in system(request) for request in provider.completions))
     provider.release()
     eventually(lambda: agent.status()["sessions"]["running"] == 0)

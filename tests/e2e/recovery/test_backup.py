@@ -192,7 +192,7 @@ def test_without_a_backup_it_says_so_and_can_begin_anew(start: Start) -> None:
     with (agent.data_dir / "agent.db").open("r+b") as file:
         file.truncate(3 * 4096)
     said = refused(agent.data_dir)
-    assert "it was cut off: 12288 bytes of " in said
+    assert "it was truncated: 12288 bytes of " in said
     assert "There is no backup of it" in said
     follow_the_steps(said)
     agent.start()

@@ -101,7 +101,7 @@ def test_with_every_rung_off_the_turn_goes_on_until_the_provider_refuses(
             last = "error" if any(isinstance(chunk, c.ErrorChunk) for chunk in chunks) else ""
             assert "compacting" not in found or why
         assert warned
-        assert "too long even to be summed up" in warned[0]
+        assert "too long to be summarized" in warned[0]
         assert not model.summaries
         assert_problem(agent.chat("once more", session_id="long"), 502, "context_overflow")
         agent.env["AGENT_COMPACTION"] = policy()
@@ -128,7 +128,7 @@ def test_a_passing_failure_is_passed_over(start: Start, provider: ScriptedProvid
         (Fail(400, "no such parameter"), "no such parameter"),
         (Fail(500, "broken"), "broken"),
         (Say(" "), "empty"),
-        (Say(prose(9000)), "longer than what it sums up"),
+        (Say(prose(9000)), "no shorter than the conversation"),
         (Say("", calls=(Call("read", {"path": "big.txt"}),)), "empty"),
     ],
     ids=["auth", "config", "down", "empty", "longer", "calls"],

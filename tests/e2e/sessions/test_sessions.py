@@ -422,7 +422,7 @@ def test_the_command_imports_what_is_too_large_for_a_request(start: Start, tmp_p
     done = run(file, elsewhere)
     assert (done.returncode, done.stdout.strip()) == (0, f"imported session {session}"), done.stderr
     for path, folder, expected in (
-        (file, elsewhere, "is here already"),
+        (file, elsewhere, "exists already"),
         (empty, elsewhere, "line 1: "),
         (tmp_path / "none", elsewhere, "cannot be read"),
         (file, agent.data_dir, "in use by another server"),

@@ -44,7 +44,7 @@ async def test_a_host_that_reads_nothing_for_thirty_seconds_is_left(
     for _ in range(20):
         await asyncio.sleep(0)
     assert flushing.done()
-    assert link.break_reason == "the host reads nothing"
+    assert link.break_reason == "the host does not read"
 
 
 async def test_a_line_that_is_too_long_is_skipped_and_one_without_end_is_the_end(

@@ -33,7 +33,7 @@ async def test_a_host_that_reads_nothing_has_a_bounded_queue() -> None:
             await asyncio.sleep(0) if number % 100 == 0 else None
             if link.break_reason is not None:
                 break
-        assert link.break_reason == "the host is too far behind"
+        assert link.break_reason == "the host reads too slowly"
 
 
 async def test_progress_is_dropped_first_and_never_breaks_the_connection() -> None:

@@ -36,10 +36,10 @@ def cut(size: int) -> Callable[[Path], None]:
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "the last page": (lambda path: overwrite(path, -4096), "Tree 2|malformed|page"),
     "a page in the middle": (lambda path: overwrite(path, 20 * 4096), "page|malformed"),
-    "the first page": (lambda path: overwrite(path, 0), "it is no SQLite database"),
-    "something else": (lambda path: path.write_bytes(LETTER), "it is no SQLite database"),
-    "cut off": (cut(10 * 4096), r"it was cut off: 40960 bytes of \d+ are left"),
-    "cut off in the head": (cut(50), "it was cut off: 50 bytes are left"),
+    "the first page": (lambda path: overwrite(path, 0), "it is not an SQLite database"),
+    "something else": (lambda path: path.write_bytes(LETTER), "it is not an SQLite database"),
+    "cut off": (cut(10 * 4096), r"it was truncated: 40960 bytes of \d+ are left"),
+    "cut off in the head": (cut(50), "it was truncated: 50 bytes are left"),
     "emptied": (cut(0), "it is empty, although there are backups of it"),
     "deleted": (lambda path: path.unlink(), "it is missing, although there are backups of it"),
 }

@@ -48,7 +48,7 @@ def test_links_that_stay_inside_are_followed(roots: AllowedRoots) -> None:
     ],
 )
 def test_paths_that_lead_outside_are_refused_with_what_is_allowed(roots: AllowedRoots, path: str) -> None:
-    with pytest.raises(ToolFailure, match="outside of what you may touch") as caught:
+    with pytest.raises(ToolFailure, match="outside the folders you may use") as caught:
         roots.resolve(path)
     assert caught.value.kind == "denied"
     assert str(roots.workspace) in caught.value.message

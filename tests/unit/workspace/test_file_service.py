@@ -417,7 +417,7 @@ async def test_what_one_has_for_himself_is_bounded(shelf: FileService, home: Hom
     with (make_personal_folder(home, "alice") / "memory").open("wb") as file:
         file.truncate(OWN_BYTES - 10)
     await shelf.put("alice", "USER.md", b"0123456789", ANYHOW)
-    with pytest.raises(StorageFull, match="your own files may come to 16 MiB and 2000 files"):
+    with pytest.raises(StorageFull, match="your own files are limited to 16 MiB and 2000 files"):
         await shelf.put("alice", "USER.md", b"x", ANYHOW)
     await shelf.put("bob", "USER.md", b"x", ANYHOW)
     (make_personal_folder(home, "carol") / "memory").mkdir()

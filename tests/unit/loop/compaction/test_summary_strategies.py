@@ -177,7 +177,7 @@ async def test_without_pieces_the_middle_is_left_out() -> None:
 
 async def test_with_every_rung_off_there_is_none() -> None:
     writer = Scripted(max_input_tokens=1000)
-    with pytest.raises(NoSummary, match="too long even"):
+    with pytest.raises(NoSummary, match="too long to be summarized"):
         await summed_up(writer, talk(40), without("prune_tool_outputs", "chunked_summarize", "drop_middle"))
     assert not writer.told
 
@@ -185,7 +185,7 @@ async def test_with_every_rung_off_there_is_none() -> None:
 @pytest.mark.parametrize("rung", ["prune_tool_outputs", "chunked_summarize", "drop_middle"])
 async def test_a_writer_without_room_gives_none(rung: str) -> None:
     writer = Scripted(max_input_tokens=400)
-    with pytest.raises(NoSummary, match="too long even"):
+    with pytest.raises(NoSummary, match="too long to be summarized"):
         await summed_up(writer, talk(40), without(rung))
     assert not writer.told
 
@@ -196,7 +196,7 @@ async def test_a_writer_without_room_gives_none(rung: str) -> None:
 @pytest.mark.parametrize("answer", ["", " \n", "w" * 20_000])
 async def test_a_useless_answer_is_refused_after_another_attempt(answer: str) -> None:
     writer = Scripted(answers={1: answer, 2: answer})
-    with pytest.raises(NoSummary, match="no summary"):
+    with pytest.raises(NoSummary, match="summary is empty"):
         await summed_up(writer, talk(10))
     assert len(writer.told) == 2
 
@@ -262,7 +262,7 @@ async def test_no_summary_takes_calls_without_end() -> None:
     writer = Scripted(
         max_input_tokens=1200, reply=lambda text: "" if next(asked) % 2 == 0 else text[: len(text) * 4 // 5]
     )
-    with pytest.raises(NoSummary, match=f"in {MAX_CALLS} calls"):
+    with pytest.raises(NoSummary, match=f"in {MAX_CALLS} model calls"):
         await summed_up(writer, talk(250))
     assert len(writer.told) == MAX_CALLS
 

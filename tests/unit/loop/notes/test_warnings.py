@@ -34,7 +34,7 @@ async def test_a_window_that_fills_up_is_told_of_once_for_each_time_it_does() ->
     assert found == [0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0]
     [note] = await told(taker, 834)
     assert note == Note(
-        "warning", "the window is 83 % full; when it is full, all but the latest messages are summed up"
+        "warning", "the window is 83 % full; when it is full, all but the latest messages are summarized"
     )
     assert await told(taker, 834, "ses_2"), "each session has a window of its own"
 

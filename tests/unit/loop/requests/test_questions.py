@@ -346,7 +346,7 @@ async def test_a_task_has_nobody_to_ask(tmp_path: Path) -> None:
         assert turn.end.outcome is not None
         assert turn.end.outcome.status == "complete"
         assert calls_of(turn.end.reply_parts)["q"]["state"] == "output-error"
-        assert b"nobody is there to answer" in model.requests[1][1][-1]
+        assert b"no person is there to answer" in model.requests[1][1][-1]
 
 
 async def test_what_a_frontend_sees_of_a_wait_and_of_its_end(tmp_path: Path) -> None:

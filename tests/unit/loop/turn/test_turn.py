@@ -95,7 +95,7 @@ async def test_a_retry_leaves_the_broken_text_out_of_the_view() -> None:
     broken = [TextPiece("broken "), *call(ONE)[:1], ModelError("dropped", transient=True)]
     played = await play(FakeModel([broken, say("whole")]), turn=limited(retries=1))
     assert outcome(played) == ("complete", "stop", None, None)
-    assert [chunk.errorText for chunk in of(played, "tool-input-error")] == ["the model call broke off"]
+    assert [chunk.errorText for chunk in of(played, "tool-input-error")] == ["the model call was interrupted"]
     assert of(played, RETRY)[0].data == {"attempt": 1, "error": "dropped"}
     assert b"broken" not in b"".join(played.view.messages)
     assert played.turn.budget.retries == 1
